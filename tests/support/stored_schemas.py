@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import jsonschema
@@ -13,6 +14,7 @@ from mydyno.model.stored.schemas import STORED, stored_schema
 NOT_JSON = (".parquet", ".cnf", ".log", ".html", ".hlog", ".err", ".gz")
 
 
+@cache
 def validator(name: str) -> jsonschema.Draft202012Validator:
     schema = stored_schema(name)
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -33,11 +35,10 @@ def documents(folder: Path) -> Iterator[tuple[str, Path, object]]:
 def check(folder: Path, *files: str) -> set[str]:
     """Every document of a study is valid, and each of these patterns has a file; the names of the schemas used."""
     assert [pattern for pattern in files if not list(folder.glob(pattern))] == []
-    made = {name: validator(name) for name in STORED}
     used = set()
     for name, path, document in documents(folder):
         errors = [f"{path.relative_to(folder)}: {error.json_path}: {error.message[:200]}"
-                  for error in made[name].iter_errors(document)]  # fmt: skip
+                  for error in validator(name).iter_errors(document)]  # fmt: skip
         assert errors == []
         used.add(name)
     return used

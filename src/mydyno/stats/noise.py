@@ -43,8 +43,7 @@ def noise_floor(log_ratios: Sequence[float] | NDArray[np.float64], level: float 
     answer = paired(d, level)
     if answer.n == 0 or answer.ratio is None:
         return NoiseFloor(0, None, answer.interval, None, None, {}, None)
-    sizes = np.abs(d)
-    quantiles = {q: ratio_of(float(np.quantile(sizes, q))) for q in QUANTILES}
+    quantiles = dict(zip(QUANTILES, map(ratio_of, np.quantile(np.abs(d), QUANTILES).tolist()), strict=True))
     floor = max(quantiles[0.5], ratio_of(abs(float(d.mean()))))
     p_flip = sign_flip(d, seed).p
     p = p_flip if answer.p is None else max(answer.p, p_flip or 0.0)

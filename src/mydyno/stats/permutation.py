@@ -139,21 +139,19 @@ def joint_test(contrasts: Sequence[Exchange], seed: int = 1, one_sided: bool = F
         return JointTest((), (), (), np.array([inf]))
     digits = sorted({(block, len(of)) for one in contrasts for block, of in one.differences.items()})
     starts = dict(zip(digits, np.cumsum([0, *(labels for _, labels in digits)]).tolist(), strict=False))
+    statistic = np.asarray if one_sided else np.abs
     sums, centred, scale = _scaled(contrasts, starts, sum(labels for _, labels in digits))
-    observed = sums[[starts[digit] for digit in digits]].sum(axis=0)
-    observed = observed if one_sided else np.abs(observed)
+    observed = statistic(sums[[starts[digit] for digit in digits]].sum(axis=0))
     order = np.argsort(observed, kind="stable")
     reached = observed * (1.0 - TIE * np.sign(observed))
     alone, together = np.zeros(count), np.zeros(count)
     largest, made = [], 0
-    for chosen in _assignments(digits, starts, seed):
-        totals = chosen @ sums
-        totals = totals if one_sided else np.abs(totals)
+    for as_observed, moved in _totals([sums, centred], digits, starts, seed):
+        totals = statistic(as_observed)
         alone += (totals >= reached).sum(axis=0)
         ordered = np.maximum.accumulate(totals[:, order], axis=1)
         together += (ordered >= reached[order]).sum(axis=0)
-        moved = chosen @ centred
-        largest.append((moved if one_sided else np.abs(moved)).max(axis=1))
+        largest.append(statistic(moved).max(axis=1))
         made += len(totals)
     drawn = prod(labels for _, labels in digits) > MOST_ENUMERATED
     maxima = np.concatenate(largest)
@@ -172,13 +170,12 @@ def _summed(one: Exchange) -> tuple[Table, Table, Table]:
     return (
         np.array([one.weights[block] for block in blocks]),
         np.array([of[0] for of in blocks.values()]),
-        np.array([float(np.mean(np.square(of))) + one.floor**2 for of in blocks.values()]),
+        np.array([sum(d * d for d in of) / len(of) + one.floor**2 for of in blocks.values()]),
     )
 
 
-def _scale(one: Exchange) -> float:
+def _scale(w: Table, squares: Table) -> float:
     """The root of the sum of the blocks' mean squares: the sd of the sum over all assignments."""
-    w, _, squares = _summed(one)
     return sqrt(float((w**2 * squares).sum()))
 
 
@@ -189,37 +186,47 @@ def _scaled(contrasts: Sequence[Exchange], starts: Mapping[tuple[int, int], int]
     """
     sums, centred, scale = np.zeros((rows, len(contrasts))), np.zeros((rows, len(contrasts))), np.zeros(len(contrasts))
     for column, one in enumerate(contrasts):
-        w, d, _ = _summed(one)
+        w, d, squares = _summed(one)
         left = one.alike().moved(float(w @ d) / float(w.sum()))
-        scale[column], rest = _scale(one), _scale(left)
+        scale[column], rest = _scale(w, squares), _scale(w, _summed(left)[2])
         for block, of in one.differences.items():
             here = slice(starts[block, len(of)], starts[block, len(of)] + len(of))
-            sums[here, column] = one.weights[block] * np.array(of) / (scale[column] or 1.0)
+            sums[here, column] = one.weights[block] * np.array(of)
             centred[here, column] = one.weights[block] * np.array(left.differences[block])
-            centred[here, column] /= rest if rest > TIE * scale[column] else inf
+        sums[:, column] /= scale[column] or 1.0
+        centred[:, column] /= rest if rest > TIE * scale[column] else inf
     return sums, centred, scale
 
 
-def _assignments(
-    digits: Sequence[tuple[int, int]], starts: Mapping[tuple[int, int], int], seed: int
-) -> Iterator[Table]:
-    """Assignments, some at a time: a row for each, 1 in the columns of the labels that it chooses. The observed first,
-    where all are counted.
+def _totals(
+    tables: Sequence[Table], digits: Sequence[tuple[int, int]], starts: Mapping[tuple[int, int], int], seed: int
+) -> Iterator[list[Table]]:
+    """The statistics in the assignments, some at a time: an array for each table, a row per assignment.
+
+    The observed assignment first, where all are counted. An assignment chooses a row of the table from each digit's.
     """
     labels = [count for _, count in digits]
-    first = np.array([starts[digit] for digit in digits])
-    every = prod(labels)
-    random = np.random.default_rng(seed)
-    made = every if every <= MOST_ENUMERATED else DRAWS
-    for begin in range(0, made, AT_ONCE):
-        numbers = np.arange(begin, min(begin + AT_ONCE, made))
-        if every <= MOST_ENUMERATED:
-            chosen = np.stack(np.unravel_index(numbers, labels), axis=1)
-        else:
-            chosen = random.integers(0, labels, (numbers.size, len(labels)))
-        rows = np.zeros((numbers.size, sum(labels)))
-        rows[np.arange(numbers.size)[:, None], first + chosen] = 1.0
-        yield rows
+    first = [starts[digit] for digit in digits]
+    if prod(labels) > MOST_ENUMERATED:
+        random = np.random.default_rng(seed)
+        for begin in range(0, DRAWS, AT_ONCE):
+            rows = np.zeros((min(AT_ONCE, DRAWS - begin), sum(labels)))
+            rows[np.arange(len(rows))[:, None], first + random.integers(0, labels, (len(rows), len(labels)))] = 1.0
+            yield [rows @ table for table in tables]
+        return
+    split = next(place for place in range(len(labels) + 1) if prod(labels[place:]) <= AT_ONCE)
+    heads = [_every_sum(table, first[:split], labels[:split]) for table in tables]
+    tails = [_every_sum(table, first[split:], labels[split:]) for table in tables]
+    for row in range(len(heads[0])):
+        yield [head[row] + tail for head, tail in zip(heads, tails, strict=True)]
+
+
+def _every_sum(table: Table, first: Sequence[int], labels: Sequence[int]) -> Table:
+    """The sums of a row of each digit, for every choice of them; the last digit changes fastest."""
+    sums = np.zeros((1, table.shape[1]))
+    for begin, count in zip(first, labels, strict=True):
+        sums = (sums[:, None] + table[begin : begin + count]).reshape(-1, table.shape[1])
+    return sums
 
 
 def smallest_p(labels: Sequence[int]) -> float:

@@ -74,8 +74,9 @@ def common_noise(table: NDArray[np.float64], arms: Sequence[int]) -> TwoWay:
     """
     labels = np.asarray(arms)
     kept = np.ones(labels.size, dtype=bool)
+    centred = table - np.array([np.nanmean(column) if not np.isnan(column).all() else np.nan for column in table.T])
     while True:
-        found = [(_p_of_alike(table, labels, kept, arm), arm) for arm in np.unique(labels[kept]) if arm != 0]
+        found = [(_p_of_alike(table, centred, labels, kept, arm), arm) for arm in np.unique(labels[kept]) if arm != 0]
         p, erratic = min(found, default=(1.0, 0))
         if p >= LEFT_OUT_BELOW:
             break
@@ -88,13 +89,21 @@ def common_noise(table: NDArray[np.float64], arms: Sequence[int]) -> TwoWay:
     return TwoWay(residuals, fit.sd, fit.freedom)
 
 
-def _p_of_alike(table: NDArray[np.float64], labels: NDArray[np.int64], kept: NDArray[np.bool_], arm: int) -> float:
-    """The probability that an arm varies so much around the others that are kept, by an F test."""
+def _p_of_alike(
+    table: NDArray[np.float64],
+    centred: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    kept: NDArray[np.bool_],
+    arm: int,
+) -> float:
+    """The probability that an arm varies so much around the others that are kept, by an F test.
+
+    `centred` is the table without its columns' means.
+    """
     rest = kept & (labels != arm)
     fit = two_way(table[:, rest], labels[rest].tolist())
     if not fit.sd:
         return 1.0
-    centred = table - np.array([np.nanmean(column) if not np.isnan(column).all() else np.nan for column in table.T])
     own, others = centred[:, labels == arm], centred[:, rest]
     count = (~np.isnan(others)).sum(axis=1)
     known = (count > 0) & ~np.isnan(own).any(axis=1)

@@ -23,7 +23,7 @@ from mydyno.stats.contrast import log_ratios
 from mydyno.stats.groups import grouped_estimate, grouped_noise, groups_among, weighted_mean, without_group_means
 from mydyno.stats.maxt import family_test
 from mydyno.stats.noise import NoiseFloor, noise_floor
-from mydyno.stats.paired import Interval, paired
+from mydyno.stats.paired import Interval, Paired, paired
 from mydyno.stats.permutation import joint_test
 from mydyno.stats.tost import check_margin, equivalence
 from mydyno.verdicts import equivalent, exploratory, higher, inconclusive, lower, not_measurable
@@ -199,6 +199,7 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
     p_adjusted = None if place is None else together.joint.adjusted[place]
     contrasts = len(together.estimates)
     copies = StepCells(family.a_a, gathered.step).copies() if family.a_a else one.cells.copies()
+    answer = _paired(one)
     case = Case(
         metric=family.metric,
         step=gathered.step,
@@ -208,7 +209,7 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
         margin=family.margin,
         alpha=alpha,
         contrasts=max(1, contrasts),
-        paired=paired(without_group_means(log_ratios(gathered.blocks), family.host_groups)),
+        paired=answer,
         estimate=found,
         interval=interval,
         half_width=half,
@@ -229,7 +230,7 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
     rule = next(rule for rule in RULES if rule.holds(case))
     needed = case.blocks_needed() if rule.verdict is Verdict.INCONCLUSIVE else None
     return replace(
-        _alone(one, noise, together.critical_p, alpha, p_alone),
+        _alone(one, answer, noise, together.critical_p, alpha, p_alone),
         ci_low=case.interval.low,
         ci_high=case.interval.high,
         p=p_adjusted,
@@ -254,14 +255,19 @@ def _scope(one: MeasuredContrast) -> Scope:
 def _explored(one: MeasuredContrast, noise: NoiseFloor, p_alone: float | None) -> Effect:
     """The effect of one contrast of an exploratory metric: unadjusted, with a sentence and without a verdict."""
     alpha = _alpha(one.family)
-    effect = _alone(one, noise, alpha, alpha, p_alone)
+    effect = _alone(one, _paired(one), noise, alpha, alpha, p_alone)
     return replace(effect, sentence=exploratory.sentence(effect, one.family.metric, _scope(one)))
 
 
-def _alone(one: MeasuredContrast, noise: NoiseFloor, critical_p: float, alpha: float, p_alone: float | None) -> Effect:
+def _paired(one: MeasuredContrast) -> Paired:
+    return paired(without_group_means(log_ratios(one.gathered.blocks), one.family.host_groups))
+
+
+def _alone(
+    one: MeasuredContrast, answer: Paired, noise: NoiseFloor, critical_p: float, alpha: float, p_alone: float | None
+) -> Effect:
     """What the contrast shows alone, without adjustment, verdict or sentence."""
     gathered, found, family, before = one.gathered, one.estimate, one.family, one.before
-    answer = paired(without_group_means(log_ratios(gathered.blocks), family.host_groups))
     plain = found.interval(alpha, 1.0 - alpha)
     tost = equivalence(found, family.margin, alpha)
     p_t = found.p()
