@@ -35,7 +35,10 @@ async def test_the_commands_of_the_guide_make_a_benchmark(instance: MysqldServer
         # The load user has rights on one schema, and a test has less time than a reader.
         words = command.replace("--database shop", "--database sbtest").replace("10s", "1s").split()
         done = dynoload(real_paths, instance, words)
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        # On a busy host the load may begin operations late, or wait for a CPU; nothing else may be wrong.
+        others = [one for one in re.findall(r"^ +INVALID: (.*)$", done.stdout, re.M) if not re.search("late|CPU", one)]
+        late = words[1] == "run" and done.returncode == 4 and not others
+        assert done.returncode == 0 or late, f"{command}: {done.stdout}{done.stderr}"
         if words[1] == "run":
             for name in ("view", "search", "buy"):
                 assert re.search(rf"^ +{name} +\d", done.stdout, re.M), done.stdout
