@@ -19,6 +19,18 @@ fn done(arguments: &str) {
     assert_eq!(result.code, 0, "{arguments}: {}{}", result.stderr, result.stdout);
 }
 
+/// The tables are taken as they are; on a busy host so short a load may be invalid, or end no transaction.
+fn accepted(arguments: &str) {
+    let result = run(arguments);
+    assert!(
+        result.code == 0 || result.code == 4,
+        "{arguments}: {}{}",
+        result.stderr,
+        result.stdout
+    );
+    assert!(result.last()["counts"].is_object(), "{arguments}: {}", result.stdout);
+}
+
 #[test]
 fn tables_that_are_not_as_the_options_say_are_refused() {
     let test = "tables_that_are_not_as_the_options_say_are_refused";
@@ -28,7 +40,7 @@ fn tables_that_are_not_as_the_options_say_are_refused() {
     let place = format!("--socket {} --tables 1 --table-size 1000", server.socket());
     done(&format!("oltp prepare {place}"));
     let load = format!("oltp run --workload select_random_points {place} {LOAD}");
-    done(&load);
+    accepted(&load);
     refused(&format!("{load} --row-text words"), "has the text digits, not words");
     refused(
         &format!("{load} --secondary on"),
@@ -36,14 +48,14 @@ fn tables_that_are_not_as_the_options_say_are_refused() {
     );
     let mut control = client(&server.socket());
     control.exec("CREATE INDEX c_1 ON sbtest.sbtest1 (c, pad)").unwrap();
-    done(&load);
+    accepted(&load);
     control.exec("DROP INDEX k_1 ON sbtest.sbtest1").unwrap();
     refused(&load, "has the index (c, pad), not the index (k)");
     control.exec("DROP INDEX c_1 ON sbtest.sbtest1").unwrap();
     refused(&load, "lacks the index (k)");
-    done(&format!("{load} --create-secondary off"));
+    accepted(&format!("{load} --create-secondary off"));
     done(&format!("oltp prepare {place} --resume"));
-    done(&load);
+    accepted(&load);
 }
 
 #[test]
@@ -55,7 +67,7 @@ fn warehouses_whose_preparation_was_interrupted_are_refused() {
     let place = format!("--socket {} --database tpcc", server.socket());
     done(&format!("tpcc prepare {place} --warehouses 1"));
     let load = format!("tpcc run {place} {LOAD}");
-    done(&load);
+    accepted(&load);
     let mut control = client(&server.socket());
     control.exec("DROP INDEX idx_orders ON tpcc.orders").unwrap();
     refused(&load, "the index idx_orders of orders");

@@ -73,6 +73,7 @@ fn what_the_program_does_does_not_depend_on_the_servers_global_values() {
     is_kept(&mut control, &mixed, "SELECT COUNT(*) FROM sbtest.sbtest1");
     assert!(mixed.count("/counts/rows") > 3 * mixed.count("/counts/transactions"));
     done(&format!("tpcc prepare {place} --database tpcc --warehouses 1"));
+    let load = "--connections 2 --warmup 0s --duration 2s --quiet";
     let ordered = run(&format!("tpcc run {place} --database tpcc {load}"));
     is_kept(&mut control, &ordered, "SELECT COUNT(*) - 30000 FROM tpcc.orders");
     done(&format!("tpcc check {place} --database tpcc"));
