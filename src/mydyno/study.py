@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from mydyno.execution.blocks.run import make_runs
 from mydyno.execution.checks import check_host, check_more_time, other_versions
 from mydyno.execution.environments.environment import Opener, StudyEnvironment, close
 from mydyno.execution.environments.open_environment import open_environment
-from mydyno.execution.interleaved.study import Blocks, remaining_s
+from mydyno.execution.interleaved.study import Blocks
+from mydyno.execution.interleaved.study_time import StudyTime, remaining_s
 from mydyno.execution.live.observer import LiveWatcher, Watcher
 from mydyno.execution.live.writer import Listener
 from mydyno.execution.looks import Decided, ended, is_decided
@@ -45,6 +45,8 @@ class Request:
     """When a study with a time may end at a look: by default when contrasts and thresholds are decided."""
     listeners: tuple[Listener, ...] = ()
     """Receive every record of live.jsonl."""
+    timing: type[StudyTime] = StudyTime
+    """What divides an interleaved study's time into blocks."""
 
 
 async def run_study(
@@ -70,8 +72,9 @@ async def run_study(
         folder = StudyFolder.create(path, _with_facts(study, environment), plan)
         commands.keep_in(folder.path)
         live.keep_in(folder.path, study.study, plan, resumed=False)
-        time_s = request.experiment.design.time
-        summary = await _execute(environment, folder, plan, live, time_s, decided=request.decided)
+        time_s = request.experiment.design.time if plan.sequential else None
+        time = request.timing(folder, request.experiment, plan, time_s)
+        summary = await _execute(environment, time, live, request.decided)
         live.finished(summary)
         return folder, summary
 
@@ -84,6 +87,7 @@ async def resume_study(
     time_s: float | None = None,
     listeners: tuple[Listener, ...] = (),
     decided: Decided = is_decided,
+    timing: type[StudyTime] = StudyTime,
 ) -> tuple[StudyFolder, Summary]:
     """Make the runs that a study still lacks, in its plan's order. Raises as run_study does.
 
@@ -114,29 +118,19 @@ async def resume_study(
         more = time_s is not None
         if time_s is None and plan.sequential:
             time_s = remaining_s(plan, folder, study.experiment)
-        summary = await _execute(environment, folder, plan, live, time_s, more, decided)
+        summary = await _execute(environment, timing(folder, study.experiment, plan, time_s, more), live, decided)
         live.finished(summary)
         return folder, summary
 
 
-async def _execute(
-    environment: StudyEnvironment,
-    folder: StudyFolder,
-    plan: Plan,
-    watcher: LiveWatcher,
-    time_s: float | None,
-    more: bool = True,
-    decided: Decided = is_decided,
-) -> Summary:
-    """Make what the study lacks, by its design. `more`: with a time, blocks may be added beyond the plan's."""
-    began_s = time.monotonic()
+async def _execute(environment: StudyEnvironment, time: StudyTime, watcher: LiveWatcher, decided: Decided) -> Summary:
+    """Make what the study lacks, by its design."""
     for evidence in await environment.rehearse(watcher.say):
-        folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
+        time.folder.journal.append("treatment_rehearsed", treatment=evidence.treatment, text=evidence.text)
     templates = {arm.name: await environment.template(arm, watcher.say) for arm in environment.experiment.arms}
-    if plan.design == "blocks":
-        return await _make_runs(environment, folder, plan, templates, watcher)
-    blocks = Blocks(environment, folder, plan, watcher, began_s, time_s if plan.sequential else None, more, decided)
-    return await blocks.run(templates)
+    if time.plan.design == "blocks":
+        return await _make_runs(environment, time.folder, time.plan, templates, watcher)
+    return await Blocks(environment, time, watcher, decided).run(templates)
 
 
 def _check_folders(studies: Path, name: str, paths: HostPaths) -> None:

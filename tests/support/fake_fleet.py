@@ -12,7 +12,9 @@ from typing import Any
 from mydyno.cli.exit_codes import exit_code_of
 from mydyno.errors import HostError, MydynoError
 from mydyno.execution.environments.environment import Opener
-from mydyno.fleet.block import BlockOrder, execute_block, prepare_host
+from mydyno.execution.interleaved.order import BlockOrder
+from mydyno.execution.interleaved.study_time import StudyTime
+from mydyno.fleet.block import execute_block, prepare_host
 from mydyno.fleet.controller import FleetRequest, run_on_groups
 from mydyno.fleet.installation import Say
 from mydyno.fleet.study_files import FOLDER, StudyFiles
@@ -242,11 +244,16 @@ def interleaved(blocks: int = 4, **design: object) -> Experiment:
 
 
 async def study(
-    hosts: FakeHosts, paths: HostPaths, names: tuple[str, ...], asked: Experiment | None = None
+    hosts: FakeHosts,
+    paths: HostPaths,
+    names: tuple[str, ...],
+    asked: Experiment | None = None,
+    timing: type[StudyTime] = StudyTime,
 ) -> tuple[StudyFolder, Summary, FleetWatched]:
     """A new one over groups of these names: (folder, summary, what its watcher saw)."""
     watcher = FleetWatched()
-    request = FleetRequest(asked or interleaved(), "name = 'fake'", hosts.folder.parent / "studies", groups(*names))
+    studies = hosts.folder.parent / "studies"
+    request = FleetRequest(asked or interleaved(), "name = 'fake'", studies, groups(*names), timing=timing)
     folder, summary = await run_on_groups(request, paths, watcher, hosts)  # type: ignore[arg-type]
     return folder, summary, watcher
 

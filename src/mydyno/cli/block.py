@@ -95,15 +95,16 @@ def block(
     record = StudyFolder.open(path).study()
     paths = HostPaths.resolve(data, allow_writes)
     # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
-    from mydyno.fleet.block import BlockOrder, execute_block, prepare_host
+    from mydyno.execution.interleaved.order import BlockOrder
+    from mydyno.fleet.block import execute_block, prepare_host  # the same
     from mydyno.fleet.block_clients import BlockClients
 
     clients = None if hosts is None else BlockClients(hosts, _emit)
     if number is None:
         work = prepare_host(record, path, paths, _emit, clients=clients)
     else:
-        order = BlockOrder(number, length_s, washout_s, group, frozenset(skip_arm or ()))
-        work = execute_block(path, order, paths, _emit, clients=clients)
+        order = BlockOrder(number, length_s, washout_s, frozenset(skip_arm or ()))
+        work = execute_block(path, order, paths, _emit, clients=clients, group=group)
     try:
         asyncio.run(_watched(work, silence_s, (lambda _line: None) if clients is None else clients.take))
     except asyncio.CancelledError:

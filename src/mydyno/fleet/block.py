@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from mydyno.drivers.base import Progress
 from mydyno.errors import HostError, UserError
 from mydyno.execution.blocks.run import make_runs
 from mydyno.execution.checks import check_host, other_versions
-from mydyno.execution.environments.environment import Opener, Sampler, StudyEnvironment, close
+from mydyno.execution.environments.environment import Opener, Sampler, close
 from mydyno.execution.environments.open_environment import open_environment
-from mydyno.execution.interleaved.block import BlockResult, SliceKind, make_block
-from mydyno.execution.interleaved.study import STOP_RESERVE_S, given_up
+from mydyno.execution.interleaved.block import SliceKind
+from mydyno.execution.interleaved.order import BlockOrder, execute_order, given_up
 from mydyno.execution.live.now import LiveNow
 from mydyno.execution.live.writer import INTERVAL_S
 from mydyno.execution.planning.design_choice import choose_design
-from mydyno.execution.planning.pace import FixedCycles, UntilDeadline
-from mydyno.execution.planning.time_plan import cycles_of, shape_of
 from mydyno.fleet.block_clients import BlockClients, check_address
 from mydyno.fleet.messages import AnyMessage, Finished, Lived, Prepared, Progressed, Said, manifest, slice_text
 from mydyno.fleet.turn import own_turn
@@ -33,25 +30,9 @@ from mydyno.hosts.undo import clean_up
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Design, Plan, PlannedBlock, PlannedRun, make_plan
 from mydyno.model.stored.records import RunRecord, SliceRecord, StudyRecord
-from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
 
 Emit = Callable[[AnyMessage], None]
-
-
-@dataclass(frozen=True)
-class BlockOrder:
-    """What a host is to do for one block."""
-
-    block: int
-    length_s: float | None = None
-    """For an interleaved block, its length: as many cycles as fit; None: the experiment's own number of cycles."""
-    washout_s: float | None = None
-    """None: design.washout."""
-    group: str = ""
-    """The host group that the block's runs name; empty: the controller names it."""
-    skipped_arms: frozenset[str] = frozenset()
-    """Arms that failed too often to be started again, besides those that failed in the host's own last blocks."""
 
 
 class _Reporter:
@@ -63,6 +44,9 @@ class _Reporter:
 
     def say(self, text: str) -> None:
         self._emit(Said(text=text))
+
+    def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
+        """The controller reads it from the journal."""
 
     def does(self, text: str) -> None:
         self._emit(Progressed(text=text))
@@ -155,11 +139,13 @@ async def execute_block(
     emit: Emit,
     opener: Opener = open_environment,
     clients: BlockClients | None = None,
+    group: str = "",
 ) -> None:
     """Execute one block of the study in `path`; emits Finished. A block that is there already is only reported.
 
-    Raises UserError for a block that the plan does not have, HostError and StudyError as run_study does, StudyError if
-    an earlier block of the study does not end.
+    `group`: the host group that its runs name; empty: the controller names it. Raises UserError for a block that the
+    plan does not have, HostError and StudyError as run_study does, StudyError if an earlier block of the study does not
+    end.
     """
     folder = StudyFolder.open(path.resolve())
     study, plan = folder.study(), folder.plan()
@@ -179,8 +165,8 @@ async def execute_block(
             seen = len(folder.journal.read())
             if not folder.is_block_complete(order.block):  # the earlier block may have finished it
                 overhead_s = await _execute(stack, folder, study, plan, block, order, paths, reporter, opener, clients)
-    if order.group:
-        folder.name_host_group(order.block, order.group)
+    if group:
+        folder.name_host_group(order.block, group)
     emit(
         Finished(
             block=order.block,
@@ -219,38 +205,12 @@ async def _execute(
         await clients.open(environment.sockets / "clients")
         environment.clients = clients
     if plan.design == "interleaved":
-        return (await _interleaved(environment, folder, block, order, templates, reporter)).overhead_s
+        skipped = order.skipped_arms | given_up(folder, study.experiment.control, order.block)
+        order = replace(order, skipped_arms=skipped)
+        return (await execute_order(environment, folder, plan, order, templates, reporter)).overhead_s
     async for _ in make_runs(environment, folder, plan, block, templates, reporter):
         pass
     return None
-
-
-async def _interleaved(
-    environment: StudyEnvironment,
-    folder: StudyFolder,
-    block: PlannedBlock,
-    order: BlockOrder,
-    templates: dict[str, Template | None],
-    reporter: _Reporter,
-) -> BlockResult:
-    experiment = environment.experiment
-    steps = {step.id: step for step in experiment.resolved_steps}
-    if order.length_s is None:
-        pace: FixedCycles | UntilDeadline = FixedCycles(cycles_of(experiment))
-    else:
-        reserve_s = STOP_RESERVE_S + 0.5 * shape_of(experiment).servers
-        pace = UntilDeadline(time.monotonic() + order.length_s, reserve_s)
-    return await make_block(
-        environment,
-        block,
-        [steps[step_id] for step_id in block.step_order],
-        templates,
-        folder,
-        pace,
-        reporter,
-        experiment.design.washout if order.washout_s is None else order.washout_s,
-        order.skipped_arms | given_up(folder, experiment.control, block.block),
-    )
 
 
 def _own_name(study: StudyRecord) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-import time
 from asyncio import sleep
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,14 +17,16 @@ from pathlib import Path
 
 from mydyno.errors import HostError, StudyError, UserError
 from mydyno.execution.checks import check_more_time, other_versions
-from mydyno.execution.interleaved.study import given_up, remaining_s
-from mydyno.execution.interleaved.washout import lengthen_washout, washout_of_next_block
+from mydyno.execution.interleaved.order import BlockOrder
+from mydyno.execution.interleaved.pilot import PILOT_EVENT
+from mydyno.execution.interleaved.study_time import StudyTime, remaining_s
+from mydyno.execution.interleaved.washout import lengthen_washout
 from mydyno.execution.live.writer import Listener
-from mydyno.execution.looks import Decided, decided_at, ended, extended, is_decided
-from mydyno.execution.planning.time_plan import check_time, plan_time, shape_of
+from mydyno.execution.looks import Decided, decided_at, ended, is_decided
+from mydyno.execution.planning.time_plan import TimePlan, check_time, plan_time, shape_of
 from mydyno.execution.stopping import Stopping
 from mydyno.execution.study_record import new_study, nothing_to_resume
-from mydyno.fleet.block import BlockOrder, design_of
+from mydyno.fleet.block import design_of
 from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.cluster import Cluster, GroupLostError
 from mydyno.fleet.group_rules import check_groups
@@ -69,6 +70,8 @@ class FleetRequest:
     """When a study with a time may end at a look."""
     listeners: tuple[Listener, ...] = ()
     """Receive every record of live.jsonl."""
+    timing: type[StudyTime] = StudyTime
+    """What divides an interleaved study's time into blocks."""
 
 
 async def run_on_groups(
@@ -109,8 +112,9 @@ async def run_on_groups(
             commands.keep_in(folder.path)
             stack.enter_context(folder_lock(folder.path))
             live.keep_in(folder, plan, made=0, resumed=False)
-            fleet = _Fleet(folder, study, plan, runners, live, time_s if plan.sequential else None, request.decided)
-            return folder, await fleet.run(list(prepared))
+            time_s = time_s if plan.sequential else None
+            time = request.timing(folder, request.experiment, plan, time_s, groups=len(prepared))
+            return folder, await _Fleet(time, study, runners, live, request.decided).run(list(prepared))
 
 
 async def resume_on_groups(
@@ -120,6 +124,7 @@ async def resume_on_groups(
     linker: Linker = link_to,
     time_s: float | None = None,
     listeners: tuple[Listener, ...] = (),
+    timing: type[StudyTime] = StudyTime,
 ) -> tuple[StudyFolder, Summary]:
     """Go on with a study over host groups, from its folder alone. Raises as run_on_groups does."""
     folder = StudyFolder.open(path.resolve())
@@ -146,13 +151,11 @@ async def resume_on_groups(
             leases = Leases(folder.journal)
             for run in folder.runs():
                 leases.adopt(run.block, run.host_group)
-            if time_s is not None:
-                done = len(plan.blocks) - len(_missing(folder, plan))
-                more = plan_time(time_s, shape_of(study.experiment), done, groups=len(prepared))
-                plan = extended(folder, plan, study.experiment, more, done)
-            elif plan.sequential:
+            more = time_s is not None
+            if time_s is None and plan.sequential:
                 time_s = remaining_s(plan, folder, study.experiment)
-            return folder, await _Fleet(folder, study, plan, runners, live, time_s).run(list(prepared))
+            time = timing(folder, study.experiment, plan, time_s, more, len(prepared))
+            return folder, await _Fleet(time, study, runners, live).run(list(prepared))
 
 
 async def _files(experiment: Experiment, groups: Sequence[HostGroup]) -> StudyFiles:
@@ -281,15 +284,11 @@ async def _clean_later(folder: StudyFolder, paths: HostPaths, watcher: FleetLive
 class _Fleet:
     """The blocks of one study, executed by groups."""
 
-    folder: StudyFolder
+    time: StudyTime
     study: StudyRecord
-    plan: Plan
     runners: Mapping[str, GroupRunner]
     watcher: FleetLive
-    time_s: float | None
-    """For the blocks that are missing; None: without a time."""
     decided: Decided = is_decided
-    began_s: float = field(default_factory=time.monotonic)
     _flying: set[int] = field(default_factory=set)
     """Blocks that groups execute now."""
     _returning: dict[asyncio.Task[None], str] = field(default_factory=dict)
@@ -299,19 +298,20 @@ class _Fleet:
 
     async def run(self, groups: Sequence[str]) -> Summary:
         """Execute what is missing, look after look; the summary."""
+        self.folder = self.time.folder
         self.leases = Leases(self.folder.journal)
         self._stopping = Stopping(self.folder)
-        self.groups = len(groups)
         self.cluster = Cluster(groups, self._execute, self._returning.values, self.watcher.say, self.folder.path)
-        self.watcher.blocks_begin(len(self.plan.blocks) - len(_missing(self.folder, self.plan)), len(self.plan.blocks),
-                                  None if self.time_s is None else self._left_s())  # fmt: skip
+        done, target = self.time.done, self.time.aim()
+        self.watcher.blocks_begin(done, target.blocks, None if self.time.time_s is None else self.time.left_s)
         try:
             async with self.cluster:
-                for target in self._stages():
-                    await self._execute_up_to(target)
-                    if target < len(self.plan.blocks) and (
-                        decided_at(self.folder, self.plan, target, self.decided, self.watcher.say)
-                        or self._left_s() <= 0
+                while done < target.blocks and not self.time.is_over(done):
+                    look = self._next_look(done, target.blocks)
+                    target = await self._execute_up_to(look, target)
+                    done = look
+                    if done < target.blocks and decided_at(
+                        self.folder, self.time.plan, done, self.decided, self.watcher.say
                     ):
                         break
         except StudyError:
@@ -320,7 +320,7 @@ class _Fleet:
         finally:
             for task in self._returning:
                 task.cancel()
-        summary = ended(self.folder, self.plan, target)
+        summary = ended(self.folder, self.time.plan, done)
         left = await _clean(self.runners, self.study, self.watcher, {*self._were_lost, *_uncleaned(self.folder)})
         for name in _uncleaned(self.folder) - set(left):
             self.folder.journal.append(CLEANED_EVENT, group=name)
@@ -334,33 +334,29 @@ class _Fleet:
         runners = (self.runners[name] for name in self._were_lost)
         await asyncio.gather(*(runner.undo_left() for runner in runners), return_exceptions=True)
 
-    def _stages(self) -> list[int]:
-        """Numbers of blocks after which effects are examined; a look that would leave most groups idle is skipped."""
-        last = len(self.plan.blocks)
-        if self.plan.schedule is None:
-            return [last]
-        done = last - len(_missing(self.folder, self.plan))
-        stages: list[int] = []
-        for look in self.plan.schedule.rates:
-            if done < look < last and look - (stages[-1] if stages else done) >= self.groups:
-                stages.append(look)
-        return [*stages, last]
+    def _next_look(self, done: int, last: int) -> int:
+        """The number of blocks after which effects are examined next; not one that would leave most groups idle."""
+        looks = self.time.plan.schedule
+        return (
+            next((one for one in sorted(looks.rates) if done + self.time.groups <= one < last), last) if looks else last
+        )
 
-    def _left_s(self) -> float:
-        return 0.0 if self.time_s is None else self.time_s - (time.monotonic() - self.began_s)
-
-    async def _execute_up_to(self, target: int) -> None:
-        blocks = [block for block in _missing(self.folder, self.plan) if block <= target]
-        experiment = self.study.experiment
-        async for block, _ in self.cluster.map(blocks):
+    async def _execute_up_to(self, look: int, target: TimePlan) -> TimePlan:
+        """What to aim for after the look; before it a later one, never one that blocks under way go beyond."""
+        experiment, plan = self.study.experiment, self.time.plan
+        async for block, _ in self.cluster.map(self.time.missing(look)):
             runs = [run for run in self.folder.runs() if run.block == block]
-            if self.plan.design == "interleaved":
+            if plan.design == "interleaved":
                 whys = [self._stopping.block_ended(runs, experiment.control)]
             else:
                 whys = [self._stopping.run_ended(run) for run in runs]
             if why := next(filter(None, whys), None):
                 await self._exclude(runs[0].host_group, why)
-            lengthen_washout(self.folder, self.plan, experiment, block, self.watcher.say)
+            if late := self.time.late(look, self.time.done):
+                self.watcher.say(late)
+            target = self.time.replan(target, self.time.done, at_least=target.blocks)
+            lengthen_washout(self.folder, plan, experiment, block, self.watcher.say)
+        return self.time.replan(target, look)
 
     async def _exclude(self, group: str, why: str) -> None:
         """Give a group no more blocks, on which they fail in a row. Raises StudyError if there is no other group."""
@@ -370,31 +366,18 @@ class _Fleet:
         self.watcher.group_lost(group, why, True)
         await self.cluster.remove(group)
 
-    def _length_s(self) -> float | None:
-        """Length of the next block: the time left, divided by the rounds for blocks not yet begun; None: no limit."""
-        if self.plan.design != "interleaved" or not self.plan.sequential or self.time_s is None:
-            return None
-        waiting = len(_missing(self.folder, self.plan)) - len(self._flying)
-        rounds = -(-max(1, waiting) // max(1, len(self.cluster.live)))
-        return max(1.0, self._left_s() / rounds)
-
     async def _execute(self, group: str, block: int) -> None:
         """One block on one group. Raises GroupLostError, and another group takes it."""
         attempt = self.leases.lease(block, group)
-        runner, of = self.runners[group], len(self.plan.blocks)
-        self.watcher.block_leased(group, block, of)
-        interleaved = self.plan.design == "interleaved"
-        experiment = self.study.experiment
-        order = BlockOrder(
-            block,
-            self._length_s(),
-            washout_of_next_block(self.folder, experiment) if interleaved else None,
-            skipped_arms=given_up(self.folder, experiment.control, block) if interleaved else frozenset(),
-        )
+        plan = self.time.plan
+        self.watcher.block_leased(group, block, len(plan.blocks))
+        order = BlockOrder(block)
+        if plan.design == "interleaved":
+            order = self.time.order(block, len(self.time.missing()) - len(self._flying), len(self.cluster.live))
         aside = self.folder.path / "blocks" / f".{block:02d}.{attempt}.unfinished"
         self._flying.add(block)
         try:
-            finished = await runner.execute(self.study, self.plan, order, aside)
+            finished = await self.runners[group].execute(self.study, plan, order, aside)
         except GroupLostError as error:
             shutil.rmtree(aside, ignore_errors=True)
             self._lost(group, block, attempt, error)
@@ -441,9 +424,12 @@ class _Fleet:
                 self.folder.journal.append(
                     event["event"], **facts, host_group=group, host_unix_ns=event.get("unix_ns", 0)
                 )
+            if event["event"] == PILOT_EVENT:
+                self.watcher.pilot_ended(event["of"], event["half_widths"])
         self.leases.committed(block, attempt, group)
-        made = len(self.plan.blocks) - len(_missing(self.folder, self.plan))
-        precision = None
-        if self.plan.design == "interleaved":
-            precision = precision_so_far(self.folder, self.plan, len(self.plan.blocks))
-        self.watcher.block_committed(group, block, made, len(self.plan.blocks), precision)
+        if finished.overhead_s is not None:
+            self.time.overheads_s.append(finished.overhead_s)
+        plan, precision = self.time.plan, None
+        if plan.design == "interleaved":
+            precision = precision_so_far(self.folder, plan, len(plan.blocks))
+        self.watcher.block_committed(group, block, self.time.done, len(plan.blocks), precision)

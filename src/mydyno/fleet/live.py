@@ -5,14 +5,14 @@ A group's block sends its state once a second; the study's own state counts the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
 from mydyno import clock
 from mydyno.execution.live.now import LiveNow
-from mydyno.execution.live.observer import Remaining, live_precision
+from mydyno.execution.live.observer import Remaining, live_precision, pilot_precision
 from mydyno.execution.live.writer import Listener, LiveWriter, live_run
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.live import LiveSecond, LiveState
@@ -100,6 +100,10 @@ class FleetLive:
         """The group prepares the block."""
         self._group(group, "starting", block)
         self._watcher.block_leased(group, block, of)
+
+    def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
+        """The precision that the pilot lets expect."""
+        self._writer.append(pilot_precision(of, half_widths))
 
     def block_committed(self, group: str, block: int, made: int, of: int, precision: Precision | None) -> None:
         """Lines for the block's runs and for the precision."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from mydyno.errors import HostError, UserError
-from mydyno.fleet.block import BlockOrder
+from mydyno.execution.interleaved.order import BlockOrder
 from mydyno.fleet.channels import Closed, Opened, Sent
 from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.cluster import GroupLostError

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.execution.interleaved.order import BlockOrder
 from mydyno.fleet.batch import Batch, kubernetes_job, slurm_script
-from mydyno.fleet.block import BlockOrder, execute_block
+from mydyno.fleet.block import execute_block
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.plan import Design, make_plan
 from mydyno.model.stored.records import StudyRecord
@@ -89,11 +90,11 @@ async def test_blocks_that_nodes_execute_in_a_shared_folder_are_one_study(
     folder = StudyFolder.create(tmp_path / "fake-1", study, make_plan(asked, Design("interleaved")))
     other = folder.begin_block(2)
     for number, node in ((1, "node-a"), (3, "node-b")):
-        await execute_block(folder.path, BlockOrder(number, group=node), paths, lambda _: None, opener(script))
+        await execute_block(folder.path, BlockOrder(number), paths, lambda _: None, opener(script), group=node)
     assert other.is_dir(), "what another node is at is left alone"
-    await execute_block(folder.path, BlockOrder(2, group="node-b"), paths, lambda _: None, opener(script))
+    await execute_block(folder.path, BlockOrder(2), paths, lambda _: None, opener(script), group="node-b")
     assert {run.block: run.host_group for run in folder.runs()} == {1: "node-a", 2: "node-b", 3: "node-b"}
     assert summarise(folder).state == "complete"
     began = script.events.count("start")
-    await execute_block(folder.path, BlockOrder(2, group="node-b"), paths, lambda _: None, opener(script))
+    await execute_block(folder.path, BlockOrder(2), paths, lambda _: None, opener(script), group="node-b")
     assert script.events.count("start") == began, "a requeued task finds its block finished"

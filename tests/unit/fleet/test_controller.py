@@ -167,7 +167,9 @@ async def test_a_host_whose_earlier_block_is_still_ending_is_waited_for(
     request = FleetRequest(interleaved(), "name = 'fake'", hosts.folder.parent / "studies", groups("a"))
     folder, summary = await run_on_groups(request, paths, watcher, hosts)
     assert summary.state == "complete"
-    assert watcher.said == ["a: waiting for an earlier block of this study to end"]
+    waiting, pilot = watcher.said
+    assert waiting == "a: waiting for an earlier block of this study to end"
+    assert pilot.startswith("a: pilot of the control")
     assert journal(folder, "block_lost") == []
 
 

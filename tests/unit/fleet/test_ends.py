@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from mydyno.errors import StudyError
-from mydyno.fleet import controller
 from mydyno.fleet.controller import EXCLUDED_EVENT, FleetRequest, resume_on_groups, run_on_groups
 from mydyno.hosts.paths import HostPaths
+from mydyno.model.stored.live import LivePrecision
+from mydyno.store.slices import ALONE_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_environment import opener
 from tests.support.fake_fleet import FakeHosts, FleetWatched, groups, interleaved, journal, study
 from tests.support.fake_script import Script, experiment
+from tests.support.live_records import live_records
+from tests.support.study_times import allowing, with_time
 
 pytestmark = pytest.mark.usefixtures("lost_groups_stay_lost")
 
@@ -31,19 +36,77 @@ async def test_the_time_is_divided_by_the_rounds_of_blocks(hosts: FakeHosts, pat
 
 
 async def test_a_study_whose_time_is_spent_ends_at_a_look_and_more_time_aims_at_a_later_one(
-    hosts: FakeHosts, paths: HostPaths, monkeypatch: pytest.MonkeyPatch
+    hosts: FakeHosts, paths: HostPaths
 ) -> None:
-    monkeypatch.setattr(controller._Fleet, "_left_s", lambda _: 0.0)
     watcher, studies = FleetWatched(), hosts.folder.parent / "studies"
     request = FleetRequest(
-        interleaved(time=600.0), "name = 'fake'", studies, groups("a"), decided=lambda _folder, _summary: False
-    )
+        with_time(interleaved(), 16), "name = 'fake'", studies, groups("a"), decided=lambda _folder, _summary: False,
+        timing=allowing([16, 16, 16, 16, 16, 16, 6]),
+    )  # fmt: skip
     folder, summary = await run_on_groups(request, paths, watcher, hosts)
     blocks = len(folder.plan().blocks)
-    assert (summary.state, summary.look) == ("complete", blocks)
-    _, summary = await resume_on_groups(folder.path, paths, watcher, hosts, time_s=600.0)
-    (aim,) = journal(folder, "aim")
-    assert (blocks, aim["after"], aim["blocks"], summary.look) == (6, 6, 16, 10)
+    assert (summary.state, summary.look, blocks) == ("complete", 6, 6)
+    _, summary = await resume_on_groups(folder.path, paths, watcher, hosts, time_s=600.0, timing=allowing([10]))
+    aims = [(aim["after"], aim["blocks"]) for aim in journal(folder, "aim")]
+    assert (aims, summary.look) == ([(6, 10)], 10)
+
+
+async def test_blocks_that_take_less_time_than_planned_lead_to_a_later_look(
+    hosts: FakeHosts, paths: HostPaths, script: Script
+) -> None:
+    """Two groups, six blocks planned; after the third one there is time for ten."""
+    random = Random(1)
+    script.slice_qps = lambda *_: random.gauss(1000, 10)
+    asked = with_time(interleaved(), 6, groups=2)
+    asked = asked.model_copy(update={"verdict": asked.verdict.model_copy(update={"margin": 0.00001})})
+    folder, summary, watcher = await study(hosts, paths, ("a", "b"), asked, allowing([6, 6, 6, 10]))
+    assert [(aim["after"], aim["blocks"]) for aim in journal(folder, "aim")] == [(3, 10)]
+    assert (summary.state, summary.look, summary.alpha) == ("complete", 10, 0.03125)
+    assert len(watcher.committed) == len(folder.plan().blocks) == 10
+
+
+async def test_a_study_that_is_late_says_so_and_goes_on_to_its_first_look(hosts: FakeHosts, paths: HostPaths) -> None:
+    asked = with_time(interleaved(), 6, groups=2)
+    timing = allowing([6], lambda done: 60.0 if done else None)
+    _, summary, watcher = await study(hosts, paths, ("a", "b"), asked, timing)
+    assert (summary.state, summary.look) == ("complete", 6)
+    (said,) = (line for line in watcher.said if "longer here than planned" in line)
+    assert "continues to its first look, at 6 blocks, about " in said
+
+
+async def test_the_first_block_has_a_pilot_and_the_control_alone(hosts: FakeHosts, paths: HostPaths) -> None:
+    folder, summary, watcher = await study(hosts, paths, ("a", "b"), interleaved(blocks=6))
+    (pilot,) = journal(folder, "pilot")
+    first = next(run.host_group for run in folder.runs() if run.block == 1)
+    assert (pilot["of"], pilot["host_group"]) == (6, first)
+    assert any(line.startswith(f"{first}: pilot") for line in watcher.said)
+    made_none = [one for one in live_records(folder.path) if isinstance(one, LivePrecision) and one.made == 0]
+    assert [one.blocks for one in made_none] == [6]
+    assert [one.arm for one in read_slices(folder.block_path(1) / ALONE_FILE)] == ["glibc"] * 8
+    assert summary.interleaving is not None and summary.interleaving.alone is not None
+
+
+async def test_two_groups_on_which_blocks_fail_one_after_the_other_end_the_study(
+    hosts: FakeHosts, paths: HostPaths, script: Script
+) -> None:
+    """On b from the first block, on a from its fourth."""
+    made = Counter[str]()
+
+    def fails_from(group: str, first: int) -> Script:
+        def error(arm: str, copy: int) -> str | None:
+            made[group] += (arm, copy) == ("glibc", 1)
+            return "no such file" if arm == "glibc" and made[group] >= first else None
+
+        return replace(script, start_error=error)
+
+    hosts.openers |= {"a": opener(fails_from("a", 4)), "b": opener(fails_from("b", 1))}
+    with pytest.raises(StudyError, match=re.escape("the control glibc failed in 3 blocks in a row (on a): no such")):
+        await study(hosts, paths, ("a", "b"), interleaved(blocks=20))
+    (path,) = (hosts.folder.parent / "studies").iterdir()
+    folder = StudyFolder.open(path)
+    assert [one["group"] for one in journal(folder, EXCLUDED_EVENT)] == ["b"]
+    runs = [run.host_group for run in folder.runs() if (run.arm, run.copy_number) == ("glibc", 1)]
+    assert (runs.count("a"), runs.count("b")) == (6, 3)
 
 
 @pytest.mark.parametrize(

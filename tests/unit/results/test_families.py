@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mydyno.execution.interleaved import study as interleaved_study
-from mydyno.execution.interleaved.pilot import PilotPlan
+from mydyno.execution.interleaved.order import pilot_plan
 from mydyno.hosts.paths import HostPaths
 from mydyno.results import projection
 from mydyno.results.families import expected_contrasts
@@ -35,25 +33,19 @@ async def test_the_precision_is_computed_for_all_contrasts_that_the_study_tests(
     more: dict[str, Any],
     contrasts: int,
 ) -> None:
-    plans: list[PilotPlan] = []
     projected: list[int] = []
-
-    def expected(_slices: Sequence[object], _control: str, plan: PilotPlan) -> dict[str, float]:
-        plans.append(plan)
-        return {}
 
     def half_width(_sd: float, _blocks: int, _servers: int, contrasts: int, _alpha: float) -> float:
         projected.append(contrasts)
         return 0.01
 
-    monkeypatch.setattr(interleaved_study, "expected_half_widths", expected)
     monkeypatch.setattr(projection, "projected_half_width", half_width)
     noisy(script, 0.0)
     asked = experiment(ARMS, design={"kind": "interleaved", "blocks": 3, "cycles": 3, "quiet_wait": 0}, **more)
-    _, summary, _ = await study(script, paths, tmp_path, asked)
+    folder, summary, _ = await study(script, paths, tmp_path, asked)
     assert sum(effect.primary for effect in summary.effects) == contrasts
     assert expected_contrasts(asked) == contrasts
-    assert [plan.contrasts for plan in plans] == [contrasts]
+    assert pilot_plan(folder.plan(), asked, 3.0).contrasts == contrasts
     assert set(projected) == {contrasts}
 
 

@@ -7,9 +7,7 @@ from random import Random
 
 import pytest
 
-from mydyno.execution.interleaved import study as interleaved_study
-from mydyno.execution.planning.pace import FixedCycles
-from mydyno.execution.planning.time_plan import TimePlan
+from mydyno.execution.interleaved.study_time import StudyTime
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, StepSpec, ThresholdSpec
 from mydyno.model.definition.verdict_spec import VerdictSpec
@@ -21,6 +19,7 @@ from mydyno.study import Request, run_study
 from mydyno.verdicts.threshold import Outcome
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
+from tests.support.study_times import allowing, with_time
 
 QPS = ThresholdSpec(metric="qps", limit=-0.02)
 COST = ThresholdSpec(metric="server_cpu_us_per_query", limit=0.03)
@@ -41,8 +40,10 @@ def planted(script: Script, effect: float, noise: float = 0.002, seed: int = 1) 
     script.slice_qps = lambda arm, _copy, _step, _order: 1000.0 * (1 + effect * (arm == "new")) * random.gauss(1, noise)
 
 
-async def run(script: Script, paths: HostPaths, tmp_path: Path, what: Experiment) -> StudyFolder:
-    request = Request(what, "", tmp_path / "studies", (), is_gate_decided)
+async def run(
+    script: Script, paths: HostPaths, tmp_path: Path, what: Experiment, timing: type[StudyTime] = StudyTime
+) -> StudyFolder:
+    request = Request(what, "", tmp_path / "studies", (), is_gate_decided, timing=timing)
     return (await run_study(request, paths, Watched(script), opener(script)))[0]
 
 
@@ -146,15 +147,13 @@ async def test_an_interrupted_study_cannot_be_told_until_it_is_resumed(
 
 
 async def test_a_study_with_a_time_ends_at_the_first_look_that_decides_every_threshold(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
     """The primary contrast stays open (its margin is tiny), and is not waited for."""
-    monkeypatch.setattr(interleaved_study, "plan_time", lambda *_, **__: TimePlan(10, 1.0, 3.0, True))
-    monkeypatch.setattr(interleaved_study, "UntilDeadline", lambda *_: FixedCycles(3))
     planted(script, 0.0, noise=0.004)
-    what = asked(QPS, time="10m")
+    what = with_time(asked(QPS), 10, cycles=3)
     what = what.model_copy(update={"verdict": what.verdict.model_copy(update={"margin": 0.00001, "cost": False})})
-    folder = await run(script, paths, tmp_path, what)
+    folder = await run(script, paths, tmp_path, what, allowing([10]))
     result = judged(folder)
     assert result.outcome is Outcome.PASSED
     assert (result.look, result.blocks, result.alpha) == (6, 6, 0.004)

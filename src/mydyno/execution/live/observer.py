@@ -120,7 +120,7 @@ class LiveWatcher:
 
     def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
         """The precision that the pilot lets expect."""
-        self._writer.append(LivePrecision(unix_ns=clock.unix_ns(), blocks=of, made=0, half_widths=dict(half_widths)))
+        self._writer.append(pilot_precision(of, half_widths))
 
     def slice_begins(
         self, kind: SliceKind, step: Step, cycle: int, planned: PlannedRun, instances: Sequence[int]
@@ -151,6 +151,11 @@ def live_precision(precision: Precision) -> LivePrecision:
     return LivePrecision(
         unix_ns=clock.unix_ns(), blocks=precision.blocks, made=precision.made, half_widths=precision.half_widths
     )
+
+
+def pilot_precision(of: int, half_widths: Mapping[str, float]) -> LivePrecision:
+    """The line of what the pilot lets expect at `of` blocks."""
+    return LivePrecision(unix_ns=clock.unix_ns(), blocks=of, made=0, half_widths=dict(half_widths))
 
 
 @dataclass

@@ -152,26 +152,30 @@ def check_time(time_s: float, shape: Shape, groups: int = 1) -> None:
     )
 
 
-def is_over(left_s: float, time_s: float, done: int, looks: Looks, shape: Shape, overhead_s: float) -> bool:
+def is_over(
+    left_s: float, time_s: float, done: int, looks: Looks, shape: Shape, overhead_s: float, groups: int = 1
+) -> bool:
     """Whether a study with a time ends after `done` blocks, the median of which took `overhead_s` besides its cycles.
 
     At a look: if the blocks of the next one do not fit. Before: a study that is late continues, with one cycle in each
     block, for as long as its time at most until the first look, and for a tenth of its time until another one.
     """
     if done in looks.rates:
-        return not plan_time(left_s, shape, done, overhead_s).reaches_look
+        return not plan_time(left_s, shape, done, overhead_s, groups).reaches_look
     if done < looks.first:
         return left_s < -time_s
     return left_s < 0.5 * overhead_s - LATE_SHARE * time_s
 
 
-def replanned(target: TimePlan, left_s: float, done: int, looks: Looks, shape: Shape, overhead_s: float) -> TimePlan:
+def replanned(
+    target: TimePlan, left_s: float, done: int, looks: Looks, shape: Shape, overhead_s: float, groups: int = 1
+) -> TimePlan:
     """The target with what blocks really take: the look that can be reached in what is left; where none can, and none
     was, the next one.
     """
     if done >= looks.aim:
         return target
-    found = plan_time(left_s, shape, done, overhead_s)
+    found = plan_time(left_s, shape, done, overhead_s, groups)
     if found.reaches_look or done >= looks.first:
         return found if found.reaches_look else target
     nearest = next(look for look in (EARLY, *LOOK_BLOCKS) if look > done)

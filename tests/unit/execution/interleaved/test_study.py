@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -11,10 +11,7 @@ import pytest
 
 from mydyno.drivers.held import SliceOrder
 from mydyno.errors import StudyError, UserError
-from mydyno.execution.interleaved import study as interleaved_study
-from mydyno.execution.planning import design_choice, time_plan
-from mydyno.execution.planning.pace import FixedCycles
-from mydyno.execution.planning.time_plan import Shape, TimePlan
+from mydyno.execution.interleaved.study_time import StudyTime
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.definition.looks import EARLY, SIX, looks_aimed_at
@@ -27,6 +24,7 @@ from mydyno.study import Request, resume_study, run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.stored_schemas import check
+from tests.support.study_times import allowing, left_after_blocks, with_time
 
 STEP = "oltp_read_only-4"
 
@@ -41,18 +39,12 @@ def interleaved(arms: tuple[str, ...] = ("glibc", "jemalloc"), **design: object)
 
 
 async def study(
-    script: Script, paths: HostPaths, tmp_path: Path, asked: Experiment
+    script: Script, paths: HostPaths, tmp_path: Path, asked: Experiment, timing: type[StudyTime] = StudyTime
 ) -> tuple[StudyFolder, Summary, Watched]:
     watcher = Watched(script)
-    request = Request(asked, "name = 'fake'", tmp_path / "studies", ("mydyno", "run", "fake"))
+    request = Request(asked, "name = 'fake'", tmp_path / "studies", ("mydyno", "run", "fake"), timing=timing)
     folder, summary = await run_study(request, paths, watcher, opener(script))
     return folder, summary, watcher
-
-
-@pytest.fixture
-def any_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times that are too short for a look are not refused."""
-    monkeypatch.setattr(design_choice, "check_time", lambda *_: None)
 
 
 def noisy(script: Script, effect: float, seed: int = 1) -> None:
@@ -230,25 +222,28 @@ async def test_a_study_that_is_killed_in_a_cycle_resumes_with_the_same_block(
     assert not list(path.glob("blocks/.*"))
 
 
-@pytest.mark.usefixtures("any_time")
 async def test_with_a_time_no_effect_is_examined_before_a_look(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
+    """On a host so slow that a block takes as long as the whole study should."""
     noisy(script, 0.5)
-    _, summary, watcher = await study(script, paths, tmp_path, interleaved(time=1, cycles=None))
+    asked = with_time(interleaved(), 6)
+    whole_s = asked.design.time or 0.0
+    timing = left_after_blocks(lambda done: whole_s * (1.01 - done))
+    _, summary, watcher = await study(script, paths, tmp_path, asked, timing)
     assert summary.look is None
     assert all(effect.verdict in (None, "inconclusive", "not_measurable") for effect in summary.effects)
-    assert len(watcher.ended) < 6 * 3
+    assert len(watcher.ended) == 3 * 3
 
 
-@pytest.mark.usefixtures("any_time")
 async def test_a_study_with_a_time_is_continued_by_more_time(script: Script, paths: HostPaths, tmp_path: Path) -> None:
-    folder, _, _ = await study(script, paths, tmp_path, interleaved(time=1, cycles=None))
+    folder, first_summary = await aimed(script, paths, tmp_path, [6])
     first = folder.plan()
-    assert first.sequential
-    folder, summary = await resume_study(folder.path, paths, Watched(script), opener(script), time_s=1)
+    assert first.sequential and len(first_summary.runs) == 6 * 3
+    watcher = Watched(script)
+    folder, summary = await resume_study(folder.path, paths, watcher, opener(script), time_s=600, timing=allowing([10]))
     assert folder.plan().blocks[: len(first.blocks)] == first.blocks
-    assert len(folder.plan().blocks) > len(first.blocks)
+    assert len(folder.plan().blocks) == 10
     assert {run.block for run in summary.runs} == {block.block for block in folder.plan().blocks}
 
 
@@ -256,27 +251,16 @@ async def aimed(
     script: Script,
     paths: HostPaths,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     allowed: Sequence[int],
     cycles: int = 2,
+    late_s: Callable[[int], float | None] = lambda _: None,
     said: list[str] | None = None,
 ) -> tuple[StudyFolder, Summary]:
     """A study of which the time allows so many blocks before its first block, after it, and so on; nothing decides."""
-
-    def allows(
-        _time_s: float, _shape: object, done: int = 0, _overhead_s: float | None = None, groups: int = 1
-    ) -> TimePlan:
-        assert groups == 1
-        blocks = allowed[min(done, len(allowed) - 1)]
-        return TimePlan(max(blocks, done), 1.0, 2.0, blocks > done)
-
-    for module in (design_choice, interleaved_study, time_plan):
-        monkeypatch.setattr(module, "plan_time", allows)
-    monkeypatch.setattr(interleaved_study, "UntilDeadline", lambda *_: FixedCycles(cycles))
     noisy(script, 0.0)
-    what = interleaved(time=600, cycles=None)
+    what = with_time(interleaved(), allowed[0], cycles)
     what = what.model_copy(update={"verdict": what.verdict.model_copy(update={"margin": 0.00001})})
-    folder, summary, watcher = await study(script, paths, tmp_path, what)
+    folder, summary, watcher = await study(script, paths, tmp_path, what, allowing(allowed, late_s))
     if said is not None:
         said += watcher.said
     return folder, summary
@@ -284,10 +268,10 @@ async def aimed(
 
 @pytest.mark.slow
 async def test_the_look_that_the_time_allows_has_most_of_the_error_rate(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
     """Blocks take less time than planned at first, then more."""
-    folder, summary = await aimed(script, paths, tmp_path, monkeypatch, [10, 16, 16, 16, 16, 16, 16, 10])
+    folder, summary = await aimed(script, paths, tmp_path, [10, 16, 16, 16, 16, 16, 16, 10])
     aims = [(event["blocks"], event["after"]) for event in folder.journal.read() if event["event"] == "aim"]
     assert aims == [(16, 1), (10, 7)]
     assert (summary.look, summary.alpha, summary.state) == (10, 0.03125, "complete")
@@ -296,10 +280,10 @@ async def test_the_look_that_the_time_allows_has_most_of_the_error_rate(
 
 @pytest.mark.slow
 async def test_blocks_made_after_a_look_change_nothing_of_what_it_showed(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
     """Six blocks and two more give exactly the effects of the six, whose coefficients are not those of all eight."""
-    folder, _ = await aimed(script, paths, tmp_path, monkeypatch, [10], cycles=8)
+    folder, _ = await aimed(script, paths, tmp_path, [10], cycles=8)
 
     def first(blocks: int) -> Summary:
         for block in range(blocks + 1, 11):
@@ -319,54 +303,47 @@ async def test_blocks_made_after_a_look_change_nothing_of_what_it_showed(
 
 
 @pytest.mark.slow
-async def test_a_look_that_was_examined_keeps_its_error_rate(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, first = await aimed(script, paths, tmp_path, monkeypatch, [*[6] * 6, 10])
-    _, second = await resume_study(folder.path, paths, Watched(script), opener(script), time_s=600)
+async def test_a_look_that_was_examined_keeps_its_error_rate(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    folder, first = await aimed(script, paths, tmp_path, [*[6] * 6, 10])
+    _, second = await resume_study(
+        folder.path, paths, Watched(script), opener(script), time_s=600, timing=allowing([10])
+    )
     assert [(one.look, one.alpha) for one in (first, second)] == [(6, 0.03125), (10, 0.004)]
     assert second.looks == folder.plan().looks == SIX.rates
 
 
 @pytest.mark.slow
 async def test_where_blocks_take_longer_than_planned_the_early_look_is_aimed_for(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
-    folder, first = await aimed(script, paths, tmp_path, monkeypatch, [6, 6, 4, 4, 6])
+    folder, first = await aimed(script, paths, tmp_path, [6, 6, 4, 4, 6])
     assert (first.look, first.alpha, len(folder.plan().blocks), first.state) == (4, 0.02725, 4, "complete")
     assert folder.plan().looks == looks_aimed_at(EARLY).rates
-    _, second = await resume_study(folder.path, paths, Watched(script), opener(script), time_s=600)
+    _, second = await resume_study(
+        folder.path, paths, Watched(script), opener(script), time_s=600, timing=allowing([6])
+    )
     assert (second.look, second.alpha) == (6, 0.004)
 
 
-async def test_a_study_that_is_late_goes_on_to_its_first_look(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(interleaved_study.Blocks, "_left_s", lambda _: -60.0)
-    monkeypatch.setattr(interleaved_study, "UntilDeadline", lambda *_: FixedCycles(1))
-    monkeypatch.setattr(interleaved_study, "plan_time", lambda *_: TimePlan(6, 60.0, 1.0, True))
-    _, summary, watcher = await study(script, paths, tmp_path, interleaved(time=600, cycles=None))
+async def test_a_study_that_is_late_goes_on_to_its_first_look(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    lines: list[str] = []
+    _, summary = await aimed(script, paths, tmp_path, [6], 1, lambda done: 60.0 if done else None, lines)
     assert (summary.look, summary.state) == (4, "complete")
-    (late,) = (line for line in watcher.said if "longer here than planned" in line)
-    assert "continues to its first look, at 4 blocks, about " in late
+    (said,) = (line for line in lines if "longer here than planned" in line)
+    assert "continues to its first look, at 4 blocks, about " in said
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("over_s", "look", "said"),
-    [(30.0, 10, ["continues to its next look, at 10 blocks, for 1 min at most beyond its time"]), (90.0, 6, [])],
+    ("late_s", "look", "said"),
+    [(150.0, 10, ["continues to its next look, at 10 blocks, for 5 min 30 s at most beyond its time"]), (500.0, 6, [])],
 )
 async def test_a_study_that_is_late_after_a_look_goes_on_for_a_tenth_of_its_time(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    over_s: float, look: int, said: list[str],
-) -> None:  # fmt: skip
-    """Its ten minutes are spent after block 7."""
+    script: Script, paths: HostPaths, tmp_path: Path, late_s: float, look: int, said: list[str]
+) -> None:
+    """Its 55 minutes are spent after block 7."""
     lines: list[str] = []
-    monkeypatch.setattr(
-        interleaved_study.Blocks, "_left_s", lambda blocks: 300.0 if len(blocks.overheads_s) < 7 else -over_s
-    )
-    monkeypatch.setattr(interleaved_study.Blocks, "_shape", lambda _: Shape(3, 3, 1, 30.0, 0.5, 0.0))
-    _, summary = await aimed(script, paths, tmp_path, monkeypatch, [10], cycles=1, said=lines)
+    _, summary = await aimed(script, paths, tmp_path, [10], 1, lambda done: late_s if done >= 7 else None, lines)
     assert summary.look == look
     assert [line.partition("the study ")[2] for line in lines if "longer here than planned" in line] == said
 
@@ -379,11 +356,10 @@ async def test_a_study_with_a_fixed_number_of_blocks_is_not_continued(
         await resume_study(folder.path, paths, Watched(script), opener(script), time_s=60)
 
 
-@pytest.mark.usefixtures("any_time")
 async def test_resuming_a_complete_study_without_a_time_runs_nothing(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
-    folder, _, _ = await study(script, paths, tmp_path, interleaved(time=1, cycles=None))
+    folder, _ = await aimed(script, paths, tmp_path, [6])
     before = len(script.events)
     await resume_study(folder.path, paths, Watched(script), opener(script))
     assert len(script.events) == before

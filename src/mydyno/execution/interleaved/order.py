@@ -1,0 +1,132 @@
+"""What to do for one block of an interleaved study, and doing it: the same on this host and on those of a group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mydyno.execution.environments.environment import StudyEnvironment
+from mydyno.execution.interleaved.block import ALONE_SLICES, BlockResult, SliceWatcher, make_block
+from mydyno.execution.interleaved.capacity_search import BlockSearches, known_of
+from mydyno.execution.interleaved.pilot import PILOT_EVENT, PilotPlan, expected_half_widths, words
+from mydyno.execution.planning.pace import FixedCycles, Pace, UntilDeadline
+from mydyno.execution.planning.time_plan import SLICE_GAP_S, cycles_of, shape_of
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.plan import Plan
+from mydyno.model.stored.records import SliceRecord
+from mydyno.results.families import expected_contrasts
+from mydyno.results.projection import slices_so_far
+from mydyno.results.values.interleaved import RATIO_METRIC
+from mydyno.servers.templates import Template
+from mydyno.store.study_folder import StudyFolder
+
+GIVEN_UP_AFTER = 2
+"""Number of consecutive failed blocks after which an arm is not started any more."""
+STOP_RESERVE_S, STOP_RESERVE_S_PER_SERVER = 2.0, 0.5
+"""Reserved in a block for stopping."""
+ALONE_FROM_S = 300.0
+ALONE_FROM_BLOCKS = 6
+"""Studies with so much time, or so many blocks, load the control alone at the end of their first block."""
+ALONE_STOP_S = 3.0
+
+
+@dataclass(frozen=True)
+class BlockOrder:
+    """What a host is to do for one block. Blocks of the other design have a number alone."""
+
+    block: int
+    length_s: float | None = None
+    """As many cycles as fit; None: the experiment's own number of cycles."""
+    washout_s: float | None = None
+    """None: design.washout."""
+    skipped_arms: frozenset[str] = frozenset()
+    """Arms that failed too often to be started again."""
+
+
+class BlockWatcher(SliceWatcher, Protocol):
+    """Receives the progress of a block and of its pilot."""
+
+    def say(self, text: str) -> None:
+        """A line for the user."""
+
+    def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
+        """The precision to be expected at `of` blocks, from the pilot; empty: it showed none."""
+
+
+async def execute_order(
+    environment: StudyEnvironment,
+    folder: StudyFolder,
+    plan: Plan,
+    order: BlockOrder,
+    templates: dict[str, Template | None],
+    watcher: BlockWatcher,
+) -> BlockResult:
+    """Make one block of the plan in this folder. Raises HostError for what would spoil every block.
+
+    The first block of a study begins with a pilot, and ends with the control alone if the study is long enough.
+    """
+    experiment = environment.experiment
+    shape = shape_of(experiment)
+    washout_s = experiment.design.washout if order.washout_s is None else order.washout_s
+    alone = alone_s(plan, experiment, order.block, washout_s)
+    if order.length_s is None:
+        cycles = float(cycles_of(experiment))
+        pace: Pace = FixedCycles(cycles_of(experiment))
+    else:
+        reserve_s = STOP_RESERVE_S + STOP_RESERVE_S_PER_SERVER * shape.servers + alone
+        pace = UntilDeadline(time.monotonic() + order.length_s, reserve_s)
+        cycles = max(1.0, shape.cycles_in(order.length_s - alone))
+
+    def pilot(slices: Sequence[SliceRecord]) -> None:
+        planned = pilot_plan(plan, experiment, cycles)
+        expected = expected_half_widths(slices, experiment.control, planned)
+        folder.journal.append(PILOT_EVENT, of=planned.blocks, half_widths=expected)
+        watcher.pilot_ended(planned.blocks, expected)
+        watcher.say(words(expected, planned))
+
+    block = plan.blocks[order.block - 1]
+    step_of = {step.id: step for step in experiment.resolved_steps}
+    steps = [step_of[step_id] for step_id in block.step_order]
+    search = experiment.is_search
+    return await make_block(
+        environment, block, steps, templates, folder, pace, watcher, washout_s, order.skipped_arms,
+        pilot if order.block == 1 and not search else None, alone > 0,
+        BlockSearches(known_of(experiment, slices_so_far(folder)) if search else {}),
+    )  # fmt: skip
+
+
+def alone_s(plan: Plan, experiment: Experiment, block: int, washout_s: float) -> float:
+    """The time for loading the control alone in a block; 0 where that is not done."""
+    design = experiment.design
+    timed = plan.sequential and design.time is not None
+    long_enough = (design.time or 0) >= ALONE_FROM_S if timed else len(plan.blocks) >= ALONE_FROM_BLOCKS
+    if block != 1 or not long_enough or experiment.is_search:
+        return 0.0
+    return ALONE_STOP_S + ALONE_SLICES * (design.slice + washout_s + SLICE_GAP_S)
+
+
+def pilot_plan(plan: Plan, experiment: Experiment, cycles: float) -> PilotPlan:
+    """What the study will have after its pilot, with so many cycles of each step in a block."""
+    unmeasured = () if plan.client_untouched else (RATIO_METRIC,)  # no verdict is given on that ratio then
+    return PilotPlan(
+        len(plan.blocks), cycles, len(experiment.arms) + 1, expected_contrasts(experiment, without=unmeasured),
+        plan.schedule, experiment.design.slice, experiment.verdict.error_rate,
+    )  # fmt: skip
+
+
+def given_up(folder: StudyFolder, control: str, number: int) -> frozenset[str]:
+    """Arms that are not started in a block, because they failed in every one of the last blocks."""
+    recent = range(max(1, number - GIVEN_UP_AFTER), number)
+    if len(recent) < GIVEN_UP_AFTER:
+        return frozenset()
+    failed = [
+        {
+            run.arm
+            for run in folder.runs()
+            if run.block == block and run.failed and not any(step.driver.transactions for step in run.steps)
+        }
+        for block in recent
+    ]
+    return frozenset(set.intersection(*failed) - {control})
