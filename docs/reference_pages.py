@@ -1,4 +1,4 @@
-"""The reference pages, made from the program: commands, experiment keys, metrics, gates, verdicts, servers."""
+"""The reference pages, made from the program: commands, experiment keys, metrics, gates, verdicts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import inspect
 import io
 import json
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import redirect_stdout
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -36,7 +40,6 @@ from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
-from mydyno.servers.catalogue import CATALOGUE
 from mydyno.treatments.catalogue import TREATMENTS
 from mydyno.workloads.catalogue import WORKLOADS
 from mydyno.workloads.connect import ConnectOptions
@@ -46,6 +49,10 @@ from mydyno.workloads.oltp import OltpOptions
 from mydyno.workloads.tpcc import TpccOptions
 
 NOTE = "<!-- Made by docs/generate from the program; edit the program, not this page. -->\n"
+SUBCOMMANDS = [
+    *(("hosts", name) for name in ("prepare", "check", "list", "script")),
+    *(("servers", name) for name in ("install", "add", "remove")),
+]
 VERDICTS = ("higher", "lower", "equivalent", "inconclusive", "not_measurable")
 
 
@@ -63,11 +70,13 @@ others are compared with is not compared itself, unless it names a control. Each
 together. Only the experiment's own control runs twice in a block; its noise floor serves all families, and the
 sentences say so.
 """
-INSTANCE_METRICS = """If a run has several instances, `METRIC` combines all of them as the column states, and
-`METRIC_instance_N` is the value of instance N alone, for instance `tpmc` and `tpmc_instance_2`. In a study in which
-any arm has several instances, runs with one have `METRIC_instance_1` too, so that they can be compared. A metric
-that one instance lacks is absent for the whole run.
+INSTANCE_METRICS = """If a run has several instances, `METRIC` combines all of them as the column `scope` states, and
+`METRIC_instance_N` is the value of instance N alone. A metric that one instance lacks is absent for the whole run.
 """
+SAMPLED = """The unit is in the name: `_pct` (of all CPUs for the host, of one core for a process), `_per_s`, `_bytes`,
+`_us`, `_ns`, `_s`; other metrics are counts, `qps` and `tps` per second.
+"""
+STATUS = "SHOW GLOBAL STATUS: "
 
 
 def pages() -> dict[str, str]:
@@ -81,32 +90,50 @@ def pages() -> dict[str, str]:
 
 
 def commands() -> str:
-    """Every command's --help, and the exit codes."""
-    text = [NOTE, "# Commands\n", _help()]
-    for command in COMMANDS:
-        text += [f"## {command}\n", _help(command)]
-    for command in (
-        ("hosts", "prepare"),
-        ("hosts", "check"),
-        ("hosts", "list"),
-        ("hosts", "script"),
-        ("servers", "install"),
-        ("servers", "add"),
-        ("servers", "remove"),
-    ):
-        text += [f"## {' '.join(command)}\n", _help(*command)]
-    text += [
-        "## Exit codes\n",
-        _table(("code", "meaning"), _codes()),
-    ]
+    """Every command's --help, and the exit codes. Options of several commands are described once."""
+    named = [(command,) for command in COMMANDS] + SUBCOMMANDS
+    helps = {" ".join(command): _help(*command) for command in named}
+    seen = Counter(option for shown in helps.values() for option in _options(shown).values())
+    shared: dict[str, str] = {}
+    for (name, meaning), commands_with_it in seen.items():
+        if commands_with_it > 1:
+            shared.setdefault(name, meaning)
+    text = [NOTE, "# Commands\n", _fenced(_help()), "## Options of several commands\n"]
+    text += [_table(("option", "meaning"), ((f"`{name}`", meaning) for name, meaning in shared.items()))]
+    for command, shown in helps.items():
+        text += [f"## {command}\n", *_command(shown, shared)]
+    text += ["## Exit codes\n", _table(("code", "meaning"), _codes())]
     return "\n".join(text)
+
+
+def _command(shown: str, shared: dict[str, str]) -> Iterable[str]:
+    """A command's --help without the options of several commands; the names of these but for --help, the last."""
+    others = []
+    for block, (name, meaning) in _options(shown).items():
+        if shared.get(name) == meaning:
+            shown = shown.replace(block, "")
+            others += re.findall("--[a-z-]+", name)
+    yield _fenced(shown.removesuffix("\n\nOptions:\n"))
+    if others[:-1]:
+        yield f"Also {', '.join(f'`{name}`' for name in others[:-1])}.\n"
 
 
 def _help(*command: str) -> str:
     shown = io.StringIO()
     with redirect_stdout(shown), patch.dict(os.environ, {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}):
         make_app(command[:1] or list(COMMANDS))([*command, "--help"], prog_name="mydyno", standalone_mode=False)
-    return "```\n" + "\n".join(line.rstrip() for line in shown.getvalue().strip().splitlines()) + "\n```\n"
+    return "\n".join(line.rstrip() for line in shown.getvalue().strip().splitlines()) + "\n"
+
+
+def _options(shown: str) -> dict[str, tuple[str, str]]:
+    """Lines of an option in a --help → its name, and its meaning in one line."""
+    blocks = re.findall(r"^  -.*\n(?:    +.*\n)*", shown, re.MULTILINE)
+    words = {block: block.strip().partition("  ") for block in blocks}
+    return {block: (name, " ".join(meaning.split())) for block, (name, _, meaning) in words.items()}
+
+
+def _fenced(shown: str) -> str:
+    return f"```\n{shown.strip()}\n```\n"
 
 
 def _codes() -> Iterable[tuple[str, str]]:
@@ -167,7 +194,6 @@ def experiment() -> str:
         "`rand_type` is for scripts alone. Every other option of a step with `script` is the script's own.\n",
         _table(("option", "default", "meaning"), _fields(ScriptOptions)),
     ]
-    text += ["## Servers\n", _table(("name", "what"), ((f"`{e.name}`", e.title) for e in CATALOGUE.values()))]
     return "\n".join(text)
 
 
@@ -188,29 +214,46 @@ def metrics() -> str:
         "driver's histogram of the whole measured window. A metric that does not exist on a host or server is absent, "
         "never 0.\n",
         INSTANCE_METRICS,
-        _table(("metric", "unit", "better", "scope", "of several instances", "meaning"), (
-            (f"`{name}`", m.unit, m.better, m.scope, _of_several(m), m.description) for name, m in METRICS.items()
+        _table(("metric", "unit", "better", "scope", "meaning"), (
+            (f"`{name}`", m.unit, m.better, _scope(m), m.description) for name, m in METRICS.items()
         )),
         "## Sampled by dynoprobe (samples.parquet)\n",
+        SAMPLED,
     ]  # fmt: skip
     program = HostPaths.resolve().program("dynoprobe")
     told = json.loads(subprocess.run([program, "--metrics-json"], capture_output=True, text=True, check=True).stdout)
-    rows = (
-        (f"`{m['name']}`", m["scope"], m["unit"], _sentence(m["meaning"], m["wrong"]), m["source"])
-        for m in told["metrics"]
-    )
-    text.append(_table(("metric", "scope", "unit", "meaning", "source"), rows))
+    for family, members in groupby(told["metrics"], key=itemgetter("family")):
+        text += [f"### {family}\n", *_family(list(members))]
     return "\n".join(text)
 
 
+def _family(members: list[dict[str, str]]) -> Iterable[str]:
+    """What all metrics of a family have in common, once; and a row for each, whatever it is sampled of."""
+    scopes = dict.fromkeys(m["scope"] for m in members)
+    sources = {m["source"].removeprefix(STATUS) for m in members}
+    wrong = {m["wrong"] for m in members}
+    source = "`SHOW GLOBAL STATUS`" if members[0]["source"].startswith(STATUS) else ""
+    source = f"`{sources.pop()}`" if len(sources) == 1 else source
+    yield (
+        f"Of {', '.join(scopes)}{source and f', from {source}'}. {wrong.pop() if len(wrong) == 1 else ''}".strip()
+        + "\n"
+    )
+    rows: dict[tuple[str, str], dict[str, None]] = {}
+    for m in members:
+        meaning = f"{m['meaning']} {m['wrong'] if wrong else ''}".strip()
+        rows.setdefault((meaning, m["source"].removeprefix(STATUS)), {})[f"`{m['name']}`"] = None
+    if sources:
+        yield _table(("metric", "meaning", "source"), ((", ".join(names), *row) for row, names in rows.items()))
+    else:
+        yield _table(("metric", "meaning"), ((", ".join(names), row[0]) for row, names in rows.items()))
+
+
+def _scope(metric: MetricSource) -> str:
+    return metric.scope if metric.scope == "host" else f"{metric.scope}, {_of_several(metric)}"
+
+
 def _of_several(metric: MetricSource) -> str:
-    if metric.scope == "host":
-        return "of the host"
     return "all merged" if metric.aggregate == "driver" else metric.together
-
-
-def _sentence(meaning: str, wrong: str) -> str:
-    return f"{meaning} *Wrong when:* {wrong}" if wrong else meaning
 
 
 def gates_and_verdicts() -> str:
