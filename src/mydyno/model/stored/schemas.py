@@ -7,11 +7,18 @@ the same on every machine and changes with the format. Fields may be added withi
 
 from __future__ import annotations
 
+import ast
+import inspect
+import sys
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from typing import Any, Literal
 from uuid import UUID, uuid5
 
 from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import ModelSchema
 
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.bisection import BISECT_FORMAT, BisectRecord, BisectResult
@@ -79,10 +86,38 @@ STORED: dict[str, StoredFile] = {
 }
 
 
+class _Described(GenerateJsonSchema):
+    """Fields are described by the docstrings below them, which are read only here: reading sources takes time."""
+
+    def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
+        made = super().model_schema(schema)
+        model = schema["cls"]
+        own = [base for base in model.__mro__ if base.__module__.startswith("mydyno.")]
+        words = {field: text for base in reversed(own) for field, text in _docstrings(base.__module__, base.__name__)}
+        for name, field in getattr(model, "model_fields", {}).items():
+            key = field.alias or name
+            if name in words and key in made.get("properties", {}):
+                made["properties"][key].setdefault("description", words[name])
+        return made
+
+
+@cache
+def _docstrings(module: str, model: str) -> list[tuple[str, str]]:
+    """(field, the docstring below it) of a class; empty for a class that is not in the module's source."""
+    found = []
+    for made in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if isinstance(made, ast.ClassDef) and made.name == model:
+            for field, below in pairwise(made.body):
+                match field, below:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                        found.append((name, " ".join(text.split())))
+    return found
+
+
 def stored_schema(name: str) -> dict[str, Any]:
     """JSON Schema 2020-12 of a kind of file, by its name in STORED. Raises KeyError."""
     stored = STORED[name]
-    made = stored.model.model_json_schema(by_alias=True, mode=stored.mode)
+    made = stored.model.model_json_schema(by_alias=True, mode=stored.mode, schema_generator=_Described)
     if "format" in made.get("properties", {}):
         made["properties"]["format"] = {"const": stored.format, "description": "the format's number"}
     what = "one line" if stored.lines else "the whole file"

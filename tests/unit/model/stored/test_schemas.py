@@ -93,6 +93,13 @@ def test_the_format_is_part_of_the_schema_and_of_its_id() -> None:
     assert len({schema_id(name, number) for name in STORED for number in (1, 2, 3)}) == 3 * len(STORED)
 
 
+def test_fields_are_described_by_their_docstrings() -> None:
+    fields = stored_schema("slices")["properties"]
+    assert fields["started_unix_ns"]["description"] == "When the measured part began."
+    run = stored_schema("summary")["$defs"]["RunSummary"]["properties"]
+    assert run["invalid_steps"]["description"] == "Steps of a valid run that are not used, with the reasons."
+
+
 def test_a_study_of_format_1_is_not_valid_by_the_present_schema_until_it_is_summarised_anew(
     tmp_path: Path,
 ) -> None:
