@@ -59,16 +59,14 @@ VERDICTS = ("higher", "lower", "equivalent", "inconclusive", "not_measurable")
 INSTANCES = """## Several instances
 
 `instances = 2`, before any section, gives every run two servers, each with its own copy of the data, its own socket,
-log and load program; an arm may set another number: `four = { instances = 4 }`. All load programs are started together,
-connect, and load together; `start_spread_s` in `run.json` is the time between the starts of the first and the last
-load; above one second the step does not count. Gates and steadiness are tested for each instance; one that fails
-makes the step invalid. The place of each instance (its share of the host's CPUs, if a treatment divides them) changes
-from block to block, by the seed, and is the same for all arms of a block: `places` in `plan.json`.
+log and load program; an arm may set another number: `four = { instances = 4 }`. All load programs are started together;
+a step in which their starts differ by more than a second (`start_spread_s` in `run.json`) does not count. Gates are
+tested for each instance; one that fails makes the step invalid. The place of each instance (its share of the host's
+CPUs, if a treatment divides them) changes from block to block, and is the same for all arms of a block.
 
 An arm is compared with the experiment's control, or with the one that it names: `b = { control = "a" }`. An arm that
-others are compared with is not compared itself, unless it names a control. Each control's arms are one family, tested
-together. Only the experiment's own control runs twice in a block; its noise floor serves all families, and the
-sentences say so.
+others are compared with is not compared itself, unless it names a control. Only the experiment's own control runs twice
+in a block.
 """
 INSTANCE_METRICS = """If a run has several instances, `METRIC` combines all of them as the column `scope` states, and
 `METRIC_instance_N` is the value of instance N alone. A metric that one instance lacks is absent for the whole run.
@@ -200,7 +198,8 @@ def experiment() -> str:
 def _fields(model: type[BaseModel]) -> Iterable[tuple[str, str, str]]:
     for name, field in model.model_fields.items():
         default: Any = field.get_default(call_default_factory=True)
-        shown = "needed" if field.is_required() else f"`{json.dumps(default, default=str)}`"
+        known = "" if default in (None, (), {}) else f"`{json.dumps(default, default=str)}`"
+        shown = "needed" if field.is_required() else known
         yield f"`{name}`", shown, field.description or ""
 
 

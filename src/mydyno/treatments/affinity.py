@@ -1,14 +1,12 @@
 """CPUs of their own for server and load program: `affinity = "apart"`, for every arm of an experiment.
 
 Where both may use every CPU, the scheduler runs them on one CPU for seconds on end, or on different ones: the same
-operation then takes 4 or 7 µs of the server's CPU time (memcached on two CPUs of a virtual machine, where waking an
-idle CPU is an exit to the hypervisor), and identical servers differ. Apart, there is one state; but neither can leave
-a CPU that another program takes, so on a busy host the noise is larger.
+operation then takes 4 or 7 µs of the server's CPU time (memcached on two CPUs of a virtual machine), and identical
+servers differ. Apart, there is one state; but neither can leave a CPU that another program takes, so on a busy host the
+noise is larger.
 
 The load program gets a quarter of the cores, at least one, and the server the others; threads of one core stay
-together. Proved by the affinity of every thread of the server, before and after the load; in an interleaved study also
-by that of every thread of the load program. In the design blocks the load is started by taskset(1), which fails where
-it cannot set the CPUs.
+together. Proved by the affinity of every thread of the server; in an interleaved study also of the load program.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The memory allocator, chosen by LD_PRELOAD and proved: by the dynamic linker's own bindings of malloc for the same
 binary, user and environment, and by the maps of the live process.
 
-glibc is preloaded like the others, because some builds link tcmalloc; it is then the C library of the loader that the
-server runs by, and the C++ library with it. The treatment is not in force if the preload failed silently, or if the
-library rejected an option.
+glibc is preloaded like the others, because some builds link tcmalloc. The treatment is not in force if the library
+rejected an option.
 """
 
 from __future__ import annotations

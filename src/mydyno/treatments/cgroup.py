@@ -8,10 +8,8 @@
 - `read_iops`, `write_iops`: requests per second on the data's disk.
 - `memory_high`: bytes of memory; version 1 has no such bound and gets memory.limit_in_bytes instead.
 
-Proved by: every thread's membership and allowed CPUs, the kernel's own reading of each limit, and after the load by the
-bytes that the group was charged for against what the server's process moved: the limits do not apply to what the kernel
-writes back for it outside of the group. Before the first block, a direct read and write inside such a group must stay
-within them.
+Proved by every thread's membership and allowed CPUs, the kernel's own reading of each limit, and the bytes that the
+group was charged for: the limits do not apply to what the kernel writes back for the server outside of the group.
 """
 
 from __future__ import annotations

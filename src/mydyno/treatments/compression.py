@@ -1,9 +1,9 @@
 """Compression of the protocol: `compression = "off"`, "zlib", "zstd", or { algorithm, level }.
 
-Proved twice in every run: the Compression status of a session on the load's own path is read before the load, and after
-each step dynoload's count of bytes on the connection is compared with its count of bytes in the protocol's packets; the
-interface's own count is reported too. zstd needs MySQL >= 8.0.18 (MariaDB has zlib alone). Both sides use zstd's level;
-zlib's is the load's alone, the server compresses at 6. Small packets (< 50 bytes) are never compressed.
+Proved twice in every run: by the Compression status of a session on the load's own path, and after each step by
+dynoload's count of bytes on the connection against its count of bytes in the protocol's packets. zstd needs MySQL >=
+8.0.18 (MariaDB has zlib alone). Both sides use zstd's level; zlib's is the load's alone, the server compresses at 6.
+Small packets (< 50 bytes) are never compressed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """The buffer pool's pages: "4k", "thp" (transparent huge pages) or "hugetlb" (large_pages, 2 MB reserved ahead).
 
-Every arm sets both: large_pages, and the host's transparent_hugepage/enabled (never, or always for "thp": InnoDB itself
-never uses madvise). For hugetlb, vm.nr_hugepages is raised by what this server can ask for, and vm.hugetlb_shm_group
-permits the server's group to use them, which MySQL before 8.0 needs because it uses shmget. All three are written to
-the undo journal first, and restored after the run (kernel: admin-guide/mm/hugetlbpage.rst).
-
-Proved from smaps of the live process, never from the variable: servers fall back to small pages silently. Memory on
-hugetlb pages is not in RSS; the metric server_hugetlb_bytes has it.
+Every arm sets both: large_pages, and the host's transparent_hugepage/enabled (never, or always for "thp"). For hugetlb,
+vm.nr_hugepages is raised by what this server can ask for, and vm.hugetlb_shm_group is set for MySQL before 8.0. All
+three are restored after the run (kernel: admin-guide/mm/hugetlbpage.rst). Proved from smaps of the live process:
+servers fall back to small pages silently. Memory on hugetlb pages is not in RSS but in server_hugetlb_bytes.
 """
 
 from __future__ import annotations

@@ -2,11 +2,8 @@
 
 On a server with the InnoDB memcached plugin (mysql-5.6) the policy sets where commands go: innodb_only (the table),
 cache_only (memory) or caching (both); { get, set, delete } sets it for each command. On the server `memcached` there is
-no policy. The policy is written before the plugin starts, because the plugin reads it once. Verified in every run by
-its behaviour: whether a set appears in the table, whether a get finds a row inserted by SQL, and whether a get returns
-the old or the new value of a row that SQL changed. After each step the server's counters show whether hits came from
-the table or from the cache. `crash = true` ends the run by kill -9 immediately after acknowledged sets, starts the
-server again, and counts what is lost.
+no policy. Verified in every run by its [behaviour](../guides/memcached.md#proof). `crash = true` ends the run by kill
+-9 immediately after acknowledged sets, starts the server again, and counts what is lost.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """The network between load and server: two network namespaces, a veth pair between them, shaped at both ends.
 
-To an external server (dsn) it is the real one: server.card names this host's card, whose speed ethtool sets; without
-it, `network = {}` measures the link as it is.
-
 `network = "1gbit"`, or `network = { bandwidth = "1gbit", latency = "50us" }` where the kernel has netem; with `network
 = {}` the pair is as fast as the host. Proved in every run by a timed transfer each way, within 5 % of what Ethernet of
 that speed delivers to TCP (941 Mbit/s for 1 Gbit/s). If this host's CPUs cannot sustain a bandwidth, the actual one is
-measured and reported. A pair has the delays of one host (some 20 µs there and back), a real network five times that.
-Needs root.
+measured and reported. Needs root.
 
 Where the load comes from other hosts, the network between these hosts is used: packets of the server's port are shaped
-on the cards at both ends, or, with `by = "card"`, the speed of the server's own card is set by ethtool.
+on the cards at both ends, or, with `by = "card"`, the speed of the server's own card is set by ethtool. To an external
+server (dsn), server.card names this host's card, whose speed ethtool sets; without it, `network = {}` measures the link
+as it is.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Settings of the running kernel: `sysctl = { "vm.swappiness" = 1 }`, set before the server starts, then restored.
 
-Each is written to the undo journal with its value from before, then set, and read back once the server runs: a value
-that the kernel rounds, clips or ignores makes the run invalid, and the evidence contains the actual value. Names are
-those of sysctl(8). Most of net.* belongs to a network namespace, and this treatment sets the host's: it does not affect
-the namespaces of the treatment `network`, so a run of an arm with both is invalid. Needs root.
+Each is read back once the server runs: a value that the kernel rounds, clips or ignores makes the run invalid. Names
+are those of sysctl(8). Most of net.* belongs to a network namespace, and this treatment sets the host's: a run of an
+arm with `network` too is invalid. Needs root.
 """
 
 from __future__ import annotations

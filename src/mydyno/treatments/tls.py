@@ -1,16 +1,13 @@
 """TLS between load and server: `tls = "off"`, "1.2", "1.3", or { version, cipher, verify, resumption, key }.
 
-The server gets a certificate of the study's own authority and one version of TLS; the load has the same settings, so no
-other version can be negotiated. Verified twice in every run: Ssl_version and Ssl_cipher of a session on the load's own
-path are read before the load, and after each step the server's counters show how many of the load's sessions made a TLS
-handshake: all of them, or, with "off", none; dynoload reports the version and suite of each of its sessions, and
-whether its handshake was full or resumed an earlier session. Whether the server resumes sessions is tested before the
-load with two sessions; the load offers its own if `resumption` is true. Only dynoload can be restricted to TLS:
-sysbench 1.0.20 continues in plain text if TLS fails. "off" works with any driver.
+The server gets a certificate of the study's own authority and one version of TLS; the load has the same settings.
+Verified twice in every run: by Ssl_version and Ssl_cipher of a session on the load's own path, and after each step by
+the server's count of TLS handshakes: all of the load's sessions, or, with "off", none; dynoload reports version and
+suite of its sessions, and how many were resumed. The load offers its own sessions if `resumption` is true. Only
+dynoload can be restricted to TLS: sysbench 1.0.20 continues in plain text if TLS fails. "off" works with any driver.
 
-An external server (dsn) keeps its own certificate and its own choice of versions: only the load's side is set, with the
-client's certificate and what is verified as in server.dsn, and its own count of handshakes replaces that of the server,
-whose counters include other clients' sessions.
+An external server (dsn) keeps its own certificate and its own choice of versions: only the load's side is set, and its
+own count of handshakes replaces that of the server.
 """
 
 from __future__ import annotations
