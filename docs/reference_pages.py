@@ -227,7 +227,7 @@ def metrics() -> str:
 
 
 def _family(members: list[dict[str, str]]) -> Iterable[str]:
-    """What all metrics of a family have in common, once; and a row for each, whatever it is sampled of."""
+    """What all metrics of a family have in common, once; and a line for each, whatever it is sampled of."""
     scopes = dict.fromkeys(m["scope"] for m in members)
     sources = {m["source"].removeprefix(STATUS) for m in members}
     wrong = {m["wrong"] for m in members}
@@ -240,11 +240,9 @@ def _family(members: list[dict[str, str]]) -> Iterable[str]:
     rows: dict[tuple[str, str], dict[str, None]] = {}
     for m in members:
         meaning = f"{m['meaning']} {m['wrong'] if wrong else ''}".strip()
-        rows.setdefault((meaning, m["source"].removeprefix(STATUS)), {})[f"`{m['name']}`"] = None
-    if sources:
-        yield _table(("metric", "meaning", "source"), ((", ".join(names), *row) for row, names in rows.items()))
-    else:
-        yield _table(("metric", "meaning"), ((", ".join(names), row[0]) for row, names in rows.items()))
+        source = f" ({m['source'].removeprefix(STATUS)})" if sources else ""
+        rows.setdefault((source, meaning), {})[f"`{m['name']}`"] = None
+    yield "".join(f"- {', '.join(names)}{source}: {meaning}\n" for (source, meaning), names in rows.items())
 
 
 def _scope(metric: MetricSource) -> str:
