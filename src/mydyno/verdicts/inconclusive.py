@@ -1,9 +1,7 @@
 """Inconclusive: the interval contains both a difference and no difference. Always holds; tried last.
 
 The sentence has the interval, what keeps it from a verdict where the interval alone would allow one, the size of
-difference that this study can show, and about how many blocks would decide. Outside the looks of a sequential study,
-more blocks belong to a new study: adding them after a look at the effect, until it is significant, finds
-"differences" between identical arms in 21.8 % of experiments.
+difference that this study can show, and about how many blocks would decide.
 """
 
 from __future__ import annotations

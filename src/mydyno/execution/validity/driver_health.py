@@ -1,8 +1,7 @@
 """The driver's own checks of its result: wrong values, another share of hits, other statements than the server counted.
 
 What the server did to a load at a rate (unfinished, dropped) is the arm's failure, and what a busy host did to the
-driver (lag, cpu_wait, network) is a warning: neither closes this gate, which would leave out an arm's worst blocks, or
-the busiest of the host's. A saturated driver closes driver_cpu.
+driver (lag, cpu_wait, network) is a warning: neither closes this gate. A saturated driver closes driver_cpu.
 """
 
 from __future__ import annotations
