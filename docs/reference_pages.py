@@ -111,7 +111,7 @@ def _command(shown: str, shared: dict[str, str]) -> Iterable[str]:
         if shared.get(name) == meaning:
             shown = shown.replace(block, "")
             others += re.findall("--[a-z-]+", name)
-    yield _fenced(shown.removesuffix("\n\nOptions:\n"))
+    yield _fenced(shown)
     if others[:-1]:
         yield f"Also {', '.join(f'`{name}`' for name in others[:-1])}.\n"
 
@@ -131,7 +131,9 @@ def _options(shown: str) -> dict[str, tuple[str, str]]:
 
 
 def _fenced(shown: str) -> str:
-    return f"```\n{shown.strip()}\n```\n"
+    """A --help without its list of commands, which have headings of their own."""
+    without = re.sub(r"\nCommands:\n(?:  .*\n)+", "", shown + "\n")
+    return f"```\n{without.strip().removesuffix('Options:').strip()}\n```\n"
 
 
 def _codes() -> Iterable[tuple[str, str]]:
