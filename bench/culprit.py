@@ -4,9 +4,12 @@ Each round has a new history of memcached with one commit, at a random place, fr
 more CPU time of the server. A short study before the first round measures what an answer costs, and what a turn of the
 loop costs that is planted. Shown is what each round found, and how long it took.
 
+With --alike each round is one study that compares two builds of one commit; shown is its verdict on CPU time per query.
+
 Exit code 0: every round found the commit. 1: a round did not; it ended at a wrong commit ("wrong"), at several commits
 of which one is the planted one, because comparisons stayed undecided ("range"), or the ends could not be told apart
-("undecided", "no difference"). 3: a round or the set-up failed.
+("undecided", "no difference"); with --alike, more than one round in twenty found a difference. 3: a round or the set-up
+failed.
 
 Takes some five times --time for each round: by default 10 rounds of 15 commits, --time 3m, some two and a half hours.
 """
@@ -64,17 +67,19 @@ slice = "1s"
 washout = "0.2s"
 quiet_wait = "1s"
 [verdict]
-primary = "server_cpu_us_per_query"
+primary = "{metric}"
 margin = "1%"
 """
+METRIC = "server_cpu_us_per_query"
 
 
 def text_of(source: MemcachedSource, repository: Path, control: str = "", arms: str = "") -> str:
     """The experiment on a repository."""
     environment = ", ".join(f'{name} = "{value}"' for name, value in source.environment.items())
     return EXPERIMENT.format(
-        repository=repository, command=QUICK_COMMAND, environment=environment, control=control, arms=arms
-    )
+        repository=repository, command=QUICK_COMMAND, environment=environment, control=control,
+        arms=arms, metric=METRIC,
+    )  # fmt: skip
 
 
 def mydyno(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -106,7 +111,7 @@ def turns_of(share: float, source: MemcachedSource, objects: list[Path], folder:
     cost: dict[str, list[float]] = {}
     for run in runs:
         for values in run["values"].values():
-            cost.setdefault(run["arm"], []).append(values["server_cpu_us_per_query"])
+            cost.setdefault(run["arm"], []).append(values[METRIC])
     mean = {arm: sum(values) / len(values) for arm, values in cost.items()}
     turn_us = (mean["burns"] - mean["now"]) / PILOT_TURNS
     say(f"an answer costs {mean['now']:.2f} us of CPU time, a turn {1000 * turn_us:.2f} ns")
@@ -142,6 +147,29 @@ def bisected(number: int, turns: int, options: argparse.Namespace, source: Memca
     return state
 
 
+def compared(number: int, options: argparse.Namespace, source: MemcachedSource, objects: list[Path],
+             folder: Path) -> str:  # fmt: skip
+    """One round of --alike: the verdict on two builds of one commit."""
+    repository = folder / f"history-{number}"
+    (commit,) = history(repository, objects, [Change("Begin")])
+    again = f'again = {{ server.build = {{ ref = "{commit}", environment = {{ COPY = "{number}" }} }} }}'
+    name = f"round-{number}.toml"
+    (folder / name).write_text(text_of(source, repository, f'server.build.ref = "{commit}"', again))
+    done = mydyno(folder, "run", name, "--time", options.time, "--studies", f"studies-{number}", "--json")
+    if done.returncode not in (0, 5):
+        raise BenchError(f"round {number} ended with exit code {done.returncode}")
+    (effect,) = (one for one in json.loads(done.stdout)["effects"] if one["metric"] == METRIC)
+    low, high = effect["ci_low"], effect["ci_high"]
+    interval = "" if low is None else f" ({100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %)"
+    print(f"round {number:>2}: {effect['verdict']}{interval}", flush=True)
+    return str(effect["verdict"])
+
+
+def alike_exit_code(states: Counter[str]) -> int:
+    """0 if at most one round in twenty found a difference between two builds of one commit, else 1."""
+    return 0 if 20 * (states["higher"] + states["lower"]) <= states.total() else 1
+
+
 def exit_code(states: Counter[str]) -> int:
     """0 if every round found the commit, else 1."""
     return 0 if set(states) == {"found"} else 1
@@ -157,6 +185,7 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=0.05, help="of an answer's CPU time that is planted [0.05]")
     parser.add_argument("--time", default="3m", help="time for one comparison [3m]")
     parser.add_argument("--pilot", default="2m", help="time for the pilot [2m]")
+    parser.add_argument("--alike", action="store_true", help="compare two builds of one commit instead")
     parser.add_argument("--seed", type=int, default=1, help="of the places of the commits [1]")
     options = parser.parse_args()
     try:
@@ -168,11 +197,14 @@ def main() -> int:
             (build,) = asyncio.run(get_compiled(spec, folder / "cache", LocalHost("bench", None), silent))
             os.environ.setdefault("MYDYNO_ENGINE", str(paths.engine))
             objects = sorted(build.basedir.glob("memcached-*.o"))
-            turns = turns_of(options.share, source, objects, folder, options.pilot)
-            say(f"{options.rounds} bisections of {options.commits} commits, one with {turns} turns in each answer")
-            states = Counter(
-                bisected(number, turns, options, source, objects, folder) for number in range(1, options.rounds + 1)
-            )
+            rounds = range(1, options.rounds + 1)
+            if options.alike:
+                say(f"{options.rounds} studies of two builds of one commit")
+                states = Counter(compared(number, options, source, objects, folder) for number in rounds)
+            else:
+                turns = turns_of(options.share, source, objects, folder, options.pilot)
+                say(f"{options.rounds} bisections of {options.commits} commits, one with {turns} turns in each answer")
+                states = Counter(bisected(number, turns, options, source, objects, folder) for number in rounds)
     except (BenchError, MydynoError) as error:
         say(f"bench/run: {error}")
         return 3
@@ -180,7 +212,7 @@ def main() -> int:
         say("interrupted")
         return 130
     print(", ".join(f"{count} of {options.rounds} {state}" for state, count in states.most_common()))
-    return exit_code(states)
+    return alike_exit_code(states) if options.alike else exit_code(states)
 
 
 if __name__ == "__main__":

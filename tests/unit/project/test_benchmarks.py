@@ -146,20 +146,23 @@ def test_each_benchmark_explains_itself_without_a_server(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("states", "code"),
+    ("states", "name", "code"),
     [
-        ({"found": 10}, 0),
-        ({"found": 9, "range": 1}, 1),
-        ({"range": 10}, 1),
-        ({"undecided": 10}, 1),
-        ({"found": 9, "wrong": 1}, 1),
-        ({}, 1),
+        ({"found": 10}, "exit_code", 0),
+        ({"found": 9, "range": 1}, "exit_code", 1),
+        ({"range": 10}, "exit_code", 1),
+        ({"undecided": 10}, "exit_code", 1),
+        ({"found": 9, "wrong": 1}, "exit_code", 1),
+        ({}, "exit_code", 1),
+        ({"equivalent": 12, "inconclusive": 7, "higher": 1}, "alike_exit_code", 0),
+        ({"equivalent": 18, "lower": 1, "higher": 1}, "alike_exit_code", 1),
+        ({"inconclusive": 9, "higher": 1}, "alike_exit_code", 1),
     ],
 )
-def test_the_rounds_of_bisections_pass_only_if_every_commit_was_found(
-    monkeypatch: pytest.MonkeyPatch, states: dict[str, int], code: int
+def test_rounds_pass_only_if_every_commit_was_found_and_builds_of_one_are_told_alike(
+    monkeypatch: pytest.MonkeyPatch, states: dict[str, int], name: str, code: int
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCH))
     monkeypatch.setattr(sys, "path", [*sys.path])  # the module adds to it
     culprit = importlib.import_module("culprit")
-    assert culprit.exit_code(Counter(states)) == code
+    assert getattr(culprit, name)(Counter(states)) == code
