@@ -54,13 +54,14 @@ async def test_a_study_whose_time_is_spent_ends_at_a_look_and_more_time_aims_at_
 async def test_blocks_that_take_less_time_than_planned_lead_to_a_later_look(
     hosts: FakeHosts, paths: HostPaths, script: Script
 ) -> None:
-    """Two groups, six blocks planned; after the third one there is time for ten."""
+    """Two groups, six blocks planned; after the third one there is time for ten. A fourth may have ended meanwhile."""
     random = Random(1)
     script.slice_qps = lambda *_: random.gauss(1000, 10)
     asked = with_time(interleaved(), 6, groups=2)
     asked = asked.model_copy(update={"verdict": asked.verdict.model_copy(update={"margin": 0.00001})})
     folder, summary, watcher = await study(hosts, paths, ("a", "b"), asked, allowing([6, 6, 6, 10]))
-    assert [(aim["after"], aim["blocks"]) for aim in journal(folder, "aim")] == [(3, 10)]
+    (aim,) = journal(folder, "aim")
+    assert aim["blocks"] == 10 and aim["after"] in (3, 4)
     assert (summary.state, summary.look, summary.alpha) == ("complete", 10, 0.03125)
     assert len(watcher.committed) == len(folder.plan().blocks) == 10
 
