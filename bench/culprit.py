@@ -14,6 +14,8 @@ failed.
 Takes some five times --time for each round: by default 10 rounds of 15 commits, --time 3m, some two and a half hours.
 """
 
+# Needs requirements-dev.lock.
+
 from __future__ import annotations
 
 import argparse

@@ -15,6 +15,8 @@ host         a real study on --host ADDRESS, a host prepared by `mydyno hosts pr
 Exit code 1: a limit is missed, or a block was not committed exactly once; 3: the host cannot do it.
 """
 
+# Needs requirements-dev.lock.
+
 from __future__ import annotations
 
 import argparse

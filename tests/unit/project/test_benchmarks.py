@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from random import Random
 from types import ModuleType
 
@@ -143,6 +145,19 @@ def test_each_benchmark_explains_itself_without_a_server(name: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage: ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_that_uses_the_tests_has_their_packages(name: str) -> None:
+    """By its first lines, which bench/run reads."""
+    waiting, texts = [BENCH / f"{name}.py"], dict[Path, str]()
+    while waiting:
+        path = waiting.pop()
+        texts[path] = path.read_text(encoding="utf-8")
+        used = re.findall(r"^from support\.(\w+) import", texts[path], re.MULTILINE)
+        waiting += [found for one in used if (found := BENCH / "support" / f"{one}.py") not in texts]
+    if any(re.search(r"^\s*from tests\b", text, re.MULTILINE) for text in texts.values()):
+        assert "\n# Needs requirements-dev.lock.\n" in texts[BENCH / f"{name}.py"]
 
 
 @pytest.mark.parametrize(
