@@ -1,13 +1,13 @@
 """What each factor of a study does: main effects, interactions and crossings, from the blocks' log values.
 
-Only where the arms are the full product of two factors or more (model/definition/factors.py), on one host group, at a
-look that is due. See stats/factorial.py for the contrasts; all of them, over every step and metric with a verdict, are
-one family of their own with the error rate of the look.
+Only where the arms are the full product of two factors or more (model/definition/factors.py), at a look that is due.
+See stats/factorial.py for the contrasts; all of them, over every step and metric with a verdict, are one family of
+their own with the error rate of the look. Over several host groups they are of these hosts, as verdicts are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log
@@ -22,10 +22,11 @@ from mydyno.model.definition.quantities import parse_bits_per_s, parse_bytes
 from mydyno.model.stored.factors import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
 from mydyno.model.stored.summary import RunSummary
 from mydyno.stats.contrast import Estimate
-from mydyno.stats.factorial import FactorContrast, Sums, crossing, estimated, factor_contrasts, sums
+from mydyno.stats.factorial import FactorContrast, crossing, factor_contrasts, sums
+from mydyno.stats.groups import GroupedNoise, GroupOf, grouped_noise, grouped_sums, weighted_mean, without_lone_blocks
 from mydyno.stats.paired import Interval
 from mydyno.stats.simultaneous import LargestT, largest_t
-from mydyno.stats.twoway import UNEQUAL_ABOVE, TwoWay, two_way
+from mydyno.stats.twoway import UNEQUAL_ABOVE, two_way
 from mydyno.verdicts import Family
 from mydyno.verdicts.gather import StepCells
 
@@ -37,22 +38,30 @@ class Measured:
     metric: str
     step: str
     of: FactorContrast
-    found: Sums
-    pool: TwoWay
+    values: Mapping[int, float]
+    """{block: the contrast's value}"""
+    squares: Mapping[int, float]
+    """{block: the sum of its squared weights}"""
+    noise: GroupedNoise
+    host_groups: GroupOf
     weights: NDArray[np.float64]
     """Weight of each column of the step's table: two copies of the control share its weight."""
     copies_differ: float
+
+    def estimate(self, unequal_above: float) -> Estimate:
+        """Its mean, with the noise of the step or its own."""
+        return grouped_sums(self.values, self.squares, self.noise, self.host_groups, unequal_above)
 
 
 def factors_record(
     experiment: Experiment, runs: Sequence[RunSummary], families: Sequence[Family], alpha: float | None, alarm: str
 ) -> FactorsRecord | None:
-    """The record; None where the arms are no product of factors, no look is due, or there are several host groups.
+    """The record; None where the arms are no product of factors, or no look is due.
 
     With `alarm`, that the control's copies differ, nothing is decided.
     """
     factors = factors_of(experiment.arms)
-    if factors is None or alpha is None or any(family.host_groups for family in families):
+    if factors is None or alpha is None:
         return None
     named = tuple(_levels(experiment, runs, factors, index) for index in range(len(factors.factors)))
     having = [one for family in families if family.primary and family.control == experiment.control
@@ -60,7 +69,7 @@ def factors_record(
     if not having:
         return None
     bar = 1.0 - (1.0 - UNEQUAL_ABOVE) ** (1.0 / len(having))
-    estimates = [estimated(one.found, one.pool, bar) for one in having]
+    estimates = [one.estimate(bar) for one in having]
     critical_p = _largest_t(having, estimates, alpha, experiment.design.seed).critical_p(alpha)
     effects = tuple(
         _effect(one, found, factors, found.interval(critical_p, 1.0 - alpha), bool(alarm))
@@ -78,8 +87,11 @@ def _measured(family: Family, step: str, factors: Factors) -> Iterator[Measured]
     whole = [arm for arm in family.arms if arm != family.control and not cells.contrast(arm).failure]
     table = cells.table(whole)
     names = list(dict.fromkeys(arm for arm, _ in table.places))
-    pool = two_way(table.logs, table.arms)
-    copies = list(cells.copies().values())
+    host_groups = family.host_groups
+    groups = [host_groups.get(block, "") for block in table.rows]
+    noise = grouped_noise(table.logs, table.arms, groups, fit=two_way)
+    copies = cells.copies()
+    copies_differ = weighted_mean(copies, host_groups) if copies else 0.0
     shared = np.array([table.arms.count(arm) for arm in table.arms])
     for contrast in factor_contrasts([factor.levels for factor in factors.factors], factors.levels_of[family.control]):
         weights = {factors.arm(levels): weight for levels, weight in contrast.weights.items()}
@@ -87,10 +99,12 @@ def _measured(family: Family, step: str, factors: Factors) -> Iterator[Measured]
             continue
         of_arms = [weights.get(arm, 0.0) for arm in names]
         found = sums(table.logs, table.arms, of_arms)
-        if found.values.size:
+        blocks = [table.rows[row] for row in found.blocks]
+        values = without_lone_blocks(dict(zip(blocks, found.values.tolist(), strict=True)), host_groups)
+        if values:
             yield Measured(
-                family.metric.name, step, contrast, found, pool,
-                np.array([of_arms[arm] for arm in table.arms]) / shared, float(np.mean(copies)) if copies else 0.0,
+                family.metric.name, step, contrast, values, dict(zip(blocks, found.squares.tolist(), strict=True)),
+                noise, host_groups, np.array([of_arms[arm] for arm in table.arms]) / shared, copies_differ,
             )  # fmt: skip
 
 
@@ -101,14 +115,14 @@ def _largest_t(having: Sequence[Measured], estimates: Sequence[Estimate], alpha:
     kept = [(one, found) for one, found in zip(having, estimates, strict=True) if found.error]
     if len(kept) < 2:
         return LargestT(np.empty(0), max(1, len(kept)))
-    pools = {place: number for number, place in enumerate(dict.fromkeys(id(one.pool) for one, _ in kept))}
+    pools = {place: number for number, place in enumerate(dict.fromkeys(id(one.noise) for one, _ in kept))}
     correlation = np.eye(len(kept))
     for pool in pools:
-        rows = [row for row, (one, _) in enumerate(kept) if id(one.pool) == pool]
+        rows = [row for row, (one, _) in enumerate(kept) if id(one.noise) == pool]
         weights = np.array([kept[row][0].weights for row in rows])
         weights /= np.sqrt(np.square(weights).sum(axis=1, keepdims=True))
         correlation[np.ix_(rows, rows)] = weights @ weights.T
-    shared = [pools[id(one.pool)] if found.pooled else len(pools) + row for row, (one, found) in enumerate(kept)]
+    shared = [pools[id(one.noise)] if found.pooled else len(pools) + row for row, (one, found) in enumerate(kept)]
     return largest_t(correlation, [found.freedom for _, found in kept], shared, alpha, seed)
 
 

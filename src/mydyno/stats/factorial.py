@@ -21,9 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mydyno.stats.contrast import Estimate, estimate_sums
+from mydyno.stats.contrast import Estimate
 from mydyno.stats.paired import t_quantile
-from mydyno.stats.twoway import UNEQUAL_ABOVE, TwoWay
 
 Levels = tuple[str, ...]
 """An arm as its level of each factor."""
@@ -103,11 +102,6 @@ def sums(table: NDArray[np.float64], arms: Sequence[int], weights: Sequence[floa
             squares += weight**2 / np.where(count > 0, count, 1)
     rows = np.flatnonzero(~np.isnan(values))
     return Sums(values[rows], squares[rows], rows)
-
-
-def estimated(found: Sums, pool: TwoWay, unequal_above: float = UNEQUAL_ABOVE) -> Estimate:
-    """The contrast's estimate, with the noise of `pool`, the fit of the table, or its own."""
-    return estimate_sums(found.values, found.squares, pool, unequal_above)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,22 +25,24 @@ groups of two or three blocks. Together: 2 to 5 %, up to 9 % in the first case (
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import TypeVar
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from mydyno.model.stored.summary import FEWEST_HOSTS
-from mydyno.stats.contrast import Estimate, LogBlocks, estimate, log_ratios
+from mydyno.stats.contrast import Estimate, LogBlocks, estimate_sums, log_ratios
 from mydyno.stats.paired import Interval, has_no_spread, ratio_of, t_interval, t_quantile
 from mydyno.stats.twoway import UNEQUAL_ABOVE, TwoWay, common_noise, larger_than_pooled
 
 LONE_SHARE = 0.25
 """Share of the blocks up to which those that are alone on their host do not count."""
 
+Value = TypeVar("Value")
 GroupOf = Mapping[int, str]
 """{block: the host group that executed it}; a block without an entry belongs to the group ""."""
 
@@ -129,46 +131,64 @@ def group_deviations(values: Mapping[int, float], group_of: GroupOf) -> dict[int
     return {block: means[group_of.get(block, "")] - centre for block in values}
 
 
-def grouped_noise(table: NDArray[np.float64], arms: Sequence[int], groups: Sequence[str]) -> GroupedNoise:
+def grouped_noise(
+    table: NDArray[np.float64],
+    arms: Sequence[int],
+    groups: Sequence[str],
+    fit: Callable[[NDArray[np.float64], Sequence[int]], TwoWay] = common_noise,
+) -> GroupedNoise:
     """The noise of a table of log values, a row per block, a column per server; `groups` names each row's group.
 
-    The control is number 0 of `arms`.
+    The control is number 0 of `arms`. `fit`: two_way keeps arms that vary much more than the others.
     """
     names = list(dict.fromkeys(groups))
     if len(names) < 2:
-        return GroupedNoise({}, common_noise(table, arms))
+        return GroupedNoise({}, fit(table, arms))
     labels = np.array(groups)
-    of_group = {name: common_noise(table[labels == name], arms) for name in names}
+    of_group = {name: fit(table[labels == name], arms) for name in names}
     residuals = np.full(table.shape, np.nan)
-    for name, fit in of_group.items():
-        residuals[labels == name] = fit.residuals
-    freedom = sum(fit.freedom for fit in of_group.values())
-    squares = sum(fit.freedom * fit.sd**2 for fit in of_group.values() if fit.sd is not None)
+    for name, found in of_group.items():
+        residuals[labels == name] = found.residuals
+    freedom = sum(found.freedom for found in of_group.values())
+    squares = sum(found.freedom * found.sd**2 for found in of_group.values() if found.sd is not None)
     return GroupedNoise(of_group, TwoWay(residuals, sqrt(squares / freedom) if freedom else None, freedom))
 
 
 def grouped_estimate(
     blocks: LogBlocks, noise: GroupedNoise, group_of: GroupOf, unequal_above: float = UNEQUAL_ABOVE
 ) -> Estimate:
-    """The mean over the groups of their mean log ratios, for these hosts, with the noise inside the groups.
+    """The mean over the groups of their mean log ratios: grouped_sums() of an arm against its control."""
+    squares = {block: 1.0 + 1.0 / (len(values) - 1) for block, values in blocks.items()}
+    return grouped_sums(log_ratios(blocks), squares, noise, group_of, unequal_above)
+
+
+def grouped_sums(
+    d: Mapping[int, float],
+    squares: Mapping[int, float],
+    noise: GroupedNoise,
+    group_of: GroupOf,
+    unequal_above: float = UNEQUAL_ABOVE,
+) -> Estimate:
+    """The mean over the groups of the mean of any weighted sum of log values, for these hosts, with the noise inside
+    the groups: {block: sum} and {block: sum of the squared weights}.
 
     As in stats/contrast.py the noise is that of all servers of the step, unless the contrast's own is larger, by the
     same test on the groups' variances, each relative to its pooled one. If a group has one block, the noise inside it
     is unknown: then the groups' means are the units, with G − 1 degrees of freedom, which is right for any noise and
     for hosts like these as well. `block_sd` is error · sqrt(blocks): that of further blocks, spread as these are.
     """
-    groups = by_group(blocks, group_of)
+    groups = by_group(d, group_of)
     if len(groups) < 2:
-        return estimate(blocks, noise.of_group.get(next(iter(groups), ""), noise.pool), unequal_above)
-    d = log_ratios(blocks)
-    n, count = len(blocks), len(groups)
+        pool = noise.of_group.get(next(iter(groups), ""), noise.pool)
+        return estimate_sums(np.array(list(d.values())), np.array([squares[block] for block in d]), pool, unequal_above)
+    n, count = len(d), len(groups)
     values = _values(d, group_of)
     mean = weighted_mean(d, group_of)
-    if has_single_block(blocks, group_of):
+    if has_single_block(d, group_of):
         error = _sd(np.array([of.mean() for of in values.values()])) / sqrt(count)
         return Estimate(n, mean, error, count - 1, error * sqrt(n), False)
     own = {name: _sd(of) ** 2 for name, of in values.items()}
-    pooled = {name: _pooled(noise.of_group[name], [blocks[block] for block in of]) for name, of in groups.items()}
+    pooled = {name: _pooled(noise.of_group[name], [squares[block] for block in of]) for name, of in groups.items()}
     excess = sum((values[name].size - 1) * _ratio(own[name], pooled[name]) for name in groups)
     freedom = sum(noise.of_group[name].freedom for name in groups)
     known = all(noise.of_group[name].sd is not None for name in groups)
@@ -183,16 +203,16 @@ def grouped_estimate(
     return Estimate(n, mean, sqrt(variance), degrees, sqrt(variance * n), shared)
 
 
-def _pooled(fit: TwoWay, blocks: Sequence[tuple[float, ...]]) -> float:
-    """The variance of one block's log ratio in a group, from the noise of all its servers."""
-    return (fit.sd or 0.0) ** 2 * sum(1.0 + 1.0 / (len(block) - 1) for block in blocks) / len(blocks)
+def _pooled(fit: TwoWay, squares: Sequence[float]) -> float:
+    """The variance of one block's sum in a group, from the noise of all its servers."""
+    return (fit.sd or 0.0) ** 2 * sum(squares) / len(squares)
 
 
 def _ratio(own: float, pooled: float) -> float:
     return own / pooled if pooled > 0.0 else float(own > 0.0) * 1e6
 
 
-def without_lone_blocks(blocks: LogBlocks, group_of: GroupOf) -> LogBlocks:
+def without_lone_blocks(blocks: Mapping[int, Value], group_of: GroupOf) -> Mapping[int, Value]:
     """The blocks without those that are the only one of their group, where these are at most a quarter of all.
 
     One block shows nothing of its host's noise, yet in a mean over the groups it would count as much as all blocks of

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.definition.verdict_spec import VerdictSpec
 from mydyno.model.stored.factors import FactorsRecord
 from mydyno.model.stored.records import Evidence
-from mydyno.model.stored.summary import Summary
+from mydyno.model.stored.summary import HostGroupsRecord, Summary
 from mydyno.results.factors import factors_record
 from mydyno.results.families import families
 from mydyno.results.words.answer import alarm_of, answer_sentences
 from mydyno.results.words.factors import factor_sentences, quantity
 from tests.support import first_in_gate
-from tests.support.saved_studies import experiment, saved
+from tests.support.saved_studies import SavedStudy, experiment, saved
 from tests.support.simulated import at_most, simulated
 
 NAMES = [f"{a}-{b}-{c}" for a in ("10gbit", "1gbit", "100mbit") for b in ("plain", "tls") for c in ("raw", "zlib")]
@@ -203,6 +204,55 @@ def test_each_metric_of_the_question_keeps_sentences_of_its_own() -> None:
     assert [one.partition(",")[0] for one in further] == ["In 99th-percentile latency"]
     assert "zlib instead of raw: +1" in further[-1]
     assert "0 at about 25" in further[-1], "a metric that is better lower has signs, and the same crossing"
+
+
+def on_hosts(made: NDArray[np.float64], of: Experiment, blocks: Sequence[int]) -> tuple[FactorsRecord, SavedStudy]:
+    """The record of blocks that the hosts vm1, vm2, … made, so many each, one host after the other."""
+    found = saved(made, of, alpha=ALPHA)
+    host_of = [f"vm{number}" for number, count in enumerate(blocks, 1) for _ in range(count)]
+    runs = tuple(run.model_copy(update={"host_group": host_of[run.block - 1]}) for run in found.summary.runs)
+    record = factors_record(of, runs, list(families(of, runs, ("qps",), {})), ALPHA, "")
+    assert record is not None
+    return record, replace(found, summary=found.summary.model_copy(update={"runs": runs, "factors": record}))
+
+
+def test_over_several_hosts_the_effect_is_the_mean_of_theirs_and_their_difference_is_no_noise() -> None:
+    """Four blocks on one host, two on the other; zlib costs more on the second."""
+    of = study()
+    costs = dict.fromkeys(CROSSING, -0.3), dict.fromkeys(CROSSING, -0.7)
+    made = np.concatenate([logs(1, costs[0], blocks=4), logs(2, costs[1], blocks=2)])
+    record, found = on_hosts(made, of, (4, 2))
+    (zlib,) = (one for one in record.effects if (one.kind, one.level) == ("main", "zlib"))
+    assert zlib.ratio == pytest.approx(np.exp(-0.5), rel=0.02)
+    assert zlib.ci_low is not None and zlib.ci_high is not None and zlib.ci_high / zlib.ci_low < 1.06
+    assert zlib.decided and zlib.n == 6
+    summary = found.summary
+    groups = HostGroupsRecord(blocks={"vm1": 4, "vm2": 2}, differences={}, effects=())
+    answer, _ = answer_sentences(summary.model_copy(update={"host_groups": groups}), found.study, found.runs)
+    assert answer[0].startswith("On these two hosts, in queries per second, tls instead of plain costs 14 % (")
+
+
+def test_a_block_that_is_alone_on_its_host_does_not_count_among_many() -> None:
+    of = study()
+    made = np.concatenate([logs(1, {}, tls=-0.1, blocks=5), logs(2, {}, tls=-2.0, blocks=1)])
+    record, _ = on_hosts(made, of, (5, 1))
+    (tls,) = (one for one in record.effects if (one.kind, one.level) == ("main", "tls"))
+    assert (tls.n, tls.ratio) == (5, pytest.approx(np.exp(-0.1), rel=0.02))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blocks", first_in_gate([[3, 3], [4, 2], [2, 2, 2]]))
+def test_a_study_on_several_hosts_claims_no_effect_more_often_than_it_says(blocks: Sequence[int]) -> None:
+    """The last host has three times the noise."""
+    of, claims, studies = study(), 0, simulated(200)
+    for seed in range(studies):
+        made = [
+            logs(3000 + 10 * seed + host, {}, tls=0.0, noise=0.06 if host == len(blocks) - 1 else 0.02, blocks=count)
+            for host, count in enumerate(blocks)
+        ]
+        record, _ = on_hosts(np.concatenate(made), of, blocks)
+        claims += any(one.decided for one in record.effects)
+    assert at_most(claims / studies, studies)
 
 
 @pytest.mark.parametrize(

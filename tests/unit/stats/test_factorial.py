@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mydyno.stats.contrast import Estimate
-from mydyno.stats.factorial import crossing, estimated, factor_contrasts, sums
+from mydyno.stats.contrast import Estimate, estimate_sums
+from mydyno.stats.factorial import crossing, factor_contrasts, sums
 from mydyno.stats.twoway import two_way
 
 FACTORS = (("10", "1", "0.1"), ("plain", "tls"), ("raw", "zlib"))
@@ -41,7 +41,8 @@ def test_weights_add_up_to_nothing_and_compare_one_level_with_another() -> None:
 def test_an_interaction_is_the_difference_of_two_effects() -> None:
     made = table(np.random.default_rng(1), noise=0.0)
     for one in factor_contrasts(FACTORS, BASE):
-        found = estimated(sums(made, COLUMNS, [one.weights.get(arm, 0.0) for arm in ARMS]), two_way(made, COLUMNS))
+        of = sums(made, COLUMNS, [one.weights.get(arm, 0.0) for arm in ARMS])
+        found = estimate_sums(of.values, of.squares, two_way(made, COLUMNS))
         if one.kind == "interaction" and one.at == "zlib":
             expected = 1.4 if (one.factor, one.level) == (0, "0.1") else 0.0
             assert found.mean == pytest.approx(expected, abs=1e-9)
@@ -64,7 +65,8 @@ def test_estimates_and_errors_are_those_of_least_squares() -> None:
     pool = two_way(made, COLUMNS)
     for one in factor_contrasts(FACTORS, BASE):
         weights = [one.weights.get(arm, 0.0) for arm in ARMS]
-        found = estimated(sums(made, COLUMNS, weights), pool, unequal_above=0.0)
+        of = sums(made, COLUMNS, weights)
+        found = estimate_sums(of.values, of.squares, pool, unequal_above=0.0)
         whole = np.array([*np.zeros(blocks), *weights])
         assert found.mean == pytest.approx(float(whole @ coefficients), abs=1e-9)
         assert found.error == pytest.approx(float(np.sqrt(variance * whole @ inverse @ whole)), rel=1e-9)

@@ -184,6 +184,6 @@ def on_these_hosts(summary: Summary, sentences: Sequence[str]) -> list[str]:
     if summary.host_groups is None or not sentences:
         return list(sentences)
     first, *rest = sentences
-    if first.startswith(("All ", "No ", "The ")):
+    if first.startswith(("All ", "In ", "No ", "The ")):
         first = f"{first[0].lower()}{first[1:]}"
     return [tr("On {hosts}, {sentence}", hosts=these_hosts(summary.host_groups), sentence=first), *rest]
