@@ -28,9 +28,9 @@ from mydyno.model.stored.records import (
     StudyRecord,
 )
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, RunSummary, Summary
-from mydyno.results.words.answer import with_answer
 from mydyno.store.slices import SLICES_FILE, write_slices
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.answer import with_answer
 
 CREATED_NS = 1_795_000_000_000_000_000
 COST, RATIO = "server_cpu_us_per_query", "server_cpu_ratio"

@@ -26,9 +26,9 @@ from mydyno.model.stored.records import (
     StudyRecord,
     WindowSteadiness,
 )
-from mydyno.results.words.answer import with_answer
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.answer import with_answer
 from tests.support.fake_summary import summarise
 
 CREATED_NS = 1_795_000_000_000_000_000

@@ -24,8 +24,8 @@ from mydyno.model.metrics import METRICS
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import RunSummary, StepLevel, Summary
 from mydyno.results.across.saved import SavedStudy
+from mydyno.results.facts import effect_record
 from mydyno.results.families import families
-from mydyno.results.summarise import effect_record
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import decide_study
 

@@ -15,7 +15,7 @@ from mydyno.experiments import load, vocabulary
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.reports.page import render_page
-from mydyno.results.words.screening import FOLLOW_UP_FILE
+from mydyno.results.follow_up import FOLLOW_UP_FILE
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script

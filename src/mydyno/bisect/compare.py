@@ -28,14 +28,14 @@ from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.metrics import metric_source
 from mydyno.model.stored.bisection import BisectRecord, Commit, Comparison, Ends, Outcome, SkipReason
 from mydyno.model.stored.summary import EffectRecord, Summary
-from mydyno.results.gate import gate_study, is_interrupted
-from mydyno.results.precision import half_width, looks_of
-from mydyno.results.summarise import summarise
-from mydyno.results.words.answer import alarm_of
-from mydyno.results.words.plain import cut
+from mydyno.results.gate import is_interrupted
+from mydyno.results.precision import alarm_of, half_width, looks_of
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, resume_study, run_study
 from mydyno.verdicts import threshold as judged
+from mydyno.wording.gate import gate_study
+from mydyno.wording.plain import cut
+from mydyno.wording.summary import summarise
 
 GOOD, CANDIDATE = "good", "candidate"
 AGAIN = "-again"

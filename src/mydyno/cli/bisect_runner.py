@@ -37,9 +37,9 @@ from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit
 from mydyno.reports.bisect.markdown import bisect_markdown
 from mydyno.reports.bisect.page import bisect_page
 from mydyno.reports.bisect.terminal import print_bisection
-from mydyno.reports.bisect.words import share_words
 from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds
 from mydyno.servers.compiled.source import fetched
+from mydyno.wording.bisection import share_words
 
 MOST_LISTED = 40
 """Commits that a dry run prints."""

@@ -13,10 +13,10 @@ from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.language import speaking
 from mydyno.reports.across import comparison_page, comparison_text
-from mydyno.results.across.arms import compare_arms
-from mydyno.results.across.compare import compare_studies
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.scatter import studies_beside
+from mydyno.wording.across.arms import compare_arms
+from mydyno.wording.across.compare import compare_studies
 
 FORMATS = ("text", "html", "json", "md")
 

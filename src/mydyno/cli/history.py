@@ -13,8 +13,9 @@ from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.language import speaking
 from mydyno.reports.across import history_page, history_text
-from mydyno.results.across.history import FoundStudies, Selection, find_studies, history_of, read_studies
+from mydyno.results.across.history import FoundStudies, Selection, find_studies, read_studies
 from mydyno.results.across.saved import SavedStudy
+from mydyno.wording.across.history import history_of
 
 FORMATS = ("text", "html", "json", "md")
 

@@ -45,8 +45,8 @@ from mydyno.model.definition.plan import Plan, make_plan
 from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.projection import precision_so_far
-from mydyno.results.summarise import summarise
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.summary import summarise
 
 Linker = Callable[[HostGroup, HostPaths], HostLink]
 FIRST_RETRY_S, RETRY_S = 5.0, 60.0

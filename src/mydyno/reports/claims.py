@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from mydyno.language import comma, tr, tr_plural
 from mydyno.model.stored.summary import PublishedEntry
-from mydyno.reports.numbers import signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.results.precision import answered_metrics
 from mydyno.results.published.next_step import NextSteps
 from mydyno.results.published.studies import published_studies
+from mydyno.wording.numbers import signed_percent
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from mydyno.model.stored.profiles import FrameRecord, ProfileContrast
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
 from mydyno.model.stored.waits import WaitsContrast
 from mydyno.reports import kernel, profiles, waits
-from mydyno.reports.numbers import NARROW_SPACE, display_unit, signed_percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.suggested import suggestion
 from mydyno.reports.verdict_table import step_heading
 from mydyno.results.why.explained import explained, is_of_latency, is_of_server_cpu
+from mydyno.wording.numbers import NARROW_SPACE, display_unit, signed_percent, significant
 
 FACTOR_FROM = 3.0
 """A ratio from which a change is printed as a factor."""

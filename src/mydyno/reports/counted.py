@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from mydyno.language import colon, comma, sentence_space, tr, tr_plural
 from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
-from mydyno.reports.numbers import display_unit, percent, signed_percent, significant
 from mydyno.reports.result import StudyResult
+from mydyno.wording.numbers import display_unit, percent, signed_percent, significant
 
 FEWEST_BLOCKS = 3
 C = TypeVar("C", bound=CountedContrast)

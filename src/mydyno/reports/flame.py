@@ -7,7 +7,7 @@ from typing import Any
 
 from mydyno.reports.page_assets import asset, script_words
 from mydyno.reports.result import StudyResult
-from mydyno.results.summarise import first_finished
+from mydyno.results.looks import first_finished
 from mydyno.results.why.flame_graph import FlameGraph, Place, flame_graphs, without_small
 
 MOST_FRAMES = 6000

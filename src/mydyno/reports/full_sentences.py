@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mydyno.language import comma, current_language, percent_sign, tr, tr_plural
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.reports.numbers import NARROW_SPACE, level_percent, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.verdict_table import NO_ESTIMATE, step_heading, verdict_text
+from mydyno.wording.numbers import NARROW_SPACE, level_percent, p_value, percent, signed_percent
 
 
 def full_sentences(result: StudyResult) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from mydyno.language import colon, comma, joined, listing, marked, percent_sign, sentence_space, tr, tr_after, tr_plural
 from mydyno.language import names as comma_names
 from mydyno.model.stored.summary import HostGroupsRecord, HostsEffect
-from mydyno.reports.numbers import NARROW_SPACE, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.verdict_table import step_heading
-from mydyno.results.words.hosts import FIRST_FACTS, claim_words, difference_clause, differing, fact_words
-from mydyno.results.words.plain import MOST_NAMES
+from mydyno.results.host_facts import FIRST_FACTS, comparable_facts
+from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_words
+from mydyno.wording.numbers import NARROW_SPACE, signed_percent
+from mydyno.wording.plain import MOST_NAMES
 
 FACT_NAMES = {
     "address_space_randomisation": marked("address space randomisation"),
@@ -75,11 +76,11 @@ def likeness(result: StudyResult, groups: HostGroupsRecord) -> str:
             low=counts[0],
             high=counts[-1],
         )
-    known = [fact_words(result.study.hosts[group]) for group in groups.blocks if group in result.study.hosts]
+    known = [comparable_facts(result.study.hosts[group]) for group in groups.blocks if group in result.study.hosts]
     if not known:
         return blocks + tr_after("No facts of the hosts are recorded.")
     same = [
-        fact_name(fact) + colon() + str(known[0][fact])
+        fact_name(fact) + colon() + fact_words(known[0][fact])
         for fact in FIRST_FACTS
         if fact in known[0] and fact not in groups.differences
     ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from mydyno.language import comma, tr
 from mydyno.model.stored.kernel import MEASURES, SYSTEM_CALL, KernelContrast, KernelRecord, KernelRow
 from mydyno.reports import counted
-from mydyno.reports.numbers import significant
 from mydyno.reports.result import StudyResult
 from mydyno.results.why.leading import leading_time, time_change_us
+from mydyno.wording.numbers import significant
 
 MOST_CALLS = 10
 

@@ -23,11 +23,11 @@ from mydyno.reports.hosts import (
 )
 from mydyno.reports.markdown_text import code, escape, fitted, rule
 from mydyno.reports.markdown_waits import waits_part
-from mydyno.reports.numbers import level_percent, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.server_settings import differing_settings, settings_compared
 from mydyno.reports.verdict_table import VerdictCell, verdict_table, verdict_text
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.numbers import level_percent, p_value, percent, signed_percent
 
 ANSWERS = {"agrees": marked("agrees"), "disagrees": marked("disagrees"), "cannot tell": marked("undecided")}
 STATES = {"complete": marked("complete"), "partial": marked("partial"), "failed": marked("failed")}

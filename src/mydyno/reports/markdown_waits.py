@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from mydyno.language import colon, tr
 from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
-from mydyno.reports import counted, session_words, waits
+from mydyno.reports import counted, waits
 from mydyno.reports.markdown_text import escape, rule
 from mydyno.reports.profiles import heading
 from mydyno.reports.result import StudyResult
+from mydyno.wording import sessions
 
 MOST_EVENTS = 6
 """Single events and sessions that differ; classes of waits are all there."""
@@ -33,9 +34,9 @@ def waits_part(result: StudyResult) -> str:
 
 def _table(contrast: WaitsContrast) -> str:
     shown = [one for one in contrast.events if not one.is_class and one.beyond_noise][:MOST_EVENTS]
-    sessions = [one for one in contrast.sessions if one.kind == "active" or one.beyond_noise][:MOST_EVENTS]
+    active = [one for one in contrast.sessions if one.kind == "active" or one.beyond_noise][:MOST_EVENTS]
     rows = [_event(one) for one in (*waits.class_rows(contrast), *shown)]
-    rows += [_sessions(one) for one in sessions]
+    rows += [_sessions(one) for one in active]
     if not rows:
         return ""
     heads = (
@@ -51,10 +52,8 @@ def _event(one: WaitRecord) -> Sequence[str]:
 
 
 def _sessions(one: AmountRecord) -> Sequence[str]:
-    amounts = (session_words.number_text(one.control), session_words.number_text(one.arm))
-    return _row(
-        one, session_words.long_name(one), amounts, session_words.difference_text(one), session_words.interval_text(one)
-    )
+    amounts = (sessions.number_text(one.control), sessions.number_text(one.arm))
+    return _row(one, sessions.long_name(one), amounts, sessions.difference_text(one), sessions.interval_text(one))
 
 
 def _row(

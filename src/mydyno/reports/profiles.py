@@ -10,10 +10,10 @@ from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesR
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.model.stored.waits import WaitsContrast
 from mydyno.reports import counted
-from mydyno.reports.numbers import display_unit, percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.verdict_table import step_heading
 from mydyno.results.why.leading import named_functions
+from mydyno.wording.numbers import display_unit, percent, significant
 
 MOST_ROWS = 12
 FEWEST_BLOCKS = 3

@@ -12,13 +12,12 @@ from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import RunRecord, StudyRecord
-from mydyno.model.stored.summary import EffectRecord, HostsEffect, RunSummary, StepLevel, Summary
+from mydyno.model.stored.summary import EffectRecord, HostsEffect, RunSummary, StepLevel, Summary, block_groups
 from mydyno.reports.charts.palette import ArmStyle, arm_styles
-from mydyno.reports.numbers import metric_name
 from mydyno.results.precision import is_sequential
-from mydyno.results.words.answer import Answer, answer_study
-from mydyno.results.words.hosts import block_groups
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.answer import Answer, answer_study
+from mydyno.wording.numbers import metric_name
 
 NOT_SUMMARISED = marked(
     "This study has no summary yet: it was interrupted before its first evaluation, so there are no effects to report."

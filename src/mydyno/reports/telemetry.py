@@ -21,10 +21,10 @@ from mydyno.model.stored.summary import RunSummary
 from mydyno.reports import envelopes
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.envelopes import Panel, PanelKey, Series
-from mydyno.reports.numbers import display_unit, metric_name
 from mydyno.reports.page_assets import asset, script_words
 from mydyno.reports.result import StudyResult, usable
 from mydyno.store.samples import damage_of
+from mydyno.wording.numbers import display_unit, metric_name
 
 CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
 EXPLAINING = (

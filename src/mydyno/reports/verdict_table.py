@@ -15,9 +15,9 @@ from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.metrics import COST_METRICS
 from mydyno.model.stored.factors import FactorEffect
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.reports.numbers import NARROW_SPACE, level_percent, metric_name, signed_percent
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.results.precision import answered_metrics, cost_metric, failed_arm, failed_blocks, failure_of
+from mydyno.wording.numbers import NARROW_SPACE, level_percent, metric_name, signed_percent
 
 WORDS = {
     "higher": marked("higher"),

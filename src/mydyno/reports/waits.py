@@ -6,9 +6,9 @@ from mydyno.language import tr, tr_after
 from mydyno.model.stored.waits import ROW_LOCKS, WaitRecord, WaitsContrast, WaitsRecord
 from mydyno.reports import counted
 from mydyno.reports.counted import time_text
-from mydyno.reports.numbers import percent
 from mydyno.reports.result import StudyResult
 from mydyno.results.why.leading import leading_wait
+from mydyno.wording.numbers import percent
 
 MOST_ROWS = 12
 MOST_LOCKS = 8

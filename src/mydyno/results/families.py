@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.metrics import COST_METRICS, metric_source, of_instance, split_instance
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.summary import RunSummary
-from mydyno.results.words.hosts import block_groups
+from mydyno.model.stored.summary import RunSummary, block_groups
 from mydyno.verdicts import Family, Metric, Observation, Scope
 
 

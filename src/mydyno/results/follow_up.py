@@ -10,6 +10,7 @@ from mydyno.experiment_file.vary import arm_name
 from mydyno.model.definition.experiment import Experiment, Scalar
 from mydyno.model.stored.screening import ScreenRecord
 
+FOLLOW_UP_FILE = "follow-up.toml"
 DEFAULT_TIME_S = 1200.0
 LEFT_OUT = ("name", "question", "description", "published", "instances", "control", "arms", "screen", "scale",
             "thresholds")  # fmt: skip

@@ -9,26 +9,28 @@ differ where the test of equal effects, adjusted by Holm over the same contrasts
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
-from mydyno.model.stored.records import StudyRecord
-from mydyno.model.stored.summary import EffectRecord, HostGroupEffect, HostGroupsRecord, HostsEffect, RunSummary
-from mydyno.results.words.hosts import FIRST_FACTS, block_groups, fact_words
+from mydyno.model.stored.summary import (
+    EffectRecord,
+    HostGroupEffect,
+    HostGroupsRecord,
+    HostsEffect,
+    RunSummary,
+    block_groups,
+)
 from mydyno.stats.groups import group_effects, heterogeneity, hosts_interval, in_order
 from mydyno.stats.paired import Interval
 from mydyno.stats.permutation import holm
 
-NOT_COMPARED = ("hostname", "load_average_before", "synced_writes_per_s")
-
 
 def host_groups_of(
-    study: StudyRecord,
     runs: Sequence[RunSummary],
     effects: Sequence[EffectRecord],
     alpha: float,
     margin_of: Callable[[str], float],
 ) -> HostGroupsRecord | None:
-    """The record of a study over several host groups; None if all blocks were executed by one.
+    """The record of a study over several host groups, without `differences`; None if all blocks were executed by one.
 
     `alpha` is the error rate of the study's simultaneous intervals, `margin_of` gives a metric's margin.
     """
@@ -38,7 +40,6 @@ def host_groups_of(
     groups = in_order(group_of.values())
     return HostGroupsRecord(
         blocks={group: sum(of == group for of in group_of.values()) for group in groups},
-        differences=fact_differences(study.hosts, groups),
         effects=hosts_effects(effects, group_of, alpha, margin_of),
     )
 
@@ -109,20 +110,3 @@ def _holds_on(
     else:
         holds = hosts.high < 1.0 and not any(one.ci_low is not None and one.ci_low > 1.0 for one in own)
     return "hosts like these" if holds else "these hosts"
-
-
-def fact_differences(
-    hosts: Mapping[str, Mapping[str, Any]], groups: Sequence[str]
-) -> dict[str, dict[str, str]]:  # fmt: skip
-    """{fact: {group: value in words}} of what differs between the server hosts, kernel, CPU, governor, memory first.
-
-    Values are compared as they are printed, so that two sizes of memory that read alike are equal.
-    """
-    known = {group: fact_words(hosts[group]) for group in groups if group in hosts}
-    names = dict.fromkeys([*FIRST_FACTS, *sorted({name for facts in known.values() for name in facts})])
-    found = {}
-    for name in names:
-        values = {group: facts[name] for group, facts in known.items() if name in facts}
-        if name not in NOT_COMPARED and (len(set(values.values())) > 1 or 0 < len(values) < len(known)):
-            found[name] = values
-    return found

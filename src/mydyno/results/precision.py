@@ -22,6 +22,8 @@ LATER_ALPHA = 0.005
 """Error rate of the looks after the first, approximately."""
 ANSWERED_COSTS = (*COST_METRICS, "server_cpu_us_per_transaction")
 """What stands for the cost of a query, the preferred one first."""
+ALARM_WORDS = "although they are identical"
+"""What a summary without `EffectDetails.alarm` has the alarm's clause by."""
 UNPLANNED = 10_000
 """A number of blocks larger than any plan."""
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
@@ -154,6 +156,17 @@ def duration_option(duration_s: float) -> str:
 def _rounded(minutes: float, up: bool = False) -> int:
     step = 1 if minutes <= 10 else 5
     return max(1, step * (math.ceil(minutes / step - 1e-9) if up else round(minutes / step)))
+
+
+def alarm_of(effects: Sequence[EffectRecord]) -> str:
+    """The A/A alarm in words; empty if there is none."""
+    for effect in effects:
+        if effect.verdict == "not_measurable":
+            if effect.details.alarm:
+                return effect.details.alarm
+            if ALARM_WORDS in effect.sentence:
+                return effect.sentence.rpartition(";")[2].strip().rstrip(".")
+    return ""
 
 
 def failed_blocks(runs: Sequence[RunSummary], arm: str, step: str | None = None) -> dict[int, str]:

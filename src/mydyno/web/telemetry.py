@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mydyno.reports.numbers import display_unit, metric_name
 from mydyno.reports.telemetry import CORE, EXPLAINING, scope_name
+from mydyno.wording.numbers import display_unit, metric_name
 
 MOST_POINTS = 600
 MOST_SERIES = 24

@@ -21,6 +21,7 @@ LAYERS = (
     "fleet",
     "experiments",
     "execution",
+    "wording",
     "results",
     "treatments",
     "workloads",

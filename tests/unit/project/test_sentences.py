@@ -17,7 +17,7 @@ from tests.support.golden import check_golden
 
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "src/mydyno"
-FOLDERS = ("results/words", "verdicts", "reports/gate", "reports/bisect")
+FOLDERS = ("wording", "verdicts", "reports/bisect")
 FORMATS = {"junit.py", "markdown.py", "terminal.py", "html.py", "json.py"}
 """Files that lay out the words of others."""
 PLACEHOLDERS = tomllib.loads((ROOT / "tests/support/data/sentence-values.toml").read_text(encoding="utf-8"))

@@ -12,7 +12,8 @@ from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Co
 from mydyno.reports.bisect.markdown import bisect_markdown
 from mydyno.reports.bisect.page import bisect_page
 from mydyno.reports.bisect.terminal import print_bisection
-from mydyno.reports.bisect.words import path_table
+from mydyno.reports.sections.section import Table
+from mydyno.wording.bisection import path
 from tests.support.fake_script import experiment
 
 NASTY = "Use <script>alert(1)</script> | *fast* [link](x)"
@@ -130,9 +131,9 @@ def test_subjects_are_text_on_every_page() -> None:
 
 def test_the_confidence_of_the_intervals_is_stated_of_each_where_it_is_not_that_of_all() -> None:
     at = [one.model_copy(update={"confidence": 0.9917}) for one in FOUND.comparisons]
-    same = path_table(FOUND.model_copy(update={"ends": None, "comparisons": tuple(at)}))
+    same = Table(*path(FOUND.model_copy(update={"ends": None, "comparisons": tuple(at)})))
     assert same.head[4] == "99.17 % interval"
     at[0] = at[0].model_copy(update={"confidence": 0.95})
-    several = path_table(FOUND.model_copy(update={"ends": None, "comparisons": tuple(at)}))
+    several = Table(*path(FOUND.model_copy(update={"ends": None, "comparisons": tuple(at)})))
     assert several.head[4] == "interval"
     assert [str(row[4]).partition("(")[2] for row in several.rows] == ["95 %)", "99.17 %)", ""]

@@ -20,7 +20,7 @@ from mydyno.reports.charts.scale import Linear, level_positions, nice_ticks, tic
 from mydyno.reports.charts.svg import area, marker, polyline
 from mydyno.reports.charts.sweep import SweepSeries, sweep_chart
 from mydyno.reports.charts.timeline import TimeSeries, timeline_chart
-from mydyno.reports.numbers import DisplayUnit, display_unit, metric_name, p_value, percent, signed_percent, significant
+from mydyno.wording.numbers import DisplayUnit, display_unit, metric_name, p_value, percent, signed_percent, significant
 from tests.support.golden import check_golden
 
 STYLES = arm_styles("glibc", ("glibc", "jemalloc"))

@@ -17,10 +17,10 @@ from mydyno.reports.gate.junit import junit
 from mydyno.reports.gate.markdown import markdown
 from mydyno.reports.gate.terminal import print_gate
 from mydyno.reports.page import render_page
-from mydyno.results.gate import GateResult, gate_study
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Metric
 from mydyno.verdicts.threshold import Comparison, Outcome
+from mydyno.wording.gate import GateResult, gate_study
 from tests.support.fake_interleaved_folder import build
 from tests.support.golden import check_golden
 

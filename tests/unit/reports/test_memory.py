@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import RunSummary
-from mydyno.reports.numbers import display_unit
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import memory
+from mydyno.wording.numbers import display_unit
 from tests.support.fake_study_folder import Shape, build
 
 MIB = 1 << 20

@@ -18,8 +18,9 @@ from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import HostGroupsRecord, Summary
 from mydyno.results.factors import factors_record
 from mydyno.results.families import families
-from mydyno.results.words.answer import alarm_of, answer_sentences
-from mydyno.results.words.factors import factor_sentences, quantity
+from mydyno.results.precision import alarm_of
+from mydyno.wording.answer import answer_sentences
+from mydyno.wording.factors import factor_sentences, quantity
 from tests.support import first_in_gate
 from tests.support.saved_studies import SavedStudy, experiment, saved
 from tests.support.simulated import at_most, simulated

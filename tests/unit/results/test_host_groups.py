@@ -8,10 +8,11 @@ from math import log
 import pytest
 
 from mydyno.model.stored.summary import EffectRecord, HostGroupsRecord, HostsEffect, RunSummary, Summary
-from mydyno.results.host_groups import fact_differences, host_groups_of, hosts_effects
-from mydyno.results.summarise import first_finished
-from mydyno.results.words.answer import answer_study
-from mydyno.results.words.hosts import claim_words, difference_clause, hosts_sharpen, sizes
+from mydyno.results.host_facts import fact_differences
+from mydyno.results.host_groups import host_groups_of, hosts_effects
+from mydyno.results.looks import first_finished
+from mydyno.wording.answer import answer_study
+from mydyno.wording.hosts import claim_words, difference_clause, hosts_sharpen, sizes
 from tests.support.fake_answer import effect, experiment, records, runs, study, summary
 from tests.support.host_groups import spread
 
@@ -93,14 +94,14 @@ def test_exploratory_metrics_have_no_record() -> None:
 
 def test_a_study_of_one_group_has_no_record() -> None:
     of = experiment()
-    assert host_groups_of(study(of), runs(of), [], 0.05, lambda metric: MARGIN) is None
+    assert host_groups_of(runs(of), [], 0.05, lambda metric: MARGIN) is None
 
 
 def test_the_record_counts_the_blocks_of_every_group() -> None:
     of = experiment()
     groups = spread((4, 2))
     made: list[RunSummary] = [run.model_copy(update={"host_group": groups[run.block]}) for run in runs(of)]
-    record = host_groups_of(study(of), made, [], 0.05, lambda metric: MARGIN)
+    record = host_groups_of(made, [], 0.05, lambda metric: MARGIN)
     assert record is not None and record.blocks == {"vm1": 4, "vm2": 2}
 
 
@@ -125,7 +126,7 @@ def test_facts_are_compared_as_printed_kernel_and_cpu_first() -> None:
     differences = fact_differences(hosts, ["vm1", "vm2", "vm3"])
     assert list(differences) == ["kernel", "filesystem", "root", "swappiness"]
     assert differences["filesystem"] == {"vm1": "ext4", "vm2": "xfs"}
-    assert differences["root"] == {"vm1": "yes"}, "unknown on the other"
+    assert differences["root"] == {"vm1": True}, "unknown on the other"
     assert fact_differences({}, ["vm1", "vm2"]) == {}
 
 

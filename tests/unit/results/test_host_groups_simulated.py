@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mydyno.model.stored.summary import EffectRecord, HostsEffect
+from mydyno.model.stored.summary import EffectRecord, HostsEffect, block_groups
+from mydyno.results.facts import effect_record
 from mydyno.results.families import families
 from mydyno.results.host_groups import hosts_effects
-from mydyno.results.summarise import effect_record
-from mydyno.results.words.hosts import block_groups
 from mydyno.verdicts import decide_study
 from tests.support import first_in_gate
 from tests.support.host_groups import Fleet

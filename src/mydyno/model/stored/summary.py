@@ -5,6 +5,7 @@ The file format is described in docs/reference/study-folder.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -56,6 +57,12 @@ class RunSummary(Record):
     values: dict[str, dict[str, float]] = Field(default_factory=dict)
     unadjusted: dict[str, dict[str, float]] = Field(default_factory=dict)
     """For an interleaved study, the values before they were adjusted for the host's speed."""
+
+
+def block_groups(runs: Iterable[RunSummary]) -> dict[int, str]:
+    """{block: the host group that executed it}; empty if there is one group."""
+    found = {run.block: run.host_group for run in runs}
+    return found if len(set(found.values())) > 1 else {}
 
 
 class StepLevel(Record):

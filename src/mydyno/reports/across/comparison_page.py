@@ -25,13 +25,13 @@ from mydyno.reports.across.overlay import overlay_data
 from mydyno.reports.across.pages import page, section
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.charts.palette import COLOURS, SHAPES, ArmStyle
-from mydyno.reports.numbers import metric_name
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
 from mydyno.reports.verdict_table import SYMBOLS, WORDS
-from mydyno.results.across.words import indirect_words
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.across.sentences import indirect_words
+from mydyno.wording.numbers import metric_name
 
 SIZES = (("", 560.0), (":narrow", 350.0))
 

@@ -13,9 +13,9 @@ from mydyno.reports.across.console import Paper
 from mydyno.reports.across.markdown import markdown_list, markdown_table
 from mydyno.reports.markdown_text import fitted
 from mydyno.reports.verdict_table import flat
-from mydyno.results.across.setting_words import group_words
-from mydyno.results.across.words import indirect_words
-from mydyno.results.words.plain import blocks
+from mydyno.wording.across.sentences import indirect_words
+from mydyno.wording.across.settings import group_words
+from mydyno.wording.plain import blocks
 
 CONCLUSIONS = marked("What may be concluded")
 NOISE = marked("Noise: two copies of the control")

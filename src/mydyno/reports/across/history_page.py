@@ -11,10 +11,10 @@ from mydyno.reports.across.history_text import title
 from mydyno.reports.across.pages import page, section
 from mydyno.reports.across.tables import step_heading, when
 from mydyno.reports.charts.history import LevelLine, StudyPoint, history_chart
-from mydyno.reports.numbers import display_unit, metric_name
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
-from mydyno.results.across.history_words import date, series_name
+from mydyno.wording.across.history import date, series_name
+from mydyno.wording.numbers import display_unit, metric_name
 
 SIZES = (("", 560.0), (":narrow", 350.0))
 

@@ -8,9 +8,9 @@ from math import expm1
 from mydyno.language import colon, comma, joined, marked, names, percent_sign, tr
 from mydyno.model.stored.history import History, HistoryPoint, HistorySeries
 from mydyno.reports.across.tables import NONE, interval_text, step_heading, when
-from mydyno.reports.numbers import display_unit, metric_name, percent, signed_percent
 from mydyno.reports.sections.section import Cell, Table
-from mydyno.results.across.history_words import series_name
+from mydyno.wording.across.history import series_name
+from mydyno.wording.numbers import display_unit, metric_name, percent, signed_percent
 
 SPARKS = "▁▂▃▄▅▆▇█"
 DIGITS = "12345678"

@@ -18,12 +18,12 @@ from mydyno.model.stored.summary import StepLevel
 from mydyno.reports import envelopes
 from mydyno.reports.charts.palette import COLOURS, DASHES
 from mydyno.reports.envelopes import Panel, PanelKey, Series
-from mydyno.reports.numbers import display_unit, metric_name
 from mydyno.reports.page_assets import asset, script_words
 from mydyno.reports.result import StudyResult
 from mydyno.reports.slices import rate, read_study_slices
 from mydyno.reports.telemetry import CORE, EXPLAINING, label, offered, pack, read_these
 from mydyno.results.across.labels import label as letter
+from mydyno.wording.numbers import display_unit, metric_name
 
 BUCKETS = 240
 MOST_SERIES = 16

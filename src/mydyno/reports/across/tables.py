@@ -20,10 +20,10 @@ from mydyno.model.stored.comparison import (
     StudyEffect,
 )
 from mydyno.model.stored.summary import StepLevel
-from mydyno.reports.numbers import NARROW_SPACE, metric_name, percent, signed_percent
 from mydyno.reports.sections.section import Cell, Table
 from mydyno.reports.verdict_table import NO_ESTIMATE, SYMBOLS, WORDS
-from mydyno.results.across.setting_words import group_words, setting_words, value_words
+from mydyno.wording.across.settings import group_words, setting_words, value_words
+from mydyno.wording.numbers import NARROW_SPACE, metric_name, percent, signed_percent
 
 NONE = "–"
 

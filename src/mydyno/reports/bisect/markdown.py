@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from mydyno.model.stored.bisection import BisectRecord, BisectResult
-from mydyno.reports.bisect import words
 from mydyno.reports.markdown_text import fitted
+from mydyno.reports.sections.section import Table
+from mydyno.wording import bisection as words
 
 
 def bisect_markdown(record: BisectRecord, result: BisectResult) -> str:
     """The whole text."""
     first, *rest = words.answer(record, result)
-    table = words.path_table(result)
+    table = Table(*words.path(result))
     lines = [
         f"**{_escaped(first)}**",
         "",

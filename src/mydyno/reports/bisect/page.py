@@ -6,11 +6,11 @@ from markupsafe import Markup
 
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Comparison
 from mydyno.reports.across.pages import page, section
-from mydyno.reports.bisect import words
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.charts.palette import ArmStyle
-from mydyno.reports.numbers import metric_name
-from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
+from mydyno.reports.sections.section import Figure, FigureGroup, Section, Table, render
+from mydyno.wording import bisection as words
+from mydyno.wording.numbers import metric_name
 
 SIZES = (("", 560.0), (":narrow", 350.0))
 LOOKS = {"good": (2, "circle"), "bad": (1, "diamond"), "skipped": (0, "cross")}
@@ -20,7 +20,7 @@ LOOKS = {"good": (2, "circle"), "bad": (1, "diamond"), "skipped": (0, "cross")}
 def bisect_page(record: BisectRecord, result: BisectResult) -> str:
     """The page's text."""
     answer = section("answer", "Answer", "Answer", lead=_answer(record, result))
-    path = section("path", "The path", "Path", tables=[words.path_table(result)], lists=_reasons(result))
+    path = section("path", "The path", "Path", tables=[Table(*words.path(result))], lists=_reasons(result))
     how = section("how", "How it was decided", "Method", lists=[("", words.notes(record, result))])
     below = f"{record.experiment.name}: {record.experiment.question}"
     chart = [(_chart(record, result), False)] if _measured(result) else []

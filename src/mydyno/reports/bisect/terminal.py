@@ -6,7 +6,8 @@ from typing import TextIO
 
 from mydyno.model.stored.bisection import BisectRecord, BisectResult
 from mydyno.reports.across.console import Paper
-from mydyno.reports.bisect import words
+from mydyno.reports.sections.section import Table
+from mydyno.wording import bisection as words
 
 
 def print_bisection(record: BisectRecord, result: BisectResult, file: TextIO, width: int | None = None) -> None:
@@ -20,7 +21,7 @@ def print_bisection(record: BisectRecord, result: BisectResult, file: TextIO, wi
         else:
             paper.say(sentence)
     paper.console.print()
-    paper.table(words.path_table(result))
+    paper.table(Table(*words.path(result)))
     for line in words.reasons(result):
         paper.say(line, after="  ")
     paper.console.print()

@@ -8,7 +8,7 @@ from mydyno.language import tr
 from mydyno.reports.charts.frame import value_frame
 from mydyno.reports.charts.svg import Svg
 from mydyno.reports.charts.sweep import SweepSeries
-from mydyno.reports.numbers import DisplayUnit
+from mydyno.wording.numbers import DisplayUnit
 
 
 def bars_chart(

@@ -15,7 +15,7 @@ from mydyno.language import tr
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, Ratios, nice_ticks, ratio_ticks, tick_decimals
 from mydyno.reports.charts.svg import Svg
-from mydyno.reports.numbers import signed_percent
+from mydyno.wording.numbers import signed_percent
 
 ROW, GROUP_GAP, TOP, BOTTOM = 19.0, 12.0, 8.0, 38.0
 LETTER = 6.4

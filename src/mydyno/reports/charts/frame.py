@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mydyno.language import tr
 from mydyno.reports.charts.scale import Linear, tick_decimals, value_ticks
 from mydyno.reports.charts.svg import Svg
-from mydyno.reports.numbers import MINUS, NARROW_SPACE, DisplayUnit
+from mydyno.wording.numbers import MINUS, NARROW_SPACE, DisplayUnit
 
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 10.0, 24.0, 36.0
 HEADING_EM, TEXT_EM = 7.4, 6.3

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mydyno.language import tr
 from mydyno.reports.charts.scale import Linear, nice_ticks, tick_decimals
 from mydyno.reports.charts.svg import Svg
-from mydyno.reports.numbers import DisplayUnit, signed_percent
+from mydyno.wording.numbers import DisplayUnit, signed_percent
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 230.0, 58.0, 12.0, 14.0, 40.0
 DATE_WIDTH = 66.0

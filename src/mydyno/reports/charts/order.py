@@ -10,7 +10,7 @@ from mydyno.reports.charts.frame import value_frame
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear
 from mydyno.reports.charts.svg import Svg
-from mydyno.reports.numbers import DisplayUnit
+from mydyno.wording.numbers import DisplayUnit
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from mydyno.language import tr
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, nice_ticks, tick_decimals
 from mydyno.reports.charts.svg import Svg
-from mydyno.reports.numbers import signed_percent
+from mydyno.wording.numbers import signed_percent
 
 
 def position_chart(

@@ -11,7 +11,7 @@ from mydyno.reports.charts.frame import level_labels, tick_text, value_frame
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, tick_decimals, value_ticks
 from mydyno.reports.charts.svg import Svg, area, polyline
-from mydyno.reports.numbers import DisplayUnit
+from mydyno.wording.numbers import DisplayUnit
 
 WIDTH, HEIGHT = 356.0, 232.0
 INSET = 14.0

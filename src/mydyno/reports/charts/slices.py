@@ -11,7 +11,7 @@ from mydyno.reports.charts.frame import tick_text
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, tick_decimals, value_ticks
 from mydyno.reports.charts.svg import Svg, polyline
-from mydyno.reports.numbers import DisplayUnit
+from mydyno.wording.numbers import DisplayUnit
 
 LEFT, RIGHT = 52.0, 8.0
 HEADING, RATE, SMALL, GAP = 24.0, 190.0, 66.0, 12.0

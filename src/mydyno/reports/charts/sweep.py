@@ -12,7 +12,7 @@ from mydyno.reports.charts.frame import level_labels, value_frame
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import level_positions
 from mydyno.reports.charts.svg import Svg, polyline
-from mydyno.reports.numbers import DisplayUnit
+from mydyno.wording.numbers import DisplayUnit
 
 WIDTH, HEIGHT = 356.0, 232.0
 

@@ -10,7 +10,7 @@ from mydyno.reports.charts.frame import value_frame
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, nice_ticks
 from mydyno.reports.charts.svg import Svg, area, polyline
-from mydyno.reports.numbers import DisplayUnit
+from mydyno.wording.numbers import DisplayUnit
 
 Values = Sequence[float | None]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 
-from mydyno.results.gate import GateResult
+from mydyno.wording.gate import GateResult
 
 Measures = dict[str, dict[str, float]]
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from mydyno.reports.gate.words import answer, limit_text, rows
-from mydyno.results.gate import GateResult
 from mydyno.verdicts.threshold import Outcome
+from mydyno.wording.gate import GateResult, answer, limit_text, rows
 
 _NOT_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 TAGS = {Outcome.WORSE: "failure", Outcome.FAILED: "failure", Outcome.UNDECIDED: "error"}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from mydyno.reports.gate.words import TITLES, answer, notes, rows
 from mydyno.reports.markdown_text import code, escape, fitted
-from mydyno.results.gate import GateResult
 from mydyno.verdicts.threshold import Outcome
+from mydyno.wording.gate import TITLES, GateResult, answer, notes, rows
 
 SIGNS = {Outcome.PASSED: "✅", Outcome.WORSE: "❌", Outcome.FAILED: "❌", Outcome.UNDECIDED: "❔"}
 HEAD = "| | metric | arm | step | limit | effect | bounds | result |"

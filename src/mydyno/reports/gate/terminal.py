@@ -9,12 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mydyno.reports.gate.words import TITLES, answer, notes, rows
 from mydyno.reports.terminal import PLAIN_WIDTH, UNBROKEN, WIDEST, plain_text, prints_signs
 from mydyno.reports.verdict_table import flat
-from mydyno.results.gate import GateResult
 from mydyno.verdicts.threshold import Outcome
 from mydyno.visible import styled
+from mydyno.wording.gate import TITLES, GateResult, answer, notes, rows
 
 COLOURS = {Outcome.PASSED: "green", Outcome.WORSE: "red", Outcome.FAILED: "bold red", Outcome.UNDECIDED: "yellow"}
 

@@ -9,10 +9,10 @@ from markupsafe import Markup
 from mydyno.language import listing, marked, percent_sign, tr
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.numbers import NARROW_SPACE, signed_percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
 from mydyno.reports.verdict_table import interval_text, step_heading
+from mydyno.wording.numbers import NARROW_SPACE, signed_percent, significant
 
 COVARIATES = {
     "driver_cpu": marked("the load program's CPU time per query"),

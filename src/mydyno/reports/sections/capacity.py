@@ -7,11 +7,11 @@ from markupsafe import Markup
 from mydyno.language import comma, marked, names, tr
 from mydyno.model.stored.capacity import CapacityRecord
 from mydyno.reports.charts.search import Offered, search_chart
-from mydyno.reports.numbers import percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.reports.slices import StudySlices
-from mydyno.results.words.capacity import objective_words, rate_words
+from mydyno.wording.capacity import objective_words, rate_words
+from mydyno.wording.numbers import percent
 
 REASONS = {
     "latency": marked("latency"),

@@ -13,12 +13,12 @@ from mydyno.language import names as comma_names
 from mydyno.model.metrics import split_instance
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.numbers import NARROW_SPACE, level_percent, p_value, percent, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import moved
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render, within
 from mydyno.reports.sections.sweep import FIRST
 from mydyno.reports.verdict_table import SYMBOLS, verdict_text, verdict_word
+from mydyno.wording.numbers import NARROW_SPACE, level_percent, p_value, percent, signed_percent
 
 EXPLORATORY_CHARACTERS = 420_000
 """Room for the metrics that carry no verdict: the page is to stay below 2 MB whatever the experiment."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mydyno.language import tr
-from mydyno.reports.gate.words import TITLES, answer, notes, rows
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
-from mydyno.results.gate import GateResult, gate_study
 from mydyno.verdicts.threshold import Outcome
+from mydyno.wording.gate import TITLES, GateResult, answer, gate_study, notes, rows
 
 
 def build(result: StudyResult) -> Section | None:

@@ -20,10 +20,10 @@ from mydyno.reports.hosts import (
     overall,
     plain_words,
 )
-from mydyno.reports.numbers import signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.results.precision import cost_metric
+from mydyno.wording.numbers import signed_percent
 
 OPEN_ROWS = 40
 """A table of more rows is folded below its chart."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from mydyno.language import tr
 from mydyno.model.stored.records import RunRecord, StepRecord
-from mydyno.reports.numbers import MINUS
 from mydyno.reports.result import ReportStep, StudyResult, usable
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
 from mydyno.results.values.key_values import (
@@ -18,6 +17,7 @@ from mydyno.results.values.key_values import (
     log2_of,
     spread_of,
 )
+from mydyno.wording.numbers import MINUS
 
 NONE = "–"
 

@@ -13,12 +13,12 @@ from statistics import median
 
 from mydyno.language import marked, tr
 from mydyno.model.stored.summary import RunSummary
-from mydyno.reports.numbers import display_unit, percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import memory_by_kind
 from mydyno.reports.sections.section import Cell, Section, Table, glyph, render
 from mydyno.reports.telemetry import readable_samples
 from mydyno.store.query import reading
+from mydyno.wording.numbers import display_unit, percent
 
 TREATMENTS = ("allocator", "allocator_options", "huge_pages")
 COLUMNS = (

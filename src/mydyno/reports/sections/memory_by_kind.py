@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from statistics import median
 
 from mydyno.language import marked, tr
-from mydyno.reports.numbers import percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Table, glyph
+from mydyno.wording.numbers import percent
 
 Facts = Mapping[str, float]
 Cells = Callable[[list[float]], Cell]

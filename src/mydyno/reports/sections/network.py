@@ -18,7 +18,6 @@ from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord
 from mydyno.reports.charts.timeline import timeline_chart
 from mydyno.reports.envelopes import Panel
-from mydyno.reports.numbers import DisplayUnit, display_unit, percent, signed_percent
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.reports.sections.over_time import time_series
@@ -37,6 +36,7 @@ from mydyno.reports.telemetry import read_one
 from mydyno.reports.verdict_table import SYMBOLS, WORDS, merit
 from mydyno.results.limits import FRAME_TO_PAYLOAD
 from mydyno.results.published.studies import StudyPart, published_studies
+from mydyno.wording.numbers import DisplayUnit, display_unit, percent, signed_percent
 
 TREATMENTS = ("network", "compression", "tls")
 TRAFFIC = ("host", "network_tx_bytes_per_s")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mydyno.language import names, tr
-from mydyno.reports.numbers import display_unit, percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.reports.slices import StudySlices
@@ -23,6 +22,7 @@ from mydyno.results.why.queueing import (
 )
 from mydyno.stats.queueing import ClosedLoop, Queue
 from mydyno.store.samples import read_metric
+from mydyno.wording.numbers import display_unit, percent, significant
 
 RowMaker = Callable[[str, Sequence[str]], list[str | Cell]]
 

@@ -11,10 +11,10 @@ from mydyno.language import names, tr, tr_plural
 from mydyno.model.definition.plan import builds_of
 from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.stored.records import RunRecord
-from mydyno.reports.numbers import percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
-from mydyno.results.words.hosts import claim_words
+from mydyno.wording.hosts import claim_words
+from mydyno.wording.numbers import percent
 from mydyno.workloads.data import kind_of
 
 PER_RUN_VARIABLES = {

@@ -9,10 +9,10 @@ from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.stored.records import SliceRecord
-from mydyno.reports.numbers import display_unit
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.reports.slices import StudySlices
+from mydyno.wording.numbers import display_unit
 
 NONE = "–"
 

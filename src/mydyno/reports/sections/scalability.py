@@ -9,12 +9,12 @@ from markupsafe import Markup
 from mydyno.language import sentence_space, tr, tr_after
 from mydyno.model.stored.scalability import Estimate, ScalabilityRecord
 from mydyno.reports.charts.scalability import Swept, latency_chart, scalability_chart
-from mydyno.reports.numbers import display_unit, p_value, percent, significant
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.results.scalability import LATENCY, RESPONSE, curve_of
-from mydyno.results.words.scalability import peak_within, saturation
 from mydyno.stats.scalability import curve_levels
+from mydyno.wording.numbers import display_unit, p_value, percent, significant
+from mydyno.wording.scalability import peak_within, saturation
 
 
 def build(result: StudyResult) -> Section | None:

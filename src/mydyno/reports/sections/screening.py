@@ -9,11 +9,11 @@ from markupsafe import Markup
 from mydyno.language import comma, joined, marked, sentence_space, tr, tr_after, tr_plural
 from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
 from mydyno.reports.charts.half_normal import SizedEffect, half_normal_chart
-from mydyno.reports.numbers import metric_name, p_value, signed_percent
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
-from mydyno.results.words.screening import mixed_words
 from mydyno.stats.screening import half_normal_quantiles
+from mydyno.wording.numbers import metric_name, p_value, signed_percent
+from mydyno.wording.screening import mixed_words
 
 LENTH = marked("With one block the standard error is Lenth's, which takes the small effects for noise.")
 BLOCKS = marked("The standard error comes from the differences between blocks, of all variables together.")

@@ -14,11 +14,11 @@ from markupsafe import Markup
 
 from mydyno.language import colon, html_language, joined, names, tr, tr_plural
 from mydyno.model.stored.reasons import Reason
-from mydyno.reports import numbers
 from mydyno.reports.charts.palette import GLYPHS, ArmStyle, copy_style
 from mydyno.reports.charts.svg import marker
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
+from mydyno.wording import numbers
 
 LONGEST_UNBROKEN = 24
 """Characters of a name that no line is broken in; a phone has room for some 36."""

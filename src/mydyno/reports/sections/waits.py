@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from mydyno.language import colon, marked, tr
 from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
-from mydyno.reports import counted, session_words, waits
+from mydyno.reports import counted, waits
 from mydyno.reports.profiles import heading
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
+from mydyno.wording import sessions
 
 CLASS = marked("class of waits")
 LOCK = marked("lock")
@@ -91,12 +92,12 @@ def _amounts(contrast: WaitsContrast, caption: str, first: str, records: Sequenc
     of_sessions = records[0].kind != "metric"
     rows: list[Sequence[str | Cell]] = [
         [
-            session_words.name_text(one),
-            *([tr(session_words.KINDS[one.kind])] if of_sessions else []),
-            Cell(session_words.number_text(one.control), "num"),
-            Cell(session_words.number_text(one.arm), "num"),
-            Cell(session_words.difference_text(one), "num strong" if one.beyond_noise else "num"),
-            Cell(session_words.interval_text(one), "num"),
+            sessions.name_text(one),
+            *([tr(sessions.KINDS[one.kind])] if of_sessions else []),
+            Cell(sessions.number_text(one.control), "num"),
+            Cell(sessions.number_text(one.arm), "num"),
+            Cell(sessions.difference_text(one), "num strong" if one.beyond_noise else "num"),
+            Cell(sessions.interval_text(one), "num"),
         ]
         for one in records
     ]

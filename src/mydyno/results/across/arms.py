@@ -11,32 +11,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mydyno.errors import UserError
-from mydyno.language import comma, joined, listing, marked, tr
-from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.problems import nearest
-from mydyno.model.metrics import phrase_of
-from mydyno.model.stored.comparison import ArmComparison, ArmEffect
+from mydyno.model.stored.comparison import ArmEffect
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.results.across.compare import compared_study
 from mydyno.results.across.saved import SavedStudy
-from mydyno.results.across.settings import arm_settings
-from mydyno.results.across.words import ratio_words
+from mydyno.results.facts import effect_record
 from mydyno.results.families import families, verdict_metrics
-from mydyno.results.summarise import effect_record
 from mydyno.verdicts import Family, decide_study
 
-CONCLUSIONS = (
-    marked("The arms ran in the same blocks, so the session's speed cancels."),
-    marked(
-        "A contrast that the experiment does not declare was chosen after the results were known: it has an interval "
-        "and no verdict. To get one, declare it with [[verdict.compare]] and run the experiment."
-    ),
-)
 
+def arm_effects(study: SavedStudy, arms: Sequence[str]) -> tuple[ArmEffect, ...]:
+    """The second and further arms against the first, of the primary metric first.
 
-def compare_arms(study: SavedStudy, arms: Sequence[str]) -> ArmComparison:
-    """The second and further arms against the first. Raises UserError for unknown arms, fewer than two, or no effects
-    yet.
+    Raises UserError for unknown arms, fewer than two, or no effects yet.
     """
     known = tuple(arm.name for arm in study.study.experiment.arms)
     for arm in arms:
@@ -50,24 +37,18 @@ def compare_arms(study: SavedStudy, arms: Sequence[str]) -> ArmComparison:
         raise UserError("--arms needs two different arms or more", "--arms glibc,jemalloc")
     if study.before_first_look:
         raise UserError(f"{study.name} has not reached its first look, so it has no effects yet")
-    metrics = [metric for metric in verdict_metrics(study.study.experiment) if metric in study.summary.metrics]
+    metrics = arm_metrics(study)
     pairs = [(arm, arms[0]) for arm in arms[1:]]
     declared = [_declared(study, metric, pair) for metric in metrics for pair in pairs]
     missing = [pair for pair in pairs if not _declared(study, metrics[0], pair)]
-    undeclared = _undeclared(study, metrics, missing)
-    found = tuple(one for of in (*declared, undeclared) for one in of)
+    found = [one for of in (*declared, _undeclared(study, metrics, missing)) for one in of]
     order = {step.id: place for place, step in enumerate(study.summary.steps)}
-    found = tuple(sorted(found, key=lambda one: (metrics.index(one.metric), order[one.step], arms.index(one.arm))))
-    made = ArmComparison(
-        study=compared_study(study, 0),
-        arms=tuple(arms),
-        answer=(),
-        conclusions=tuple(tr(one) for one in CONCLUSIONS if undeclared or one == CONCLUSIONS[0]),
-        settings=arm_settings(study, arms),
-        steps=study.summary.steps,
-        effects=found,
-    )
-    return made.model_copy(update={"answer": _answer(made, metrics[0])})
+    return tuple(sorted(found, key=lambda one: (metrics.index(one.metric), order[one.step], arms.index(one.arm))))
+
+
+def arm_metrics(study: SavedStudy) -> list[str]:
+    """The metrics on which arms are compared."""
+    return [metric for metric in verdict_metrics(study.study.experiment) if metric in study.summary.metrics]
 
 
 def _declared(study: SavedStudy, metric: str, pair: tuple[str, str]) -> list[ArmEffect]:
@@ -145,37 +126,3 @@ def _turned(one: EffectRecord) -> EffectRecord:
             "verdict": verdict,
         }
     )
-
-
-def _answer(made: ArmComparison, primary: str) -> tuple[str, ...]:
-    """A sentence for each arm on the primary metric, at most three."""
-    found = []
-    for arm in made.arms[1:]:
-        clauses = []
-        for one in made.effects:
-            if one.metric != primary or one.arm != arm:
-                continue
-            step = next(step for step in made.steps if step.id == one.step)
-            several = len({step.workload for step in made.steps}) > 1
-            level = load_level(step.connections, step.rate)
-            where = tr("{level} ({workload})", level=level, workload=step.workload) if several else level
-            clauses.append(tr("{size} at {step}", size=_words(one), step=where) if len(made.steps) > 1 else _words(one))
-        if clauses:
-            found.append(
-                tr(
-                    "{arm} against {control}, {noun}: {clauses}.",
-                    arm=arm, control=made.arms[0], noun=phrase_of(primary).short_subject, clauses=joined(clauses),
-                )
-            )  # fmt: skip
-    if len(found) > 3:
-        return (*found[:2], tr("{arms}: see the table.", arms=listing(made.arms[3:])))
-    return tuple(found)
-
-
-def _words(one: ArmEffect) -> str:
-    if one.failure:
-        return one.failure
-    if one.ratio is None:
-        return tr("no estimate")
-    size = ratio_words(one.ratio, one.ci_low, one.ci_high)
-    return comma((size, tr(one.verdict.replace("_", " ")))) if one.verdict else size

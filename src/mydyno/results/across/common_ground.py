@@ -9,17 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from mydyno.language import colon, joined, listing, names, tr, tr_plural
 from mydyno.model.definition.experiment import Step
-from mydyno.model.stored.comparison import NotCompared
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.results.across.labels import label
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import server_variables, treatments
 
 Contrast = tuple[str, str, str, str]
 """(metric, step, arm, control)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What is not the same in all studies: they lack it (`having` are the places of the others), it has not been
+    evaluated yet (`early`), or each defines it in its own way.
+    """
+
+    kind: Literal["step", "metric", "contrast"]
+    name: str
+    control: str = ""
+    """Of a contrast."""
+    having: tuple[int, ...] = ()
+    early: tuple[int, ...] = ()
+    definitions: tuple[str, ...] = ()
+    """Options of a step in each study, or meaning and unit of a metric."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +42,7 @@ class CommonGround:
 
     steps: tuple[Step, ...]
     contrasts: tuple[Contrast, ...]
-    refused: tuple[NotCompared, ...]
+    refused: tuple[Refused, ...]
 
     @property
     def step_ids(self) -> tuple[str, ...]:
@@ -63,11 +77,11 @@ def effects_by_contrast(study: SavedStudy) -> dict[Contrast, EffectRecord]:
     return {(one.metric, one.step, one.arm, one.control): one for one in study.summary.effects}
 
 
-def differing_definition(studies: Sequence[SavedStudy], arm: str) -> str:
-    """Which of an arm's treatments differ between studies: "variables.innodb_io_capacity"; empty if none does."""
+def differing_definition(studies: Sequence[SavedStudy], arm: str) -> tuple[str, ...]:
+    """Which of an arm's treatments differ between studies: "variables.innodb_io_capacity"."""
     known = [treatments(study.study.experiment.arm(arm)) for study in studies]
     every = dict.fromkeys(name for one in known for name in one)
-    return names(name for name in every if len({one.get(name) for one in known}) > 1)
+    return tuple(name for name in every if len({one.get(name) for one in known}) > 1)
 
 
 def same_control(first: SavedStudy, second: SavedStudy, control: str) -> bool:
@@ -87,31 +101,27 @@ def same_control(first: SavedStudy, second: SavedStudy, control: str) -> bool:
     )
 
 
-def _steps(studies: Sequence[SavedStudy]) -> tuple[list[Step], list[NotCompared]]:
+def _steps(studies: Sequence[SavedStudy]) -> tuple[list[Step], list[Refused]]:
     known = [{step.id: step for step in study.study.experiment.resolved_steps} for study in studies]
     common, refused = [], []
     for name in dict.fromkeys(name for steps in known for name in steps):
-        having = [label(place) for place, steps in enumerate(known) if name in steps]
+        having = tuple(place for place, steps in enumerate(known) if name in steps)
         if len(having) < len(known):
-            which = listing(having)
-            reason = tr_plural("only {studies} has it", "only {studies} have it", len(having), studies=which)
-            refused.append(NotCompared(what=tr("step {step}", step=name), reason=reason))
+            refused.append(Refused("step", name, having=having))
             continue
-        options = {_options(steps[name]) for steps in known}
-        if len(options) > 1:
-            words = joined([label(place) + colon() + _options(steps[name]) for place, steps in enumerate(known)])
-            reason = tr("the workload's options differ ({options})", options=words)
-            refused.append(NotCompared(what=tr("step {step}", step=name), reason=reason))
+        options = tuple(_options(steps[name]) for steps in known)
+        if len(set(options)) > 1:
+            refused.append(Refused("step", name, definitions=options))
             continue
         common.append(known[0][name])
     return common, refused
 
 
 def _options(step: Step) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sorted(step.options.items())) or tr("defaults")
+    return ", ".join(f"{name}={value}" for name, value in sorted(step.options.items()))
 
 
-def _metrics(studies: Sequence[SavedStudy]) -> tuple[set[str], list[NotCompared]]:
+def _metrics(studies: Sequence[SavedStudy]) -> tuple[set[str], list[Refused]]:
     """(metrics that mean the same in all studies, those that do not with the reason)."""
     known = [study.summary.metrics for study in studies]
     common, refused = set(), []
@@ -120,43 +130,34 @@ def _metrics(studies: Sequence[SavedStudy]) -> tuple[set[str], list[NotCompared]
         if len(defined) < len(known):
             continue
         if len({(one.unit, one.better, one.description) for one in defined}) > 1:
-            words = joined(
-                [f"{label(place)}{colon()}{one.description} ({one.unit})" for place, one in enumerate(defined)]
-            )
-            reason = tr("its definition differs ({definitions})", definitions=words)
-            refused.append(NotCompared(what=tr("metric {metric}", metric=name), reason=reason))
+            definitions = tuple(f"{one.description} ({one.unit})" for one in defined)
+            refused.append(Refused("metric", name, definitions=definitions))
             continue
         common.add(name)
     return common, refused
 
 
-def _metrics_of_some(studies: Sequence[SavedStudy]) -> list[NotCompared]:
+def _metrics_of_some(studies: Sequence[SavedStudy]) -> list[Refused]:
     """Metrics that have verdicts in some of the studies and do not exist in others."""
     judged = [
         dict.fromkeys(one.metric for one in effects_by_contrast(study).values() if one.verdict) for study in studies
     ]
     refused = []
     for name in dict.fromkeys(name for of in judged for name in of):
-        having = [label(place) for place, study in enumerate(studies) if name in study.summary.metrics]
+        having = tuple(place for place, study in enumerate(studies) if name in study.summary.metrics)
         if len(having) < len(studies):
-            reason = tr("only {studies} measured it", studies=listing(having))
-            refused.append(NotCompared(what=tr("metric {metric}", metric=name), reason=reason))
+            refused.append(Refused("metric", name, having=having))
     return refused
 
 
-def _arms(studies: Sequence[SavedStudy]) -> list[NotCompared]:
+def _arms(studies: Sequence[SavedStudy]) -> list[Refused]:
     """Contrasts with verdicts that not all studies have."""
     refused = []
     pairs = [list(dict.fromkeys((arm, control) for _, _, arm, control in effects_by_contrast(one))) for one in studies]
     for arm, control in dict.fromkeys(pair for of in pairs for pair in of):
-        having = [label(place) for place, of in enumerate(pairs) if (arm, control) in of]
+        having = tuple(place for place, of in enumerate(pairs) if (arm, control) in of)
         missing = [place for place, of in enumerate(pairs) if (arm, control) not in of]
-        if not missing:
-            continue
-        early = [label(place) for place in missing if studies[place].before_first_look]
-        why = (
-            tr("{studies} has not reached its first look", studies=listing(early)) if early
-            else tr("only in {studies}", studies=listing(having))
-        )  # fmt: skip
-        refused.append(NotCompared(what=tr("{arm} against {control}", arm=arm, control=control), reason=why))
+        if missing:
+            early = tuple(place for place in missing if studies[place].before_first_look)
+            refused.append(Refused("contrast", arm, control, having, early))
     return refused

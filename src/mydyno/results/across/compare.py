@@ -10,25 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import expm1, sqrt
 from typing import Literal
 
 import numpy as np
 
 from mydyno.errors import UserError
-from mydyno.language import colon, current_language, tr
 from mydyno.model.stored.comparison import (
     ComparedEffect,
-    ComparedStudy,
-    Comparison,
     ControlLevel,
     CopiesNoise,
     EffectDifference,
     IndirectEffect,
     StudyEffect,
 )
-from mydyno.model.stored.summary import EffectRecord, StepLevel
-from mydyno.results.across import words
+from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.across.common_ground import (
     CommonGround,
     Contrast,
@@ -41,7 +38,6 @@ from mydyno.results.across.estimates import estimate_of, mean_log, mean_of
 from mydyno.results.across.labels import MOST_STUDIES, label
 from mydyno.results.across.saved import SavedStudy, without_copies
 from mydyno.results.across.scatter import Scatter, session_scatter
-from mydyno.results.across.settings import study_settings
 from mydyno.results.families import margin_of, verdict_metrics
 from mydyno.stats.between import difference, with_sessions
 from mydyno.stats.contrast import Estimate
@@ -55,7 +51,43 @@ FEWEST_BLOCKS = 3
 """With fewer blocks in a study an interval is no more than a guess at the noise."""
 
 
-def compare_studies(studies: Sequence[SavedStudy], beside: Sequence[SavedStudy] = ()) -> Comparison:
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a difference is not measurable, or, of "scatter", why it is none."""
+
+    kind: Literal["failed", "no effect", "alarm", "few blocks", "no interval", "scatter"]
+    of: str = ""
+    """The failure in words, the arm without an effect, or the study with the alarm."""
+    alarm: str = ""
+
+
+Judged = tuple[EffectDifference, Obstacle | None]
+"""A difference, its `reason` still empty."""
+
+
+@dataclass(frozen=True)
+class ComparedContrast:
+    """One contrast of all studies, without its note and differences, which follow."""
+
+    effect: ComparedEffect
+    differences: tuple[Judged, ...]
+    definitions: dict[str, tuple[str, ...]]
+    """{arm or control: which of its treatments differ between the studies}."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a comparison of studies has found."""
+
+    ground: CommonGround
+    margin: float
+    contrasts: int
+    effects: tuple[ComparedContrast, ...]
+    indirect: tuple[tuple[IndirectEffect, Obstacle | None], ...]
+    control_levels: tuple[ControlLevel, ...]
+
+
+def compared(studies: Sequence[SavedStudy], beside: Sequence[SavedStudy] = ()) -> Compared:
     """The comparison of two or more studies. Raises UserError for one that is there twice, or more than 26.
 
     `beside`: other studies, which show how much sessions differ (scatter.py).
@@ -68,53 +100,29 @@ def compare_studies(studies: Sequence[SavedStudy], beside: Sequence[SavedStudy] 
         _measured(first, other) for one in judged for first, other in ((of_each[0][one], of[one]) for of in of_each[1:])
     )
     judge = _Judge(studies, max(1, contrasts), beside)
-    effects = tuple(_compared(judge, of_each, one, one in judged) for one in ground.contrasts)
-    effects = tuple(sorted(effects, key=lambda one: not one.primary))
-    indirect = _indirect(studies, ground, judge)
-    made = Comparison(
-        studies=tuple(compared_study(study, place) for place, study in enumerate(studies)),
-        comparable=bool(effects or indirect),
-        answer=(),
-        conclusions=(),
-        settings=study_settings(studies),
-        steps=tuple(StepLevel.of(step) for step in ground.steps),
+    effects = [_compared(judge, of_each, one, one in judged) for one in ground.contrasts]
+    return Compared(
+        ground=ground,
         margin=judge.margin(studies[0].summary.primary),
         contrasts=contrasts,
-        alpha=ALPHA,
-        effects=effects,
-        indirect=indirect,
+        effects=tuple(sorted(effects, key=lambda one: not one.effect.primary)),
+        indirect=_indirect(studies, ground, judge),
         control_levels=_control_levels(studies, ground),
-        not_compared=ground.refused,
     )
-    return made.model_copy(update={"answer": words.answer(made), "conclusions": words.conclusions(made)})
 
 
-def compared_study(study: SavedStudy, place: int) -> ComparedStudy:
-    """A study with its question, answer and noise."""
-    summary, experiment = study.summary, study.study.experiment
-    said = summary.translations.get(current_language())
-    metrics = [metric for metric in verdict_metrics(experiment) if metric in summary.metrics]
-    noise = [
-        _noise(study, metric, step.id) for metric in metrics for step in summary.steps if not study.before_first_look
-    ]
-    return ComparedStudy(
-        label=label(place),
-        study=study.name,
-        experiment=summary.experiment,
-        question=summary.question or experiment.question,
-        answer=said.answer if said else summary.answer,
-        scope=said.scope if said else summary.scope,
-        stored_answer=said is None and current_language() != "en",
-        created_unix_ns=study.study.created_unix_ns,
-        server=study.server,
-        host=study.host,
-        state=summary.state,
-        blocks=0 if study.before_first_look else len(study.examined_blocks),
-        control=summary.control,
-        noise=tuple(one for one in noise if one is not None),
-        alarm=_alarm(study),
-        notes=tuple(words.study_notes(study)),
-    )
+def noise_of(study: SavedStudy) -> tuple[CopiesNoise, ...]:
+    """How far the copies of the control were apart, for each metric with verdicts at each step."""
+    if study.before_first_look:
+        return ()
+    metrics = [metric for metric in verdict_metrics(study.study.experiment) if metric in study.summary.metrics]
+    found = [_noise(study, metric, step.id) for metric in metrics for step in study.summary.steps]
+    return tuple(one for one in found if one is not None)
+
+
+def alarm_of(study: SavedStudy) -> str:
+    """The A/A alarm as a clause; empty if there is none."""
+    return next((effect.details.alarm for effect in study.summary.effects if effect.details.alarm), "")
 
 
 @dataclass(frozen=True)
@@ -135,7 +143,7 @@ class _Judge:
         records: tuple[EffectRecord, EffectRecord],
         judged: bool,
         scatter: Scatter = NO_SCATTER,
-    ) -> EffectDifference:
+    ) -> Judged:
         """The second effect relative to the first, with a verdict if `judged`."""
         pair = [self.studies[place] for place in places]
         first, second = (estimate_of(record, study.summary.alpha) for record, study in zip(records, pair, strict=True))
@@ -144,12 +152,12 @@ class _Judge:
         count = self.contrasts if judged else 1
         interval = found.interval(ALPHA / count, 1.0 - ALPHA)
         p = found.p()
-        verdict, reason = None, ""
+        verdict, obstacle = None, _unmeasured(records)
         if judged:
-            verdict, reason = self._verdict(found, pair, records)
+            verdict, obstacle = self._verdict(found, pair, records)
             if verdict == "inconclusive" and self._verdict(alone, pair, records)[0] in ("higher", "lower"):
-                reason = words.scatter_reason(scatter.sd or 0.0, scatter.sessions)
-        return EffectDifference(
+                obstacle = Obstacle("scatter")
+        made = EffectDifference(
             first=label(places[0]),
             second=label(places[1]),
             ratio=found.ratio,
@@ -158,30 +166,29 @@ class _Judge:
             freedom=found.freedom,
             p=None if p is None else min(1.0, count * p),
             verdict=verdict,
-            reason=reason or _unmeasured(records),
             sessions=scatter.sessions,
             session_sd=None if scatter.sd is None else expm1(scatter.sd),
         )
+        return made, obstacle
 
     def _verdict(
         self, found: Estimate, pair: Sequence[SavedStudy], records: tuple[EffectRecord, EffectRecord]
-    ) -> tuple[Literal["higher", "lower", "equivalent", "inconclusive", "not_measurable"], str]:
-        if reason := _unmeasured(records):
-            return "not_measurable", reason
+    ) -> tuple[Literal["higher", "lower", "equivalent", "inconclusive", "not_measurable"], Obstacle | None]:
+        if obstacle := _unmeasured(records):
+            return "not_measurable", obstacle
         for study in pair:
-            if alarm := _alarm(study):
-                return "not_measurable", study.name + colon() + alarm
+            if alarm := alarm_of(study):
+                return "not_measurable", Obstacle("alarm", study.name, alarm)
         if found.n < FEWEST_BLOCKS:
-            return "not_measurable", tr("fewer than {count} blocks", count=FEWEST_BLOCKS)
+            return "not_measurable", Obstacle("few blocks")
         if found.error is None or found.mean is None:
-            reason = tr("a summary has no interval for it; `mydyno report` makes the summaries again")
-            return "not_measurable", reason
+            return "not_measurable", Obstacle("no interval")
         interval = found.interval(ALPHA / self.contrasts, 1.0 - ALPHA)
         if interval.excludes_no_change() and abs(found.mean) > _copies_differ(pair, records[0]):
-            return ("higher" if found.mean > 0 else "lower"), ""
+            return ("higher" if found.mean > 0 else "lower"), None
         if equivalence(found, self.margin(records[0].metric), ALPHA).equivalent:
-            return "equivalent", ""
-        return "inconclusive", ""
+            return "equivalent", None
+        return "inconclusive", None
 
 
 def _check(studies: Sequence[SavedStudy]) -> None:
@@ -199,16 +206,13 @@ def _measured(first: EffectRecord, second: EffectRecord) -> bool:
     return first.ratio is not None and second.ratio is not None
 
 
-def _unmeasured(records: Sequence[EffectRecord]) -> str:
-    """Why a ratio is missing; empty if none is."""
+def _unmeasured(records: Sequence[EffectRecord]) -> Obstacle | None:
+    """Why a ratio is missing; None if none is."""
     for record in records:
         if record.ratio is None:
-            return record.details.failure or tr("{arm} has no effect in one of the studies", arm=record.arm)
-    return ""
-
-
-def _alarm(study: SavedStudy) -> str:
-    return next((effect.details.alarm for effect in study.summary.effects if effect.details.alarm), "")
+            failure = record.details.failure
+            return Obstacle("failed", failure) if failure else Obstacle("no effect", record.arm)
+    return None
 
 
 def _copies_differ(pair: Sequence[SavedStudy], record: EffectRecord) -> float:
@@ -239,11 +243,11 @@ def _noise(study: SavedStudy, metric: str, step: str) -> CopiesNoise | None:
 
 def _compared(
     judge: _Judge, of_each: Sequence[dict[Contrast, EffectRecord]], contrast: Contrast, judged: bool
-) -> ComparedEffect:
+) -> ComparedContrast:
     metric, step, arm, control = contrast
     records = [found[contrast] for found in of_each]
     scatter = session_scatter(judge.studies, judge.beside, contrast) if judged else NO_SCATTER
-    return ComparedEffect(
+    effect = ComparedEffect(
         metric=metric,
         step=step,
         arm=arm,
@@ -261,17 +265,21 @@ def _compared(
             )
             for place, record in enumerate(records)
         ),
-        differences=tuple(
+        differences=(),
+    )
+    return ComparedContrast(
+        effect,
+        tuple(
             judge.difference((0, place), (records[0], records[place]), judged, scatter)
             for place in range(1, len(records))
         ),
-        note=words.definition_note(
-            {name: differing_definition(judge.studies, name) for name in dict.fromkeys((arm, control))}
-        ),
+        {name: differing_definition(judge.studies, name) for name in dict.fromkeys((arm, control))},
     )
 
 
-def _indirect(studies: Sequence[SavedStudy], ground: CommonGround, judge: _Judge) -> tuple[IndirectEffect, ...]:
+def _indirect(
+    studies: Sequence[SavedStudy], ground: CommonGround, judge: _Judge
+) -> tuple[tuple[IndirectEffect, Obstacle | None], ...]:
     """Arms that one study alone has against those that another one alone has, where they share a control."""
     found = []
     first = studies[0]
@@ -289,18 +297,12 @@ def _indirect(studies: Sequence[SavedStudy], ground: CommonGround, judge: _Judge
                  if (of, at, base) == (metric, step, control) and (arm, base) not in common]
                 for study in (first, other)
             )  # fmt: skip
-            found += [
-                IndirectEffect(
-                    metric=metric,
-                    step=step,
-                    first_arm=a.arm,
-                    second_arm=b.arm,
-                    control=control,
-                    difference=judge.difference((0, place), (a, b), False),
+            for a, b in product(mine, theirs):
+                made, obstacle = judge.difference((0, place), (a, b), False)
+                one = IndirectEffect(
+                    metric=metric, step=step, first_arm=a.arm, second_arm=b.arm, control=control, difference=made
                 )
-                for a in mine
-                for b in theirs
-            ]
+                found.append((one, obstacle))
     return tuple(found) if len(found) <= MOST_INDIRECT else ()
 
 

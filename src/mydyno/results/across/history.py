@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from mydyno.errors import MydynoError, UserError
-from mydyno.language import names, tr
 from mydyno.model.definition.problems import nearest
-from mydyno.model.stored.history import History, HistorySeries, LeftOut
+from mydyno.model.stored.history import LeftOut
 from mydyno.model.stored.summary import StepLevel
-from mydyno.results.across import history_words
 from mydyno.results.across.common_ground import differing_definition, effects_by_contrast
 from mydyno.results.across.hosts import host_difference, host_identity
 from mydyno.results.across.saved import SavedStudy, without_copies
-from mydyno.results.across.series import Key, analysed, measured
-from mydyno.results.across.settings import data_settings, step_words
+from mydyno.results.across.series import Analysed, Key, analysed, measured
+from mydyno.results.across.settings import data_settings, step_settings
 
 ALPHA = 0.05
 
@@ -37,6 +36,15 @@ class Selection:
     step: str | None = None
     metric: str | None = None
     host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """Why a study is not comparable with the newest one: `of` is what distinguishes it."""
+
+    why: Literal["copy", "host", "early", "failed", "alarm", "data", "load", "arm"]
+    of: tuple[str, ...] = ()
+    arm: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,48 +82,43 @@ def read_studies(paths: Sequence[Path]) -> FoundStudies:
     return FoundStudies(tuple(found), tuple(unreadable))
 
 
-def history_of(found: FoundStudies, experiment: str, selection: Selection | None = None) -> History:
+@dataclass(frozen=True)
+class FoundHistory:
+    """The usable studies, those that are left out with the reason, and the series."""
+
+    newest: SavedStudy
+    studies: tuple[SavedStudy, ...]
+    unreadable: tuple[LeftOut, ...]
+    unlike: tuple[tuple[SavedStudy, Unlike], ...]
+    series: tuple[Analysed, ...]
+
+
+def found_history(found: FoundStudies, experiment: str, wanted: Selection) -> FoundHistory:
     """The history of an experiment among these studies.
 
     Raises UserError if none of them is usable, or for an arm, step, metric or host that is not among them.
     """
-    wanted = selection or Selection()
     studies, copies = without_copies(found.studies)
     found = replace(found, studies=tuple(studies))
     of_experiment = _studies_of(found, experiment)
-    left = _unreadable_of(found, experiment) + [
-        LeftOut(study=copy.name, reason=tr("it is the same study as {study}", study=of.name))
-        for copy, of in copies
-        if of.summary.experiment == experiment
-    ]
+    unlike = [(copy, Unlike("copy", (of.name,))) for copy, of in copies if of.summary.experiment == experiment]
     newest = _newest(of_experiment, wanted.host)
     usable = []
     for study in of_experiment:
-        reason = why_left_out(study, newest)
-        if reason:
-            left.append(LeftOut(study=study.name, reason=reason))
+        if reason := why_left_out(study, newest):
+            unlike.append((study, reason))
         else:
             usable.append(study)
     keys = _keys(newest, wanted)
     several = [measured(with_step(usable, newest, key.step), key) for key in keys]
     several = [one for one in several if one.studies]
-    series = [analysed(one, ALPHA / len(several)) for one in several]
-    made = History(
-        experiment=experiment,
-        question=newest.summary.question,
-        host=newest.host,
-        answer=(),
-        studies=tuple(study.name for study in usable),
-        steps=tuple(StepLevel.of(step) for step in newest.study.experiment.resolved_steps),
-        series=(),
-        left_out=tuple(left),
-        alpha=ALPHA,
+    return FoundHistory(
+        newest,
+        tuple(usable),
+        tuple(_unreadable_of(found, experiment)),
+        tuple(unlike),
+        tuple(analysed(one, ALPHA / len(several)) for one in several),
     )
-    worded: list[HistorySeries] = [
-        one.model_copy(update={"sentence": history_words.series_sentence(made, one)}) for one in series
-    ]
-    made = made.model_copy(update={"series": tuple(worded)})
-    return made.model_copy(update={"answer": history_words.answer(made)})
 
 
 def choices_of(found: FoundStudies, experiment: str, host: str | None = None) -> Choices:
@@ -147,28 +150,27 @@ def _newest(studies: Sequence[SavedStudy], host: str | None) -> SavedStudy:
     return next((study for study in reversed(on_host) if not study.before_first_look), on_host[-1])
 
 
-def why_left_out(study: SavedStudy, newest: SavedStudy) -> str:
-    """Why a study is not comparable with the newest one; empty if it is."""
+def why_left_out(study: SavedStudy, newest: SavedStudy) -> Unlike | None:
+    """Why a study is not comparable with the newest one; None if it is."""
     if host_identity(study) != host_identity(newest):
-        return host_difference(host_identity(newest), host_identity(study))
+        return Unlike("host", host_difference(host_identity(newest), host_identity(study)))
     if study.before_first_look:
-        return tr("it has not reached its first look, so it has no effects")
+        return Unlike("early")
     if study.summary.state == "failed":
-        return tr("it failed: it has no valid run")
-    alarm = next((effect.details.alarm for effect in study.summary.effects if effect.details.alarm), "")
-    if alarm:
-        return tr("the control differs from its own copy (A/A alarm)")
+        return Unlike("failed")
+    if any(effect.details.alarm for effect in study.summary.effects):
+        return Unlike("alarm")
     mine, theirs = (data_settings(one.study.experiment.data) for one in (newest, study))
-    different = [f"{name} {value}" for name, value in theirs.items() if mine.get(name) != value]
+    different = tuple(f"{name} {value}" for name, value in theirs.items() if mine.get(name) != value)
     if different:
-        return tr("other data ({data})", data=names(different))
+        return Unlike("data", different)
     if not _steps_of(newest).items() & _steps_of(study).items():
-        return tr("other load: it has no step in common with the newest study")
+        return Unlike("load")
     known = {arm.name for arm in study.study.experiment.arms}
     for arm in newest.study.experiment.arms:
         if arm.name in known and (settings := differing_definition((newest, study), arm.name)):
-            return tr("arm {arm} is defined differently ({settings})", arm=arm.name, settings=settings)
-    return ""
+            return Unlike("arm", settings, arm.name)
+    return None
 
 
 def with_step(studies: Sequence[SavedStudy], newest: SavedStudy, step: str) -> list[SavedStudy]:
@@ -177,7 +179,7 @@ def with_step(studies: Sequence[SavedStudy], newest: SavedStudy, step: str) -> l
 
 
 def _steps_of(study: SavedStudy) -> dict[str, str]:
-    return {step.id: step_words(step) for step in study.study.experiment.resolved_steps}
+    return {step.id: step_settings(step) for step in study.study.experiment.resolved_steps}
 
 
 def _keys(newest: SavedStudy, wanted: Selection) -> list[Key]:

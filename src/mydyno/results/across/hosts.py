@@ -5,7 +5,6 @@ Kernel, distribution and settings may change on one host: a history shows them a
 
 from __future__ import annotations
 
-from mydyno.language import names, tr
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.results.across.saved import SavedStudy
 
@@ -27,7 +26,6 @@ def host_identity(study: SavedStudy) -> HostIdentity:
     return tuple(found)
 
 
-def host_difference(host: HostIdentity, other: HostIdentity) -> str:
-    """What distinguishes another host: "another host (hostname vm-8, cpus 4)"."""
-    words = [f"{name} {value}" for name, value in other if (name, value) not in host]
-    return tr("another host ({facts})", facts=names(words)) if words else tr("another host")
+def host_difference(host: HostIdentity, other: HostIdentity) -> tuple[str, ...]:
+    """What distinguishes another host: "hostname vm-8", "cpus 4"."""
+    return tuple(f"{name} {value}" for name, value in other if (name, value) not in host)

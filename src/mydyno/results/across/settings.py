@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mydyno.drivers.catalogue import DRIVERS
-from mydyno.language import comma, tr
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, Step
 from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.stored.comparison import Setting, SettingGroup
 from mydyno.model.stored.records import RunRecord
 from mydyno.results.across.saved import SavedStudy
-from mydyno.results.host_groups import NOT_COMPARED
+from mydyno.results.host_facts import FIRST_FACTS, NOT_COMPARED, comparable_facts
 from mydyno.results.why.server_differences import SHOWN_LETTERS, meaning_of, shapes_performance
-from mydyno.results.words.hosts import FIRST_FACTS, fact_words
 
 HOSTNAME = "hostname"
 PACKAGES = "packages"
+LOAD = "data and load"
 NOT_SETTINGS = frozenset({"load_average_before", "synced_writes_per_s"})
 
 
@@ -34,7 +33,7 @@ def study_settings(studies: Sequence[SavedStudy]) -> tuple[SettingGroup, ...]:
             ("server variables of the control", _variables_of_control),
             (PACKAGES, _packages),
             ("host", _host),
-            ("data and load", load_settings),
+            (LOAD, load_settings),
             ("design", _design),
             ("mydyno and load programs", _tools),
         )
@@ -78,7 +77,7 @@ def load_settings(study: SavedStudy) -> dict[str, str | None]:
     experiment = study.study.experiment
     found = data_settings(experiment.data)
     for step in experiment.resolved_steps:
-        found[f"step {step.id}"] = step_words(step)
+        found[f"step {step.id}"] = step_settings(step)
     return found
 
 
@@ -87,23 +86,29 @@ def data_settings(data: DataSpec) -> dict[str, str | None]:
     return {f"data.{name}": _text(value) for name, value in data.model_dump().items()}
 
 
-def step_words(step: Step) -> str:
+def step_settings(step: Step) -> str:
     """Driver, windows and options of a step."""
-    warmup, measured = format_duration(step.warmup_s), format_duration(step.measure_s)
-    words = [step.driver, tr("{warmup} warm-up, {measured} measured", warmup=warmup, measured=measured)]
-    words += [f"{name}={_text(value)}" for name, value in sorted(step.options.items())]
-    return comma(words)
+    windows = [f"warmup={format_duration(step.warmup_s)}", f"measure={format_duration(step.measure_s)}"]
+    return ", ".join([step.driver, *windows, *step_options(step)])
 
 
-def host_words(study: SavedStudy) -> dict[str, str | None]:
+def step_options(step: Step) -> list[str]:
+    """The workload's options: "range_size=5"."""
+    return [f"{name}={_text(value)}" for name, value in sorted(step.options.items())]
+
+
+def host_facts(study: SavedStudy) -> dict[str, str | None]:
     """The facts of a study's host; of several host groups the facts that all of them share."""
     hosts = list(study.study.hosts.values()) or [study.study.host]
-    words = [fact_words(facts) for facts in hosts]
-    first = words[0]
-    shared = {name: value for name, value in first.items() if all(one.get(name) == value for one in words)}
-    ordered = dict.fromkeys([HOSTNAME, *FIRST_FACTS, *sorted(shared)])
-    found: dict[str, str | None] = {name: shared[name] for name in ordered if name in shared}
-    return {HOSTNAME: study.host} | {name: value for name, value in found.items() if name not in NOT_COMPARED}
+    facts = [comparable_facts(one) for one in hosts]
+    shared = {name: value for name, value in facts[0].items() if all(one.get(name) == value for one in facts)}
+    ordered = [name for name in dict.fromkeys([*FIRST_FACTS, *sorted(shared)]) if name in shared]
+    found = {name: _yes_or_no(shared[name]) for name in ordered if name not in NOT_COMPARED}
+    return {HOSTNAME: study.host, **found}
+
+
+def _yes_or_no(value: str | bool) -> str:
+    return value if isinstance(value, str) else "yes" if value else "no"
 
 
 def _experiment(study: SavedStudy) -> dict[str, str | None]:
@@ -141,7 +146,7 @@ def _variables_of_control(study: SavedStudy) -> dict[str, str | None]:
 
 
 def _host(study: SavedStudy) -> dict[str, str | None]:
-    return {name: value for name, value in host_words(study).items() if name not in NOT_SETTINGS}
+    return {name: value for name, value in host_facts(study).items() if name not in NOT_SETTINGS}
 
 
 def _design(study: SavedStudy) -> dict[str, str | None]:

@@ -16,9 +16,8 @@ import numpy as np
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.costs import COSTS, Cost
 from mydyno.model.stored.records import RunRecord, SliceRecord, StepRecord
-from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime, RunSummary
+from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime, RunSummary, block_groups
 from mydyno.results.families import margin_of
-from mydyno.results.words.hosts import block_groups
 from mydyno.verdicts import Effect, Family, Metric, Observation, decide_study
 
 Lane = tuple[int, str, int]

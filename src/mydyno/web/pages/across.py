@@ -89,10 +89,10 @@ class _Compared:
         """The document. Raises MydynoError or HTTPException for what has nothing in common, or is not there."""
         # numpy and the tables take a third of a second to load
         from mydyno.reports.across.comparison_page import arms_page, comparison_page
-        from mydyno.results.across.arms import compare_arms  # numpy
-        from mydyno.results.across.compare import compare_studies  # numpy
         from mydyno.results.across.saved import SavedStudy
         from mydyno.results.across.scatter import studies_beside  # numpy
+        from mydyno.wording.across.arms import compare_arms  # numpy
+        from mydyno.wording.across.compare import compare_studies  # numpy
 
         saved = [SavedStudy.read(path) for path in self.paths]
         if self.arms:
@@ -165,8 +165,9 @@ def _history(request: Request) -> tuple[str, Choices, Selection]:
     """The document, what may be selected, and what is. Raises HTTPException."""
     # numpy and the tables take a third of a second to load
     from mydyno.reports.across.history_page import history_page
-    from mydyno.results.across.history import Selection, choices_of, find_studies, history_of  # numpy
+    from mydyno.results.across.history import Selection, choices_of, find_studies  # numpy
     from mydyno.results.across.saved import SavedStudy
+    from mydyno.wording.across.history import history_of  # numpy
 
     paths = _named(request)
     if len(paths) != 1:
@@ -192,7 +193,7 @@ def _history(request: Request) -> tuple[str, Choices, Selection]:
 def _choices(choices: Choices, selection: Selection) -> tuple[Choice, ...]:
     # the reports' own modules take long to load
     from mydyno.reports.across.tables import step_heading
-    from mydyno.reports.numbers import metric_name
+    from mydyno.wording.numbers import metric_name
 
     labels = {metric: metric_name(metric) for metric in choices.metrics}
     twice = {label for label, count in Counter(labels.values()).items() if count > 1}

@@ -11,9 +11,9 @@ from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.reasons import GATE_LABELS, Reason, joined
 from mydyno.model.stored.records import READ_FORMATS
-from mydyno.results.summarise import summarise
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study
+from mydyno.wording.summary import summarise
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script
 from tests.unit.cli.test_command_line import mydyno

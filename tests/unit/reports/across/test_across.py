@@ -18,11 +18,12 @@ from mydyno.model.stored.history import History, LeftOut
 from mydyno.model.stored.schemas import stored_schema
 from mydyno.reports.across import comparison_page, comparison_text, history_page, history_text
 from mydyno.reports.across.tables import effects_table, noise_table
-from mydyno.results.across.arms import compare_arms
-from mydyno.results.across.compare import compare_studies
-from mydyno.results.across.history import FoundStudies, Selection, history_of
+from mydyno.results.across.history import FoundStudies, Selection
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.across.arms import compare_arms
+from mydyno.wording.across.compare import compare_studies
+from mydyno.wording.across.history import history_of
 from tests.support import fake_interleaved_folder, fake_study_folder
 from tests.support.golden import check_golden
 from tests.support.saved_studies import experiment, saved, values

@@ -14,11 +14,12 @@ from rich.cells import cell_len
 
 from mydyno.language import speaking
 from mydyno.reports.across import comparison_page, comparison_text, history_page, history_text
-from mydyno.results.across.arms import compare_arms
-from mydyno.results.across.compare import compare_studies
-from mydyno.results.across.history import FoundStudies, Selection, history_of
+from mydyno.results.across.history import FoundStudies, Selection
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.across.arms import compare_arms
+from mydyno.wording.across.compare import compare_studies
+from mydyno.wording.across.history import history_of
 from tests.support import fake_interleaved_folder
 from tests.support.saved_studies import experiment, saved, values
 from tests.support.visible_text import visible_texts

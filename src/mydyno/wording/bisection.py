@@ -1,4 +1,4 @@
-"""The words of a bisection that every format prints: the answer, the path as a table, and how it was decided."""
+"""A bisection in words: the answer, the path as a table, and how it was decided."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from mydyno.language import listing
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison
-from mydyno.reports.numbers import metric_name
-from mydyno.reports.sections.section import Table
-from mydyno.results.words.plain import signed
+from mydyno.wording.numbers import metric_name
+from mydyno.wording.plain import signed
 
 MOST_SUSPECTS = 20
 SKIPPED = {
@@ -110,8 +109,8 @@ def _skips(result: BisectResult) -> list[str]:
     return [f"{total} commit{' was' if total == 1 else 's were'} skipped: {listing(parts)}."]
 
 
-def path_table(result: BisectResult) -> Table:
-    """The ends and every compared commit, in the order in which they were compared."""
+def path(result: BisectResult) -> tuple[str, tuple[str, ...], list[Sequence[str]]]:
+    """A table of the ends and every compared commit, in the order in which they were compared: caption, head, rows."""
     made: list[tuple[Comparison, str]] = [(one, one.outcome) for one in result.comparisons]
     if result.ends is not None:
         of_ends = "bad end" if result.ends.state == "differ" else result.ends.state
@@ -120,7 +119,7 @@ def path_table(result: BisectResult) -> Table:
     interval = f"{levels.pop()} interval" if len(levels) == 1 else "interval"
     head = ("commit", "subject", "result", "effect", interval, "blocks", "time")
     rows = [_row(one, found, with_level=len(levels) > 1) for one, found in made]
-    return Table("The path, each commit relative to the good end", head, rows)
+    return "The path, each commit relative to the good end", head, rows
 
 
 def _row(one: Comparison, result: str, with_level: bool) -> Sequence[str]:

@@ -1,44 +1,22 @@
-"""The words about a study's host groups: how many, how they differ, and what the verdicts are claimed of.
-
-Without the statistics, which results/host_groups.py needs: reports are made without them.
-"""
+"""A study's host groups: how many, how they differ, and what the verdicts are claimed of."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from mydyno.language import comma, current_language, joined, listing, tr, tr_plural
 from mydyno.model.definition.load_level import load_level
-from mydyno.model.definition.quantities import format_bytes
-from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, RunSummary, StepLevel, Summary
-from mydyno.results.words.plain import MOST_NAMES, plus_minus, signed
+from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, StepLevel, Summary
+from mydyno.results.host_facts import Fact
+from mydyno.wording.plain import MOST_NAMES, plus_minus, signed
 
-FIRST_FACTS = ("kernel", "cpu_model", "cpus", "cpu_governor", "memory_bytes")
-"""Facts that are named first where they differ."""
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-def block_groups(runs: Sequence[RunSummary]) -> dict[int, str]:
-    """{block: the host group that executed it}; empty if there is one group."""
-    found = {run.block: run.host_group for run in runs}
-    return found if len(set(found.values())) > 1 else {}
-
-
-def fact_words(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The facts of one host in words; of the file system its type. Other facts with several parts are left out."""
-    found = {}
-    for name, value in facts.items():
-        if name == "filesystem" and isinstance(value, Mapping):
-            found[name] = str(value.get("type", ""))
-        elif name.endswith("_bytes") and isinstance(value, int | float):
-            found[name] = format_bytes(float(value))
-        elif isinstance(value, bool):
-            found[name] = tr("yes") if value else tr("no")
-        elif isinstance(value, str | int | float):
-            found[name] = str(value)
-    return {name: words for name, words in found.items() if words}
+def fact_words(value: Fact) -> str:
+    """The value of a fact."""
+    return value if isinstance(value, str) else tr("yes") if value else tr("no")
 
 
 def count_words(count: int) -> str:

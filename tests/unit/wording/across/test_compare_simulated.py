@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from mydyno.model.definition.looks import SIX
 from mydyno.model.stored.comparison import Comparison, EffectDifference
-from mydyno.results.across.compare import compare_studies
 from mydyno.results.across.saved import SavedStudy
+from mydyno.wording.across.compare import compare_studies
 from tests.support import first_in_gate
 from tests.support.fake_sessions import DRIFTS, normal, sessions
 from tests.support.saved_studies import experiment, saved, values

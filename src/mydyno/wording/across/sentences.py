@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from mydyno.language import colon, current_language, joined, listing, names, percent_sign, tr, tr_after, tr_plural
@@ -19,19 +18,14 @@ from mydyno.model.stored.comparison import (
 )
 from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across.saved import SavedStudy
-from mydyno.results.across.setting_words import setting_words
 from mydyno.results.across.settings import PACKAGES
-from mydyno.results.words.plain import signed
 from mydyno.stats.level_changes import FEWEST_SESSIONS
+from mydyno.wording.across.settings import BUILD, NOT_CAUSES, setting_words
+from mydyno.wording.plain import signed
 
 MOST_SENTENCES = 3
 MOST_SETTINGS = 3
 """Settings that a sentence names; of more it gives the number."""
-NOT_CAUSES = frozenset(
-    {"question", "name", "seed", "time", "blocks examined", "cycles", "arms", "scale", "looks", "adjusted for"}
-)
-"""Settings that describe a study and change nothing on its servers."""
-BUILD = ("build", "version", "server")
 DIFFERENT = ("higher", "lower")
 
 
@@ -47,10 +41,10 @@ def study_notes(study: SavedStudy) -> list[str]:
     return notes
 
 
-def definition_note(differing: Mapping[str, str]) -> str:
+def definition_note(differing: Mapping[str, Sequence[str]]) -> str:
     """That arm or control are not defined alike; empty if they are."""
     return joined([
-        tr("{name} is defined differently ({settings})", name=name, settings=settings)
+        tr("{name} is defined differently ({settings})", name=name, settings=names(settings))
         for name, settings in differing.items()
         if settings
     ])  # fmt: skip
@@ -160,8 +154,8 @@ def percent(share: float) -> str:
 
 
 def scatter_reason(sd: float, sessions: int) -> str:
-    """Why a difference beyond the noise of both sessions is none."""
-    return tr("within the variation between {count} sessions (sd {sd})", count=sessions, sd=percent(math.expm1(sd)))
+    """Why a difference beyond the noise of both sessions is none; `sd` is a share of 1."""
+    return tr("within the variation between {count} sessions (sd {sd})", count=sessions, sd=percent(sd))
 
 
 def difference_words(one: EffectDifference) -> str:

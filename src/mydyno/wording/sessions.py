@@ -1,10 +1,10 @@
-"""What reports print of active sessions and of InnoDB's counters: names, numbers, differences, intervals."""
+"""Active sessions and InnoDB's counters in words: names, numbers, differences, intervals."""
 
 from __future__ import annotations
 
 from mydyno.language import marked, tr
 from mydyno.model.stored.waits import AmountRecord
-from mydyno.reports.numbers import significant
+from mydyno.wording.numbers import significant
 
 KINDS = {"active": marked("all"), "state": marked("state"), "wait": marked("wait")}
 

@@ -9,11 +9,11 @@ from mydyno.model.definition.experiment import DataSpec
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import CanaryRecord
-from mydyno.results.summarise import _scope
+from mydyno.results.facts import _scope
 from mydyno.results.why.server_differences import server_differences
-from mydyno.results.words.scope_line import load_words, scope_line
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Scope
+from mydyno.wording.scope_line import load_words, scope_line
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.oltp import SYSTEM_BYTES
 from tests.support.fake_answer import experiment, summary

@@ -15,10 +15,10 @@ from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import HostGroupsRecord, Summary
 from mydyno.results.precision import finished_blocks
-from mydyno.results.words.hosts import claim_words
-from mydyno.results.words.plain import MOST_NAMES, blocks, size
 from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.my_cnf import DURABILITY
+from mydyno.wording.hosts import claim_words
+from mydyno.wording.plain import MOST_NAMES, blocks, size
 from mydyno.workloads.data import kind_of
 
 

@@ -1,21 +1,83 @@
-"""The sentences of a history."""
+"""The history of an experiment with its sentences, as `mydyno history` prints it."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 
-from mydyno.language import colon, joined, sentence_space, tr, tr_after, tr_plural
+from mydyno.language import colon, joined, names, sentence_space, tr, tr_after, tr_plural
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.metrics import phrase_of
-from mydyno.model.stored.history import History, HistoryPoint, HistorySeries, LevelChange
-from mydyno.results.across.setting_words import setting_words
-from mydyno.results.across.words import effect_words
-from mydyno.results.words.plain import plus_minus, signed
+from mydyno.model.stored.history import History, HistoryPoint, HistorySeries, LeftOut, LevelChange
+from mydyno.model.stored.summary import StepLevel
+from mydyno.results.across.history import ALPHA, FoundStudies, Selection, Unlike, found_history
+from mydyno.results.across.series import Analysed
 from mydyno.stats.level_changes import FEWEST_SESSIONS
+from mydyno.wording.across.sentences import effect_words
+from mydyno.wording.across.settings import changed_between, setting_words
+from mydyno.wording.plain import plus_minus, signed
 
 MOST_SENTENCES = 3
 HOPELESS = 1.0
 """Sizes of a change from this share on are not worth a sentence."""
+
+
+def history_of(studies: FoundStudies, experiment: str, selection: Selection | None = None) -> History:
+    """The history of an experiment among these studies.
+
+    Raises UserError if none of them is usable, or for an arm, step, metric or host that is not among them.
+    """
+    found = found_history(studies, experiment, selection or Selection())
+    left = [LeftOut(study=study.name, reason=_why(unlike)) for study, unlike in found.unlike]
+    made = History(
+        experiment=experiment,
+        question=found.newest.summary.question,
+        host=found.newest.host,
+        answer=(),
+        studies=tuple(study.name for study in found.studies),
+        steps=tuple(StepLevel.of(step) for step in found.newest.study.experiment.resolved_steps),
+        series=(),
+        left_out=(*found.unreadable, *left),
+        alpha=ALPHA,
+    )
+    several = tuple(map(_with_changes, found.series))
+    worded = tuple(one.model_copy(update={"sentence": series_sentence(made, one)}) for one in several)
+    made = made.model_copy(update={"series": worded})
+    return made.model_copy(update={"answer": answer(made)})
+
+
+def _with_changes(one: Analysed) -> HistorySeries:
+    """The series with what was recorded to differ between its studies."""
+    studies, series = one.of.studies, one.series
+    changed = [(), *(changed_between(before, after) for before, after in pairwise(studies))]
+    points = (point.model_copy(update={"changed": found}) for point, found in zip(series.points, changed, strict=True))
+    changes = (
+        change.model_copy(update={"changed": changed[place]})
+        for change, place in zip(series.changes, one.changed_at, strict=True)
+    )
+    return series.model_copy(update={"points": tuple(points), "changes": tuple(changes)})
+
+
+def _why(unlike: Unlike) -> str:
+    """Why a study is left out."""
+    of = names(unlike.of)
+    match unlike.why:
+        case "copy":
+            return tr("it is the same study as {study}", study=of)
+        case "host":
+            return tr("another host ({facts})", facts=of) if of else tr("another host")
+        case "early":
+            return tr("it has not reached its first look, so it has no effects")
+        case "failed":
+            return tr("it failed: it has no valid run")
+        case "alarm":
+            return tr("the control differs from its own copy (A/A alarm)")
+        case "data":
+            return tr("other data ({data})", data=of)
+        case "load":
+            return tr("other load: it has no step in common with the newest study")
+        case "arm":
+            return tr("arm {arm} is defined differently ({settings})", arm=unlike.arm, settings=of)
 
 
 def answer(history: History) -> tuple[str, ...]:

@@ -12,9 +12,10 @@ import pytest
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ArmSpec, DataSpec
 from mydyno.model.stored.history import History, LeftOut
-from mydyno.results.across.history import FoundStudies, Selection, history_of
+from mydyno.results.across.history import FoundStudies, Selection
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.across.history import history_of
 from tests.support.saved_studies import HOST, experiment, saved, values
 from tests.support.simulated import at_most, simulated
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mydyno.language import tr
 from mydyno.model.stored.scalability import ScalabilityRecord
-from mydyno.results.words.capacity import rate_words
-from mydyno.results.words.plain import size
+from mydyno.wording.capacity import rate_words
+from mydyno.wording.plain import size
 
 
 def peak_within(record: ScalabilityRecord) -> bool:

@@ -6,10 +6,10 @@ from mydyno.language import joined, tr, tr_plural
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.results.words.plain import plus_minus, signed, size
+from mydyno.results.follow_up import FOLLOW_UP_FILE
+from mydyno.wording.plain import plus_minus, signed, size
 
 MOST_NAMED = 4
-FOLLOW_UP_FILE = "follow-up.toml"
 
 
 def screening_sentences(summary: Summary) -> list[str]:

@@ -13,8 +13,8 @@ from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.records import Metric
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.precision import blocks_for, duration_option, duration_words, half_width
-from mydyno.results.words.answer import answer_study
-from mydyno.results.words.plain import cut, plus_minus, signed
+from mydyno.wording.answer import answer_study
+from mydyno.wording.plain import cut, plus_minus, signed
 from tests.support.fake_answer import effect, experiment, records, study, summary
 
 COST = "server_cpu_us_per_query"

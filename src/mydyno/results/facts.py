@@ -1,14 +1,12 @@
-"""summary.json: effects, verdicts, noise floor and sentences, made from the rest of the study folder at any time."""
+"""The facts of a summary: effects, verdicts, noise floor and causes, from the files of a study."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from mydyno.files.atomic import write_text
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.quantities import parse_bytes
@@ -27,10 +25,11 @@ from mydyno.model.stored.summary import (
     Window,
 )
 from mydyno.results.factors import factors_record
-from mydyno.results.families import families, first_label, margin_of
-from mydyno.results.follow_up import follow_up_toml
+from mydyno.results.families import families, margin_of
 from mydyno.results.host_groups import host_groups_of
-from mydyno.results.limits import limit_sentences, limits_of
+from mydyno.results.limits import limits_of
+from mydyno.results.looks import first_finished, look_of
+from mydyno.results.precision import alarm_of
 from mydyno.results.published.conclusions import conclusions_of
 from mydyno.results.published.figures import compare_with_published
 from mydyno.results.scalability import scalabilities_of
@@ -46,27 +45,31 @@ from mydyno.results.why.kernel import kernel_of
 from mydyno.results.why.profiles import profiles_of
 from mydyno.results.why.server_differences import server_differences
 from mydyno.results.why.waits import waits_of
-from mydyno.results.words.answer import alarm_of, with_answer
-from mydyno.results.words.hosts import hosts_sentences
-from mydyno.results.words.screening import FOLLOW_UP_FILE
-from mydyno.stats.power import minimum_blocks
 from mydyno.store.samples import damage_of
 from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Effect, Family, Scope, decide_study, noise_floors
-from mydyno.verdicts.words import blocks, listing
+from mydyno.verdicts.words import listing
 from mydyno.workloads.data import kind_of
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
 RSS_AFTER = "server_rss_after_bytes"
 OF_ALL_BLOCKS = ("cycles", "dropped_cycles", "steal_mean", "steal_max", "strangers_mean")
 """What the record of an interleaved study states of all finished blocks; the rest is of the examined ones."""
-SETTING_TREATMENTS = ("variables", "environment", "sysctl")
-"""Treatments of which the server or the kernel may take another value than the one set."""
 
 
-def summarise(folder: StudyFolder) -> Summary:
-    """Make the summary and write it. Raises UserError if the folder is damaged."""
+@dataclass(frozen=True)
+class StudyFacts:
+    """What a study has shown: its summary without sentences, and what that is made from."""
+
+    study: StudyRecord
+    plan: Plan
+    runs: tuple[RunRecord, ...]
+    summary: Summary
+
+
+def facts_of(folder: StudyFolder) -> StudyFacts:
+    """What the study's files show. Raises UserError if the folder is damaged."""
     study = folder.study()
     experiment = study.experiment
     steps = experiment.resolved_steps
@@ -87,7 +90,6 @@ def summarise(folder: StudyFolder) -> Summary:
     due = None if early else alpha
     at = (due, plan.schedule, experiment.verdict.error_rate)
     effects = decide_study(every, *at)
-    planned = len(plan.runs)
     records = tuple(effect_record(effect) for effect in effects)
     if interleaving:
         plain = [run.model_copy(update={"values": run.unadjusted}) for run in examined]
@@ -100,14 +102,14 @@ def summarise(folder: StudyFolder) -> Summary:
     profiles = profiles_of(*studied, slices_of(folder, counted_runs, PROFILED_FILE), due)
     waits = waits_of(*studied, slices_of(folder, counted_runs, WAITS_FILE), due)
     kernel = kernel_of(*studied, slices_of(folder, counted_runs, KERNEL_FILE), due)
-    host_groups = host_groups_of(study, summaries, records, alpha, lambda metric: margin_of(experiment, metric))
+    host_groups = host_groups_of(summaries, records, alpha, lambda metric: margin_of(experiment, metric))
     limits = limits_of(runs, summaries, steps, _usable_cpus(study))
     conclusions = conclusions_of(experiment, summaries, records, limits)
     summary = Summary(
         experiment=experiment.name,
         question=experiment.question,
         study=study.study,
-        state=_state(runs, planned),
+        state=_state(runs, len(plan.runs)),
         control=experiment.control,
         arms=tuple(arm.name for arm in experiment.arms),
         primary=experiment.verdict.leading,
@@ -139,26 +141,8 @@ def summarise(folder: StudyFolder) -> Summary:
         alpha=alpha,
         interleaving=interleaving.record if interleaving else None,
         host_groups=host_groups,
-        sentences=tuple(_sentences(experiment, effects, summaries, planned, len(plan.blocks))),
     )
-    summary = with_answer(_with_limits(summary, steps), study, runs)
-    folder.write_summary(summary)
-    _write_follow_up(folder, experiment, summary)
-    return summary
-
-
-def _with_limits(summary: Summary, steps: Sequence[Step]) -> Summary:
-    """With the sentences on limits, published conclusions and several hosts after those on verdicts."""
-    conclusions = tuple(one.sentence for one in summary.conclusions)
-    more = (*limit_sentences(summary.limits, steps), *conclusions, *hosts_sentences(summary))
-    return summary.model_copy(update={"sentences": (*summary.sentences, *more)})
-
-
-def _write_follow_up(folder: StudyFolder, experiment: Experiment, summary: Summary) -> None:
-    """The experiment that follows a screening study, beside its summary."""
-    record = next((one for one in summary.screening if one.follow_up), None)
-    if record is not None:
-        write_text(folder.path / FOLLOW_UP_FILE, follow_up_toml(experiment, record, summary.study))
+    return StudyFacts(study, plan, tuple(runs), summary)
 
 
 def _summaries(
@@ -225,25 +209,6 @@ def _state(runs: list[RunRecord], planned: int) -> Any:
     if not any(run.valid for run in runs):
         return "partial" if runs and all(map(is_host_noise, runs)) else "failed"
     return "complete" if len(runs) == planned else "partial"
-
-
-def look_of(plan: Plan, runs: Sequence[RunRecord], experiment: Experiment) -> tuple[int | None, float]:
-    """(blocks of the look that is due, its error rate): the latest look reached, or None and the study's error rate."""
-    look = None if plan.schedule is None else plan.schedule.latest(len({run.block for run in runs}))
-    rates = {} if plan.schedule is None else plan.schedule.rates
-    return look, experiment.verdict.error_rate if look is None else rates[look]
-
-
-def first_finished(runs: Sequence[RunRecord], look: int | None) -> set[int]:
-    """The blocks of a look: as many as finished first, all if there is no look.
-
-    On several host groups blocks do not finish in the order of their numbers. A block that is made later must not
-    change what an earlier look examined.
-    """
-    ended: dict[int, int] = {}
-    for run in runs:
-        ended[run.block] = max(run.ended_unix_ns, ended.get(run.block, 0))
-    return set(sorted(ended, key=lambda block: (ended[block], block))[:look])
 
 
 def interleaved_of(
@@ -354,38 +319,3 @@ def effect_record(effect: Effect) -> EffectRecord:
     plain["verdict"] = None if effect.verdict is None else effect.verdict.value
     details = {name: value for name, value in plain.items() if name not in CONTRACT_FIELDS}
     return EffectRecord(**{name: plain[name] for name in CONTRACT_FIELDS}, details=EffectDetails(**details))
-
-
-def _sentences(
-    experiment: Experiment, effects: list[Effect], runs: tuple[RunSummary, ...], planned: int, planned_blocks: int
-) -> tuple[str, ...]:
-    """The answer: the primary metric's sentences, then what limits them."""
-    sentences = [effect.sentence for effect in effects if effect.primary]
-    if len(experiment.arms) == 1:
-        sentences.append(
-            f"{experiment.control} is the only arm: this study shows its noise floor and compares nothing."
-        )
-    invalid = [run for run in runs if not run.valid]
-    if invalid:
-        causes = Counter(first_label(run.reasons) for run in invalid)
-        words = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
-        sentences.append(f"{len(invalid)} of {len(runs)} runs are invalid and not used: {words}.")
-        sentences += _settings_not_taken(invalid)
-    if len(runs) < planned:
-        sentences.append(f"{len(runs)} of {planned} planned runs were made; `mydyno resume` makes the rest.")
-    contrasts = sum(effect.primary for effect in effects)
-    fewest = minimum_blocks(max(1, contrasts))
-    if planned_blocks < fewest and contrasts and experiment.design.time is None:
-        sentences.append(f"{blocks(planned_blocks)} cannot show a difference: at least {fewest} are needed.")
-    return tuple(sentences)
-
-
-def _settings_not_taken(invalid: list[RunSummary]) -> list[str]:
-    """What server or kernel made of settings that it rounded, clipped or ignored: a sentence per arm and setting."""
-    sentences = (
-        f"{run.arm} does not run with the settings that it declares: {one.text}."
-        for run in invalid
-        for one in run.evidence
-        if not one.holds and one.treatment in SETTING_TREATMENTS
-    )
-    return list(dict.fromkeys(sentences))

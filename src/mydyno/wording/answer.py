@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from mydyno.language import LANGUAGES, joined, listing, percent_sign, speaking, tr
 from mydyno.model.definition.factors import factors_of
 from mydyno.model.stored.records import RunRecord, StudyRecord
-from mydyno.model.stored.summary import AnswerText, EffectRecord, Summary
+from mydyno.model.stored.summary import AnswerText, Summary
 from mydyno.results.precision import (
+    ALARM_WORDS,
+    alarm_of,
     answered_metrics,
     block_duration_s,
     blocks_for,
@@ -29,20 +31,19 @@ from mydyno.results.precision import (
     steal_share,
     strangers_share,
 )
-from mydyno.results.words.capacity import capacity_sentences
-from mydyno.results.words.clauses import Clauses
-from mydyno.results.words.factors import factor_sentences
-from mydyno.results.words.hosts import hosts_answer, on_these_hosts, these_hosts
-from mydyno.results.words.plain import MOST_NAMES, blocks, cut, plus_minus, plus_minus_of
-from mydyno.results.words.scope_line import scope_line
-from mydyno.results.words.screening import screening_sentences
-from mydyno.results.words.sharpen import sharpen_lines
+from mydyno.wording.capacity import capacity_sentences
+from mydyno.wording.clauses import Clauses
+from mydyno.wording.factors import factor_sentences
+from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
+from mydyno.wording.plain import MOST_NAMES, blocks, cut, plus_minus, plus_minus_of
+from mydyno.wording.scope_line import scope_line
+from mydyno.wording.screening import screening_sentences
+from mydyno.wording.sharpen import sharpen_lines
 
 MUCH_TAKEN = 0.5
 """From this share on, of hypervisor and other programs together, the answer begins with what the host gives."""
 NAMED_SHARE = 0.05
 """Share of the CPU time below which neither hypervisor nor other programs are named."""
-ALARM_WORDS = "although they are identical"
 MOST_SENTENCES = 3
 MOST_OF_QUESTION = 4
 """Most sentences on what is decided in the first metric of the question, where arms have several controls."""
@@ -142,17 +143,6 @@ def answer_sentences(
     ]
     leading = [*said, *of_hosts, *failures][: max(MOST_SENTENCES, len(said))]
     return tuple(leading), tuple(of_further)
-
-
-def alarm_of(effects: Sequence[EffectRecord]) -> str:
-    """The A/A alarm in words; empty if there is none."""
-    for effect in effects:
-        if effect.verdict == "not_measurable":
-            if effect.details.alarm:
-                return effect.details.alarm
-            if ALARM_WORDS in effect.sentence:
-                return effect.sentence.rpartition(";")[2].strip().rstrip(".")
-    return ""
 
 
 def _short_alarm(alarm: str) -> str:

@@ -25,8 +25,8 @@ from mydyno.results.precision import (
     steal_share,
     strangers_share,
 )
-from mydyno.results.words.hosts import hosts_sharpen
-from mydyno.results.words.plain import blocks, plus_minus, plus_minus_of
+from mydyno.wording.hosts import hosts_sharpen
+from mydyno.wording.plain import blocks, plus_minus, plus_minus_of
 
 NOTICED_STEAL = 0.03
 NOTICED_STRANGERS = 0.05

@@ -1,1 +1,0 @@
-"""The short answer of a study, its scope, and what would improve it, in words."""

@@ -1,0 +1,1 @@
+"""Comparisons of studies and histories, in sentences."""

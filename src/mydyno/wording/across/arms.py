@@ -1,0 +1,75 @@
+"""The comparison of arms of one study with its sentences, as `mydyno compare --arms` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mydyno.language import comma, joined, listing, marked, tr
+from mydyno.model.definition.load_level import load_level
+from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.comparison import ArmComparison, ArmEffect
+from mydyno.results.across.arms import arm_effects, arm_metrics
+from mydyno.results.across.saved import SavedStudy
+from mydyno.results.across.settings import arm_settings
+from mydyno.wording.across.compare import compared_study
+from mydyno.wording.across.sentences import ratio_words
+
+CONCLUSIONS = (
+    marked("The arms ran in the same blocks, so the session's speed cancels."),
+    marked(
+        "A contrast that the experiment does not declare was chosen after the results were known: it has an interval "
+        "and no verdict. To get one, declare it with [[verdict.compare]] and run the experiment."
+    ),
+)
+
+
+def compare_arms(study: SavedStudy, arms: Sequence[str]) -> ArmComparison:
+    """The second and further arms against the first. Raises UserError for unknown arms, fewer than two, or no effects
+    yet.
+    """
+    effects = arm_effects(study, arms)
+    declared = all(one.declared for one in effects)
+    made = ArmComparison(
+        study=compared_study(study, 0),
+        arms=tuple(arms),
+        answer=(),
+        conclusions=tuple(tr(one) for one in CONCLUSIONS[: 1 if declared else 2]),
+        settings=arm_settings(study, arms),
+        steps=study.summary.steps,
+        effects=effects,
+    )
+    return made.model_copy(update={"answer": _answer(made, arm_metrics(study)[0])})
+
+
+def _answer(made: ArmComparison, primary: str) -> tuple[str, ...]:
+    """A sentence for each arm on the primary metric, at most three."""
+    found = []
+    for arm in made.arms[1:]:
+        clauses = []
+        for one in made.effects:
+            if one.metric != primary or one.arm != arm:
+                continue
+            step = next(step for step in made.steps if step.id == one.step)
+            several = len({step.workload for step in made.steps}) > 1
+            level = load_level(step.connections, step.rate)
+            where = tr("{level} ({workload})", level=level, workload=step.workload) if several else level
+            clauses.append(tr("{size} at {step}", size=_words(one), step=where) if len(made.steps) > 1 else _words(one))
+        if clauses:
+            found.append(
+                tr(
+                    "{arm} against {control}, {noun}: {clauses}.",
+                    arm=arm, control=made.arms[0], noun=phrase_of(primary).short_subject, clauses=joined(clauses),
+                )
+            )  # fmt: skip
+    if len(found) > 3:
+        return (*found[:2], tr("{arms}: see the table.", arms=listing(made.arms[3:])))
+    return tuple(found)
+
+
+def _words(one: ArmEffect) -> str:
+    if one.failure:
+        return one.failure
+    if one.ratio is None:
+        return tr("no estimate")
+    size = ratio_words(one.ratio, one.ci_low, one.ci_high)
+    return comma((size, tr(one.verdict.replace("_", " ")))) if one.verdict else size

@@ -1,0 +1,149 @@
+"""Settings, their groups and what differs in them, in the present language: the records have names in English."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mydyno.language import colon, comma, marked, names, tr, tr_plural
+from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.quantities import format_duration
+from mydyno.model.stored.comparison import Setting, SettingGroup
+from mydyno.results.across.saved import SavedStudy
+from mydyno.results.across.settings import LOAD, PACKAGES, step_options, study_settings
+
+GROUPS = (
+    marked("experiment"),
+    marked("server"),
+    marked("server variables of the control"),
+    marked("packages"),
+    marked("host"),
+    marked("data and load"),
+    marked("design"),
+    marked("mydyno and load programs"),
+    marked("treatments"),
+    marked("server variables"),
+)
+SETTINGS = frozenset({
+    marked("name"),
+    marked("question"),
+    marked("scale"),
+    marked("control"),
+    marked("arms"),
+    marked("primary metric"),
+    marked("margin"),
+    marked("server"),
+    marked("version"),
+    marked("build"),
+    marked("design"),
+    marked("blocks examined"),
+    marked("time"),
+    marked("looks"),
+    marked("seed"),
+    marked("slice"),
+    marked("washout"),
+    marked("cycles"),
+    marked("adjusted for"),
+})  # fmt: skip
+VALUES = frozenset({marked("yes"), marked("no"), marked("nothing")})
+BUILD = ("build", "version", "server")
+NOT_CAUSES = frozenset(
+    {"question", "name", "seed", "time", "blocks examined", "cycles", "arms", "scale", "looks", "adjusted for"}
+)
+"""Settings that describe a study and change nothing on its servers."""
+MOST_OF_GROUP = 3
+"""Settings of one kind that are named at a point of a history; of more the number is given."""
+MOST_CHANGED = 6
+"""Settings named at a point; of more the number is given."""
+NAMED_BY_OTHERS = ("server variables", "server variables of the control", PACKAGES, "host", "mydyno and load programs")
+"""Groups whose settings have names of servers, packages, kernels and programs, which are not translated."""
+
+
+def group_words(group: str) -> str:
+    """A group's name."""
+    return tr(group)
+
+
+def setting_words(group: str, name: str) -> str:
+    """A setting's name; what the server or the experiment calls it stays as it is."""
+    if group in NAMED_BY_OTHERS:
+        return name
+    if name in SETTINGS:
+        return tr(name)
+    if name.startswith("step "):
+        return tr("step {step}", step=name.removeprefix("step "))
+    if name.endswith(" (set)"):
+        return tr("{variable} (set)", variable=name.removesuffix(" (set)"))
+    if name.endswith(": version"):
+        return tr("{arm}: version", arm=name.removesuffix(": version"))
+    return name
+
+
+def value_words(group: str, name: str, value: str) -> str:
+    """A setting's value."""
+    if group in NAMED_BY_OTHERS and group != "host":
+        return value
+    if name == "arms":
+        return names(value.split(", "))
+    return tr(value) if value in VALUES else value
+
+
+def worded_settings(studies: Sequence[SavedStudy]) -> tuple[SettingGroup, ...]:
+    """The settings of studies, with the load of each step in words."""
+    of_steps = [
+        {f"step {step.id}": step_words(step) for step in study.study.experiment.resolved_steps} for study in studies
+    ]
+
+    def worded(one: Setting) -> Setting:
+        values = (
+            None if value is None else said.get(one.name, value)
+            for said, value in zip(of_steps, one.values, strict=True)
+        )
+        return Setting(name=one.name, values=tuple(values))
+
+    return tuple(
+        SettingGroup(
+            name=group.name, differing=tuple(map(worded, group.differing)), equal=tuple(map(worded, group.equal))
+        ) if group.name == LOAD else group
+        for group in study_settings(studies)
+    )  # fmt: skip
+
+
+def step_words(step: Step) -> str:
+    """Driver, windows and options of a step."""
+    warmup, measured = format_duration(step.warmup_s), format_duration(step.measure_s)
+    windows = tr("{warmup} warm-up, {measured} measured", warmup=warmup, measured=measured)
+    return comma([step.driver, windows, *step_options(step)])
+
+
+def changed_between(before: SavedStudy, after: SavedStudy) -> tuple[str, ...]:
+    """What was recorded to differ: "version: MariaDB 10.11.18 → MariaDB 10.11.19"; the server first."""
+    found = []
+    for group in sorted(worded_settings((before, after)), key=lambda group: group.name != "server"):
+        differing = [setting for setting in group.differing if setting.name not in NOT_CAUSES]
+        if group.name == "server":
+            differing = _of_server(differing)
+        if len(differing) > MOST_OF_GROUP or (group.name == PACKAGES and differing):
+            found.append(_counted(group.name, len(differing)))
+            continue
+        for setting in differing:
+            old, new = (
+                tr("not recorded") if value is None else value_words(group.name, setting.name, value)
+                for value in setting.values
+            )
+            found.append(f"{setting_words(group.name, setting.name)}{colon()}{old} → {new}")
+    if len(found) > MOST_CHANGED:
+        return (*found[: MOST_CHANGED - 1], tr("{count} more settings", count=len(found) - MOST_CHANGED + 1))
+    return tuple(found)
+
+
+def _counted(group: str, count: int) -> str:
+    """How many settings of a group: "3 packages"."""
+    if group == PACKAGES:
+        return tr_plural("{count} package", "{count} packages", count)
+    return tr("{count} {group}", count=count, group=group_words(group))
+
+
+def _of_server(differing: Sequence[Setting]) -> list[Setting]:
+    """The version stands for the build and the name where it differs."""
+    implied = BUILD if any(setting.name == "version" for setting in differing) else ()
+    return [one for one in differing if one.name == "version" or one.name not in implied]

@@ -1,0 +1,298 @@
+"""The gate of a study in words: what its thresholds show, and how long a decision would take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mydyno.language import colon, listing, marked, sentence_space, tr, tr_plural
+from mydyno.model.definition.experiment import ThresholdSpec
+from mydyno.model.definition.plan import Plan
+from mydyno.model.metrics import metric_source
+from mydyno.model.stored.records import RunRecord
+from mydyno.model.stored.summary import Summary
+from mydyno.results.gate import MOST_BLOCKS, GateFacts, Needed, gate_facts
+from mydyno.results.precision import duration_option, duration_words, finished_blocks
+from mydyno.store.study_folder import StudyFolder
+from mydyno.verdicts.threshold import Comparison, Outcome
+from mydyno.wording.numbers import metric_name
+from mydyno.wording.plain import blocks, cut, signed
+from mydyno.wording.scope_line import scope_line
+
+TITLES = {Outcome.PASSED: marked("Passed"), Outcome.WORSE: marked("Worse"), Outcome.UNDECIDED: marked("Undecided")}
+MOST_LISTED = 3
+"""Comparisons that the answer names; the table has all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What reports print of a gate.
+
+    `more_s` is the further time, or of a study with a fixed number of blocks the time of a new one, after which a
+    decision can be expected if the effects are what they seem: None where it is decided or not known. `next_step` is a
+    sentence with the command for it. `alpha` is the error rate of this look; `late`: thresholds were given that the
+    study did not declare before its first run.
+    """
+
+    study: str
+    experiment: str
+    question: str
+    outcome: Outcome
+    comparisons: tuple[Comparison, ...]
+    obstacle: str
+    """Why nothing, or not everything, may be examined: the study is interrupted, before its first look, not valid."""
+    alpha: float
+    error_rate: float
+    """Error rate of all looks together."""
+    look: int | None
+    blocks: int
+    more_s: float | None
+    next_step: str
+    scope: str
+    late: bool
+    duration_s: float
+    builds: str = ""
+    """Each arm's commit, where arms are built from source: "base: d9e1d3b3763d (Begin), head: …"."""
+
+
+def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[ThresholdSpec] | None = None) -> GateResult:
+    """The gate of a study from its folder and its summary; `thresholds` in place of those that it declared."""
+    study, plan, records = folder.study(), folder.plan(), list(folder.runs())
+    experiment = study.experiment
+    used = experiment.thresholds if thresholds is None else tuple(thresholds)
+    found = gate_facts(folder, summary, used)
+    return GateResult(
+        study=study.study,
+        experiment=experiment.name,
+        question=experiment.question,
+        outcome=found.outcome,
+        comparisons=tuple(_with_reason(one, found.measured) for one in found.comparisons),
+        obstacle=_obstacle(plan, records, found.look, found.interrupted),
+        alpha=found.alpha,
+        error_rate=experiment.verdict.error_rate,
+        look=found.look,
+        blocks=finished_blocks(summary),
+        more_s=None if found.needed is None else found.needed.time_s,
+        next_step=_next_step(folder.name, found),
+        scope=scope_line(summary, study, records, with_tests=False),
+        late=used != experiment.thresholds,
+        duration_s=_duration_s(records),
+        builds=_builds(records),
+    )
+
+
+def _with_reason(one: Comparison, measured: Sequence[str]) -> Comparison:
+    """The comparison with why it was not measured, where it was not."""
+    if one.outcome is Outcome.UNDECIDED and measured and one.metric.name not in measured:
+        return replace(one, reason=f"was not measured; measured: {', '.join(filter(_has_better, measured))}")
+    if one.outcome is Outcome.UNDECIDED and not one.reason:
+        return replace(one, reason="was not measured at this step")
+    return one
+
+
+def _has_better(metric: str) -> bool:
+    source = metric_source(metric)
+    return source is not None and source.better != "none"
+
+
+def _builds(records: Sequence[RunRecord]) -> str:
+    """Each arm's commit, by the evidence of each arm's first run."""
+    found: dict[str, str] = {}
+    for record in sorted(records, key=lambda one: one.started_unix_ns):
+        for evidence in record.evidence:
+            facts = evidence.facts.get("build")
+            if evidence.treatment == "server" and isinstance(facts, dict):
+                subject = f" ({facts['subject']})" if facts["subject"] else ""
+                found.setdefault(record.arm, f"{str(facts['commit']).removeprefix('tree-')[:12]}{subject}")
+    return ", ".join(f"{arm}: {commit}" for arm, commit in sorted(found.items()))
+
+
+def _obstacle(plan: Plan, records: Sequence[RunRecord], look: int | None, interrupted: bool) -> str:
+    done = len({record.block for record in records})
+    if interrupted:
+        return f"the study is interrupted: {done} of {len(plan.blocks)} blocks are finished"
+    if not any(run.valid for run in records):
+        why = next((reason.sentence for run in records for reason in run.reasons[:1]), "")
+        return f"no run of the study is valid{': ' + cut(why) if why else ''}"
+    if plan.schedule is not None and look is None:
+        return f"effects are examined from {plan.schedule.first} blocks on, and the study has {blocks(done)}"
+    return ""
+
+
+def _next_step(study: str, found: GateFacts) -> str:
+    """A sentence with the command that continues the study or decides the gate; empty where none does."""
+    if found.interrupted:
+        return f"To continue: mydyno resume {study}"
+    return _time(study, found.needed) if found.needed else ""
+
+
+def _time(study: str, needed: Needed) -> str:
+    begin = (
+        "If the effects are as estimated, a decision takes about" if needed.by_estimate else "A decision takes about"
+    )
+    if needed.time_s is None:
+        return (
+            f"The effect is too close to the limit, or this host too noisy: a decision takes more than {MOST_BLOCKS} "
+            "blocks or two months. Use a quieter host, or another limit."
+        )
+    if needed.resumes:
+        command = f"mydyno resume {study} --time {duration_option(needed.time_s)}"
+        return f"{begin} {duration_words(needed.time_s)} more: {command}"
+    return (
+        f"{begin} {blocks(needed.blocks)}, {duration_words(needed.time_s)}, in a new study with a fixed number of "
+        f"blocks: --blocks {needed.blocks}"
+    )
+
+
+def _duration_s(records: Sequence[RunRecord]) -> float:
+    if not records:
+        return 0.0
+    return (max(one.ended_unix_ns for one in records) - min(one.started_unix_ns for one in records)) / 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One comparison in words; empty where there is nothing to print."""
+
+    metric: str
+    arm: str
+    step: str
+    limit: str
+    effect: str
+    bounds: str
+    outcome: str
+    reason: str
+
+
+def answer(result: GateResult) -> str:
+    """What was asked, answered in one or two sentences."""
+    count, open_ = len(result.comparisons), of(result, Outcome.UNDECIDED)
+    if result.outcome is Outcome.PASSED:
+        if count == 2:
+            return tr("Both comparisons are within their limits.")
+        return tr_plural(
+            "The comparison is within its limit.",
+            "All {count} comparisons are within their limits.",
+            count,
+        )
+    if result.outcome is Outcome.WORSE:
+        return sentence_space().join(filter(None, (_worse(result, count), _failed(result), _open(len(open_), count))))
+    if result.obstacle:
+        return tr("{clauses}.", clauses=f"{result.obstacle[:1].upper()}{result.obstacle[1:]}")
+    reasons = list(dict.fromkeys(one.reason for one in open_))
+    why = colon() + reasons[0] if len(reasons) == 1 else ""
+    if count == 1:
+        return tr("The comparison is undecided{why}.", why=why)
+    return _undecided(len(open_), count, why)
+
+
+def of(result: GateResult, outcome: Outcome) -> list[Comparison]:
+    """The comparisons with this outcome."""
+    return [one for one in result.comparisons if one.outcome is outcome]
+
+
+def _worse(result: GateResult, count: int) -> str:
+    worse = of(result, Outcome.WORSE)
+    if not worse:
+        return ""
+    named = [
+        tr(
+            "{metric} of {arm} at {step} ({effect}, limit {limit})",
+            metric=metric_name(one.metric.name), arm=one.arm, step=one.step, effect=_effect(one), limit=limit_text(one),
+        )
+        for one in worse[:MOST_LISTED]
+    ]  # fmt: skip
+    more = [tr("{more} more", more=len(worse) - MOST_LISTED)] if len(worse) > MOST_LISTED else []
+    which = listing(named + more)
+    if count == 1:
+        return tr("The comparison exceeds its limit: {which}.", which=which)
+    return tr_plural(
+        "{count} of {all} comparisons exceeds its limit: {which}.",
+        "{count} of {all} comparisons exceed their limits: {which}.",
+        len(worse), all=count, which=which,
+    )  # fmt: skip
+
+
+def _failed(result: GateResult) -> str:
+    found = {one.arm: one.reason.replace("the arm failed", "failed", 1) for one in of(result, Outcome.FAILED)}
+    return sentence_space().join(
+        tr("{arm} {reason}; {control} did not.", arm=arm, reason=reason, control=_control(result, arm))
+        for arm, reason in found.items()
+    )
+
+
+def _control(result: GateResult, arm: str) -> str:
+    return next(one.control for one in result.comparisons if one.arm == arm)
+
+
+def _open(open_: int, count: int) -> str:
+    return _undecided(open_, count, "") if open_ else ""
+
+
+def _undecided(open_: int, count: int, why: str) -> str:
+    return tr_plural(
+        "{count} of {all} comparisons is undecided{why}.",
+        "{count} of {all} comparisons are undecided{why}.",
+        open_, all=count, why=why,
+    )  # fmt: skip
+
+
+def notes(result: GateResult) -> list[str]:
+    """How the answer was reached, in sentences: tests, error rate, and what weakens it."""
+    at = ""
+    if result.look is not None:
+        at = tr(
+            " at the look of {blocks} blocks (error rate of all looks together: {rate:.3g} %)",
+            blocks=result.look, rate=result.error_rate * 100,
+        )  # fmt: skip
+    found = []
+    if any(one.ratio is not None for one in result.comparisons):
+        found.append(
+            tr(
+                "One-sided tests of each limit at {level:.3g} %{at}; the bounds are one-sided and not adjusted. The "
+                "probability that a study wrongly passes is at most {rate:.3g} %; so is the probability that it is "
+                "wrongly called worse.",
+                level=result.alpha * 100,
+                rate=result.error_rate * 100,
+                at=at,
+            )
+        )
+    if result.obstacle and result.outcome is not Outcome.UNDECIDED:
+        found.append(tr("{clauses}.", clauses=f"{result.obstacle[:1].upper()}{result.obstacle[1:]}"))
+    if result.late:
+        found.append(
+            tr("Thresholds were set on the command line; the study did not declare them before its first run.")
+        )
+    return found
+
+
+def limit_text(one: Comparison) -> str:
+    """The limit as a signed change: −2 %."""
+    return signed(one.limit - 1.0)
+
+
+def _effect(one: Comparison) -> str:
+    return "" if one.ratio is None else signed(one.ratio - 1.0)
+
+
+def rows(result: GateResult) -> list[Row]:
+    """A row for each comparison, in the order of the thresholds."""
+    several = len({one.control for one in result.comparisons}) > 1
+    found = []
+    for one in result.comparisons:
+        bounds = ""
+        if one.low is not None and one.high is not None:
+            bounds = f"{signed(one.low - 1.0)} … {signed(one.high - 1.0)}"
+        found.append(
+            Row(
+                metric_name(one.metric.name),
+                tr("{arm} against {control}", arm=one.arm, control=one.control) if several else one.arm,
+                one.step,
+                limit_text(one),
+                _effect(one),
+                bounds,
+                tr(one.outcome.value),
+                one.reason,
+            )
+        )
+    return found
