@@ -34,7 +34,7 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, resume_study, run_study
 from mydyno.verdicts import threshold as judged
 from mydyno.wording.gate import gate_study
-from mydyno.wording.plain import cut
+from mydyno.wording.reasons import cut
 from mydyno.wording.summary import summarise
 
 GOOD, CANDIDATE = "good", "candidate"

@@ -10,9 +10,9 @@ from mydyno.language import comma, tr, tr_plural
 from mydyno.model.stored.summary import PublishedEntry
 from mydyno.reports.result import StudyResult
 from mydyno.results.precision import answered_metrics
-from mydyno.results.published.next_step import NextSteps
 from mydyno.results.published.studies import published_studies
-from mydyno.wording.numbers import signed_percent
+from mydyno.wording.next_steps import NextSteps
+from mydyno.wording.numbers import percent_range, signed_percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def _effect(one: PublishedEntry) -> str:
     size = signed_percent(one.ratio - 1)
     if one.ci_low is None or one.ci_high is None:
         return size
-    return f"{size} ({signed_percent(one.ci_low - 1)} … {signed_percent(one.ci_high - 1)})"
+    return f"{size} ({percent_range(one.ci_low - 1, one.ci_high - 1)})"
 
 
 def conditions(result: StudyResult) -> list[str]:

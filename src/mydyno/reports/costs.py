@@ -17,7 +17,7 @@ from mydyno.reports.result import StudyResult
 from mydyno.reports.suggested import suggestion
 from mydyno.reports.verdict_table import step_heading
 from mydyno.results.why.explained import explained, is_of_latency, is_of_server_cpu
-from mydyno.wording.numbers import NARROW_SPACE, display_unit, signed_percent, significant
+from mydyno.wording.numbers import NARROW_SPACE, display_unit, ratio_interval, signed_percent, significant
 
 FACTOR_FROM = 3.0
 """A ratio from which a change is printed as a factor."""
@@ -133,7 +133,7 @@ def interval_text(one: CostRecord) -> str:
         return f"× {_factor(low)} … {_factor(high)}"
     if one.ratio < 1 / FACTOR_FROM:
         return f"÷ {_factor(1 / high)} … {_factor(1 / low)}"
-    return f"{signed_percent(low - 1).removesuffix(percent_sign(NARROW_SPACE))} … {signed_percent(high - 1)}"
+    return ratio_interval(low, high)
 
 
 def _factor(factor: float) -> str:

@@ -11,36 +11,15 @@ from typing import TypeVar
 from mydyno.language import colon, comma, sentence_space, tr, tr_plural
 from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
 from mydyno.reports.result import StudyResult
-from mydyno.wording.numbers import display_unit, percent, signed_percent, significant
+from mydyno.wording.numbers import percent, percent_range, signed_percent, significant, time_text
 
 FEWEST_BLOCKS = 3
 C = TypeVar("C", bound=CountedContrast)
 
 
-def time_text(us: float) -> str:
-    """A time per transaction."""
-    if us == 0.0:
-        return "0"
-    return display_unit("_us", max(abs(us), 1.0)).text(us, 2 if abs(us) < 10 else 3)
-
-
 def count_text(count: float) -> str:
     """How often something occurs per transaction."""
     return tr("none") if count == 0.0 else f"{significant(count, 2)}\u00a0×"
-
-
-def change_text(change_us: float) -> str:
-    """A difference of times with its sign."""
-    return ("+" if change_us > 0 else "") + time_text(change_us)
-
-
-def interval_text(low_us: float | None, high_us: float | None) -> str:
-    """The interval of a difference of times, e.g. "+180 … +240 µs"; a dash for none."""
-    if low_us is None or high_us is None:
-        return "–"
-    unit = display_unit("_us", max(abs(low_us), abs(high_us), 1.0))
-    texts = [("+" if value > 0 else "") + significant(value / unit.divisor, 2) for value in (low_us, high_us)]
-    return f"{texts[0]} … {texts[1]}\u00a0{unit.label}"
 
 
 def with_few_blocks(words: str, blocks: int) -> str:
@@ -68,7 +47,7 @@ def cost_facts(record: SlicesApart) -> dict[str, str] | None:
     ratio, low, high = record.throughput_ratio, record.throughput_low, record.throughput_high
     if ratio is None:
         return None
-    interval = f" ({signed_percent(low - 1)} … {signed_percent(high - 1)})" if low and high else ""
+    interval = f" ({percent_range(low - 1, high - 1)})" if low and high else ""
     return {"ratio": signed_percent(ratio - 1), "interval": interval}
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from mydyno.language import colon, comma, joined, listing, marked, percent_sign, sentence_space, tr, tr_after, tr_plural
+from mydyno.language import colon, comma, joined, listing, marked, sentence_space, tr, tr_after, tr_plural
 from mydyno.language import names as comma_names
 from mydyno.model.stored.summary import HostGroupsRecord, HostsEffect
 from mydyno.reports.result import StudyResult
 from mydyno.reports.verdict_table import step_heading
 from mydyno.results.host_facts import FIRST_FACTS, comparable_facts
 from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_words
-from mydyno.wording.numbers import NARROW_SPACE, signed_percent
-from mydyno.wording.plain import MOST_NAMES
+from mydyno.wording.numbers import MOST_NAMES, ratio_interval, signed_percent
 
 FACT_NAMES = {
     "address_space_randomisation": marked("address space randomisation"),
@@ -125,9 +124,7 @@ def difference_words(one: HostsEffect) -> str:
 
 def interval(low: float | None, high: float | None) -> str:
     """An interval of a ratio as signed percentages; a dash without one."""
-    if low is None or high is None:
-        return "–"
-    return f"{signed_percent(low - 1.0).removesuffix(percent_sign(NARROW_SPACE))} … {signed_percent(high - 1.0)}"
+    return ratio_interval(low, high) or "–"
 
 
 def overall(result: StudyResult, one: HostsEffect) -> list[tuple[str, float | None, str]]:

@@ -7,7 +7,7 @@ from mydyno.model.stored.kernel import MEASURES, SYSTEM_CALL, KernelContrast, Ke
 from mydyno.reports import counted
 from mydyno.reports.result import StudyResult
 from mydyno.results.why.leading import leading_time, time_change_us
-from mydyno.wording.numbers import significant
+from mydyno.wording.numbers import count_interval, signed_count, signed_time, significant, time_interval, time_text
 
 MOST_CALLS = 10
 
@@ -67,7 +67,7 @@ def name_text(one: KernelRow) -> str:
 
 def amount_text(us: float | None) -> str:
     """A time per transaction; a dash for none."""
-    return "–" if us is None else counted.time_text(us)
+    return "–" if us is None else time_text(us)
 
 
 def number_text(count: float) -> str:
@@ -78,21 +78,15 @@ def number_text(count: float) -> str:
 def difference_text(one: KernelRow) -> str:
     """The difference with its sign."""
     if one.arm_us is not None:
-        return counted.change_text(time_change_us(one))
-    return _signed(one.arm_count - one.control_count)
+        return signed_time(time_change_us(one))
+    return signed_count(one.arm_count - one.control_count)
 
 
 def interval_text(one: KernelRow) -> str:
     """The interval of the difference."""
     if one.arm_us is not None:
-        return counted.interval_text(one.low_us, one.high_us)
-    if one.low_count is None or one.high_count is None:
-        return "–"
-    return f"{_signed(one.low_count)} … {_signed(one.high_count)}"
-
-
-def _signed(count: float) -> str:
-    return ("+" if count > 0 else "") + (significant(count, 2) if count else "0")
+        return time_interval(one.low_us, one.high_us)
+    return count_interval(one.low_count, one.high_count)
 
 
 def quality(record: KernelRecord) -> list[str]:

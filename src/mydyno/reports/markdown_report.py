@@ -27,7 +27,7 @@ from mydyno.reports.result import StudyResult
 from mydyno.reports.server_settings import differing_settings, settings_compared
 from mydyno.reports.verdict_table import VerdictCell, verdict_table, verdict_text
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.numbers import level_percent, p_value, percent, signed_percent
+from mydyno.wording.numbers import level_percent, p_value, percent, percent_range, signed_percent
 
 ANSWERS = {"agrees": marked("agrees"), "disagrees": marked("disagrees"), "cannot tell": marked("undecided")}
 STATES = {"complete": marked("complete"), "partial": marked("partial"), "failed": marked("failed")}
@@ -149,7 +149,7 @@ def _effects(result: StudyResult) -> str:
 def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> str:
     interval = "–"
     if effect.ci_low is not None and effect.ci_high is not None:
-        interval = f"{signed_percent(effect.ci_low - 1)} … {signed_percent(effect.ci_high - 1)}"
+        interval = percent_range(effect.ci_low - 1, effect.ci_high - 1)
     cells = (
         escape(effect.step),
         escape(result.contrast_name(effect)),

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from mydyno.language import colon, tr
 from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
-from mydyno.reports import counted, waits
+from mydyno.reports import waits
 from mydyno.reports.markdown_text import escape, rule
 from mydyno.reports.profiles import heading
 from mydyno.reports.result import StudyResult
 from mydyno.wording import sessions
+from mydyno.wording.numbers import time_text
 
 MOST_EVENTS = 6
 """Single events and sessions that differ; classes of waits are all there."""
@@ -47,7 +48,7 @@ def _table(contrast: WaitsContrast) -> str:
 
 
 def _event(one: WaitRecord) -> Sequence[str]:
-    amounts = (counted.time_text(one.control_us), counted.time_text(one.arm_us))
+    amounts = (time_text(one.control_us), time_text(one.arm_us))
     return _row(one, waits.name_text(one), amounts, waits.difference_text(one), waits.interval_text(one))
 
 

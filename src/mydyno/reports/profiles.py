@@ -13,7 +13,8 @@ from mydyno.reports import counted
 from mydyno.reports.result import StudyResult
 from mydyno.reports.verdict_table import step_heading
 from mydyno.results.why.leading import named_functions
-from mydyno.wording.numbers import display_unit, percent, significant
+from mydyno.wording import numbers
+from mydyno.wording.numbers import percent, time_interval
 
 MOST_ROWS = 12
 FEWEST_BLOCKS = 3
@@ -70,7 +71,7 @@ def rows(contrast: ProfileContrast) -> list[FrameRecord]:
 
 def time_text(us: float) -> str:
     """A CPU time per transaction."""
-    return display_unit("_us", max(abs(us), 1.0)).text(us, 2 if abs(us) < 10 else 3)
+    return numbers.time_text(us) if us else "0\u00a0µs"
 
 
 def difference_text(one: FrameRecord) -> str:
@@ -81,11 +82,7 @@ def difference_text(one: FrameRecord) -> str:
 
 def interval_text(one: FrameRecord) -> str:
     """The interval of the difference, e.g. "+180 … +240 µs"."""
-    if one.low_us is None or one.high_us is None:
-        return "–"
-    unit = display_unit("_us", max(abs(one.low_us), abs(one.high_us), 1.0))
-    texts = [("+" if value > 0 else "") + significant(value / unit.divisor, 2) for value in (one.low_us, one.high_us)]
-    return f"{texts[0]} … {texts[1]}\u00a0{unit.label}"
+    return time_interval(one.low_us, one.high_us)
 
 
 def _origin(record: ProfilesRecord) -> list[str]:

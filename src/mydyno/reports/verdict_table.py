@@ -10,14 +10,15 @@ import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from mydyno.language import comma, marked, percent_sign, tr
+from mydyno.language import comma, marked, tr
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.metrics import COST_METRICS
 from mydyno.model.stored.factors import FactorEffect
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.result import ReportStep, StudyResult
-from mydyno.results.precision import answered_metrics, cost_metric, failed_arm, failed_blocks, failure_of
-from mydyno.wording.numbers import NARROW_SPACE, level_percent, metric_name, signed_percent
+from mydyno.results.precision import answered_metrics, cost_metric, failed_arm, failed_blocks
+from mydyno.wording.numbers import NARROW_SPACE, level_percent, metric_name, ratio_interval, signed_percent
+from mydyno.wording.reasons import failure_of
 
 WORDS = {
     "higher": marked("higher"),
@@ -177,10 +178,7 @@ def merit(result: StudyResult, effect: EffectRecord) -> str:
 
 def interval_text(effect: EffectRecord | FactorEffect) -> str:
     """The interval as signed percentages, e.g. "+1.1 … +7.4 %"; empty without one."""
-    if effect.ci_low is None or effect.ci_high is None:
-        return ""
-    low, high = signed_percent(effect.ci_low - 1), signed_percent(effect.ci_high - 1)
-    return f"{low.removesuffix(percent_sign(NARROW_SPACE))} … {high}"
+    return ratio_interval(effect.ci_low, effect.ci_high)
 
 
 def cell_of(result: StudyResult, effect: EffectRecord | None) -> VerdictCell:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from mydyno.language import tr, tr_after
 from mydyno.model.stored.waits import ROW_LOCKS, WaitRecord, WaitsContrast, WaitsRecord
 from mydyno.reports import counted
-from mydyno.reports.counted import time_text
 from mydyno.reports.result import StudyResult
 from mydyno.results.why.leading import leading_wait
-from mydyno.wording.numbers import percent
+from mydyno.wording.numbers import percent, signed_time, time_interval, time_text
 
 MOST_ROWS = 12
 MOST_LOCKS = 8
@@ -112,12 +111,12 @@ def name_text(one: WaitRecord) -> str:
 
 def difference_text(one: WaitRecord) -> str:
     """The difference with its sign."""
-    return counted.change_text(one.arm_us - one.control_us)
+    return signed_time(one.arm_us - one.control_us)
 
 
 def interval_text(one: WaitRecord) -> str:
     """The interval of the difference, e.g. "+180 … +240 µs"."""
-    return counted.interval_text(one.low_us, one.high_us)
+    return time_interval(one.low_us, one.high_us)
 
 
 def quality(record: WaitsRecord) -> list[str]:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import NormalDist, mean, median
 
-from mydyno.language import tr, tr_plural
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.looks import SIX, Looks
 from mydyno.model.metrics import COST_METRICS
@@ -26,8 +25,8 @@ ALARM_WORDS = "although they are identical"
 """What a summary without `EffectDetails.alarm` has the alarm's clause by."""
 UNPLANNED = 10_000
 """A number of blocks larger than any plan."""
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
-MOST_S = 60 * DAY
+MOST_S = 60 * 86_400.0
+"""More than two months: nobody waits so long."""
 
 
 def half_width(effect: EffectRecord) -> float | None:
@@ -131,33 +130,6 @@ def strangers_share(summary: Summary) -> float | None:
     return None if summary.interleaving is None else summary.interleaving.strangers_mean
 
 
-def duration_words(duration_s: float) -> str:
-    """A time to wait, in round numbers: "4 minutes", "25 minutes", "3 hours", "5 days"."""
-    if duration_s < HOUR:
-        minutes = _rounded(duration_s / MINUTE)
-        if minutes < 60:
-            return tr_plural("{count} minute", "{count} minutes", minutes)
-        return tr_plural("{hours} hour", "{hours} hours", 1, hours="1")
-    if duration_s < 36 * HOUR:
-        hours = duration_s / HOUR
-        text = f"{round(hours * 2) / 2:g}" if hours < 5 else f"{round(hours)}"
-        return tr_plural("{hours} hour", "{hours} hours", 1 if text == "1" else 2, hours=text)
-    days = round(duration_s / DAY)
-    return tr("{days} days", days=days) if duration_s <= MOST_S else tr("more than two months")
-
-
-def duration_option(duration_s: float) -> str:
-    """The same as a value of --time, rounded up: "25m", "3h"."""
-    if duration_s < 1.5 * HOUR:
-        return f"{_rounded(duration_s / MINUTE, up=True)}m"
-    return f"{math.ceil(duration_s / HOUR)}h"
-
-
-def _rounded(minutes: float, up: bool = False) -> int:
-    step = 1 if minutes <= 10 else 5
-    return max(1, step * (math.ceil(minutes / step - 1e-9) if up else round(minutes / step)))
-
-
 def alarm_of(effects: Sequence[EffectRecord]) -> str:
     """The A/A alarm in words; empty if there is none."""
     for effect in effects:
@@ -204,18 +176,3 @@ def is_unanswered(summary: Summary, experiment: Experiment, runs: Iterable[RunRe
 def _is_lost(run: RunRecord) -> bool:
     """Whether the run has no result at a step, or at all, for another reason than a busy host."""
     return any(step.failed for step in run.steps) or not (run.valid or is_host_noise(run))
-
-
-def failure_of(summary: Summary, effect: EffectRecord) -> str:
-    """Why a contrast has no number because its arm or its control failed; empty if neither did."""
-    if effect.verdict != "not_measurable" or effect.ratio is not None:
-        return ""
-    if effect.details.failure:
-        return effect.details.failure
-    for arm, name in ((effect.arm, tr("the arm")), (effect.control, tr("the control"))):
-        failed = failed_blocks(summary.runs, arm, effect.step)
-        if failed:
-            return tr(
-                "{arm} failed in {count} blocks ({why})", arm=name, count=len(failed), why=next(iter(failed.values()))
-            )
-    return ""

@@ -20,10 +20,7 @@ from mydyno.results.precision import (
     answered_metrics,
     block_duration_s,
     blocks_for,
-    duration_option,
-    duration_words,
     failed_blocks,
-    failure_of,
     finished_blocks,
     half_widths,
     is_sequential,
@@ -35,7 +32,8 @@ from mydyno.wording.capacity import capacity_sentences
 from mydyno.wording.clauses import Clauses
 from mydyno.wording.factors import factor_sentences
 from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
-from mydyno.wording.plain import MOST_NAMES, blocks, cut, plus_minus, plus_minus_of
+from mydyno.wording.numbers import MOST_NAMES, blocks, duration_option, duration_words, plus_minus, plus_minus_of
+from mydyno.wording.reasons import cut, failure_of
 from mydyno.wording.scope_line import scope_line
 from mydyno.wording.screening import screening_sentences
 from mydyno.wording.sharpen import sharpen_lines

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from mydyno.language import listing
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison
-from mydyno.wording.numbers import metric_name
-from mydyno.wording.plain import signed
+from mydyno.wording.numbers import metric_name, signed
 
 MOST_SUSPECTS = 20
 SKIPPED = {

@@ -7,7 +7,7 @@ from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.search import CAPACITY
 from mydyno.model.stored.capacity import CapacityRecord
 from mydyno.model.stored.summary import EffectRecord, Summary
-from mydyno.wording.plain import signed
+from mydyno.wording.numbers import signed
 
 MOST_ARMS = 4
 """Named one by one in a sentence; the table has all."""

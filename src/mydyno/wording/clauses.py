@@ -10,8 +10,9 @@ from mydyno.language import listing, tr, tr_plural
 from mydyno.model.definition.factors import Factors
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.summary import EffectRecord, Summary
-from mydyno.results.precision import cost_metric, failure_of, half_widths
-from mydyno.wording.plain import MOST_NAMES, cut, plus_minus, plus_minus_of, signed, size
+from mydyno.results.precision import cost_metric, half_widths
+from mydyno.wording.numbers import MOST_NAMES, plus_minus, plus_minus_of, signed, size
+from mydyno.wording.reasons import cut, failure_of
 
 LONGEST = 170
 """Characters up to which two clauses make one sentence."""

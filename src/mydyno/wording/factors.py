@@ -15,7 +15,7 @@ from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.stored.factors import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
 from mydyno.model.stored.summary import StepLevel, Summary
-from mydyno.wording.plain import signed, size
+from mydyno.wording.numbers import signed, size
 
 
 def factor_sentences(summary: Summary, metric: str, as_one: bool = False) -> list[str]:

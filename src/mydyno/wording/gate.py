@@ -12,11 +12,11 @@ from mydyno.model.metrics import metric_source
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.gate import MOST_BLOCKS, GateFacts, Needed, gate_facts
-from mydyno.results.precision import duration_option, duration_words, finished_blocks
+from mydyno.results.precision import finished_blocks
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.threshold import Comparison, Outcome
-from mydyno.wording.numbers import metric_name
-from mydyno.wording.plain import blocks, cut, signed
+from mydyno.wording.numbers import blocks, duration_option, duration_words, metric_name, signed
+from mydyno.wording.reasons import cut
 from mydyno.wording.scope_line import scope_line
 
 TITLES = {Outcome.PASSED: marked("Passed"), Outcome.WORSE: marked("Worse"), Outcome.UNDECIDED: marked("Undecided")}

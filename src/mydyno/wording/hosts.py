@@ -9,7 +9,7 @@ from mydyno.language import comma, current_language, joined, listing, tr, tr_plu
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, StepLevel, Summary
 from mydyno.results.host_facts import Fact
-from mydyno.wording.plain import MOST_NAMES, plus_minus, signed
+from mydyno.wording.numbers import MOST_NAMES, plus_minus, signed
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 

@@ -1,16 +1,29 @@
-"""Formatting of numbers: names of metrics, units suitable for the size, significant digits. Used by reports only."""
+"""Numbers, sizes, times, percentages and intervals as they are printed, and names of metrics.
+
+Sentences have percentages with few digits (`size`, `signed`, `plus_minus`), tables and charts with equally many
+(`percent`, `signed_percent`).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from statistics import median
 
-from mydyno.language import percent_sign, tr
+from mydyno.language import percent_sign, tr, tr_plural
 from mydyno.model.metrics import split_instance, worded_source
+from mydyno.results.precision import MOST_S
 
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
+NONE = "–"
+"""Where there is no number."""
+ALIKE = 1.5
+"""Ratio of half-widths up to which one number says them all."""
+MOST_NAMES = 4
+"""Arms that a sentence names; of more it gives the number."""
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 
 _SUFFIXES = ("_bytes_per_s", "_per_s", "_bytes", "_pct", "_us", "_ms", "_s")
 _WORDS = {
@@ -97,7 +110,7 @@ def _largest(magnitude: float, steps: list[tuple[float, str]]) -> DisplayUnit:
 def significant(value: float, digits: int = 3) -> str:
     """Plain decimal with that many significant digits, never an exponent; whole digits are never rounded away."""
     if not math.isfinite(value):
-        return "–"
+        return NONE
     if value == 0:
         return "0"
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
@@ -119,7 +132,7 @@ def signed_percent(share: float, decimals: int | None = None) -> str:
     ten times as much on: "×12".
     """
     if not math.isfinite(share):
-        return "–"
+        return NONE
     percent = share * 100
     if percent > 900:
         factor = 1 + share
@@ -145,5 +158,125 @@ def level_percent(alpha: float) -> str:
 def p_value(p: float | None) -> str:
     """A p-value: three decimals, "<0.001" below, a dash where there is none."""
     if p is None or not math.isfinite(p):
-        return "–"
+        return NONE
     return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def change(ratio: float | None) -> float | None:
+    """A ratio as a share of 1 more or less."""
+    return None if ratio is None else ratio - 1.0
+
+
+def ratio_interval(low: float | None, high: float | None) -> str:
+    """An interval of a ratio, e.g. "+1.1 … +7.4 %"; empty without one."""
+    if low is None or high is None:
+        return ""
+    return f"{signed_percent(low - 1).removesuffix(percent_sign(NARROW_SPACE))} … {signed_percent(high - 1)}"
+
+
+def percent_range(low: float, high: float) -> str:
+    """Two shares of 1, e.g. "+1.1 % … +7.4 %"."""
+    return f"{signed_percent(low)} … {signed_percent(high)}"
+
+
+def time_text(us: float) -> str:
+    """A time per transaction."""
+    if us == 0.0:
+        return "0"
+    return display_unit("_us", max(abs(us), 1.0)).text(us, 2 if abs(us) < 10 else 3)
+
+
+def signed_time(us: float) -> str:
+    """A difference of times."""
+    return ("+" if us > 0 else "") + time_text(us)
+
+
+def time_interval(low_us: float | None, high_us: float | None) -> str:
+    """The interval of a difference of times, e.g. "+180 … +240 µs"; a dash for none."""
+    if low_us is None or high_us is None:
+        return NONE
+    unit = display_unit("_us", max(abs(low_us), abs(high_us), 1.0))
+    low, high = (("+" if value > 0 else "") + significant(value / unit.divisor, 2) for value in (low_us, high_us))
+    return f"{low} … {high}\u00a0{unit.label}"
+
+
+def latency_text(us: float) -> str:
+    """A time of three digits."""
+    return display_unit("_us", max(1.0, us)).text(us, 3)
+
+
+def signed_count(count: float) -> str:
+    """A difference of counts per transaction."""
+    return ("+" if count > 0 else "") + (significant(count, 2) if count else "0")
+
+
+def count_interval(low: float | None, high: float | None) -> str:
+    """The interval of a difference of counts; a dash for none."""
+    return NONE if low is None or high is None else f"{signed_count(low)} … {signed_count(high)}"
+
+
+def size(share: float) -> str:
+    """A share of 1 as a percentage without sign: two digits below 10 %, whole numbers above."""
+    percent = abs(share) * 100
+    decimals = 0 if percent >= 9.95 or percent < 0.005 else 1 if percent >= 0.095 else 2
+    text = f"{percent:.{decimals}f}"
+    return f"{text.removesuffix('.0') if decimals == 1 else text}{percent_sign(' ')}"
+
+
+def signed(share: float) -> str:
+    """A share of 1 as a signed percentage, e.g. "+4.2 %"; a factor from ten times as much on."""
+    if share > 9:
+        return f"×{1 + share:.0f}"
+    sign = "" if abs(share) < 0.00005 else "+" if share > 0 else MINUS
+    return sign + size(share)
+
+
+def plus_minus(share: float) -> str:
+    """A half-width or margin: "±2 %", "±0.5 %", "±14 %"."""
+    percent = share * 100
+    if percent > 100 or not math.isfinite(percent):
+        return tr("more than {width}", width=f"±100{percent_sign(' ')}")
+    text = f"{percent:.0f}" if percent >= 9.95 else f"{percent:.2g}"
+    return f"±{text.removesuffix('.0')}{percent_sign(' ')}"
+
+
+def plus_minus_of(widths: Sequence[float]) -> str:
+    """The half-widths of contrasts: the widest where they are much alike, else their median with their range."""
+    low, high = min(widths), max(widths)
+    if high <= ALIKE * low:
+        return plus_minus(high)
+    return tr(
+        "{median} ({low} to {high})", median=plus_minus(median(widths)), low=plus_minus(low), high=plus_minus(high)
+    )
+
+
+def blocks(count: int) -> str:
+    """1 block, 2 blocks."""
+    return tr_plural("{count} block", "{count} blocks", count)
+
+
+def duration_words(duration_s: float) -> str:
+    """A time to wait, in round numbers: "4 minutes", "25 minutes", "3 hours", "5 days"."""
+    if duration_s < HOUR:
+        minutes = _rounded(duration_s / MINUTE)
+        if minutes < 60:
+            return tr_plural("{count} minute", "{count} minutes", minutes)
+        return tr_plural("{hours} hour", "{hours} hours", 1, hours="1")
+    if duration_s < 36 * HOUR:
+        hours = duration_s / HOUR
+        text = f"{round(hours * 2) / 2:g}" if hours < 5 else f"{round(hours)}"
+        return tr_plural("{hours} hour", "{hours} hours", 1 if text == "1" else 2, hours=text)
+    days = round(duration_s / DAY)
+    return tr("{days} days", days=days) if duration_s <= MOST_S else tr("more than two months")
+
+
+def duration_option(duration_s: float) -> str:
+    """The same as a value of --time, rounded up: "25m", "3h"."""
+    if duration_s < 1.5 * HOUR:
+        return f"{_rounded(duration_s / MINUTE, up=True)}m"
+    return f"{math.ceil(duration_s / HOUR)}h"
+
+
+def _rounded(minutes: float, up: bool = False) -> int:
+    step = 1 if minutes <= 10 else 5
+    return max(1, step * (math.ceil(minutes / step - 1e-9) if up else round(minutes / step)))

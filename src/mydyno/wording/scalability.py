@@ -5,7 +5,7 @@ from __future__ import annotations
 from mydyno.language import tr
 from mydyno.model.stored.scalability import ScalabilityRecord
 from mydyno.wording.capacity import rate_words
-from mydyno.wording.plain import size
+from mydyno.wording.numbers import size
 
 
 def peak_within(record: ScalabilityRecord) -> bool:

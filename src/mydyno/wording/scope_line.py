@@ -18,7 +18,7 @@ from mydyno.results.precision import finished_blocks
 from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.my_cnf import DURABILITY
 from mydyno.wording.hosts import claim_words
-from mydyno.wording.plain import MOST_NAMES, blocks, size
+from mydyno.wording.numbers import MOST_NAMES, blocks, size
 from mydyno.workloads.data import kind_of
 
 

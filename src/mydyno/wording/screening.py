@@ -7,7 +7,7 @@ from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.follow_up import FOLLOW_UP_FILE
-from mydyno.wording.plain import plus_minus, signed, size
+from mydyno.wording.numbers import plus_minus, signed, size
 
 MOST_NAMED = 4
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mydyno.language import marked, tr
 from mydyno.model.stored.waits import AmountRecord
-from mydyno.wording.numbers import significant
+from mydyno.wording.numbers import count_interval, signed_count, significant
 
 KINDS = {"active": marked("all"), "state": marked("state"), "wait": marked("wait")}
 
@@ -34,17 +34,9 @@ def number_text(value: float) -> str:
 
 def difference_text(one: AmountRecord) -> str:
     """The difference with its sign."""
-    return _signed(one.arm - one.control)
+    return signed_count(one.arm - one.control)
 
 
 def interval_text(one: AmountRecord) -> str:
     """The interval of the difference."""
-    if one.low is None or one.high is None:
-        return "–"
-    return f"{_signed(one.low)} … {_signed(one.high)}"
-
-
-def _signed(value: float) -> str:
-    if value == 0.0:
-        return "0"
-    return ("+" if value > 0 else "") + significant(value, 2)
+    return count_interval(one.low, one.high)

@@ -10,13 +10,10 @@ from mydyno.language import comma, listing, percent_sign, tr
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import InterleavingRecord, Summary
 from mydyno.results.precision import (
-    DAY,
     MOST_S,
     answered_metrics,
     block_duration_s,
     blocks_for,
-    duration_option,
-    duration_words,
     finished_blocks,
     half_widths,
     is_sequential,
@@ -26,7 +23,7 @@ from mydyno.results.precision import (
     strangers_share,
 )
 from mydyno.wording.hosts import hosts_sharpen
-from mydyno.wording.plain import blocks, plus_minus, plus_minus_of
+from mydyno.wording.numbers import DAY, blocks, duration_option, duration_words, plus_minus, plus_minus_of
 
 NOTICED_STEAL = 0.03
 NOTICED_STRANGERS = 0.05

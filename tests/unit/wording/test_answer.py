@@ -12,9 +12,10 @@ from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, 
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.records import Metric
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.results.precision import blocks_for, duration_option, duration_words, half_width
+from mydyno.results.precision import blocks_for, half_width
 from mydyno.wording.answer import answer_study
-from mydyno.wording.plain import cut, plus_minus, signed
+from mydyno.wording.numbers import duration_option, duration_words, plus_minus, signed
+from mydyno.wording.reasons import cut
 from tests.support.fake_answer import effect, experiment, records, study, summary
 
 COST = "server_cpu_us_per_query"

@@ -31,7 +31,7 @@ from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
 from mydyno.reports.verdict_table import SYMBOLS, WORDS
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.across.sentences import indirect_words
-from mydyno.wording.numbers import metric_name
+from mydyno.wording.numbers import change, metric_name
 
 SIZES = (("", 560.0), (":narrow", 350.0))
 
@@ -135,9 +135,9 @@ def _forests(comparison: Comparison) -> Section:
                 tuple(
                     ForestRow(
                         style,
-                        _share(effect.ratio),
-                        _share(effect.ci_low),
-                        _share(effect.ci_high),
+                        change(effect.ratio),
+                        change(effect.ci_low),
+                        change(effect.ci_high),
                         word=f"{SYMBOLS[effect.verdict]} {tr(WORDS[effect.verdict])}" if effect.verdict else "",
                     )
                     for style, effect in zip(styles, one.effects, strict=True)
@@ -204,7 +204,3 @@ def _exploratory(comparison: Comparison) -> Section | None:
         says=tr("{count} metrics with unadjusted intervals and without verdicts", count=len(details)),
         details=details,
     )
-
-
-def _share(ratio: float | None) -> float | None:
-    return None if ratio is None else ratio - 1.0

@@ -15,7 +15,7 @@ from mydyno.reports.markdown_text import fitted
 from mydyno.reports.verdict_table import flat
 from mydyno.wording.across.sentences import indirect_words
 from mydyno.wording.across.settings import group_words
-from mydyno.wording.plain import blocks
+from mydyno.wording.numbers import blocks
 
 CONCLUSIONS = marked("What may be concluded")
 NOISE = marked("Noise: two copies of the control")

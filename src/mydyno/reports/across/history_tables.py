@@ -7,10 +7,10 @@ from math import expm1
 
 from mydyno.language import colon, comma, joined, marked, names, percent_sign, tr
 from mydyno.model.stored.history import History, HistoryPoint, HistorySeries
-from mydyno.reports.across.tables import NONE, interval_text, step_heading, when
+from mydyno.reports.across.tables import NONE, step_heading, when
 from mydyno.reports.sections.section import Cell, Table
 from mydyno.wording.across.history import series_name
-from mydyno.wording.numbers import display_unit, metric_name, percent, signed_percent
+from mydyno.wording.numbers import display_unit, metric_name, percent, ratio_interval, signed_percent
 
 SPARKS = "▁▂▃▄▅▆▇█"
 DIGITS = "12345678"
@@ -139,6 +139,6 @@ def change_css(series: HistorySeries) -> str:
 
 def _interval(series: HistorySeries, low: float, high: float) -> str:
     if series.kind == "effect":
-        return interval_text(low, high)
+        return ratio_interval(low, high)
     unit = display_unit(series.metric, high)
     return f"{unit.number(low)} … {unit.text(high)}"

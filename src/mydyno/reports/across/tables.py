@@ -23,7 +23,7 @@ from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.sections.section import Cell, Table
 from mydyno.reports.verdict_table import NO_ESTIMATE, SYMBOLS, WORDS
 from mydyno.wording.across.settings import group_words, setting_words, value_words
-from mydyno.wording.numbers import NARROW_SPACE, metric_name, percent, signed_percent
+from mydyno.wording.numbers import NARROW_SPACE, metric_name, percent, ratio_interval, signed_percent
 
 NONE = "–"
 
@@ -124,7 +124,7 @@ def noise_table(studies: Sequence[ComparedStudy], steps: Sequence[StepLevel]) ->
             if found is None:
                 cells.append(Cell(NONE))
                 continue
-            interval = interval_text(found.ci_low, found.ci_high)
+            interval = ratio_interval(found.ci_low, found.ci_high)
             typical = tr("{size} in a typical block", size=percent(found.typical))
             below = joined([interval, typical]) if interval else typical
             cells.append(Cell(signed_percent(found.ratio - 1), "num", below=below))
@@ -149,7 +149,7 @@ def levels_table(comparison: Comparison) -> Table | None:
         [
             _metric_at(one.metric, comparison.steps, one.step),
             f"{one.second} / {one.first}",
-            Cell(signed_percent(one.ratio - 1), "num", below=interval_text(one.ci_low, one.ci_high)),
+            Cell(signed_percent(one.ratio - 1), "num", below=ratio_interval(one.ci_low, one.ci_high)),
             Cell(tr("the same") if one.same_control else tr("not the same")),
         ]
         for one in comparison.control_levels
@@ -174,13 +174,6 @@ def _metric_at(metric: str, steps: Sequence[StepLevel], step: str) -> str:
 def _values(group: SettingGroup, of: Setting, values: Sequence[str | None]) -> list[Cell]:
     """Its values as cells."""
     return [Cell(value_words(group.name, of.name, value) if value else NONE) for value in values]
-
-
-def interval_text(low: float | None, high: float | None) -> str:
-    """An interval of a ratio as signed percentages; empty without one."""
-    if low is None or high is None:
-        return ""
-    return f"{signed_percent(low - 1).removesuffix(percent_sign(NARROW_SPACE))} … {signed_percent(high - 1)}"
 
 
 def when(unix_ns: int) -> str:
@@ -222,7 +215,9 @@ def _cell(ratio: float | None, low: float | None, high: float | None, verdict: s
     sign = f"{SYMBOLS[verdict]} " if verdict else ""
     word = f" {tr(WORDS[verdict])}" if verdict else ""
     return Cell(
-        f"{sign}{signed_percent(ratio - 1)}{word}", f"verdict {_merit(verdict, metric)}", below=interval_text(low, high)
+        f"{sign}{signed_percent(ratio - 1)}{word}",
+        f"verdict {_merit(verdict, metric)}",
+        below=ratio_interval(low, high),
     )
 
 

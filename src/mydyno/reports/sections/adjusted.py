@@ -6,13 +6,13 @@ from math import log
 
 from markupsafe import Markup
 
-from mydyno.language import listing, marked, percent_sign, tr
+from mydyno.language import listing, marked, tr
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
 from mydyno.reports.verdict_table import interval_text, step_heading
-from mydyno.wording.numbers import NARROW_SPACE, signed_percent, significant
+from mydyno.wording.numbers import change, ratio_interval, signed_percent, significant
 
 COVARIATES = {
     "driver_cpu": marked("the load program's CPU time per query"),
@@ -96,22 +96,15 @@ def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:
     ratio, low, high = effect.unadjusted or (1.0, None, None)
     return ForestRow(
         result.styles[effect.arm],
-        _share(effect.ratio),
-        _share(effect.ci_low),
-        _share(effect.ci_high),
-        before=(ratio - 1, _share(low), _share(high)),
+        change(effect.ratio),
+        change(effect.ci_low),
+        change(effect.ci_high),
+        before=(ratio - 1, change(low), change(high)),
     )
-
-
-def _share(ratio: float | None) -> float | None:
-    return None if ratio is None else ratio - 1
 
 
 def _table_row(result: StudyResult, effect: EffectRecord) -> list[str | Cell]:
     ratio, low, high = effect.unadjusted or (1.0, None, None)
-    before = "–"
-    if low is not None and high is not None:
-        before = f"{signed_percent(low - 1).removesuffix(percent_sign(NARROW_SPACE))} … {signed_percent(high - 1)}"
     gain = "–"
     if None not in (low, high, effect.ci_low, effect.ci_high):
         own, other = _width(effect.ci_low, effect.ci_high), _width(low, high)
@@ -120,7 +113,7 @@ def _table_row(result: StudyResult, effect: EffectRecord) -> list[str | Cell]:
     return [
         Cell(result.contrast_name(effect), "arm", glyph(result.styles[effect.arm])),
         Cell(signed_percent(effect.ratio - 1) if effect.ratio else "–", "num strong", below=interval_text(effect)),
-        Cell(signed_percent(ratio - 1), "num", below=before),
+        Cell(signed_percent(ratio - 1), "num", below=ratio_interval(low, high) or "–"),
         Cell(gain, "num"),
     ]
 

@@ -14,7 +14,7 @@ from mydyno.language import marked, tr, tr_plural
 from mydyno.model.definition.plan import builds_of
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, glyph, render
-from mydyno.wording.plain import signed
+from mydyno.wording.numbers import signed
 
 Facts = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from math import exp
 
 from markupsafe import Markup
 
-from mydyno.language import marked, percent_sign, tr, tr_after
+from mydyno.language import marked, tr, tr_after
 from mydyno.language import names as comma_names
 from mydyno.model.metrics import split_instance
 from mydyno.model.stored.summary import EffectRecord
@@ -18,7 +18,7 @@ from mydyno.reports.sections import moved
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render, within
 from mydyno.reports.sections.sweep import FIRST
 from mydyno.reports.verdict_table import SYMBOLS, verdict_text, verdict_word
-from mydyno.wording.numbers import NARROW_SPACE, level_percent, p_value, percent, signed_percent
+from mydyno.wording.numbers import change, level_percent, p_value, percent, ratio_interval, signed_percent
 
 EXPLORATORY_CHARACTERS = 420_000
 """Room for the metrics that carry no verdict: the page is to stay below 2 MB whatever the experiment."""
@@ -192,14 +192,11 @@ def _table(result: StudyResult, metric: str, workload: str, judged: bool) -> Tab
 
 
 def _row(result: StudyResult, effect: EffectRecord) -> ForestRow:
-    def share(ratio: float | None) -> float | None:
-        return None if ratio is None else ratio - 1
-
     return ForestRow(
         replace(result.styles[effect.arm], name=result.contrast_name(effect)),
-        share(effect.ratio),
-        share(effect.ci_low),
-        share(effect.ci_high),
+        change(effect.ratio),
+        change(effect.ci_low),
+        change(effect.ci_high),
         block_shares(result, effect) if effect.verdict else (),
         f"{SYMBOLS[word]} {verdict_text(result, effect)}" if (word := verdict_word(result, effect)) else "",
     )
@@ -214,16 +211,12 @@ def block_shares(result: StudyResult, effect: EffectRecord) -> tuple[float, ...]
 
 
 def _table_row(result: StudyResult, effect: EffectRecord, noise: float | None) -> list[str | Cell]:
-    interval = "–"
-    if effect.ci_low is not None and effect.ci_high is not None:
-        low, high = signed_percent(effect.ci_low - 1), signed_percent(effect.ci_high - 1)
-        interval = f"{low.removesuffix(percent_sign(NARROW_SPACE))} … {high}"
     word = verdict_word(result, effect)
     verdict = Cell(f"{SYMBOLS[word]} {verdict_text(result, effect)}", "word") if word else Cell("")
     return [
         Cell(result.contrast_name(effect), "arm", glyph(result.styles[effect.arm])),
         Cell(signed_percent(effect.ratio - 1) if effect.ratio is not None else "–", "num strong"),
-        Cell(interval, "num"),
+        Cell(ratio_interval(effect.ci_low, effect.ci_high) or "–", "num"),
         verdict,
         Cell(p_value(effect.p), "num"),
         Cell(str(effect.n), "num"),

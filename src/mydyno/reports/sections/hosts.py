@@ -23,7 +23,7 @@ from mydyno.reports.hosts import (
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.results.precision import cost_metric
-from mydyno.wording.numbers import signed_percent
+from mydyno.wording.numbers import change, signed_percent
 
 OPEN_ROWS = 40
 """A table of more rows is folded below its chart."""
@@ -126,9 +126,9 @@ def _rows(result: StudyResult, one: HostsEffect) -> tuple[ForestRow, ...]:
     rows = [
         ForestRow(
             replace(small, name=group.group),
-            _share(group.ratio),
-            _share(group.ci_low),
-            _share(group.ci_high),
+            change(group.ratio),
+            change(group.ci_low),
+            change(group.ci_high),
             logs.get(group.group, ()),
         )
         for group in one.groups
@@ -138,9 +138,9 @@ def _rows(result: StudyResult, one: HostsEffect) -> tuple[ForestRow, ...]:
         rows.append(
             ForestRow(
                 replace(style, name=tr("these hosts"), shape="diamond"),
-                _share(effect.ratio),
-                _share(effect.ci_low),
-                _share(effect.ci_high),
+                change(effect.ratio),
+                change(effect.ci_low),
+                change(effect.ci_high),
                 word=tr("mean of hosts"),
             )
         )
@@ -148,9 +148,9 @@ def _rows(result: StudyResult, one: HostsEffect) -> tuple[ForestRow, ...]:
             rows.append(
                 ForestRow(
                     replace(style, name=tr("hosts like these"), shape="bar"),
-                    _share(effect.ratio),
-                    _share(one.hosts_low),
-                    _share(one.hosts_high),
+                    change(effect.ratio),
+                    change(one.hosts_low),
+                    change(one.hosts_high),
                 )
             )
     return tuple(rows)
@@ -165,10 +165,6 @@ def _logs(result: StudyResult, one: HostsEffect) -> dict[str, tuple[float, ...]]
         group = result.group_of.get(block, "")
         found[group] = (*found.get(group, ()), exp(value) - 1.0)
     return found
-
-
-def _share(ratio: float | None) -> float | None:
-    return None if ratio is None else ratio - 1.0
 
 
 def _table_row(group: HostGroupEffect) -> list[str | Cell]:

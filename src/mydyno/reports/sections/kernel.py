@@ -10,6 +10,7 @@ from mydyno.reports import counted, kernel
 from mydyno.reports.profiles import heading
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
+from mydyno.wording.numbers import time_text
 
 
 def build(result: StudyResult) -> Section | None:
@@ -68,7 +69,7 @@ def _compared(contrast: KernelContrast, caption: str, records: Sequence[KernelRo
 def _amount(us: float | None, count: float) -> Cell:
     if us is None:
         return Cell(kernel.number_text(count), "num")
-    return Cell(counted.time_text(us), "num", below=counted.count_text(count))
+    return Cell(time_text(us), "num", below=counted.count_text(count))
 
 
 def _durations(contrast: KernelContrast, records: Sequence[KernelRow]) -> Table:
@@ -77,7 +78,7 @@ def _durations(contrast: KernelContrast, records: Sequence[KernelRow]) -> Table:
         [
             kernel.name_text(one),
             *(
-                Cell(counted.time_text(of[name]) if of else "–", "num")
+                Cell(time_text(of[name]) if of else "–", "num")
                 for of in (one.control_percentiles_us, one.arm_percentiles_us)
                 for name in ("p50", "p99")
             ),

@@ -36,7 +36,7 @@ from mydyno.reports.telemetry import read_one
 from mydyno.reports.verdict_table import SYMBOLS, WORDS, merit
 from mydyno.results.limits import FRAME_TO_PAYLOAD
 from mydyno.results.published.studies import StudyPart, published_studies
-from mydyno.wording.numbers import DisplayUnit, display_unit, percent, signed_percent
+from mydyno.wording.numbers import DisplayUnit, display_unit, percent, percent_range, signed_percent
 
 TREATMENTS = ("network", "compression", "tls")
 TRAFFIC = ("host", "network_tx_bytes_per_s")
@@ -214,7 +214,7 @@ def _verdict_cell(result: StudyResult, effect: EffectRecord | None) -> Cell:
     text = tr("no estimate") if effect.ratio is None else signed_percent(effect.ratio - 1)
     below = tr(WORDS[effect.verdict])
     if effect.ci_low is not None and effect.ci_high is not None:
-        below = comma((below, f"{signed_percent(effect.ci_low - 1)} … {signed_percent(effect.ci_high - 1)}"))
+        below = comma((below, percent_range(effect.ci_low - 1, effect.ci_high - 1)))
     mark = Markup('<span class="symbol" aria-hidden="true">{}</span>').format(SYMBOLS[effect.verdict])
     return Cell(text, f"verdict {merit(result, effect)}", mark, below)
 

@@ -19,7 +19,7 @@ from mydyno.reports.charts.position import position_chart
 from mydyno.reports.result import ReportStep, StudyResult, joined_reasons
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.stats.residuals import block_residuals, order_effect_p
-from mydyno.wording.numbers import display_unit, p_value, percent, signed_percent, significant
+from mydyno.wording.numbers import display_unit, p_value, percent, percent_range, signed_percent, significant
 
 
 def build(result: StudyResult) -> Section:
@@ -139,7 +139,7 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
         name = _short(step) if several else step.short_level
         shares = tuple(ratio - 1 for ratio in ratios.values())
         rows.append(NoiseRow(name, shares, share))
-        spread = f"{signed_percent(min(shares))} … {signed_percent(max(shares))}" if shares else "–"
+        spread = percent_range(min(shares), max(shares)) if shares else "–"
         table.append(
             [
                 name,

@@ -13,7 +13,7 @@ from mydyno.reports.claims import counted
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
-from mydyno.wording.numbers import signed_percent
+from mydyno.wording.numbers import percent_range, signed_percent
 
 AGREEMENT = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? undecided")}
 
@@ -55,7 +55,7 @@ def _figure(result: StudyResult, study: str, entries: list[PublishedEntry]) -> F
         if entry.arm in result.styles:
             row = ForestRow(result.styles[entry.arm], ours, low, high, (), agreement, published)
             by_group.setdefault(label, []).append(row)
-        interval = "–" if low is None or high is None else f"{signed_percent(low)} … {signed_percent(high)}"
+        interval = "–" if low is None or high is None else percent_range(low, high)
         why = stored_text(" · ".join(filter(None, (entry.because, entry.note))))
         cells = [_percent(published), _percent(ours), interval]
         rows.append(

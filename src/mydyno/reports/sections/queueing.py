@@ -22,7 +22,7 @@ from mydyno.results.why.queueing import (
 )
 from mydyno.stats.queueing import ClosedLoop, Queue
 from mydyno.store.samples import read_metric
-from mydyno.wording.numbers import display_unit, percent, significant
+from mydyno.wording.numbers import latency_text, percent, significant
 
 RowMaker = Callable[[str, Sequence[str]], list[str | Cell]]
 
@@ -180,4 +180,4 @@ def _busy(one: Queue) -> str:
 
 
 def _time(seconds: float) -> str:
-    return display_unit("_us", max(1.0, 1e6 * seconds)).text(1e6 * seconds, 3)
+    return latency_text(1e6 * seconds)

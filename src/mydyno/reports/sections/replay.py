@@ -12,7 +12,7 @@ from mydyno.model.stored.records import SliceRecord
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.reports.slices import StudySlices
-from mydyno.wording.numbers import display_unit
+from mydyno.wording.numbers import latency_text
 
 NONE = "–"
 
@@ -67,14 +67,11 @@ def table(step: str, slices: Sequence[SliceRecord], arms: Sequence[str]) -> Tabl
             [
                 arm,
                 Cell(f"{count:,}", "num"),
-                Cell(_time(late_us / sum(one.transactions for one in known)) if known else NONE, "num"),
-                Cell(_time(max(lags)) if lags else NONE, "num"),
+                Cell(
+                    latency_text(max(0.0, late_us / sum(one.transactions for one in known))) if known else NONE, "num"
+                ),
+                Cell(latency_text(max(0.0, *lags)) if lags else NONE, "num"),
             ]
         )
     head = [tr("arm"), tr("transactions"), tr("began late by, mean"), tr("by the load program, worst p99 of a slice")]
     return Table(step, head, rows)
-
-
-def _time(microseconds: float) -> str:
-    value = max(0.0, microseconds)
-    return display_unit("_us", max(1.0, value)).text(value, 3)

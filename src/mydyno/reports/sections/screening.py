@@ -12,7 +12,7 @@ from mydyno.reports.charts.half_normal import SizedEffect, half_normal_chart
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.stats.screening import half_normal_quantiles
-from mydyno.wording.numbers import metric_name, p_value, signed_percent
+from mydyno.wording.numbers import metric_name, p_value, percent_range, signed_percent
 from mydyno.wording.screening import mixed_words
 
 LENTH = marked("With one block the standard error is Lenth's, which takes the small effects for noise.")
@@ -91,7 +91,7 @@ def _table(record: ScreenRecord) -> Table:
     for one in sorted(record.factors, key=_size, reverse=True):
         interval = ""
         if one.ci_low is not None and one.ci_high is not None:
-            interval = f"{signed_percent(one.ci_low - 1)} … {signed_percent(one.ci_high - 1)}"
+            interval = percent_range(one.ci_low - 1, one.ci_high - 1)
         rows.append([
             one.name,
             Cell(f"{one.first} → {one.last}"),

@@ -11,6 +11,7 @@ from mydyno.reports.profiles import heading
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.wording import sessions
+from mydyno.wording.numbers import time_text
 
 CLASS = marked("class of waits")
 LOCK = marked("lock")
@@ -116,8 +117,8 @@ def _table(
         [
             waits.lock_name(one) if first == LOCK else waits.name_text(one),
             *([] if one.is_class else [Cell(tr(one.of_class or KINDS[one.kind]), below=waits.hottest_text(one))]),
-            Cell(counted.time_text(one.control_us), "num", below=counted.count_text(one.control_count)),
-            Cell(counted.time_text(one.arm_us), "num", below=counted.count_text(one.arm_count)),
+            Cell(time_text(one.control_us), "num", below=counted.count_text(one.control_count)),
+            Cell(time_text(one.arm_us), "num", below=counted.count_text(one.arm_count)),
             Cell(waits.difference_text(one), "num strong" if one.beyond_noise else "num"),
             Cell(waits.interval_text(one), "num"),
         ]

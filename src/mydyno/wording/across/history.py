@@ -15,7 +15,7 @@ from mydyno.results.across.series import Analysed
 from mydyno.stats.level_changes import FEWEST_SESSIONS
 from mydyno.wording.across.sentences import effect_words
 from mydyno.wording.across.settings import changed_between, setting_words
-from mydyno.wording.plain import plus_minus, signed
+from mydyno.wording.numbers import plus_minus, signed
 
 MOST_SENTENCES = 3
 HOPELESS = 1.0

@@ -21,7 +21,7 @@ from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import PACKAGES
 from mydyno.stats.level_changes import FEWEST_SESSIONS
 from mydyno.wording.across.settings import BUILD, NOT_CAUSES, setting_words
-from mydyno.wording.plain import signed
+from mydyno.wording.numbers import signed
 
 MOST_SENTENCES = 3
 MOST_SETTINGS = 3

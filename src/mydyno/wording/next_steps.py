@@ -9,15 +9,7 @@ from mydyno.language import tr, tr_plural
 from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, PublishedEntry, Summary
-from mydyno.results.precision import (
-    MOST_S,
-    block_duration_s,
-    blocks_for,
-    duration_option,
-    duration_words,
-    finished_blocks,
-    is_sequential,
-)
+from mydyno.results.precision import MOST_S, block_duration_s, blocks_for, finished_blocks, is_sequential
 from mydyno.results.published.figures import NO_FULL_LINK
 from mydyno.results.published.studies import (
     Conclusion,
@@ -28,6 +20,7 @@ from mydyno.results.published.studies import (
     VerdictOfPairs,
     published_studies,
 )
+from mydyno.wording.numbers import duration_option, duration_words
 
 CANNOT_TELL = "cannot tell"
 
@@ -111,7 +104,8 @@ class NextSteps:
     def _primary(self, metric: str) -> str:
         """The option that adds a metric to those of the question."""
         wanted = dict.fromkeys((self.summary.primary, *self.summary.also_primary, metric))
-        return "--set 'verdict.primary=[{}]'".format(",".join(f'"{one}"' for one in wanted))
+        names = ",".join(f'"{one}"' for one in wanted)
+        return f"--set 'verdict.primary=[{names}]'"
 
     def _time(self, effects: Sequence[EffectRecord]) -> str:
         """The time after which these contrasts should be decided."""

@@ -10,8 +10,8 @@ import pytest
 
 from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, LimitRecord, PublishedEntry, Summary
 from mydyno.results.published.figures import NO_FULL_LINK
-from mydyno.results.published.next_step import NextSteps
 from mydyno.results.published.studies import published_studies
+from mydyno.wording.next_steps import NextSteps
 from tests.support.saved_studies import experiment, saved, values
 from tests.unit.results.test_factors import CROSSING, NAMES, logs, study
 
