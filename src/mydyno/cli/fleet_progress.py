@@ -12,6 +12,7 @@ from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from mydyno.results.projection import Precision
 from mydyno.visible import styled
+from mydyno.wording.progress import precision_words
 
 
 class FleetProgress:
@@ -66,7 +67,7 @@ class FleetProgress:
         """One line a block."""
         words = [f"block {block:>2}", group, f"{made} of {of} done"]
         if precision is not None:
-            words.append(precision.in_words)
+            words.append(precision_words(precision))
         self.say(" · ".join(words))
         self._blocks.pop(group, None)
         self._show(group, "idle")

@@ -19,6 +19,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.results.projection import Precision
 from mydyno.visible import styled
+from mydyno.wording.progress import precision_words
 
 
 class ProgressWatcher:
@@ -126,7 +127,7 @@ class ProgressWatcher:
         if steals:
             words.append(f"steal {sum(steals) / len(steals):.0%}")
         if precision is not None:
-            words.append(precision.in_words)
+            words.append(precision_words(precision))
         self._console.print(" · ".join(words), markup=False, soft_wrap=True)
         for run in result.runs:
             copy = " (A/A copy)" if run.copy_number == 2 else ""

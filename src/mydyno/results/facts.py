@@ -27,13 +27,13 @@ from mydyno.model.stored.summary import (
 from mydyno.results.factors import factors_record
 from mydyno.results.families import families, margin_of
 from mydyno.results.host_groups import host_groups_of
-from mydyno.results.limits import limits_of
+from mydyno.results.limits import Limit, limits_of
 from mydyno.results.looks import first_finished, look_of
 from mydyno.results.precision import alarm_of
-from mydyno.results.published.conclusions import conclusions_of
-from mydyno.results.published.figures import compare_with_published
+from mydyno.results.published.conclusions import AnsweredConclusion, conclusions_of
+from mydyno.results.published.figures import ComparedFigure, compare_with_published
 from mydyno.results.scalability import scalabilities_of
-from mydyno.results.screening import screening_of
+from mydyno.results.screening import Screened, screening_of
 from mydyno.results.values.blocks import declared_windows, values_of
 from mydyno.results.values.capacity import capacities_of
 from mydyno.results.values.host_noise import is_host_noise, without_unequal_steal
@@ -66,6 +66,10 @@ class StudyFacts:
     plan: Plan
     runs: tuple[RunRecord, ...]
     summary: Summary
+    screening: tuple[Screened, ...]
+    limits: tuple[Limit, ...]
+    conclusions: tuple[AnsweredConclusion, ...]
+    published: tuple[ComparedFigure, ...]
 
 
 def facts_of(folder: StudyFolder) -> StudyFacts:
@@ -104,7 +108,6 @@ def facts_of(folder: StudyFolder) -> StudyFacts:
     kernel = kernel_of(*studied, slices_of(folder, counted_runs, KERNEL_FILE), due)
     host_groups = host_groups_of(summaries, records, alpha, lambda metric: margin_of(experiment, metric))
     limits = limits_of(runs, summaries, steps, _usable_cpus(study))
-    conclusions = conclusions_of(experiment, summaries, records, limits)
     summary = Summary(
         experiment=experiment.name,
         question=experiment.question,
@@ -122,7 +125,6 @@ def facts_of(folder: StudyFolder) -> StudyFacts:
         effects=records,
         capacities=capacities_of(experiment, examined, slices, alpha),
         scalabilities=scalabilities_of(experiment, examined, alpha),
-        screening=screening_of(experiment, examined, alpha),
         factors=factors_record(experiment, examined, every, due, alarm_of(records)),
         costs=costs,
         profiles=profiles,
@@ -130,10 +132,7 @@ def facts_of(folder: StudyFolder) -> StudyFacts:
         kernel=kernel,
         candidates=candidates_of(records, costs, profiles, waits, kernel),
         noise_floor={family.metric.name: floor for family in every if (floor := _floors(family))},
-        published=tuple(compare_with_published(experiment, records, limits)),
         server_differences=server_differences(runs),
-        limits=limits,
-        conclusions=conclusions,
         canaries=_canaries(folder),
         design=plan.design,
         look=look,
@@ -142,7 +141,16 @@ def facts_of(folder: StudyFolder) -> StudyFacts:
         interleaving=interleaving.record if interleaving else None,
         host_groups=host_groups,
     )
-    return StudyFacts(study, plan, tuple(runs), summary)
+    return StudyFacts(
+        study,
+        plan,
+        tuple(runs),
+        summary,
+        screening_of(experiment, examined, alpha),
+        limits,
+        conclusions_of(experiment, summaries, records, limits),
+        tuple(compare_with_published(experiment, records, limits)),
+    )
 
 
 def _summaries(

@@ -4,40 +4,25 @@ Determined by utilisation over the measured window, never by the shape of a curv
 carried 90 % of what the timed transfer of the same run delivered; CPUs are full when 90 % of their time was busy; a
 load program is full when its busiest thread was on a CPU for 95 % of the time. Shares of server and load are of all
 usable CPUs; the rest of the busy time belongs to kernel threads and other programs. The host of an external
-server is not measured: no sentence names its CPUs, and if nothing on this host is full they may be the limit.
+server is not measured: if nothing on this host is full its CPUs may be the limit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
 from mydyno.model.definition.experiment import Step
-from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.records import RunRecord
-from mydyno.model.stored.summary import LimitRecord, RunSummary
+from mydyno.model.stored.summary import RunSummary
 
 FULL = 0.90
 THREAD_FULL = 0.95
-MOST_ALONE = 3
-"""Arms of one limit that each have their shares in the sentence; of more only the range is said."""
+Whose = Literal["server CPU", "load CPU", "others' CPU"]
 FRAME_TO_PAYLOAD = 1514 / 1448
 """An interface counts whole frames, a transfer counts payload."""
-Whose = Literal["server CPU", "load CPU", "others' CPU"]
-WHOSE: dict[Whose, str] = {
-    "server CPU": "the server's",
-    "load CPU": "the load's",
-    "others' CPU": "neither the server's nor the load's",
-}
-GROUPS = {
-    "link": "the link limited",
-    "server CPU": "the CPUs, most of them busy with the server, limited",
-    "load CPU": "the CPU of the load program limited",
-    "others' CPU": "the CPUs, most of them busy with neither server nor load, limited",
-    "none": "neither link nor CPUs were full with",
-}
-NONE_SEEN = "neither the link nor this host's CPUs were full (the server's host is not measured) with"
 NEEDED = ("cpu_user_pct", "cpu_system_pct", "driver_cpu_user_pct", "driver_cpu_system_pct")
 OF_SERVER = ("server_cpu_user_pct", "server_cpu_system_pct")
 DIRECTIONS = {
@@ -47,10 +32,34 @@ DIRECTIONS = {
 """{whose interface was sampled: (what it counts, what the timed transfer delivered in that direction)}"""
 
 
+@dataclass(frozen=True)
+class Limit:
+    """What limited one arm at one step. `met`: what was full, the link, all CPUs, or one thread of the load program."""
+
+    arm: str
+    step: str
+    limit: Literal["link", "none"] | Whose
+    met: Literal["link", "cpus", "thread", ""]
+    exact: Mapping[str, float]
+    """The shares by which it is the limit."""
+    cpus: int | str
+    """Usable CPUs of the hosts: "2", "2 to 4"."""
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The shares as they are stored."""
+        return {name: round(share, 4) for name, share in self.exact.items()}
+
+    @property
+    def others(self) -> float:
+        """The share of the CPUs that neither server nor load used."""
+        return max(self.exact["cpu"] - self.exact.get("server", 0.0) - self.exact["load"], 0.0)
+
+
 def limits_of(
     runs: Sequence[RunRecord], summaries: Sequence[RunSummary], steps: Sequence[Step], cpus: Mapping[str, float]
-) -> tuple[LimitRecord, ...]:
-    """One record per arm and step, from the medians over its valid runs; arms without a proved link have none.
+) -> tuple[Limit, ...]:
+    """One limit per arm and step, from the medians over its valid runs; arms without a proved link have none.
 
     `cpus` is the number of usable CPUs of each host group, of "" where there is one.
     """
@@ -96,79 +105,17 @@ def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: fl
     }
 
 
-def judge(arm: str, step: Step, shares: Mapping[str, float], cpus: int | str) -> LimitRecord:
-    """The limit that these shares name, in a sentence with the shares."""
-    others = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
-    server = _of_server(shares)
-    taken = f"CPUs {_percent(shares['cpu'])} of {cpus} busy: {server}load {_percent(shares['load'])}"
-    taken += f", others {_percent(others)}"
-    taken += "" if server else "; the server's host is not measured"
-    carried = f"link {_percent(shares['link'])} of what it delivered in the timed transfer"
-    by_cpu: dict[Whose, float] = {
-        "server CPU": shares.get("server", 0.0),
-        "load CPU": shares["load"],
-        "others' CPU": others,
-    }
-    limit: Literal["link", "none"] | Whose
+def judge(arm: str, step: Step, shares: Mapping[str, float], cpus: int | str) -> Limit:
+    """The limit that these shares name."""
+    none = Limit(arm, step.id, "none", "", shares, cpus)
     if shares["link"] >= FULL and shares["link_reached"] >= 0.5:
-        limit, words = "link", "the link was the limit"
-    elif shares["cpu"] >= FULL:
-        limit = whose = max(by_cpu, key=lambda name: by_cpu[name])
-        words = f"the CPUs were the limit, most of it {WHOSE[whose]}"
-    elif shares["thread"] >= THREAD_FULL:
-        limit, words = (
-            "load CPU",
-            f"the load program's busiest thread was the limit ({_percent(shares['thread'])} of a CPU)",
-        )
-    elif server:
-        limit, words = "none", "neither link nor CPU was full: each connection waits for its own answers"
-    else:
-        limit, words = "none", "neither link nor this host's CPUs were full: the server does not answer faster"
-    sentence = f"{arm} at {load_level(step.connections, step.rate)}: {words} ({carried}; {taken})."
-    facts = {name: round(share, 4) for name, share in shares.items()}
-    return LimitRecord(arm=arm, step=step.id, limit=limit, sentence=sentence, shares=facts)
-
-
-def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tuple[str, ...]:
-    """One sentence per step: which arms met which limit, each with the share that says so."""
-    sentences = []
-    for step in steps:
-        groups = []
-        for limit, words in GROUPS.items():
-            group = [found for found in limits if found.step == step.id and found.limit == limit]
-            if group:
-                arms = [f"{found.arm} ({_telling_shares([found])})" for found in group]
-                if len(group) > MOST_ALONE:
-                    arms = [*(found.arm for found in group[:-1]), f"{group[-1].arm} ({_telling_shares(group)})"]
-                seen = any("server" in found.shares for found in limits)
-                groups.append(f"{words if seen or limit != 'none' else NONE_SEEN} {', '.join(arms)}")
-        if groups:
-            level = load_level(step.connections, step.rate)
-            sentences.append(f"At {level} ({step.workload}): {'; '.join(groups)}.")
-    return tuple(sentences)
-
-
-def _telling_shares(found: Sequence[LimitRecord]) -> str:
-    """The shares that made these arms' common limit, each as a range over them."""
-    if found[0].limit == "link":
-        return f"{_range(found, 'link')} of the link"
-    if found[0].limit == "none":
-        return f"link {_range(found, 'link')}, CPUs {_range(found, 'cpu')}"
-    server = f"server {_range(found, 'server')}, " if all("server" in one.shares for one in found) else ""
-    return f"{server}load {_range(found, 'load')} of all CPUs"
-
-
-def _range(found: Sequence[LimitRecord], name: str) -> str:
-    low, high = (_percent(pick(one.shares[name] for one in found)) for pick in (min, max))
-    return low if low == high else f"{low.removesuffix(' %')} to {high}"
-
-
-def _of_server(shares: Mapping[str, float]) -> str:
-    return f"server {_percent(shares['server'])}, " if "server" in shares else ""
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
+        return replace(none, limit="link", met="link")
+    if shares["cpu"] >= FULL:
+        server, load = shares.get("server", 0.0), shares["load"]
+        most = max(server, load, none.others)
+        whose: Whose = "server CPU" if server == most else "load CPU" if load == most else "others' CPU"
+        return replace(none, limit=whose, met="cpus")
+    return replace(none, limit="load CPU", met="thread") if shares["thread"] >= THREAD_FULL else none
 
 
 def _medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:

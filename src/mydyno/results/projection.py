@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from mydyno.model.definition.plan import Plan
-from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.families import expected_contrasts, verdict_metrics
 from mydyno.results.values.interleaved import Values, interleaved_values
@@ -31,17 +30,6 @@ class Precision:
     half_widths: dict[str, float]
     """Metric → half-width."""
     workloads: frozenset[str] = frozenset()
-
-    @property
-    def in_words(self) -> str:
-        """E.g. "expected at 6 blocks: ±7.8 % of queries per second, ±12.1 % of CPU per query"."""
-        by_noun: dict[str, float] = {}
-        for metric, width in self.half_widths.items():
-            noun = phrase_of(metric, self.workloads).short_noun
-            # CPU per query and its ratio to the load program's have the same noun; the more precise one is shown.
-            by_noun[noun] = min(width, by_noun.get(noun, width))
-        widths = ", ".join(f"±{100 * width:.1f} % of {noun}" for noun, width in by_noun.items())
-        return f"expected at {self.blocks} blocks: {widths}"
 
 
 def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import exp, log
 
 import numpy as np
@@ -21,7 +22,15 @@ FEWEST_FOR_ALARM = 3
 """Blocks from which on the two copies of the control can give an alarm."""
 
 
-def screening_of(experiment: Experiment, runs: Sequence[RunSummary], alpha: float) -> tuple[ScreenRecord, ...]:
+@dataclass(frozen=True)
+class Screened:
+    """The main effects at one step, without words; no variable is active where the control's copies differ."""
+
+    record: ScreenRecord
+    copies_differ: bool
+
+
+def screening_of(experiment: Experiment, runs: Sequence[RunSummary], alpha: float) -> tuple[Screened, ...]:
     """The primary metric's main effects at every step; empty without a screening design, or without a whole block."""
     spec = experiment.screen
     if spec is None:
@@ -36,7 +45,7 @@ def screening_of(experiment: Experiment, runs: Sequence[RunSummary], alpha: floa
 
 def _screening(
     experiment: Experiment, spec: ScreenSpec, step: str, runs: Sequence[RunSummary], alpha: float
-) -> ScreenRecord | None:
+) -> Screened | None:
     metric = experiment.verdict.leading
     rows = coded(spec, experiment.arms)
     if spec.design == "definitive":
@@ -48,7 +57,7 @@ def _screening(
     made = screened(design, logs, alpha, experiment.design.seed)
     names = list(spec.variables)
     mixed = aliases(design)
-    alarm = _alarm(runs, step, metric, experiment.control, alpha)
+    alarm = _copies_differ(runs, step, metric, experiment.control, alpha)
     factors = []
     for j, (name, levels) in enumerate(spec.variables.items()):
         whole = [f"{names[one.first]} × {names[one.second]}" for one in mixed[j] if abs(one.share) >= ALIASED]
@@ -66,20 +75,19 @@ def _screening(
             )
         )
     chosen = [] if alarm else strongest(made.effects, MOST_FOLLOWED)
-    kind = "definitive screening" if spec.design == "definitive" else "Plackett–Burman"
-    return ScreenRecord(
+    record = ScreenRecord(
         metric=metric,
         step=step,
-        design=f"{kind}{' with foldover' if spec.foldover else ''}, {len(rows)} runs",
+        design="",
         runs=len(rows),
         blocks=len(logs),
         lost_blocks=lost,
         method="lenth" if made.method == "lenth" else "blocks",
         standard_error=made.standard_error,
         factors=tuple(factors),
-        alarm=alarm,
         follow_up=tuple(names[j] for j in chosen),
     )
+    return Screened(record, alarm)
 
 
 def _interval(effect: MainEffect) -> dict[str, float | None]:
@@ -103,8 +111,8 @@ def _table(arms: Sequence[str], runs: Sequence[RunSummary], step: str, metric: s
     return np.array(table, dtype=np.float64), len(found) - len(whole)
 
 
-def _alarm(runs: Sequence[RunSummary], step: str, metric: str, control: str, alpha: float) -> str:
-    """The control's two copies differ beyond noise: in words, else empty."""
+def _copies_differ(runs: Sequence[RunSummary], step: str, metric: str, control: str, alpha: float) -> bool:
+    """Whether the control's two copies differ beyond noise."""
     pairs: dict[int, dict[int, float]] = defaultdict(dict)
     for run in runs:
         value = run.values.get(step, {}).get(metric)
@@ -112,6 +120,5 @@ def _alarm(runs: Sequence[RunSummary], step: str, metric: str, control: str, alp
             pairs[run.block][run.copy_number] = log(value)
     differences = [pair[2] - pair[1] for pair in pairs.values() if len(pair) == 2]
     if len(differences) < FEWEST_FOR_ALARM:
-        return ""
-    interval = paired(differences, 1 - alpha).interval
-    return f"the two copies of {control} differ at {step}" if interval.excludes_no_change() else ""
+        return False
+    return paired(differences, 1 - alpha).interval.excludes_no_change()

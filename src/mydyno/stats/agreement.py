@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import log
+from typing import Literal
 
 from mydyno.errors import BugError
 
@@ -23,10 +24,22 @@ DECIDED = ("higher", "lower", "equivalent")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The answer, and the fact it rests on as a clause that can follow the answer and a colon."""
+    """The answer, the fact it rests on, and what was compared.
+
+    `because`: nothing was decided ("exploratory", "undecided"); "both within" the margin; an "equivalent" interval that
+    does not reach the published ratio, or one that "contains both" it and no change; the published ratio is "inside" or
+    "outside" the interval, or in the "opposite" direction.
+    """
 
     agreement: Agreement
-    because: str
+    because: Literal[
+        "exploratory", "undecided", "both within", "equivalent", "contains both", "inside", "outside", "opposite"
+    ]
+    published: float
+    verdict: str
+    low: float
+    high: float
+    margin: float
 
 
 def compare(
@@ -50,26 +63,18 @@ def compare(
             f"a published ratio must be above 0 and its rounding smaller than it, not {published!r}, {rounding!r}"
         )
     if verdict is None:
-        return Comparison(Agreement.CANNOT_TELL, "the metric is exploratory in this study, so nothing was decided")
+        return Comparison(Agreement.CANNOT_TELL, "exploratory", published, "", 0.0, 0.0, margin)
     if verdict not in DECIDED or ci_low is None or ci_high is None:
-        return Comparison(Agreement.CANNOT_TELL, f"this study's own verdict is {verdict.replace('_', ' ')}")
-    of_study, ours = f"{_percent(published)}", f"[{_percent(ci_low)}, {_percent(ci_high)}]"
+        return Comparison(Agreement.CANNOT_TELL, "undecided", published, verdict, 0.0, 0.0, margin)
+    compared = published, verdict, ci_low, ci_high, margin
     outside = published + rounding < ci_low or published - rounding > ci_high
     if verdict == "equivalent":
         if abs(log(published)) <= log(1.0 + margin) + 1e-12:
-            within = f"±{margin:.1%}".replace("%", " %")
-            return Comparison(Agreement.AGREES, f"both are within {within}: here {ours}")
+            return Comparison(Agreement.AGREES, "both within", *compared)
         if outside:
-            return Comparison(Agreement.DISAGREES, f"the published {of_study} lies outside {ours}, equivalent here")
-        return Comparison(Agreement.CANNOT_TELL, f"the interval {ours} contains the published {of_study} and no change")
+            return Comparison(Agreement.DISAGREES, "equivalent", *compared)
+        return Comparison(Agreement.CANNOT_TELL, "contains both", *compared)
     if outside:
         opposite = published < 1.0 if verdict == "higher" else published > 1.0
-        way = "points the other way" if opposite else "lies outside"
-        return Comparison(Agreement.DISAGREES, f"the published {of_study} {way}: measured here {ours}, {verdict}")
-    return Comparison(Agreement.AGREES, f"the published {of_study} lies inside {ours}, {verdict}")
-
-
-def _percent(ratio: float) -> str:
-    if ratio > 10.0:
-        return "more than +900 %"  # an interval this wide says nothing more by its digits
-    return f"{(ratio - 1.0) * 100.0:+.1f} %".replace("-", "−")
+        return Comparison(Agreement.DISAGREES, "opposite" if opposite else "outside", *compared)
+    return Comparison(Agreement.AGREES, "inside", *compared)

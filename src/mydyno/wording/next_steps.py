@@ -10,7 +10,6 @@ from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, PublishedEntry, Summary
 from mydyno.results.precision import MOST_S, block_duration_s, blocks_for, finished_blocks, is_sequential
-from mydyno.results.published.figures import NO_FULL_LINK
 from mydyno.results.published.studies import (
     Conclusion,
     FlatAtFullLink,
@@ -23,6 +22,7 @@ from mydyno.results.published.studies import (
 from mydyno.wording.numbers import duration_option, duration_words
 
 CANNOT_TELL = "cannot tell"
+NO_FULL_LINK = "the published ratio is that of a full link, and at this load no link was full in this study"
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,8 @@ def test_the_rounding_of_the_publication_is_given_the_benefit_of_the_doubt() -> 
 
 
 def test_an_effect_the_other_way_is_called_one() -> None:
-    assert (
-        compare(1.25, "lower", 0.80, 0.90).because
-        == "the published +25.0 % points the other way: measured here [−20.0 %, −10.0 %], lower"
-    )
-    assert "lies outside" in compare(1.25, "higher", 1.02, 1.10).because
+    assert compare(1.25, "lower", 0.80, 0.90).because == "opposite"
+    assert compare(1.25, "higher", 1.02, 1.10).because == "outside"
 
 
 @pytest.mark.parametrize("published", [0.0, -1.0, float("nan")])

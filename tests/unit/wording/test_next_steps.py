@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, LimitRecord, PublishedEntry, Summary
-from mydyno.results.published.figures import NO_FULL_LINK
 from mydyno.results.published.studies import published_studies
-from mydyno.wording.next_steps import NextSteps
+from mydyno.wording.next_steps import NO_FULL_LINK, NextSteps
 from tests.support.saved_studies import experiment, saved, values
 from tests.unit.results.test_factors import CROSSING, NAMES, logs, study
 

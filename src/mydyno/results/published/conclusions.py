@@ -19,7 +19,8 @@ from statistics import fmean
 from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.quantities import parse_bits_per_s
-from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
+from mydyno.model.stored.summary import EffectRecord, RunSummary
+from mydyno.results.limits import Limit
 from mydyno.results.published.studies import (
     Conclusion,
     FlatAtFullLink,
@@ -31,14 +32,58 @@ from mydyno.results.published.studies import (
     VerdictOfPairs,
     published_studies,
 )
-from mydyno.stats.agreement import Agreement, compare
+from mydyno.stats.agreement import Agreement, Comparison, compare
 from mydyno.stats.paired import paired
 from mydyno.stats.tost import FEWEST_BLOCKS
 
-TREATMENT_NAMES = {"tls": "TLS"}
-"""Treatments that sentences do not call by their key."""
-Answer = tuple[Agreement, str]
 AGREES, DISAGREES, CANNOT_TELL = Agreement.AGREES, Agreement.DISAGREES, Agreement.CANNOT_TELL
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A ratio with its 95 % interval over blocks; without `low` and `high` there are too few blocks."""
+
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+    def within(self, tolerance: float) -> Agreement:
+        """Agrees where the interval lies inside 1 ± tolerance, disagrees where it lies outside."""
+        if self.low is None or self.high is None:
+            return CANNOT_TELL
+        if 1 - tolerance <= self.low and self.high <= 1 + tolerance:
+            return AGREES
+        return DISAGREES if self.low > 1 + tolerance or self.high < 1 - tolerance else CANNOT_TELL
+
+
+Value = str | int | float | Figure | EffectRecord | Comparison
+
+
+@dataclass(frozen=True)
+class Because:
+    """A fact that an answer rests on: a key of BECAUSE in wording/published.py, and values. Shares of 1 are float."""
+
+    fact: str
+    values: Mapping[str, Value]
+
+
+def because(fact: str, **values: Value) -> Because:
+    """The same with the values by name."""
+    return Because(fact, values)
+
+
+Answer = tuple[Agreement, tuple[Because, ...]]
+
+
+@dataclass(frozen=True)
+class AnsweredConclusion:
+    """A conclusion of a published study with its answer."""
+
+    study: str
+    part: str
+    claim: str
+    answer: Agreement
+    because: tuple[Because, ...]
 
 
 @dataclass(frozen=True)
@@ -48,7 +93,7 @@ class Facts:
     experiment: Experiment
     runs: Sequence[RunSummary]
     effects: Sequence[EffectRecord]
-    limits: Mapping[tuple[str, str], LimitRecord]
+    limits: Mapping[tuple[str, str], Limit]
     """{(arm, step): limit}."""
 
     def contrasts(self, treatment: str) -> Iterator[tuple[EffectRecord, Step]]:
@@ -86,32 +131,6 @@ class Facts:
         return next((effect.details.alarm for effect in self.effects if effect.details.alarm), "")
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A ratio with its 95 % interval over blocks; without `low` and `high` there are too few blocks."""
-
-    ratio: float | None
-    low: float | None
-    high: float | None
-
-    @property
-    def words(self) -> str:
-        """+3.2 % [+1.0 %, +5.4 %]."""
-        if self.ratio is None:
-            return "not measured"
-        if self.low is None or self.high is None:
-            return f"{_signed(self.ratio - 1)} in fewer than {FEWEST_BLOCKS} blocks"
-        return f"{_signed(self.ratio - 1)} [{_signed(self.low - 1)}, {_signed(self.high - 1)}]"
-
-    def within(self, tolerance: float) -> Answer:
-        """Agrees where the interval lies inside 1 ± tolerance, disagrees where it lies outside."""
-        if self.low is None or self.high is None:
-            return CANNOT_TELL, self.words
-        if 1 - tolerance <= self.low and self.high <= 1 + tolerance:
-            return AGREES, self.words
-        return (DISAGREES if self.low > 1 + tolerance or self.high < 1 - tolerance else CANNOT_TELL), self.words
-
-
 def figure_of(log_ratios: Sequence[float]) -> Figure:
     """The figure from one log ratio per block."""
     answer = paired(log_ratios)
@@ -124,29 +143,22 @@ def conclusions_of(
     experiment: Experiment,
     runs: Sequence[RunSummary],
     effects: Sequence[EffectRecord],
-    limits: Sequence[LimitRecord],
-) -> tuple[ConclusionRecord, ...]:
+    limits: Sequence[Limit],
+) -> tuple[AnsweredConclusion, ...]:
     """Every conclusion with its answer, in the study's order; empty where the experiment does not repeat it."""
     facts = Facts(experiment, runs, effects, {(limit.arm, limit.step): limit for limit in limits})
     known = published_studies()
-    records = []
+    found = []
     for name in experiment.published:
         study = known.get(name)
         if study is None or not _repeats_parts(experiment, study):
             continue
         for part in study.parts:
             for conclusion in part.conclusions:
-                answer, because = (CANNOT_TELL, facts.alarm) if facts.alarm else _answer(facts, part, conclusion)
-                records.append(
-                    ConclusionRecord(
-                        study=name,
-                        part=part.name,
-                        claim=conclusion.claim,
-                        answer=Agreement(answer).value,
-                        because=because,
-                    )
-                )
-    return tuple(records)
+                alarm = because("alarm", alarm=facts.alarm)
+                answer, why = (CANNOT_TELL, (alarm,)) if facts.alarm else _answer(facts, part, conclusion)
+                found.append(AnsweredConclusion(name, part.name, conclusion.claim, answer, why))
+    return tuple(found)
 
 
 def _repeats_parts(experiment: Experiment, study: PublishedStudy) -> bool:
@@ -173,7 +185,7 @@ def _full_link_share(facts: Facts, test: FullLinkShare) -> Answer:
     """The most that any arm carried on each bandwidth: a link counts as full from 90 % on."""
     outside = facts.experiment.server.dsn is not None  # then the load's interface is sampled
     metric = f"network_{'rx' if outside else 'tx'}_bytes_per_s"
-    most: dict[float, tuple[float, str, Figure]] = {}
+    most: dict[float, tuple[float, str, str, Figure]] = {}
     for (arm, step), limit in facts.limits.items():
         speed = _bits_per_s(facts.experiment.arm(arm).treatments.get("network"))
         sent = list(facts.logs(metric, arm).get(step, {}).values())
@@ -181,11 +193,11 @@ def _full_link_share(facts: Facts, test: FullLinkShare) -> Answer:
             share = exp(fmean(sent)) * 8 / speed
             figure = figure_of([one + log(8 / speed / test.share) for one in sent])
             if share > most.get(speed, (0.0, ""))[0]:
-                most[speed] = share, f"{arm} at {step}", figure
+                most[speed] = share, arm, step, figure
     if not most:
-        return CANNOT_TELL, _no_full_link(facts)
-    words = "; ".join(f"{where} sent {_percent(share)} of its nominal speed" for share, where, _ in most.values())
-    return _all([figure.within(test.tolerance)[0] for _, _, figure in most.values()]), words
+        return CANNOT_TELL, (_no_full_link(facts),)
+    why = tuple(because("sent", arm=arm, step=step, share=share) for share, arm, step, _ in most.values())
+    return _all([figure.within(test.tolerance) for *_, figure in most.values()]), why
 
 
 def _all(answers: Sequence[Agreement]) -> Agreement:
@@ -195,91 +207,79 @@ def _all(answers: Sequence[Agreement]) -> Agreement:
     return AGREES if answers and all(answer == AGREES for answer in answers) else CANNOT_TELL
 
 
-def _no_full_link(facts: Facts) -> str:
+def _no_full_link(facts: Facts) -> Because:
     if not facts.limits:
-        return "no arm has a proved link"
+        return because("no proved link")
     fullest = max(facts.limits.values(), key=lambda limit: limit.shares.get("link", 0.0))
     share = fullest.shares.get("link", 0.0)
-    return f"no link was full: the fullest was that of {fullest.arm} at {fullest.step}, {_percent(share)}"
+    return because("no full link", arm=fullest.arm, step=fullest.step, share=share)
 
 
-def _no_pair_at_a_full_link(facts: Facts, words: str) -> str:
-    """What was there instead of pairs at a full link: `words` say which pairs."""
+def _no_pair_at_a_full_link(facts: Facts, fact: str, treatment: str) -> Because:
+    """What was there instead of pairs at a full link."""
     full = [f"{arm} at {step}" for (arm, step), limit in facts.limits.items() if limit.limit == "link"]
-    return (
-        f"no {words} at a full link; the full links were those of {', '.join(full)}" if full else _no_full_link(facts)
-    )
+    return because(fact, treatment=treatment, full=", ".join(full)) if full else _no_full_link(facts)
 
 
 def _flat_at_full_link(facts: Facts, test: FlatAtFullLink) -> Answer:
-    growth = {}
+    growth: list[tuple[Figure, Because]] = []
     for arm in facts.experiment.arms:
         measured = facts.logs("tps", arm.name)
         full = [step for step in facts.experiment.resolved_steps if facts.limit(arm.name, step.id) == "link"]
         full = sorted((step for step in full if step.id in measured), key=lambda step: step.connections)
         if len(full) > 1 and full[0].workload == full[-1].workload:
-            growth[f"{arm.name} from {full[0].connections} to {full[-1].connections} connections"] = facts.growth(
-                "tps", arm.name, full[0].id, full[-1].id
-            )
+            first, last = full[0], full[-1]
+            figure = facts.growth("tps", arm.name, first.id, last.id)
+            why = because("grew", arm=arm.name, first=first.connections, last=last.connections, growth=figure)
+            growth.append((figure, why))
     if not growth:
-        return CANNOT_TELL, "no arm filled its link at two loads"
-    words = "; ".join(f"{where}: {figure.words}" for where, figure in growth.items())
-    return _all([figure.within(test.tolerance)[0] for figure in growth.values()]), words
+        return CANNOT_TELL, (because("no link full at two loads"),)
+    return _all([figure.within(test.tolerance) for figure, _ in growth]), tuple(why for _, why in growth)
 
 
-def _by_verdict(effects: Sequence[EffectRecord], wanted: str, absent: str) -> Answer:
+def _by_verdict(effects: Sequence[EffectRecord], wanted: str, absent: Because) -> Answer:
     """Agrees where a verdict is the wanted one and none is decided otherwise."""
     if not effects:
-        return CANNOT_TELL, absent
-    words = "; ".join(f"{one.arm} against {one.control} at {one.step}: {_effect_words(one)}" for one in effects)
+        return CANNOT_TELL, (absent,)
+    why = tuple(because("effect", effect=one) for one in effects)
     decided = [effect.verdict for effect in effects if effect.verdict in ("higher", "lower", "equivalent")]
     if not decided:
-        return CANNOT_TELL, words
-    return (AGREES if all(verdict == wanted for verdict in decided) else DISAGREES), words
-
-
-def _effect_words(effect: EffectRecord) -> str:
-    ratio = "no estimate" if effect.ratio is None else _signed(effect.ratio - 1)
-    if effect.ci_low is not None and effect.ci_high is not None:
-        ratio = Figure(effect.ratio, effect.ci_low, effect.ci_high).words
-    return f"{ratio}, {str(effect.verdict).replace('_', ' ')}"
+        return CANNOT_TELL, why
+    return (AGREES if all(verdict == wanted for verdict in decided) else DISAGREES), why
 
 
 def _verdict_of_pairs(facts: Facts, treatment: str, test: VerdictOfPairs) -> Answer:
-    differ = f"differ in {TREATMENT_NAMES.get(treatment, treatment)} alone"
     limits = [
         (effect, facts.limit(effect.arm, effect.step), facts.limit(effect.control, effect.step))
         for effect, _ in facts.contrasts(treatment)
     ]
     if test.where == "away_from_full_link":
         pairs = [effect for effect, _, of_control in limits if of_control not in ("link", "unknown")]
-        absent = f"no pair of arms {differ.replace('differ', 'differs', 1)} away from a full link"
+        absent = because("no pair away from a full link", treatment=treatment)
     elif test.where == "control_at_full_link":
         pairs = [effect for effect, _, of_control in limits if of_control == "link"]
-        absent = _no_pair_at_a_full_link(facts, f"pair of arms that {differ} had its control")
+        absent = _no_pair_at_a_full_link(facts, "no control at a full link", treatment)
     else:
         pairs = [effect for effect, of_arm, of_control in limits if of_arm == of_control == "link"]
-        absent = _no_pair_at_a_full_link(facts, f"pair of arms that {differ} was together")
+        absent = _no_pair_at_a_full_link(facts, "no pair at a full link", treatment)
     return _by_verdict(pairs, test.verdict, absent)
 
 
 def _ratio_at_connections(facts: Facts, treatment: str, test: RatioAtConnections) -> Answer:
     pairs = [effect for effect, step in facts.contrasts(treatment) if step.connections == test.connections]
     if not pairs:
-        where = "one connection" if test.connections == 1 else f"{test.connections} connections"
-        return CANNOT_TELL, f"no pair of arms differs in {TREATMENT_NAMES.get(treatment, treatment)} alone at {where}"
+        return CANNOT_TELL, (because("no pair at", treatment=treatment, connections=test.connections),)
     margin = facts.experiment.verdict.margin
     answers = [compare(test.ratio, e.verdict, e.ci_low, e.ci_high, test.rounding, margin) for e in pairs]
-    words = "; ".join(f"{e.arm}: {answer.because}" for e, answer in zip(pairs, answers, strict=True))
+    why = tuple(because("compared", arm=e.arm, ratio=answer) for e, answer in zip(pairs, answers, strict=True))
     agreements = [Agreement(answer.agreement) for answer in answers]
     if all(one == CANNOT_TELL for one in agreements):
-        return CANNOT_TELL, words
-    return (DISAGREES if DISAGREES in agreements else AGREES), words
+        return CANNOT_TELL, why
+    return (DISAGREES if DISAGREES in agreements else AGREES), why
 
 
 def _stops_growing(facts: Facts, treatment: str, test: StopsGrowing) -> Answer:
-    name = TREATMENT_NAMES.get(treatment, treatment)
-    found: list[Answer] = []
+    found: list[tuple[Agreement, Because]] = []
     for control, arm in dict.fromkeys((effect.control, effect.arm) for effect, _ in facts.contrasts(treatment)):
         without_it, with_it = facts.logs("tps", control), facts.logs("tps", arm)
         free = sorted(
@@ -297,32 +297,30 @@ def _stops_growing(facts: Facts, treatment: str, test: StopsGrowing) -> Answer:
             continue
         low, high = free[0].id, free[-1].id
         untreated, treated = (facts.growth("tps", one, low, high) for one in (control, arm))
-        words = f"from {low} to {high} {control} grew by {untreated.words}, {arm} by {treated.words}"
+        grew: dict[str, Value] = {
+            "low": low,
+            "high": high,
+            "control": control,
+            "untreated": untreated,
+            "arm": arm,
+            "treated": treated,
+        }
         if (
             untreated.low is None
             or untreated.low - 1 < test.control_grows
             or treated.low is None
             or treated.high is None
         ):
-            found.append(
-                (CANNOT_TELL, f"{words}: growth of {_percent(test.control_grows)} without {name} is not shown")
-            )
+            least = because("no growth without it", **grew, share=test.control_grows, treatment=treatment)
+            found.append((CANNOT_TELL, least))
         elif treated.high - 1 <= test.at_most:
-            found.append((AGREES, words))
+            found.append((AGREES, because("grew apart", **grew)))
         else:
-            found.append((DISAGREES if treated.low - 1 > test.at_most else CANNOT_TELL, words))
+            answer = DISAGREES if treated.low - 1 > test.at_most else CANNOT_TELL
+            found.append((answer, because("grew apart", **grew)))
     if not found:
-        return CANNOT_TELL, f"no two loads of {test.from_connections} connections and more away from a full link"
-    words = "; ".join(because for _, because in found)
-    return _all([answer for answer, _ in found if answer != CANNOT_TELL]), words
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.1f} %"
-
-
-def _signed(share: float) -> str:
-    return f"{share * 100:+.1f} %".replace("-", "−")
+        return CANNOT_TELL, (because("no two loads", least=test.from_connections),)
+    return _all([answer for answer, _ in found if answer != CANNOT_TELL]), tuple(why for _, why in found)
 
 
 def _bits_per_s(network: object) -> float | None:

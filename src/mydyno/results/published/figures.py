@@ -14,17 +14,14 @@ from typing import Any
 
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.metrics import split_instance
-from mydyno.model.stored.summary import EffectRecord, LimitRecord, PublishedEntry
+from mydyno.model.stored.summary import EffectRecord, PublishedEntry
+from mydyno.results.limits import Limit
 from mydyno.results.published.studies import PublishedStudy, published_studies
-from mydyno.stats.agreement import Agreement, compare
+from mydyno.stats.agreement import Agreement, Comparison, compare
 
 METRIC_KEYS = (
     "qps", "tps", "cpu_user_pct", "server_cpu_us_per_query", "server_rss_bytes", "server_vsize_bytes"
 )  # fmt: skip
-
-AS_QUERIES = "published as TPS, which has the same ratio"
-"""Where this study decides QPS alone: arms with the same operations have as many queries in each transaction."""
-NO_FULL_LINK = "the published ratio is that of a full link, and at this load no link was full in this study"
 
 
 @dataclass(frozen=True)
@@ -39,21 +36,35 @@ class Figure:
     ratio: float
     rounding: float
     instances: int
-    note: str
+    table: str
     link_full: bool = False
     """Whether the ratio is that of a full link."""
+    as_queries: bool = False
+    """Whether it was published as TPS, and this study decides QPS alone: arms with the same operations have as many
+    queries in each transaction."""
+
+
+@dataclass(frozen=True)
+class ComparedFigure:
+    """A published figure beside this study's effect, as an entry without words.
+
+    No comparison: the figure is that of a full link, and no link was full here.
+    """
+
+    entry: PublishedEntry
+    figure: Figure
+    comparison: Comparison | None
 
 
 def figures_of(study: PublishedStudy) -> Iterator[Figure]:
     """Every published ratio of a study."""
     for effect in study.effects:
-        where = "" if effect.connections is not None else "; the largest over the sweep, in both studies"
         for metric in METRIC_KEYS:
             percent = getattr(effect, metric)
             if percent is not None:
                 yield Figure(
                     metric, effect.workload, effect.connections, effect.arm, effect.control, 1 + percent / 100,
-                    effect.rounding / 100, 1, f"{effect.table}{where}",
+                    effect.rounding / 100, 1, effect.table,
                 )  # fmt: skip
     for table in study.tables:
         rows = table.rows()
@@ -68,30 +79,35 @@ def figures_of(study: PublishedStudy) -> Iterator[Figure]:
 
 
 def compare_with_published(
-    experiment: Experiment, effects: Sequence[EffectRecord], limits: Sequence[LimitRecord] = ()
-) -> list[PublishedEntry]:
-    """Entries of summary.published for the studies that the experiment names: each figure that it repeats.
+    experiment: Experiment, effects: Sequence[EffectRecord], limits: Sequence[Limit] = ()
+) -> list[ComparedFigure]:
+    """The figures of the studies that the experiment names, each that it repeats.
 
     TPS are left out where they would be compared as QPS and the study published those too: that is one claim.
     """
     known = published_studies()
     full = {(limit.arm, limit.step) for limit in limits if limit.limit == "link"}
-    entries = []
+    found = []
     for name in experiment.published:
         study = known.get(name)
         for figure in figures_of(study) if study is not None else ():
-            entry = _entry(name, figure, _our_arms(experiment, study.arms if study else {}), experiment, effects)
-            if entry is not None:
-                entries.append(_where_the_link_is_full(entry, figure, full))
-    as_qps = {(one.study, one.step, one.arm) for one in entries if one.metric == "qps" and AS_QUERIES not in one.note}
-    return [one for one in entries if AS_QUERIES not in one.note or (one.study, one.step, one.arm) not in as_qps]
+            one = _compared(name, figure, _our_arms(experiment, study.arms if study else {}), experiment, effects)
+            if one is not None:
+                found.append(_where_the_link_is_full(one, full))
+    as_qps = {_place(one.entry) for one in found if one.entry.metric == "qps" and not one.figure.as_queries}
+    return [one for one in found if not one.figure.as_queries or _place(one.entry) not in as_qps]
 
 
-def _where_the_link_is_full(entry: PublishedEntry, figure: Figure, full: Collection[tuple[str, str]]) -> PublishedEntry:
-    """The entry; "cannot tell" where its ratio came from a full link there and no link was full here."""
-    if not figure.link_full or any((arm, entry.step) in full for arm in (entry.arm, entry.control)):
-        return entry
-    return entry.model_copy(update={"agreement": Agreement.CANNOT_TELL.value, "because": NO_FULL_LINK})
+def _place(one: PublishedEntry) -> tuple[str, str, str]:
+    return one.study, one.step, one.arm
+
+
+def _where_the_link_is_full(one: ComparedFigure, full: Collection[tuple[str, str]]) -> ComparedFigure:
+    """The figure; "cannot tell" where its ratio came from a full link there and no link was full here."""
+    if not one.figure.link_full or any((arm, one.entry.step) in full for arm in (one.entry.arm, one.entry.control)):
+        return one
+    entry = one.entry.model_copy(update={"agreement": Agreement.CANNOT_TELL.value})
+    return replace(one, entry=entry, comparison=None)
 
 
 def _our_arms(experiment: Experiment, published: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -104,9 +120,9 @@ def _our_arms(experiment: Experiment, published: Mapping[str, Mapping[str, Any]]
     return {arm.name: arm.name for arm in experiment.arms if arm.name not in published} | ours
 
 
-def _entry(
+def _compared(
     study: str, figure: Figure, ours: Mapping[str, str], experiment: Experiment, effects: Sequence[EffectRecord]
-) -> PublishedEntry | None:
+) -> ComparedFigure | None:
     """None if the experiment does not repeat this figure."""
     arm, control = ours.get(figure.arm), ours.get(figure.control)
     if arm is None or control is None:
@@ -127,7 +143,7 @@ def _entry(
             replace(figure, metric="qps"), arm, control, {effect.step: steps[effect.step]}, effects
         )
         if by_queries is not None and by_queries.verdict is not None:
-            effect, figure = by_queries, replace(figure, metric="qps", note=f"{figure.note}; {AS_QUERIES}")
+            effect, figure = by_queries, replace(figure, metric="qps", as_queries=True)
     said = compare(
         figure.ratio,
         effect.verdict,
@@ -136,7 +152,7 @@ def _entry(
         figure.rounding,
         _margin(experiment, figure.metric),
     )
-    return PublishedEntry(
+    entry = PublishedEntry(
         study=study,
         metric=figure.metric,
         step=effect.step,
@@ -147,9 +163,8 @@ def _entry(
         ci_low=effect.ci_low,
         ci_high=effect.ci_high,
         agreement=Agreement(said.agreement).value,
-        because=said.because,
-        note=figure.note,
     )
+    return ComparedFigure(entry, figure, said)
 
 
 def _effect_for(

@@ -9,10 +9,11 @@ import pytest
 
 from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ServerSpec, StepSpec
-from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, EffectRecord, LimitRecord, RunSummary
+from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, EffectRecord, RunSummary
+from mydyno.results.limits import Limit
 from mydyno.results.published import conclusions
-from mydyno.results.published.conclusions import conclusions_of
 from mydyno.results.published.studies import Conclusion, PublishedStudy
+from mydyno.wording.published import conclusion_record
 from tests.support.fake_script import experiment
 
 ARMS = {
@@ -34,6 +35,10 @@ def asked(**changes: Any) -> Experiment:
     )
 
 
+def conclusions_of(*of: Any) -> tuple[ConclusionRecord, ...]:
+    return tuple(map(conclusion_record, conclusions.conclusions_of(*of)))
+
+
 def effect(arm: str, control: str, step: str, ratio: float, verdict: str, half: float = 0.01) -> EffectRecord:
     return EffectRecord(
         metric=asked().verdict.leading, step=step, arm=arm, control=control, n=8, ratio=ratio, ci_low=ratio - half,
@@ -41,8 +46,8 @@ def effect(arm: str, control: str, step: str, ratio: float, verdict: str, half: 
     )  # fmt: skip
 
 
-def limit(arm: str, step: str, what: str) -> LimitRecord:
-    return LimitRecord(arm=arm, step=step, limit=what, sentence="", shares={"link": 0.96 if what == "link" else 0.4})
+def limit(arm: str, step: str, what: Any) -> Limit:
+    return Limit(arm, step, what, "", {"link": 0.96 if what == "link" else 0.4}, 2)
 
 
 def run(arm: str, values: dict[str, dict[str, float]], valid: bool = True, block: int = 1) -> RunSummary:
@@ -67,7 +72,7 @@ def runs_of(
 
 
 def told(
-    effects: tuple[EffectRecord, ...] = (), limits: tuple[LimitRecord, ...] = (), runs: tuple[RunSummary, ...] = ()
+    effects: tuple[EffectRecord, ...] = (), limits: tuple[Limit, ...] = (), runs: tuple[RunSummary, ...] = ()
 ) -> dict[str, ConclusionRecord]:
     found = conclusions_of(asked(), runs, effects, limits)
     assert [one.part for one in found] == ["N1", "N1", "N2", "N2", "N3", "N3", "N3"]

@@ -8,13 +8,20 @@ from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiments import built_in, load, source_of, vocabulary
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.metrics import METRICS
-from mydyno.model.stored.summary import EffectRecord, LimitRecord
-from mydyno.results.published.figures import compare_with_published, figures_of
+from mydyno.model.stored.summary import EffectRecord, PublishedEntry
+from mydyno.results.limits import Limit
+from mydyno.results.published import figures
+from mydyno.results.published.figures import figures_of
 from mydyno.results.published.studies import TableFigure, published_studies
+from mydyno.wording.published import published_entry
 from tests.support.fake_script import experiment
 
 EXAMPLE = {"variable": ("vary.variables.sync_binlog=[0,1]",)}
 GLIBC, JEMALLOC = {"allocator": "glibc"}, {"allocator": "jemalloc"}
+
+
+def compare_with_published(*of: Any) -> list[PublishedEntry]:
+    return [published_entry(one) for one in figures.compare_with_published(*of)]
 
 
 def effect(arm: str, control: str, ratio: float, half: float, step: str = "oltp_read_write-16") -> EffectRecord:
@@ -50,6 +57,7 @@ def test_arms_are_matched_by_what_they_do_and_not_by_their_names() -> None:
 def test_an_interval_that_does_not_reach_the_published_ratio_disagrees() -> None:
     (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [effect("b", "a", 0.9, 0.03)])
     assert entry.agreement == "disagrees"
+    assert entry.because == ("the published +13.5 % points the other way: measured here [−13.0 %, −7.0 %], lower")
 
 
 def test_a_published_control_that_is_our_arm_is_compared_by_the_inverse() -> None:
@@ -117,7 +125,7 @@ def test_a_table_whose_rows_are_not_whole_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("limit", "agreement"), [("link", "agrees"), ("server CPU", "cannot tell")])
-def test_the_ratio_of_a_full_link_is_compared_only_where_one_was_full(limit: str, agreement: str) -> None:
+def test_the_ratio_of_a_full_link_is_compared_only_where_one_was_full(limit: Any, agreement: str) -> None:
     plain = {"tls": "off", "compression": "off"}
     asked_of = experiment(
         ("fast", "slow"),
@@ -129,7 +137,7 @@ def test_the_ratio_of_a_full_link_is_compared_only_where_one_was_full(limit: str
         effect("slow", "fast", ratio, 0.01, step).model_copy(update={"metric": "tps"})
         for ratio, step in ((0.83, "oltp_read_only-1"), (0.18, "oltp_read_only-64"))
     ]
-    met = LimitRecord(arm="slow", step="oltp_read_only-64", limit=limit, sentence="")
+    met = Limit("slow", "oltp_read_only-64", limit, "", {}, 2)
     one, many = compare_with_published(asked_of, effects, [met])
     assert one.agreement == "agrees", "at one connection nobody's link is full"
     assert many.agreement == agreement
