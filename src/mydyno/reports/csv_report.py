@@ -15,8 +15,9 @@ import csv
 import io
 
 from mydyno.reports.format import ReportFormat
-from mydyno.reports.result import StudyResult, joined_reasons, usable
+from mydyno.reports.result import StudyResult
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.stored_result import joined_reasons, usable
 
 COLUMNS = (
     "study",

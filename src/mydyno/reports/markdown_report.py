@@ -7,12 +7,16 @@ from shlex import join
 from mydyno.language import colon, marked, tr
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.summary import EffectRecord, HostsEffect
-from mydyno.reports import unsampled
-from mydyno.reports.claims import claims, conditions
-from mydyno.reports.costs import accompanied, caution
 from mydyno.reports.format import ReportFormat
-from mydyno.reports.full_sentences import full_sentences
-from mydyno.reports.hosts import (
+from mydyno.reports.markdown_text import code, escape, fitted, rule
+from mydyno.reports.markdown_waits import waits_part
+from mydyno.reports.result import StudyResult
+from mydyno.store.study_folder import StudyFolder
+from mydyno.wording import unsampled
+from mydyno.wording.claims import claims, conditions
+from mydyno.wording.costs import accompanied, caution
+from mydyno.wording.full_sentences import full_sentences
+from mydyno.wording.host_groups import (
     contrast_heading,
     facts_rows,
     heterogeneity_text,
@@ -21,13 +25,9 @@ from mydyno.reports.hosts import (
     overall,
     plain_words,
 )
-from mydyno.reports.markdown_text import code, escape, fitted, rule
-from mydyno.reports.markdown_waits import waits_part
-from mydyno.reports.result import StudyResult
-from mydyno.reports.server_settings import differing_settings, settings_compared
-from mydyno.reports.verdict_table import VerdictCell, verdict_table, verdict_text
-from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.numbers import level_percent, p_value, percent, percent_range, signed_percent
+from mydyno.wording.server_settings import differing_settings, settings_compared
+from mydyno.wording.verdict_table import VerdictCell, verdict_table, verdict_text
 
 ANSWERS = {"agrees": marked("agrees"), "disagrees": marked("disagrees"), "cannot tell": marked("undecided")}
 STATES = {"complete": marked("complete"), "partial": marked("partial"), "failed": marked("failed")}

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from mydyno.language import colon, tr
 from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
-from mydyno.reports import waits
 from mydyno.reports.markdown_text import escape, rule
-from mydyno.reports.profiles import heading
 from mydyno.reports.result import StudyResult
-from mydyno.wording import sessions
+from mydyno.wording import sessions, waits
 from mydyno.wording.numbers import time_text
+from mydyno.wording.profiles import heading
 
 MOST_EVENTS = 6
 """Single events and sessions that differ; classes of waits are all there."""

@@ -22,9 +22,10 @@ from mydyno.reports import envelopes
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.envelopes import Panel, PanelKey, Series
 from mydyno.reports.page_assets import asset, script_words
-from mydyno.reports.result import StudyResult, usable
+from mydyno.reports.result import StudyResult
 from mydyno.store.samples import damage_of
 from mydyno.wording.numbers import display_unit, metric_name
+from mydyno.wording.stored_result import usable
 
 CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
 EXPLAINING = (

@@ -14,14 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from mydyno.language import names, tr
-from mydyno.reports import kernel, unsampled, waits
-from mydyno.reports.claims import claims, counted
-from mydyno.reports.hosts import one_line
 from mydyno.reports.result import StudyResult
-from mydyno.reports.server_settings import settings_compared
-from mydyno.reports.verdict_table import SYMBOLS, Grid, VerdictCell, VerdictTable, flat, verdict_table
 from mydyno.store.study_folder import StudyFolder
 from mydyno.visible import styled, visible
+from mydyno.wording import kernel, unsampled, waits
+from mydyno.wording.claims import claims, counted
+from mydyno.wording.host_groups import one_line
+from mydyno.wording.server_settings import settings_compared
+from mydyno.wording.verdict_table import SYMBOLS, Grid, VerdictCell, VerdictTable, flat, verdict_table
 
 PLAIN_WIDTH = 80
 WIDEST = 100

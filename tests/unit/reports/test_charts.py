@@ -23,7 +23,7 @@ from mydyno.reports.charts.timeline import TimeSeries, timeline_chart
 from mydyno.wording.numbers import DisplayUnit, display_unit, metric_name, p_value, percent, signed_percent, significant
 from tests.support.golden import check_golden
 
-STYLES = arm_styles("glibc", ("glibc", "jemalloc"))
+STYLES = arm_styles(("glibc", "jemalloc"))
 GLIBC, JEMALLOC = STYLES["glibc"], STYLES["jemalloc"]
 RATE = DisplayUnit(1000.0, "k/s")
 
@@ -158,7 +158,7 @@ def test_a_long_heading_gives_way_to_the_unit(heading: str, values: tuple[float,
 
 
 def test_text_from_outside_is_escaped_in_a_chart() -> None:
-    style = arm_styles("<script>alert(1)</script>", ())["<script>alert(1)</script>"]
+    style = arm_styles(("<script>alert(1)</script>",))["<script>alert(1)</script>"]
     row = ForestRow(style, 0.1, 0.0, 0.2, (), 'a"b&c')
     svg = forest_chart("k", "<b>", "]]>", [ForestGroup("<i>\x00", (row,))], 0.02)
     ElementTree.fromstring(svg)
@@ -177,7 +177,7 @@ def test_long_names_lose_their_middle_and_stay_apart() -> None:
 
 def test_each_arm_differs_from_every_other_by_colour_or_by_shape_and_dash() -> None:
     names = tuple(f"arm{index}" for index in range(20))
-    styles = list(arm_styles("control", names).values())
+    styles = list(arm_styles(("control", *names)).values())
     assert styles[0].name == "control" and "control" in styles[0].label
     assert len({(style.colour, style.shape, style.dash) for style in styles}) == len(styles)
     assert (

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
-from mydyno.reports.costs import accompanied, change_text, interval_text, value_text
 from mydyno.reports.markdown_report import write
 from mydyno.reports.page import render_page
 from mydyno.reports.result import StudyResult
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.costs import accompanied, change_text, interval_text, value_text
 from tests.support.fake_interleaved_folder import build
 
 STEP = "oltp_read_only-64"

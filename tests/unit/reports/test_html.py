@@ -20,10 +20,11 @@ import pytest
 from mydyno import reports
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import CanaryRecord, ConclusionRecord
-from mydyno.reports.result import ReportStep, StudyResult
+from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import answer
 from mydyno.reports.sections.section import Figure, FigureGroup, render
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.stored_result import ReportStep
 from tests.support.fake_study_folder import Shape, build
 
 FULL = Shape(

@@ -16,11 +16,11 @@ import pytest
 from mydyno import reports
 from mydyno.reports.result import StudyResult
 from mydyno.reports.slices import read_study_slices
-from mydyno.reports.verdict_table import VerdictCell, verdict_table
 from mydyno.results.factors import factors_record
 from mydyno.results.families import families
 from mydyno.store.slices import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.verdict_table import VerdictCell, verdict_table
 from tests.support.fake_interleaved_folder import COST, FACTORS, PLANTED, RATIO, Interleaved, build
 from tests.unit.reports.test_html import Page, assert_clean, make
 

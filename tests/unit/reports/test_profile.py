@@ -12,10 +12,10 @@ from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesR
 from mydyno.model.stored.records import CpuProfile
 from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime
 from mydyno.reports.page import render_page
-from mydyno.reports.profiles import quality
 from mydyno.results.why.candidates import candidates_of
 from mydyno.store.stacks import stacks_file, write_stacks
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.profiles import quality
 from tests.support.fake_interleaved_folder import build
 
 STEP = "oltp_read_only-64"

@@ -8,7 +8,7 @@ from pathlib import Path
 from mydyno import reports
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import servers
-from mydyno.reports.server_settings import settings_compared
+from mydyno.wording.server_settings import settings_compared
 from tests.support.fake_study_folder import Shape, build
 from tests.unit.reports.test_html import assert_clean, make
 

@@ -28,10 +28,10 @@ from mydyno.reports.charts.palette import COLOURS, SHAPES, ArmStyle
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
-from mydyno.reports.verdict_table import SYMBOLS, WORDS
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.across.sentences import indirect_words
 from mydyno.wording.numbers import change, metric_name
+from mydyno.wording.verdict_table import SYMBOLS, WORDS
 
 SIZES = (("", 560.0), (":narrow", 350.0))
 

@@ -12,10 +12,10 @@ from mydyno.reports.across import tables
 from mydyno.reports.across.console import Paper
 from mydyno.reports.across.markdown import markdown_list, markdown_table
 from mydyno.reports.markdown_text import fitted
-from mydyno.reports.verdict_table import flat
 from mydyno.wording.across.sentences import indirect_words
 from mydyno.wording.across.settings import group_words
 from mydyno.wording.numbers import blocks
+from mydyno.wording.verdict_table import flat
 
 CONCLUSIONS = marked("What may be concluded")
 NOISE = marked("Noise: two copies of the control")

@@ -15,8 +15,8 @@ from rich.text import Text
 from mydyno.language import current_language
 from mydyno.reports.sections.section import Cell, Table
 from mydyno.reports.terminal import COLOURS, PLAIN_WIDTH, plain_text, prints_signs
-from mydyno.reports.verdict_table import flat
 from mydyno.visible import styled
+from mydyno.wording.verdict_table import flat
 
 WIDEST = 120
 SHORT = 20

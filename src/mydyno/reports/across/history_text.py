@@ -10,7 +10,7 @@ from mydyno.reports.across import history_tables
 from mydyno.reports.across.console import Paper
 from mydyno.reports.across.markdown import markdown_list, markdown_table
 from mydyno.reports.markdown_text import fitted
-from mydyno.reports.verdict_table import flat
+from mydyno.wording.verdict_table import flat
 
 MOST_DETAILED = 2
 """Series of which every study is printed; of more `--arm` and `--step` choose."""

@@ -21,9 +21,9 @@ from mydyno.model.stored.comparison import (
 )
 from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.sections.section import Cell, Table
-from mydyno.reports.verdict_table import NO_ESTIMATE, SYMBOLS, WORDS
 from mydyno.wording.across.settings import group_words, setting_words, value_words
 from mydyno.wording.numbers import NARROW_SPACE, metric_name, percent, ratio_interval, signed_percent
+from mydyno.wording.verdict_table import NO_ESTIMATE, SYMBOLS, WORDS
 
 NONE = "–"
 

@@ -34,18 +34,17 @@ class ArmStyle:
         return f"a{self.colour}" + (" copy" if self.copy else "")
 
 
-def arm_styles(control: str, arms: tuple[str, ...]) -> dict[str, ArmStyle]:
+def arm_styles(arms: tuple[str, ...]) -> dict[str, ArmStyle]:
     """A style per arm, the control first. Beyond eight arms the colours come again, with other markers and dashes."""
-    ordered = list(dict.fromkeys((control, *arms)))
     return {
         arm: ArmStyle(
             arm,
-            tr("{arm} (control)", arm=arm) if arm == control else arm,
+            tr("{arm} (control)", arm=arm) if index == 0 else arm,
             index % COLOURS,
             SHAPES[(index + index // COLOURS) % len(SHAPES)],
             DASHES[(index + index // COLOURS) % len(DASHES)],
         )
-        for index, arm in enumerate(ordered)
+        for index, arm in enumerate(arms)
     }
 
 

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from mydyno.reports.terminal import PLAIN_WIDTH, UNBROKEN, WIDEST, plain_text, prints_signs
-from mydyno.reports.verdict_table import flat
 from mydyno.verdicts.threshold import Outcome
 from mydyno.visible import styled
 from mydyno.wording.gate import TITLES, GateResult, answer, notes, rows
+from mydyno.wording.verdict_table import flat
 
 COLOURS = {Outcome.PASSED: "green", Outcome.WORSE: "red", Outcome.FAILED: "bold red", Outcome.UNDECIDED: "yellow"}
 

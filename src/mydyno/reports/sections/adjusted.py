@@ -11,8 +11,8 @@ from mydyno.model.stored.summary import EffectRecord, InterleavingRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
-from mydyno.reports.verdict_table import interval_text, step_heading
 from mydyno.wording.numbers import change, ratio_interval, signed_percent, significant
+from mydyno.wording.verdict_table import interval_text, step_heading
 
 COVARIATES = {
     "driver_cpu": marked("the load program's CPU time per query"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mydyno.language import marked, tr, tr_plural
-from mydyno.reports.claims import claims, conditions, counted
-from mydyno.reports.full_sentences import full_sentences
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render, sentence_markup
-from mydyno.reports.server_settings import settings_compared
-from mydyno.reports.verdict_table import SYMBOLS, WORDS, verdict_table
+from mydyno.wording.claims import claims, conditions, counted
+from mydyno.wording.full_sentences import full_sentences
 from mydyno.wording.numbers import percent
+from mydyno.wording.server_settings import settings_compared
+from mydyno.wording.verdict_table import SYMBOLS, WORDS, verdict_table
 
 
 def build(result: StudyResult) -> Section:

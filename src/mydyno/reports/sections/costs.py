@@ -8,7 +8,9 @@ from mydyno.language import listing, tr, tr_after
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.summary import CostRecord, CostsRecord
-from mydyno.reports.costs import (
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Cell, Section, Table, render
+from mydyno.wording.costs import (
     accompanied,
     caution,
     change_text,
@@ -19,8 +21,6 @@ from mydyno.reports.costs import (
     sorted_costs,
     value_text,
 )
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Section, Table, render
 
 
 def build(result: StudyResult) -> Section | None:

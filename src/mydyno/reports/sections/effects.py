@@ -17,8 +17,8 @@ from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import moved
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, legend, render, within
 from mydyno.reports.sections.sweep import FIRST
-from mydyno.reports.verdict_table import SYMBOLS, verdict_text, verdict_word
 from mydyno.wording.numbers import change, level_percent, p_value, percent, ratio_interval, signed_percent
+from mydyno.wording.verdict_table import SYMBOLS, verdict_text, verdict_word
 
 EXPLORATORY_CHARACTERS = 420_000
 """Room for the metrics that carry no verdict: the page is to stay below 2 MB whatever the experiment."""

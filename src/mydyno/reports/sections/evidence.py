@@ -10,9 +10,9 @@ from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import RunSummary
-from mydyno.reports import unsampled
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Section, Table, glyph, reasons_text, render, swatch
+from mydyno.wording import unsampled
 
 MAX_FACTS = 4000
 """Characters of one run's facts that the page repeats; run.json holds them all."""

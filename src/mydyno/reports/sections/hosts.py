@@ -11,7 +11,10 @@ from markupsafe import Markup
 from mydyno.language import tr, tr_after
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.hosts import (
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
+from mydyno.results.precision import cost_metric
+from mydyno.wording.host_groups import (
     contrast_heading,
     difference_words,
     facts_rows,
@@ -20,9 +23,6 @@ from mydyno.reports.hosts import (
     overall,
     plain_words,
 )
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
-from mydyno.results.precision import cost_metric
 from mydyno.wording.numbers import change, signed_percent
 
 OPEN_ROWS = 40

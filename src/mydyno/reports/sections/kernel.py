@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from mydyno.language import colon, tr
 from mydyno.model.stored.kernel import KernelContrast, KernelRow
-from mydyno.reports import counted, kernel
-from mydyno.reports.profiles import heading
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
+from mydyno.wording import counted, kernel
 from mydyno.wording.numbers import time_text
+from mydyno.wording.profiles import heading
 
 
 def build(result: StudyResult) -> Section | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mydyno.language import tr
 from mydyno.model.stored.records import RunRecord, StepRecord
-from mydyno.reports.result import ReportStep, StudyResult, usable
+from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
 from mydyno.results.values.key_values import (
     CrashSurvival,
@@ -18,6 +18,7 @@ from mydyno.results.values.key_values import (
     spread_of,
 )
 from mydyno.wording.numbers import MINUS
+from mydyno.wording.stored_result import ReportStep, usable
 
 NONE = "–"
 

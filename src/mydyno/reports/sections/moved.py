@@ -18,8 +18,8 @@ from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Table, glyph
-from mydyno.reports.verdict_table import interval_text
 from mydyno.wording.numbers import signed_percent, significant
+from mydyno.wording.verdict_table import interval_text
 
 MOST_ROWS = 20
 NO_NOISE = 1e-12

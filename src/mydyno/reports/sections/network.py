@@ -19,7 +19,7 @@ from mydyno.model.stored.summary import ConclusionRecord, EffectRecord
 from mydyno.reports.charts.timeline import timeline_chart
 from mydyno.reports.envelopes import Panel
 from mydyno.reports.page_assets import stored_text
-from mydyno.reports.result import ReportStep, StudyResult
+from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.over_time import time_series
 from mydyno.reports.sections.section import (
     Cell,
@@ -33,10 +33,11 @@ from mydyno.reports.sections.section import (
 )
 from mydyno.reports.sections.sweep import metric_figure
 from mydyno.reports.telemetry import read_one
-from mydyno.reports.verdict_table import SYMBOLS, WORDS, merit
 from mydyno.results.limits import FRAME_TO_PAYLOAD
 from mydyno.results.published.studies import StudyPart, published_studies
 from mydyno.wording.numbers import DisplayUnit, display_unit, percent, percent_range, signed_percent
+from mydyno.wording.stored_result import ReportStep
+from mydyno.wording.verdict_table import SYMBOLS, WORDS, merit
 
 TREATMENTS = ("network", "compression", "tls")
 TRAFFIC = ("host", "network_tx_bytes_per_s")

@@ -16,10 +16,11 @@ from mydyno.reports.charts.noise import NoiseRow, noise_chart
 from mydyno.reports.charts.order import OrderPoint, order_chart
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.position import position_chart
-from mydyno.reports.result import ReportStep, StudyResult, joined_reasons
+from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.stats.residuals import block_residuals, order_effect_p
 from mydyno.wording.numbers import display_unit, p_value, percent, percent_range, signed_percent, significant
+from mydyno.wording.stored_result import ReportStep, joined_reasons
 
 
 def build(result: StudyResult) -> Section:

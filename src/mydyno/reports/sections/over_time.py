@@ -13,10 +13,11 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.charts.timeline import TimeSeries, timeline_chart
 from mydyno.reports.envelopes import Panel, Series
-from mydyno.reports.result import ReportStep, StudyResult
+from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.reports.telemetry import CORE, Telemetry, largest, scope_name
 from mydyno.wording.numbers import display_unit
+from mydyno.wording.stored_result import ReportStep
 
 STILL_POINTS = 45
 SHARED = (

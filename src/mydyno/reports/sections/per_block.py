@@ -10,10 +10,11 @@ from mydyno.language import tr
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.charts.block_dots import ArmBlocks, block_dots_chart
 from mydyno.reports.charts.palette import copy_style
-from mydyno.reports.result import ReportStep, StudyResult
+from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
-from mydyno.reports.verdict_table import step_heading
 from mydyno.wording.numbers import signed_percent
+from mydyno.wording.stored_result import ReportStep
+from mydyno.wording.verdict_table import step_heading
 
 
 def build(result: StudyResult) -> Section | None:

@@ -9,10 +9,10 @@ from markupsafe import Markup
 from mydyno.language import comma, marked, tr
 from mydyno.model.stored.summary import PublishedEntry
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.claims import counted
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
+from mydyno.wording.claims import counted
 from mydyno.wording.numbers import percent_range, signed_percent
 
 AGREEMENT = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? undecided")}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from mydyno.language import tr, tr_plural
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Section, Table, render
-from mydyno.reports.server_settings import differing_settings
+from mydyno.wording.server_settings import differing_settings
 
 
 def build(result: StudyResult) -> Section | None:

@@ -10,10 +10,11 @@ from mydyno.model.stored.summary import InterleavingRecord
 from mydyno.reports.charts.palette import ArmStyle, copy_style
 from mydyno.reports.charts.slices import HostLine, SlicePoint, slices_chart
 from mydyno.reports.page_assets import stored_text
-from mydyno.reports.result import ReportStep, StudyResult
+from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, legend, render
 from mydyno.reports.slices import StudySlices, driver_cost, rate
 from mydyno.wording.numbers import display_unit, percent
+from mydyno.wording.stored_result import ReportStep
 
 MOST_MARKS = 8000
 SIZES = (("", 1120.0), (":narrow", 356.0))

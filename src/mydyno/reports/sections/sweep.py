@@ -11,9 +11,10 @@ from mydyno.language import names, tr, tr_after
 from mydyno.reports.charts.bars import bars_chart
 from mydyno.reports.charts.palette import ArmStyle, copy_style
 from mydyno.reports.charts.sweep import SweepSeries, sweep_chart
-from mydyno.reports.result import ReportStep, StudyResult
+from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render, within
 from mydyno.wording.numbers import DisplayUnit, display_unit, metric_name
+from mydyno.wording.stored_result import ReportStep
 
 FIRST = ("ops", "qps", "tps", "latency_p99_us", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
 BARS = ("ops", "qps", "tps", "tpmc")

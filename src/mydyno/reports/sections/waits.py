@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from mydyno.language import colon, marked, tr
 from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
-from mydyno.reports import counted, waits
-from mydyno.reports.profiles import heading
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
-from mydyno.wording import sessions
+from mydyno.wording import counted, sessions, waits
 from mydyno.wording.numbers import time_text
+from mydyno.wording.profiles import heading
 
 CLASS = marked("class of waits")
 LOCK = marked("lock")

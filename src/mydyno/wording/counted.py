@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from mydyno.language import colon, comma, sentence_space, tr, tr_plural
 from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
-from mydyno.reports.result import StudyResult
 from mydyno.wording.numbers import percent, percent_range, signed_percent, significant, time_text
+from mydyno.wording.stored_result import StoredResult
 
 FEWEST_BLOCKS = 3
 C = TypeVar("C", bound=CountedContrast)
@@ -60,7 +60,7 @@ def connection_note(contrast: CountedContrast) -> str:
     )
 
 
-def why_nothing(result: StudyResult, contrasts: Sequence[object]) -> str:
+def why_nothing(result: StoredResult, contrasts: Sequence[object]) -> str:
     """Why a section of these slices names no difference; empty where it may."""
     if result.before_first_look:
         return tr("No look is due yet, so no difference is claimed.")
@@ -68,7 +68,7 @@ def why_nothing(result: StudyResult, contrasts: Sequence[object]) -> str:
 
 
 def contrast_lines(
-    result: StudyResult,
+    result: StoredResult,
     record: SlicesApart,
     contrasts: Sequence[C],
     has_leading: Callable[[C], bool],

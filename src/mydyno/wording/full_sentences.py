@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from mydyno.language import comma, current_language, percent_sign, tr, tr_plural
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.reports.result import StudyResult
-from mydyno.reports.verdict_table import NO_ESTIMATE, step_heading, verdict_text
 from mydyno.wording.numbers import NARROW_SPACE, level_percent, p_value, percent, signed_percent
+from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.verdict_table import NO_ESTIMATE, step_heading, verdict_text
 
 
-def full_sentences(result: StudyResult) -> tuple[str, ...]:
+def full_sentences(result: StoredResult) -> tuple[str, ...]:
     """The sentences in the order of the effects. summary.json has them in English, so others are made anew."""
     if current_language() == "en":
         return result.sentences
@@ -18,7 +18,7 @@ def full_sentences(result: StudyResult) -> tuple[str, ...]:
     return tuple(_sentence(result, effect) for effect in result.summary.effects if effect.verdict)
 
 
-def _sentence(result: StudyResult, effect: EffectRecord) -> str:
+def _sentence(result: StoredResult, effect: EffectRecord) -> str:
     step = next((step for step in result.steps if step.id == effect.step), None)
     of = tr("{arm} against {control}", arm=effect.arm, control=effect.control)
     where = comma(
@@ -33,7 +33,7 @@ def _sentence(result: StudyResult, effect: EffectRecord) -> str:
     return tr("{contrast} ({where}): {verdict}. {facts}.", contrast=of, where=where, verdict=word, facts=comma(facts))
 
 
-def _figure(result: StudyResult, effect: EffectRecord) -> str:
+def _figure(result: StoredResult, effect: EffectRecord) -> str:
     if effect.ratio is None:
         return tr(NO_ESTIMATE)
     size = signed_percent(effect.ratio - 1)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from mydyno.language import comma, tr, tr_plural
 from mydyno.model.stored.summary import PublishedEntry
-from mydyno.reports.result import StudyResult
 from mydyno.results.precision import answered_metrics
 from mydyno.results.published.studies import published_studies
 from mydyno.wording.next_steps import NextSteps
 from mydyno.wording.numbers import percent_range, signed_percent
+from mydyno.wording.stored_result import StoredResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Claim:
     """Whether `here` is a stored text."""
 
 
-def claims(result: StudyResult) -> list[Claim]:
+def claims(result: StoredResult) -> list[Claim]:
     """Conclusions first, then figures on the metrics of the answer, then those on other metrics."""
     summary = result.summary
     steps = NextSteps(summary, result.study, tuple(result.records.values()))
@@ -45,7 +45,7 @@ def claims(result: StudyResult) -> list[Claim]:
     ]
 
 
-def _figure(result: StudyResult, one: PublishedEntry) -> str:
+def _figure(result: StoredResult, one: PublishedEntry) -> str:
     where = (one.step,) if len(result.steps) > 1 else ()
     facts = {"figure": comma((result.metric_name(one.metric), *where)), "size": signed_percent(one.published_ratio - 1)}
     return tr("{figure}: {arm} against {control} {size}", arm=one.arm, control=one.control, **facts)
@@ -60,7 +60,7 @@ def _effect(one: PublishedEntry) -> str:
     return f"{size} ({percent_range(one.ci_low - 1, one.ci_high - 1)})"
 
 
-def conditions(result: StudyResult) -> list[str]:
+def conditions(result: StoredResult) -> list[str]:
     """Under what conditions each study's claims were found: where this host, scale or version is another one."""
     known = published_studies()
     named = dict.fromkeys(

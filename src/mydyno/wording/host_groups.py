@@ -5,11 +5,11 @@ from __future__ import annotations
 from mydyno.language import colon, comma, joined, listing, marked, sentence_space, tr, tr_after, tr_plural
 from mydyno.language import names as comma_names
 from mydyno.model.stored.summary import HostGroupsRecord, HostsEffect
-from mydyno.reports.result import StudyResult
-from mydyno.reports.verdict_table import step_heading
 from mydyno.results.host_facts import FIRST_FACTS, comparable_facts
 from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_words
 from mydyno.wording.numbers import MOST_NAMES, ratio_interval, signed_percent
+from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.verdict_table import step_heading
 
 FACT_NAMES = {
     "address_space_randomisation": marked("address space randomisation"),
@@ -53,7 +53,7 @@ def names(hosts: list[str]) -> str:
     return tr("{hosts} and {count} more", hosts=comma_names(hosts[:MOST_NAMES]), count=len(hosts) - MOST_NAMES)
 
 
-def likeness(result: StudyResult, groups: HostGroupsRecord) -> str:
+def likeness(result: StoredResult, groups: HostGroupsRecord) -> str:
     """How many blocks each host executed, and the main facts in which the hosts do not differ, as sentences."""
     counts = sorted(set(groups.blocks.values()))
     if len(groups.blocks) <= MOST_NAMES:
@@ -93,7 +93,7 @@ def likeness(result: StudyResult, groups: HostGroupsRecord) -> str:
     return blocks + tr_after("The same on all: {same}.", same=joined(same)) + unknown if same else blocks + unknown
 
 
-def plain_words(result: StudyResult, groups: HostGroupsRecord) -> tuple[str, ...]:
+def plain_words(result: StoredResult, groups: HostGroupsRecord) -> tuple[str, ...]:
     """Every contrast that differs between the hosts, or that none is shown to, and what the verdicts are claimed of."""
     found = [tr("{clauses}.", clauses=difference_clause(one, result.summary)) for one in differing(groups)]
     if not found:
@@ -107,7 +107,7 @@ def plain_words(result: StudyResult, groups: HostGroupsRecord) -> tuple[str, ...
     return (*found, tr("{clauses}.", clauses=f"{claim[:1].upper()}{claim[1:]}"))
 
 
-def contrast_heading(result: StudyResult, one: HostsEffect) -> str:
+def contrast_heading(result: StoredResult, one: HostsEffect) -> str:
     """The arm, what it is compared with where that is not always the same, and the step where there are several."""
     arm = tr("{arm} against {control}", arm=one.arm, control=one.control) if result.several_controls else one.arm
     step = next((step for step in result.steps if step.id == one.step), None)
@@ -127,7 +127,7 @@ def interval(low: float | None, high: float | None) -> str:
     return ratio_interval(low, high) or "–"
 
 
-def overall(result: StudyResult, one: HostsEffect) -> list[tuple[str, float | None, str]]:
+def overall(result: StoredResult, one: HostsEffect) -> list[tuple[str, float | None, str]]:
     """(name, ratio, interval) of these hosts together and, from three on, of hosts like these."""
     effect = result.effect_of(one)
     if effect is None or effect.ratio is None:
@@ -149,7 +149,7 @@ def heterogeneity_text(one: HostsEffect) -> str:
     return f"p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}{sd}"
 
 
-def one_line(result: StudyResult) -> str:
+def one_line(result: StoredResult) -> str:
     """The hosts on one line, for a terminal; empty in a study of one host group."""
     groups = result.summary.host_groups
     if groups is None:

@@ -16,9 +16,9 @@ from mydyno.model.definition.quantities import parse_bytes
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.waits import CLIENT
-from mydyno.reports.result import StudyResult
 from mydyno.servers.my_cnf import option_name
 from mydyno.treatments.variables import read_back
+from mydyno.wording.stored_result import StoredResult
 
 KEPT = frozenset({"--scale", "--set", "--blocks", "--time", "--hosts", "--studies", "--data"})
 """Options of `mydyno run` with a value that a command has again."""
@@ -66,7 +66,7 @@ class Suggestion:
     sentence: str = ""
 
 
-def suggestion(result: StudyResult, one: CandidateRecord) -> Suggestion:
+def suggestion(result: StoredResult, one: CandidateRecord) -> Suggestion:
     """For a candidate of this study."""
     setting = setting_of(one)
     if setting == BUILD:
@@ -97,7 +97,7 @@ Arm = Mapping[str, Any]
 """Treatments."""
 
 
-def _changes(result: StudyResult, one: CandidateRecord, setting: str) -> tuple[Arm, str, Arm]:
+def _changes(result: StoredResult, one: CandidateRecord, setting: str) -> tuple[Arm, str, Arm]:
     """What the control gets, the other arm's name, and what that gets."""
     experiment = result.study.experiment
     own = experiment.arm(one.control).treatments
@@ -118,7 +118,7 @@ def _changes(result: StudyResult, one: CandidateRecord, setting: str) -> tuple[A
     return {"variables": {name: present}}, arm_name(name, other), {"variables": variables}
 
 
-def _server_variables(result: StudyResult, arm: str) -> Mapping[str, str]:
+def _server_variables(result: StoredResult, arm: str) -> Mapping[str, str]:
     """As the arm's server had them; empty where that is not stored."""
     for record in result.records.values():
         if record.arm == arm and record.servers:
@@ -155,7 +155,7 @@ def _present(experiment: Experiment, own: Arm, actual: Mapping[str, str], name: 
     return _sized(int(found)) if found.isdigit() else found
 
 
-def _other(result: StudyResult, name: str, present: Scalar) -> Scalar:
+def _other(result: StoredResult, name: str, present: Scalar) -> Scalar:
     """A value that is far enough from the present one to show an effect."""
     memory_bytes = int(result.study.host.get("memory_usable_bytes") or result.study.host.get("memory_bytes", 0))
 
@@ -192,7 +192,7 @@ def _sized(number: int) -> Scalar:
     return number
 
 
-def _command(result: StudyResult, control: str, held: Arm, name: str, changed: Arm) -> str:
+def _command(result: StoredResult, control: str, held: Arm, name: str, changed: Arm) -> str:
     """`mydyno run` of the study's experiment with two arms: the control, and the control with the change."""
     experiment = result.study.experiment
     spec = experiment.arm(control)

@@ -16,9 +16,9 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.candidates import CandidateKind, CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.records import StudyRecord
-from mydyno.reports.result import StudyResult
-from mydyno.reports.suggested import OF_KERNEL, OF_WAIT, suggestion
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.suggested import OF_KERNEL, OF_WAIT, suggestion
 from tests.support.fake_interleaved_folder import build
 
 OWN = """
@@ -92,7 +92,7 @@ class Study:
         self.folder: StudyFolder = made
 
     def command(self, one: CandidateRecord) -> str:
-        return suggestion(StudyResult.load(self.folder), one).command
+        return suggestion(StoredResult.load(self.folder), one).command
 
 
 def loaded(words: tuple[str, ...]) -> Experiment:
@@ -204,19 +204,19 @@ def test_experiments_with_factors_or_a_screen_can_be_repeated_too(tmp_path: Path
 
 def test_where_no_setting_exists_an_arm_is_named(own: Path) -> None:
     study = Study(own.parent, f"mydyno run {own}")
-    found = suggestion(StudyResult.load(study.folder), candidate("function", "row_search_mvcc"))
+    found = suggestion(StoredResult.load(study.folder), candidate("function", "row_search_mvcc"))
     assert found.command == ""
     assert found.sentence == (
         "No setting changes row_search_mvcc. To test it, add an arm with another build of the server, e.g. "
         '{ server = { basedir = "/opt/other-build" } }.'
     )
-    assert suggestion(StudyResult.load(study.folder), candidate("cost", "rows_read")).command == ""
+    assert suggestion(StoredResult.load(study.folder), candidate("cost", "rows_read")).command == ""
 
 
 def test_the_variables_of_an_external_server_are_the_users_to_change(own: Path) -> None:
     own.write_text(OWN.replace('name = "mariadb-10.11"', 'dsn = "mysql://bench@db/test"').replace(
         "[server.variables]\ninnodb_buffer_pool_size", "# pool"))  # fmt: skip
     study = Study(own.parent, f"mydyno run {own}")
-    found = suggestion(StudyResult.load(study.folder), candidate("cost", "fsyncs"))
+    found = suggestion(StoredResult.load(study.folder), candidate("cost", "fsyncs"))
     assert found.command == ""
     assert "change innodb_flush_log_at_trx_commit of the external server" in found.sentence

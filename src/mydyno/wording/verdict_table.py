@@ -15,10 +15,10 @@ from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.metrics import COST_METRICS
 from mydyno.model.stored.factors import FactorEffect
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.reports.result import ReportStep, StudyResult
 from mydyno.results.precision import answered_metrics, cost_metric, failed_arm, failed_blocks
 from mydyno.wording.numbers import NARROW_SPACE, level_percent, metric_name, ratio_interval, signed_percent
 from mydyno.wording.reasons import failure_of
+from mydyno.wording.stored_result import ReportStep, StoredResult
 
 WORDS = {
     "higher": marked("higher"),
@@ -93,7 +93,7 @@ class VerdictTable:
         return list(dict.fromkeys((cell.word, cell.css) for cell in cells if cell.word))
 
 
-def verdict_table(result: StudyResult) -> VerdictTable | None:
+def verdict_table(result: StoredResult) -> VerdictTable | None:
     """The table; None before the first verdicts, in a study with looks before the first look."""
     summary = result.summary
     if result.before_first_look or not any(
@@ -146,27 +146,27 @@ def column_name(metric: str, workloads: Collection[str] = ()) -> str:
     return tr("CPU per query") if metric in COST_METRICS else metric_name(metric, workloads)
 
 
-def step_heading(result: StudyResult, step: ReportStep) -> str:
+def step_heading(result: StoredResult, step: ReportStep) -> str:
     """A step as the table's groups name it."""
     several = len(result.workloads) > 1 or len(result.steps) == 1
     return comma((step.workload, step.level)) if several else step.level
 
 
-def verdict_word(result: StudyResult, effect: EffectRecord) -> str:
+def verdict_word(result: StoredResult, effect: EffectRecord) -> str:
     """The effect's verdict, or "failed" where the arm or its control failed; empty if it has none."""
     if failure_of(result.summary, effect):
         return "failed"
     return effect.verdict or ""
 
 
-def verdict_text(result: StudyResult, effect: EffectRecord) -> str:
+def verdict_text(result: StoredResult, effect: EffectRecord) -> str:
     """The same in words; where it was not the arm that failed, with who did."""
     word = verdict_word(result, effect)
     failed = failed_arm(result.summary, effect) if word == "failed" else effect.arm
     return tr("{arm} failed", arm=failed) if failed != effect.arm else tr(WORDS[word]) if word else ""
 
 
-def merit(result: StudyResult, effect: EffectRecord) -> str:
+def merit(result: StoredResult, effect: EffectRecord) -> str:
     """The CSS class of a verdict: better, worse, or neither."""
     word = verdict_word(result, effect)
     if word in ("higher", "lower"):
@@ -181,7 +181,7 @@ def interval_text(effect: EffectRecord | FactorEffect) -> str:
     return ratio_interval(effect.ci_low, effect.ci_high)
 
 
-def cell_of(result: StudyResult, effect: EffectRecord | None) -> VerdictCell:
+def cell_of(result: StoredResult, effect: EffectRecord | None) -> VerdictCell:
     """One contrast as a cell."""
     if effect is None:
         return VerdictCell()
@@ -198,13 +198,13 @@ def cell_of(result: StudyResult, effect: EffectRecord | None) -> VerdictCell:
     return VerdictCell(word, text, interval_text(effect), merit(result, effect))
 
 
-def _relative_to(result: StudyResult) -> str:
+def _relative_to(result: StoredResult) -> str:
     controls = {effect.control for effect in result.effects(result.summary.primary)}
     return controls.pop() if len(controls) == 1 else tr("the control that each heading names")
 
 
 def _rows(
-    result: StudyResult, step: ReportStep, metrics: Sequence[str], control: str
+    result: StoredResult, step: ReportStep, metrics: Sequence[str], control: str
 ) -> tuple[tuple[str, tuple[VerdictCell, ...]], ...]:
     """The contrasts of one step with one control, in the order of the effects."""
     by_arm: dict[str, dict[str, EffectRecord]] = {}
@@ -215,7 +215,7 @@ def _rows(
     return tuple((arm, tuple(cell_of(result, found.get(one)) for one in metrics)) for arm, found in by_arm.items())
 
 
-def _grids(result: StudyResult, factors: Factors, metrics: Sequence[str]) -> tuple[Grid, ...]:
+def _grids(result: StoredResult, factors: Factors, metrics: Sequence[str]) -> tuple[Grid, ...]:
     """A grid for each step and metric, of the contrasts with the study's own control."""
     sizes = [len(factor.levels) for factor in factors.factors]
     fitting = [index for index, count in enumerate(sizes) if count <= MOST_COLUMNS]

@@ -12,12 +12,12 @@ from mydyno.model.stored.kernel import KernelContrast
 from mydyno.model.stored.profiles import FrameRecord, ProfileContrast
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
 from mydyno.model.stored.waits import WaitsContrast
-from mydyno.reports import kernel, profiles, waits
-from mydyno.reports.result import StudyResult
-from mydyno.reports.suggested import suggestion
-from mydyno.reports.verdict_table import step_heading
 from mydyno.results.why.explained import explained, is_of_latency, is_of_server_cpu
+from mydyno.wording import kernel, profiles, waits
 from mydyno.wording.numbers import NARROW_SPACE, display_unit, ratio_interval, signed_percent, significant
+from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.suggested import suggestion
+from mydyno.wording.verdict_table import step_heading
 
 FACTOR_FROM = 3.0
 """A ratio from which a change is printed as a factor."""
@@ -48,7 +48,7 @@ class Accompanied:
     """Sentences on how to test those that no command changes."""
 
 
-def accompanied(result: StudyResult, record: CostsRecord) -> list[Accompanied]:
+def accompanied(result: StoredResult, record: CostsRecord) -> list[Accompanied]:
     """Every effect that is looked at (results/why/explained.py), with the costs that changed with it."""
     found = []
     for effect in explained(result.summary.effects):
@@ -76,7 +76,7 @@ def caution(found: Sequence[Accompanied]) -> str:
     return sentence_space().join([*words, tr(NO_CAUSE_SHOWN)]) if words else ""
 
 
-def contrast(result: StudyResult, one: EffectRecord | CostRecord) -> str:
+def contrast(result: StoredResult, one: EffectRecord | CostRecord) -> str:
     """The arm, what it is compared with where that is not always the same, and the step where there are several."""
     arm = tr("{arm} against {control}", arm=one.arm, control=one.control) if result.several_controls else one.arm
     step = next((step for step in result.steps if step.id == one.step), None)
@@ -144,7 +144,7 @@ def _of(one: CandidateRecord, effect: EffectRecord) -> bool:
     return (one.metric, one.step, one.arm, one.control) == (effect.metric, effect.step, effect.arm, effect.control)
 
 
-def _named(result: StudyResult, record: CostsRecord, one: CandidateRecord) -> str:
+def _named(result: StoredResult, record: CostsRecord, one: CandidateRecord) -> str:
     """The sentence on a candidate; empty where there is none."""
     key = one.step, one.arm, one.control
     summary = result.summary

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from mydyno.language import listing, marked, tr, tr_plural
-from mydyno.reports.result import StudyResult
 from mydyno.results.why.server_differences import meaning_of
 from mydyno.servers.my_cnf import plain_name
+from mydyno.wording.stored_result import StoredResult
 
 ABSENT = marked("has none")
 MOST_SETTINGS = 3
 """Settings that the sentence names, those of InnoDB first; of more it states how many there are."""
 
 
-def settings_compared(result: StudyResult) -> str:
+def settings_compared(result: StoredResult) -> str:
     """How many of the experiment's settings the servers report alike, and which others differ; empty if none does."""
     differing = sorted(result.summary.server_differences, key=lambda name: not name.startswith("innodb_"))
     if not differing:
@@ -43,13 +43,13 @@ def settings_compared(result: StudyResult) -> str:
     return " ".join([*sentences, different])
 
 
-def differing_settings(result: StudyResult) -> tuple[list[str], list[list[str]]] | None:
+def differing_settings(result: StoredResult) -> tuple[list[str], list[list[str]]] | None:
     """(head, rows): one row a variable, one column an arm, versions first; None if nothing differs."""
     differences = result.summary.server_differences
     if not differences:
         return None
     told = {arm for values in differences.values() for arm in values}
-    arms = [arm for arm in result.styles if arm in told]
+    arms = [arm for arm in result.arms if arm in told]
     first = {record.arm: record.servers[0] for record in reversed(list(result.records.values())) if record.servers}
     rows = [[tr("version"), *(first[arm].version if arm in first else "–" for arm in arms)]]
     for name, values in differences.items():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mydyno.language import comma, tr
 from mydyno.model.stored.kernel import MEASURES, SYSTEM_CALL, KernelContrast, KernelRecord, KernelRow
-from mydyno.reports import counted
-from mydyno.reports.result import StudyResult
 from mydyno.results.why.leading import leading_time, time_change_us
+from mydyno.wording import counted
 from mydyno.wording.numbers import count_interval, signed_count, signed_time, significant, time_interval, time_text
+from mydyno.wording.stored_result import StoredResult
 
 MOST_CALLS = 10
 
@@ -120,7 +120,7 @@ def quality(record: KernelRecord) -> list[str]:
     return found + [tr("Not all runs were traced: {why}.", why=why) for why in record.missing[:3]]
 
 
-def lines(result: StudyResult) -> list[str]:
+def lines(result: StoredResult) -> list[str]:
     """For a terminal: a sentence for each contrast in which a time differs."""
     record = result.summary.kernel
     if record is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mydyno.hosts.telemetry import EVERYTHING
 from mydyno.language import tr
-from mydyno.reports.result import StudyResult
+from mydyno.wording.stored_result import StoredResult
 
 
-def lines(result: StudyResult) -> list[str]:
+def lines(result: StoredResult) -> list[str]:
     """A sentence for each family of metrics that runs lack, with the first reason; empty if every run has all."""
     found: dict[str, list[str]] = {}
     for run in result.runs:

@@ -9,18 +9,17 @@ from mydyno.model.stored.kernel import KernelContrast
 from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.model.stored.waits import WaitsContrast
-from mydyno.reports import counted
-from mydyno.reports.result import StudyResult
-from mydyno.reports.verdict_table import step_heading
 from mydyno.results.why.leading import named_functions
-from mydyno.wording import numbers
+from mydyno.wording import counted, numbers
 from mydyno.wording.numbers import percent, time_interval
+from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.verdict_table import step_heading
 
 MOST_ROWS = 12
 FEWEST_BLOCKS = 3
 
 
-def heading(result: StudyResult, one: ProfileContrast | WaitsContrast | KernelContrast | EffectRecord) -> str:
+def heading(result: StoredResult, one: ProfileContrast | WaitsContrast | KernelContrast | EffectRecord) -> str:
     """The arm with its control, and the step where there are several."""
     arm = tr("{arm} against {control}", arm=one.arm, control=one.control)
     step = next((step for step in result.steps if step.id == one.step), None)
@@ -149,6 +148,6 @@ def quality(record: ProfilesRecord) -> list[str]:
     return found
 
 
-def labels(result: StudyResult, contrasts: Sequence[ProfileContrast]) -> list[str]:
+def labels(result: StoredResult, contrasts: Sequence[ProfileContrast]) -> list[str]:
     """A label for each contrast's graph."""
     return [heading(result, one) for one in contrasts]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mydyno.language import tr, tr_after
 from mydyno.model.stored.waits import ROW_LOCKS, WaitRecord, WaitsContrast, WaitsRecord
-from mydyno.reports import counted
-from mydyno.reports.result import StudyResult
 from mydyno.results.why.leading import leading_wait
+from mydyno.wording import counted
 from mydyno.wording.numbers import percent, signed_time, time_interval, time_text
+from mydyno.wording.stored_result import StoredResult
 
 MOST_ROWS = 12
 MOST_LOCKS = 8
@@ -158,7 +158,7 @@ def quality(record: WaitsRecord) -> list[str]:
     return found + [tr("Not all runs were counted: {why}.", why=why) for why in record.missing[:3]]
 
 
-def lines(result: StudyResult) -> list[str]:
+def lines(result: StoredResult) -> list[str]:
     """For a terminal: a sentence for each contrast in which something leads."""
     record = result.summary.waits
     if record is None:

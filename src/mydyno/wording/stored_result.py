@@ -1,0 +1,270 @@
+"""A study as reports see it: everything read once from the folder, frozen, with the look-ups that formats share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from mydyno.language import current_language, joined, marked, tr
+from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.plan import Plan
+from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.records import RunRecord, StudyRecord
+from mydyno.model.stored.summary import EffectRecord, HostsEffect, RunSummary, StepLevel, Summary, block_groups
+from mydyno.results.precision import is_sequential
+from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.answer import Answer, answer_study
+from mydyno.wording.numbers import metric_name
+
+NOT_SUMMARISED = marked(
+    "This study has no summary yet: it was interrupted before its first evaluation, so there are no effects to report."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportStep:
+    """One load level as reports name it."""
+
+    id: str
+    workload: str
+    connections: int
+    rate: float | None = None
+    """Transactions a second of an open loop; None: a closed loop."""
+
+    @property
+    def level(self) -> str:
+        """The level alone, as `load_level` says it."""
+        return load_level(self.connections, self.rate)
+
+    @property
+    def short_level(self) -> str:
+        """The level where there is little room, e.g. "32 connections", "5,000/s"."""
+        return self.level if self.rate is None else f"{self.rate:,.10g}/s"
+
+    @property
+    def amount(self) -> float:
+        """The level as a number: of connections, or of transactions a second in an open loop."""
+        return self.connections if self.rate is None else self.rate
+
+    @property
+    def amount_text(self) -> str:
+        """That number for a table or an axis."""
+        return f"{self.amount:.10g}"
+
+    @property
+    def amount_name(self) -> str:
+        """What that number counts."""
+        return tr("connections") if self.rate is None else tr("transactions/s")
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """What is in a study folder. A folder without summary.json gives a summary without effects, state "partial"."""
+
+    folder: StudyFolder
+    study: StudyRecord
+    plan: Plan
+    records: dict[str, RunRecord]
+    """Every finished run's run.json by its folder."""
+    summary: Summary
+
+    @classmethod
+    def load(cls, folder: StudyFolder) -> Self:
+        """Read study.json, plan.json, every run.json and summary.json. Raises UserError if one is damaged."""
+        study, plan = folder.study(), folder.plan()
+        records = {record.folder: record for record in folder.runs()}
+        return cls(folder, study, plan, records, folder.summary() or _empty_summary(study, records))
+
+    @cached_property
+    def answer(self) -> Answer:
+        """The short answer with its scope: as summarised; made now in another language, or where there is none."""
+        summary = self.summary
+        if summary.answer and current_language() == "en":
+            return Answer(summary.answer, summary.scope, summary.sharpen, summary.further)
+        return answer_study(summary, self.study, tuple(self.records.values()))
+
+    @cached_property
+    def before_first_look(self) -> bool:
+        """Whether the study has looks, and none was due yet: then no effect is shown."""
+        return self.summary.look is None and is_sequential(self.summary, self.study.experiment)
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """The long form: what is decided first, then the rest of the summary's sentences, each once."""
+        judged = [effect for effect in self.summary.effects if effect.verdict]
+        if self.before_first_look:
+            of_effects = {effect.sentence for effect in self.summary.effects}
+            return tuple(one for one in dict.fromkeys(self.summary.sentences) if one not in of_effects)
+        decided = [effect.sentence for effect in judged if effect.verdict in ("higher", "lower", "equivalent")]
+        rest = [effect.sentence for effect in judged]
+        return tuple(dict.fromkeys((*decided, *self.summary.sentences, *rest)))
+
+    @cached_property
+    def runs(self) -> tuple[RunSummary, ...]:
+        """Every finished run in the order of execution; values that are not finite numbers are left out."""
+        return tuple(
+            run.model_copy(update={"values": {step: _finite(values) for step, values in run.values.items()}})
+            for run in sorted(self.summary.runs, key=lambda run: (run.block, run.position))
+        )
+
+    @cached_property
+    def steps(self) -> tuple[ReportStep, ...]:
+        """Every step, as the experiment lists them."""
+        return tuple(ReportStep(step.id, step.workload, step.connections, step.rate) for step in self.summary.steps)
+
+    @cached_property
+    def workloads(self) -> tuple[str, ...]:
+        """The workloads in the order of the experiment."""
+        return tuple(dict.fromkeys(step.workload for step in self.steps))
+
+    def metric_name(self, metric: str) -> str:
+        """A metric's name for a heading of this study."""
+        return metric_name(metric, self.workloads)
+
+    @cached_property
+    def arms(self) -> tuple[str, ...]:
+        """The arms, the control first."""
+        return tuple(dict.fromkeys((self.summary.control, *self.summary.arms)))
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """Metrics that at least one run has a number for: the primary one first, then as in the summary."""
+        present = {metric for run in self.runs for values in run.values.values() for metric in values}
+        order = dict.fromkeys((self.summary.primary, *self.summary.metrics, *sorted(present)))
+        return tuple(metric for metric in order if metric in present)
+
+    @cached_property
+    def any_valid(self) -> bool:
+        """Whether a single step of a single run may be used."""
+        return any(usable(run, step.id) for run in self.runs for step in self.steps)
+
+    def steps_of_workload(self, workload: str) -> tuple[ReportStep, ...]:
+        """The steps of one workload."""
+        return tuple(step for step in self.steps if step.workload == workload)
+
+    def values(self, metric: str, step: str) -> Iterator[tuple[RunSummary, float, bool]]:
+        """Every run's number of a metric at a step in the order of execution, and whether it may be used."""
+        for run in self.runs:
+            value = run.values.get(step, {}).get(metric)
+            if value is not None:
+                yield run, value, usable(run, step)
+
+    @cached_property
+    def unused_steps(self) -> tuple[tuple[RunSummary, ReportStep, tuple[Reason, ...]], ...]:
+        """(run, step, reasons) of every step of a valid run that is not used."""
+        known = {step.id: step for step in self.steps}
+        return tuple(
+            (run, known[step], reasons)
+            for run in self.runs
+            if run.valid
+            for step, reasons in run.invalid_steps.items()
+            if step in known
+        )
+
+    def effects(self, metric: str, step: str | None = None) -> tuple[EffectRecord, ...]:
+        """The effects on a metric, of one step or of all, in the order of the arms."""
+        return tuple(
+            effect for effect in self.summary.effects if effect.metric == metric and step in (None, effect.step)
+        )
+
+    @cached_property
+    def group_of(self) -> dict[int, str]:
+        """{block: the host group that executed it}; empty in a study of one."""
+        return block_groups(self.summary.runs)
+
+    def effect_of(self, one: HostsEffect) -> EffectRecord | None:
+        """The effect of the same contrast over all host groups."""
+        contrast = (one.arm, one.control)
+        return next((of for of in self.effects(one.metric, one.step) if (of.arm, of.control) == contrast), None)
+
+    @cached_property
+    def several_controls(self) -> bool:
+        """Whether arms are compared with more than the study's own control."""
+        return any(effect.control != self.summary.control for effect in self.summary.effects)
+
+    def contrast_name(self, effect: EffectRecord) -> str:
+        """The arm, and what it is compared with where that is not always the same."""
+        if not self.several_controls:
+            return effect.arm
+        return tr("{arm} against {control}", arm=effect.arm, control=effect.control)
+
+    @cached_property
+    def relative_to(self) -> str:
+        """What effects are relative to, for captions."""
+        return tr("the control that it names") if self.several_controls else self.summary.control
+
+    def margin_of(self, metric: str) -> float | None:
+        """The margin declared for a metric: of the primary one, and of latencies; None if none is declared."""
+        if metric == self.summary.primary:
+            return self.summary.margin
+        return self.study.experiment.verdict.latency_margin if metric.startswith("latency") else None
+
+    def block_ratios(self, metric: str, step: str, arm: str, copy_number: int = 1) -> dict[int, float]:
+        """{block: arm's run / control's first run}, of the blocks where both are valid and above zero."""
+        by_block: dict[int, dict[tuple[str, int], float]] = {}
+        for run, value, used in self.values(metric, step):
+            if used and value > 0:
+                by_block.setdefault(run.block, {})[run.arm, run.copy_number] = value
+        base = (self.summary.control, 1)
+        return {
+            block: values[arm, copy_number] / values[base]
+            for block, values in sorted(by_block.items())
+            if base in values and (arm, copy_number) in values
+        }
+
+
+def usable(run: RunSummary, step: str) -> bool:
+    """Whether no gate closed, neither for the run nor for this step of it, and the arm did not fail there."""
+    return run.valid and step not in run.invalid_steps and step not in run.failures
+
+
+def joined_reasons(run: RunSummary, step: str) -> str:
+    """Why a run's step is not used, on one line: the run's reasons, the step's own, and the arm's failure."""
+    failed = (tr("the arm failed: {reason}", reason=run.failures[step]),) if step in run.failures else ()
+    closed = (*run.reasons, *run.invalid_steps.get(step, ()))
+    return joined([*(reason.sentence for reason in closed), *failed])
+
+
+def _finite(values: dict[str, float]) -> dict[str, float]:
+    return {metric: value for metric, value in values.items() if math.isfinite(value)}
+
+
+def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary:
+    """The summary of a study that was never evaluated: its plan and the validity of its runs, without numbers."""
+    experiment = study.experiment
+    return Summary(
+        experiment=experiment.name,
+        question=experiment.question,
+        study=study.study,
+        state="partial",
+        control=experiment.control,
+        arms=tuple(arm.name for arm in experiment.arms),
+        primary=experiment.verdict.leading,
+        also_primary=experiment.verdict.primary[1:],
+        margin=experiment.verdict.margin,
+        steps=tuple(StepLevel.of(step) for step in experiment.resolved_steps),
+        metrics={},
+        runs=tuple(
+            RunSummary(
+                block=record.block,
+                host_group=record.host_group,
+                position=record.position,
+                arm=record.arm,
+                copy=record.copy_number,
+                valid=record.valid,
+                reasons=record.reasons,
+                invalid_steps={step.id: step.reasons for step in record.steps if step.reasons},
+                warnings=record.warnings,
+                unsampled=record.unsampled,
+                evidence=record.evidence,
+                folder=record.folder,
+            )
+            for record in records.values()
+        ),
+        effects=(),
+        noise_floor={},
+        sentences=(tr(NOT_SUMMARISED),),
+    )
