@@ -9,15 +9,7 @@ import numpy as np
 
 from mydyno.verdicts import Effect, Family, Metric, Observation, Scope, decide
 
-SCOPE = Scope(
-    workload="oltp_read_only",
-    server="MariaDB 10.11.19",
-    connections=64,
-    data_to_buffer_pool=0.4,
-    durability="innodb_flush_log_at_trx_commit=1",
-    first_date="2026-11-21",
-    last_date="2026-11-22",
-)
+SCOPE = Scope("oltp_read_only", 64)
 QPS = Metric("qps", "1/s", "higher")
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.plan import Plan
-from mydyno.model.definition.quantities import parse_bytes
 from mydyno.model.metrics import metric_source, ordered
-from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
+from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import (
     CANARY_EVENT,
     CanaryRecord,
@@ -49,8 +46,6 @@ from mydyno.store.samples import damage_of
 from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Effect, Family, Scope, decide_study, noise_floors
-from mydyno.verdicts.words import listing
-from mydyno.workloads.data import kind_of
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
 RSS_AFTER = "server_rss_after_bytes"
@@ -88,7 +83,7 @@ def facts_of(folder: StudyFolder) -> StudyFacts:
     summaries = _summaries(folder, experiment, runs, interleaving, windows)
     early = plan.sequential and look is None
     examined = () if early else tuple(run for run in summaries if run.block in due_blocks)
-    scopes = {step.id: _scope(study, step, counted_runs) for step in steps}
+    scopes = {step.id: Scope(step.workload, step.connections, step.rate) for step in steps}
     measured = _measured(summaries if early else examined)
     every = list(families(experiment, examined, measured, scopes))
     due = None if early else alpha
@@ -283,42 +278,6 @@ def _run_summary(run: RunRecord, values: dict[str, dict[str, float]], steps: Seq
         failures=failures,
         values=values,
     )
-
-
-def _scope(study: StudyRecord, step: Step, runs: list[RunRecord]) -> Scope:
-    servers = [server for run in runs for server in run.servers]
-    with_sql = [server for server in servers if server.flavour != "memcached"] or servers
-    pool = _common(with_sql, "innodb_buffer_pool_size")
-    rows_bytes = kind_of(study.experiment.data).rows_bytes(study.experiment.data)
-    of_arm = {run.arm: " and ".join(dict.fromkeys(map(_server_name, run.servers))) for run in runs if run.servers}
-    dates = sorted(datetime.fromtimestamp(run.started_unix_ns / 1e9, UTC).date().isoformat() for run in runs)
-    durability = [
-        f"{name}={value}"
-        for name in ("innodb_flush_log_at_trx_commit", "sync_binlog")
-        if (value := _common(with_sql, name)) is not None
-    ]
-    return Scope(
-        workload=step.workload,
-        server=listing(tuple(dict.fromkeys(map(_server_name, servers)))) if servers else "",
-        hosts=(str(study.host.get("hostname", "this host")),),
-        connections=step.connections,
-        rate=step.rate,
-        data_to_buffer_pool=rows_bytes / parse_bytes(int(pool)) if pool and rows_bytes is not None else None,
-        durability=", ".join(durability),
-        first_date=dates[0] if dates else "",
-        last_date=dates[-1] if dates else "",
-        server_of=of_arm if len(set(of_arm.values())) > 1 else {},
-    )
-
-
-def _server_name(server: ServerRecord) -> str:
-    return ServerVersion.parse(server.version).name
-
-
-def _common(servers: Sequence[ServerRecord], variable: str) -> str | None:
-    """The variable's value where it is the same on all servers: what an arm changes is no part of the scope."""
-    values = {server.variables[variable] for server in servers if variable in server.variables}
-    return values.pop() if len(values) == 1 else None
 
 
 def effect_record(effect: Effect) -> EffectRecord:

@@ -247,9 +247,9 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
 
 
 def _scope(one: MeasuredContrast) -> Scope:
-    """The step's scope; of several host groups it names those with a block of this contrast."""
+    """The step's scope, with the number of host groups that have a block of this contrast."""
     scope, groups = one.family.scopes.get(one.gathered.step, Scope()), one.family.host_groups
-    return replace(scope, hosts=groups_among(one.gathered.blocks, groups)) if groups else scope
+    return replace(scope, hosts=len(groups_among(one.gathered.blocks, groups))) if groups else scope
 
 
 def _explored(one: MeasuredContrast, noise: NoiseFloor, p_alone: float | None) -> Effect:

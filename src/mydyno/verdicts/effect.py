@@ -7,7 +7,7 @@ package.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -53,31 +53,12 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where and when a sentence holds. Every non-empty part is printed; nothing beyond it is claimed.
-
-    `hosts` are names; `server` is "MariaDB 10.11.19"; `durability` is written as the server does, for example
-    "innodb_flush_log_at_trx_commit=1, sync_binlog=0"; `data_to_buffer_pool` is data size divided by the buffer pool's;
-    `rate` is an open loop's, in transactions a second; dates are ISO 8601.
-    """
+    """Where a sentence holds: the load, of an open loop with its transactions a second, and the number of hosts."""
 
     workload: str = ""
-    server: str = ""
-    hosts: tuple[str, ...] = ()
     connections: int | None = None
     rate: float | None = None
-    data_to_buffer_pool: float | None = None
-    durability: str = ""
-    first_date: str = ""
-    last_date: str = ""
-    server_of: Mapping[str, str] = field(default_factory=dict)
-    """Arm → its server, where arms run different ones."""
-
-    def between(self, arm: str, control: str) -> Scope:
-        """The scope of one contrast: of different servers it names the two that are compared, and no other."""
-        if arm not in self.server_of or control not in self.server_of:
-            return self
-        two = dict.fromkeys((self.server_of[arm], self.server_of[control]))
-        return replace(self, server=" against ".join(two))
+    hosts: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,36 +37,19 @@ def p_value(p: float) -> str:
     return f"{p:.2g}" if p >= 0.0001 else "below 0.0001"
 
 
-def listing(names: tuple[str, ...]) -> str:
-    """The names as English lists them: a; a and b; a, b and c."""
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
-
-
 def at_load(scope: Scope) -> str:
     """The level of load with its preposition and a space before it, or nothing."""
     return "" if scope.connections is None else f" at {load_level(scope.connections, scope.rate)}"
 
 
 def where(scope: Scope, n: int, metric: Metric | None = None) -> str:
-    """The workload and the blocks that count, in parentheses; the rest of the scope is stated once, by `scope_words`.
+    """The workload and the blocks that count, in parentheses.
 
     With a metric of which less is better, it begins with that. With several host groups it ends with their number.
     """
-    hosts = f" on {len(scope.hosts)} hosts" if len(scope.hosts) > 1 else ""
+    hosts = f" on {scope.hosts} hosts" if scope.hosts > 1 else ""
     lower = "lower is better" if metric is not None and metric.better == "lower" else ""
     return f" ({', '.join(part for part in (lower, scope.workload, blocks(n) + hosts) if part)})"
-
-
-def scope_words(scope: Scope) -> str:
-    """Where and when a study's sentences hold: server, hosts, data, durability, dates."""
-    hosts = f"host{'' if len(scope.hosts) == 1 else 's'} {listing(scope.hosts)}" if scope.hosts else "this host"
-    parts = [scope.server, hosts]
-    if scope.data_to_buffer_pool is not None:
-        parts.append(f"data {scope.data_to_buffer_pool:.2g} × the buffer pool")
-    parts.append(scope.durability)
-    dates = [date for date in dict.fromkeys((scope.first_date, scope.last_date)) if date]
-    parts.append(" to ".join(dates))
-    return ", ".join(part for part in parts if part)
 
 
 def lost_blocks(case: Case) -> str:

@@ -1,33 +1,20 @@
-"""What a sentence is about: the two servers that are compared, and settings that no arm changes."""
+"""The scope line: hosts, server, load, and settings that no arm changes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from mydyno.model.definition.experiment import DataSpec
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import CanaryRecord
-from mydyno.results.facts import _scope
 from mydyno.results.why.server_differences import server_differences
 from mydyno.store.study_folder import StudyFolder
-from mydyno.verdicts import Scope
 from mydyno.wording.scope_line import load_words, scope_line
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.oltp import SYSTEM_BYTES
 from tests.support.fake_answer import experiment, summary
 from tests.support.fake_study_folder import Shape, build
-
-SCOPE = Scope(workload="oltp", server="MySQL 5.5.9, MySQL 5.6.14 and MariaDB 10.11.19")
-
-
-def test_a_contrast_of_two_servers_names_them_and_no_third() -> None:
-    names = {"old": "MySQL 5.5.9", "new": "MySQL 5.6.14", "other": "MariaDB 10.11.19"}
-    scope = replace(SCOPE, server_of=names)
-    assert scope.between("old", "new").server == "MySQL 5.5.9 against MySQL 5.6.14"
-    assert scope.between("old", "old").server == "MySQL 5.5.9"
-    assert SCOPE.between("old", "new") == SCOPE
 
 
 def changed(run: RunRecord) -> RunRecord:
@@ -47,15 +34,6 @@ def study_of_two_servers(path: Path) -> tuple[StudyFolder, list[RunRecord]]:
     folder = build(path, Shape(blocks=2, connections=(16,), measure_s=5, arms=("glibc", "jemalloc")))
     runs = [changed(run) for run in folder.runs()]
     return folder, runs
-
-
-def test_a_setting_that_an_arm_changes_is_no_part_of_where_a_sentence_holds(tmp_path: Path) -> None:
-    folder, runs = study_of_two_servers(tmp_path / "two")
-    study = folder.study()
-    scope = _scope(study, study.experiment.resolved_steps[0], runs)
-    assert scope.durability == "sync_binlog=0"
-    assert scope.data_to_buffer_pool is not None, "the pool is the same in both arms"
-    assert scope.between("jemalloc", "glibc").server == "MySQL 5.6.14 against MariaDB 10.11.14"
 
 
 def test_the_disk_is_part_of_the_scope_where_arms_differ_in_durability(tmp_path: Path) -> None:
