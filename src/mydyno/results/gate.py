@@ -41,7 +41,7 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class GateFacts:
-    """What a gate is decided by. A comparison that was not measured has no reason."""
+    """What a gate is decided by."""
 
     comparisons: tuple[Comparison, ...]
     outcome: Outcome
@@ -117,7 +117,9 @@ def _comparisons(
             meant += [(family.metric, step, arm, control, one.ratio) for step in steps for arm in arms]
     judged = judge(bounds, alpha, alarm_of(summary.effects), looks, experiment.verdict.error_rate)
     found = {(one.metric, one.step, one.arm, one.control, one.limit): one for one in judged}
-    return tuple(found.get(key) or Comparison(*key, Outcome.UNDECIDED, "", 0) for key in dict.fromkeys(meant))
+    return tuple(
+        found.get(key) or Comparison(*key, Outcome.UNDECIDED, "", 0, why="unmeasured") for key in dict.fromkeys(meant)
+    )
 
 
 def _needed(plan: Plan, records: Sequence[RunRecord], comparisons: Sequence[Comparison]) -> Needed | None:

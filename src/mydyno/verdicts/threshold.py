@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import exp, log
+from typing import Literal
 
-from mydyno.language import tr
 from mydyno.model.definition.looks import TOTAL, Looks
 from mydyno.stats.noninferiority import LimitTest, limit_test, sign_of
 from mydyno.stats.permutation import Exchange, hochberg, holm, joint_test, smallest_p
@@ -36,6 +36,9 @@ from mydyno.verdicts.together import MeasuredContrast
 
 LEAST_DISTANCE = 0.1
 """For planning, an effect is at least this share of the limit away from it: on the limit no time is enough."""
+
+
+Undecided = Literal["", "no look", "no block", "few blocks", "open", "unmeasured"]
 
 
 class Outcome(StrEnum):
@@ -68,7 +71,8 @@ class Comparison:
     metric of which more is better to be above it. `p_within` and `p_beyond` are adjusted. Ratio, bounds and p are None
     where nothing may be examined, or there is nothing to examine. `arm_value` is the geometric mean of the arm's
     values. `blocks_needed` is how many blocks in all would decide this comparison if the ratio is what it seems; None
-    where that is not known or it is decided. `reason` is why it is undecided or what failed.
+    where that is not known or it is decided. `reason` is what failed, the alarm, or the blocks lost; `why` else it is
+    undecided, which wording/gate.py says.
     """
 
     metric: Metric
@@ -86,6 +90,7 @@ class Comparison:
     p_beyond: float | None = None
     arm_value: float | None = None
     blocks_needed: int | None = None
+    why: Undecided = ""
 
 
 def judge(
@@ -139,7 +144,7 @@ def _is_meant(bound: Bound, one: MeasuredContrast) -> bool:
 def _unexamined(bound: Bound, one: MeasuredContrast) -> Comparison:
     return Comparison(
         one.family.metric, one.gathered.step, one.gathered.arm, one.family.control, bound.limit, Outcome.UNDECIDED,
-        tr("no look has been reached yet"), one.estimate.n,
+        "", one.estimate.n, why="no look",
     )  # fmt: skip
 
 
@@ -158,11 +163,11 @@ def _compared(
     interval = found.interval(2.0 * alpha, 1.0 - alpha)
     arm_values = [values[0] for values in gathered.blocks.values()]
 
-    def outcome(what: Outcome, reason: str, needed: int | None = None) -> Comparison:
+    def outcome(what: Outcome, reason: str = "", why: Undecided = "", needed: int | None = None) -> Comparison:
         return Comparison(
             metric, gathered.step, gathered.arm, one.family.control, bound.limit, what, reason, found.n, found.ratio,
             interval.low, interval.high, p_within if arm_values else None, p_beyond if arm_values else None,
-            _geometric_mean(arm_values), needed,
+            _geometric_mean(arm_values), needed, why,
         )  # fmt: skip
 
     if gathered.failure:
@@ -170,18 +175,14 @@ def _compared(
     if alarm:
         return outcome(Outcome.UNDECIDED, alarm)
     if p_beyond <= alpha + SLACK:
-        return outcome(Outcome.WORSE, "")
+        return outcome(Outcome.WORSE)
     if p_within <= alpha + SLACK:
-        return outcome(Outcome.PASSED, "")
+        return outcome(Outcome.PASSED)
     if not found.n:
         lost = ", ".join(f"{reason} ({count})" for reason, count in sorted(gathered.lost.items()))
-        why = tr("no valid block: {reasons}", reasons=lost) if lost else tr("no valid block: nothing was measured")
-        return outcome(Outcome.UNDECIDED, why)
+        return outcome(Outcome.UNDECIDED, lost, "no block")
     needed = _blocks_needed(one, test, bound.limit, alpha, looks, comparisons)
-    if found.n < FEWEST_BLOCKS:
-        why = tr("only {count} of the {fewest} blocks required", count=found.n, fewest=FEWEST_BLOCKS)
-        return outcome(Outcome.UNDECIDED, why, needed)
-    return outcome(Outcome.UNDECIDED, tr("the interval contains the limit"), needed)
+    return outcome(Outcome.UNDECIDED, why="few blocks" if found.n < FEWEST_BLOCKS else "open", needed=needed)
 
 
 def _geometric_mean(logs: Sequence[float]) -> float | None:

@@ -13,6 +13,7 @@ from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.gate import MOST_BLOCKS, GateFacts, Needed, gate_facts
 from mydyno.results.precision import finished_blocks
+from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.threshold import Comparison, Outcome
 from mydyno.wording.numbers import blocks, duration_option, duration_words, metric_name, signed
@@ -82,12 +83,29 @@ def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
 
 
 def _with_reason(one: Comparison, measured: Sequence[str]) -> Comparison:
-    """The comparison with why it was not measured, where it was not."""
+    """The comparison with why it is undecided."""
     if one.outcome is Outcome.UNDECIDED and measured and one.metric.name not in measured:
         return replace(one, reason=f"was not measured; measured: {', '.join(filter(_has_better, measured))}")
-    if one.outcome is Outcome.UNDECIDED and not one.reason:
-        return replace(one, reason="was not measured at this step")
-    return one
+    return replace(one, reason=reason_words(one))
+
+
+def reason_words(one: Comparison) -> str:
+    """Why a comparison is undecided, or what failed; empty if it passed or is worse."""
+    match one.why:
+        case "":
+            return one.reason
+        case "no look":
+            return tr("no look has been reached yet")
+        case "no block" if one.reason:
+            return tr("no valid block: {reasons}", reasons=one.reason)
+        case "no block":
+            return tr("no valid block: nothing was measured")
+        case "few blocks":
+            return tr("only {count} of the {fewest} blocks required", count=one.n, fewest=FEWEST_BLOCKS)
+        case "open":
+            return tr("the interval contains the limit")
+        case "unmeasured":
+            return "was not measured at this step"
 
 
 def _has_better(metric: str) -> bool:
