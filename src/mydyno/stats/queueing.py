@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
-
-from mydyno.language import tr
+from typing import Literal
 
 TOLERANCE = 0.05
 """Tolerance as a share of the connections: transactions begin or end outside of the counted time."""
@@ -61,24 +60,24 @@ class Queue:
         """Share of the connections that is busy."""
         return self.in_service / self.connections
 
-    def disagreement(self) -> str:
-        """Why the counts cannot all be right, as a clause; empty if they agree.
+    @property
+    def due(self) -> float:
+        """Transactions that were to begin."""
+        return self.rate_per_s * self.length_s
+
+    def disagreement(self) -> Literal["", "service", "busy", "ended"]:
+        """Why the counts cannot all be right: the mean response time is below the mean service time, more connections
+        are busy than there are, or more transactions ended than were due; empty if they agree.
 
         Known independently of the times: the number of connections, and how many transactions were due.
         """
-        due = self.rate_per_s * self.length_s
+        due = self.due
         if self.response_s < self.service_s:
-            return tr("the mean response time is shorter than the mean service time, which is a part of it")
+            return "service"
         if self.utilisation > 1.0 + TOLERANCE:
-            return tr(
-                "throughput × service time is {busy:.3g} busy connections, but there are {connections}",
-                busy=self.in_service,
-                connections=self.connections,
-            )
+            return "busy"
         if self.transactions > due + DEVIATIONS * sqrt(due) + self.connections:
-            return tr(
-                "{ended:,} transactions ended, but only about {due:,.0f} were due", ended=self.transactions, due=due
-            )
+            return "ended"
         return ""
 
 
@@ -165,27 +164,11 @@ class ClosedLoop:
         displaced = min(1.0, max(one.long_response_s, cycle_s) / one.length_s)
         return self.connections * (TOLERANCE + END_DEVIATIONS * displaced / sqrt(len(self.intervals)))
 
-    def disagreement(self) -> str:
-        """Why the counts cannot all be right, as a clause; empty if they agree within their resolution."""
-        one = self.middle
-        facts = {
-            "rate": one.transactions / one.length_s,
-            "time": 1000.0 * one.response_s,
-            "under_way": one.in_system,
-            "connections": self.connections,
-            "resolution": self.resolution,
-        }
-        if one.in_system > self.connections + self.resolution:
-            return tr(
-                "{rate:.4g} transactions/s × {time:.4g} ms = {under_way:.3g} under way, but there are {connections} "
-                "connections (resolution ±{resolution:.2g})",
-                **facts,
-            )
-        if not self.thinks and one.in_system < self.connections - self.resolution:
-            return tr(
-                "{rate:.4g} transactions/s × {time:.4g} ms = {under_way:.3g} under way, but {connections} connections "
-                "always have one (resolution ±{resolution:.2g}); response times lack the transactions that had not "
-                "ended when their interval did, or transactions were not counted",
-                **facts,
-            )
-        return ""
+    def disagreement(self) -> Literal["", "many", "few"]:
+        """Why the counts cannot all be right: too many or too few transactions are under way; empty if they agree
+        within their resolution.
+        """
+        under_way = self.middle.in_system
+        if under_way > self.connections + self.resolution:
+            return "many"
+        return "few" if not self.thinks and under_way < self.connections - self.resolution else ""

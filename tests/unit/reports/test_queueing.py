@@ -8,7 +8,7 @@ from mydyno.language import speaking
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord, StepRecord
 from mydyno.model.stored.summary import RunSummary
-from mydyno.reports.sections.queueing import sentence, sentences, table
+from mydyno.reports.sections.queueing import table
 from mydyno.results.why.queueing import (
     DISK,
     LINK,
@@ -18,6 +18,7 @@ from mydyno.results.why.queueing import (
     queues_of,
     queues_of_runs,
 )
+from mydyno.wording.queueing import sentence, sentences
 from tests.support.fake_script import experiment
 from tests.unit.reports.test_chinese import english_sentences
 
@@ -51,7 +52,9 @@ def test_the_saturated_resource_is_named() -> None:
 
 def test_counts_that_do_not_agree_are_stated_instead_of_a_resource() -> None:
     (one,) = queues_of(made(transactions=1900), STEPS, 1, 2)
-    assert "SUSPECT. The counts do not agree" in sentence(one)
+    assert sentence(one).endswith(
+        "do not use them: throughput × service time is 9.5 busy connections, but there are 8."
+    )
     assert "saturated:" not in sentence(one)
 
 

@@ -65,11 +65,11 @@ def test_an_overloaded_queue_agrees_too(load: float = 1.3) -> None:
 def test_broken_counts_are_found() -> None:
     queue, _, _ = simulated(0.7, 3)
     twice = replace(queue, transactions=2 * queue.transactions)
-    assert "busy connections, but there are 8" in twice.disagreement()
+    assert twice.disagreement() == "busy"
     more = replace(queue, transactions=round(1.1 * queue.transactions))
-    assert "were due" in more.disagreement()
+    assert more.disagreement() == "ended"
     shorter = replace(queue, response_s=0.9 * queue.service_s)
-    assert "shorter than the mean service time" in shorter.disagreement()
+    assert shorter.disagreement() == "service"
 
 
 def closed(think_s: float, seed: int, slices: int = 10, length_s: float = 2.0, thinks: bool = False) -> ClosedLoop:
@@ -103,8 +103,8 @@ def test_a_stall_at_the_end_of_a_slice_is_within_the_resolution() -> None:
 def test_a_closed_loop_whose_counts_are_wrong_is_found() -> None:
     plain = closed(0.0, 3)
     half = [replace(one, transactions=one.transactions // 2) for one in plain.intervals]
-    assert "8 connections always have one" in replace(plain, intervals=half).disagreement()
+    assert replace(plain, intervals=half).disagreement() == "few"
     assert replace(plain, intervals=half, thinks=True).disagreement() == ""
     slow = [replace(one, response_s=1.5 * one.response_s) for one in plain.intervals]
-    assert "but there are 8 connections" in replace(plain, intervals=slow, thinks=True).disagreement()
-    assert "8 connections always have one" in closed(0.005, 1).disagreement()
+    assert replace(plain, intervals=slow, thinks=True).disagreement() == "many"
+    assert closed(0.005, 1).disagreement() == "few"

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mydyno.language import names, tr
+from mydyno.language import tr
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.reports.slices import StudySlices
 from mydyno.reports.telemetry import readable_samples
 from mydyno.results.why.queueing import (
-    HOST_CPUS,
-    LOAD_CPU,
-    SERVER_CPU,
     ArmQueue,
     DiskReadings,
     closed_loops_of,
@@ -23,6 +20,7 @@ from mydyno.results.why.queueing import (
 from mydyno.stats.queueing import ClosedLoop, Queue
 from mydyno.store.samples import read_metric
 from mydyno.wording.numbers import latency_text, percent, significant
+from mydyno.wording.queueing import sentences
 
 RowMaker = Callable[[str, Sequence[str]], list[str | Cell]]
 
@@ -66,63 +64,6 @@ def _disks(result: StudyResult) -> dict[int, DiskReadings]:
             readings = read_metric(path, "host", "disk_util_pct")
             found[run.block] = DiskReadings([at for at, _ in readings], [min(1.0, pct / 100) for _, pct in readings])
     return found
-
-
-def sentences(found: Sequence[ArmQueue]) -> list[str]:
-    """Sentences for one step: first arms whose counts disagree, then one for arms with the same saturated resources."""
-    suspect = [sentence(one) for one in found if one.queue.disagreement()]
-    groups: dict[tuple[str, ...], list[ArmQueue]] = {}
-    for one in found:
-        if not one.queue.disagreement() and one.utilisations:
-            groups.setdefault(one.saturated, []).append(one)
-    return suspect + [sentence(of[0]) if len(of) == 1 else _together(saturated, of) for saturated, of in groups.items()]
-
-
-def _together(saturated: tuple[str, ...], found: Sequence[ArmQueue]) -> str:
-    arms, step = names(one.arm for one in found), found[0].step
-    if saturated:
-        return tr("{arm}, {step}: saturated: {resources}.", arm=arms, step=step, resources=_resources(found))
-    share, name = max((share, name) for one in found for name, share in one.utilisations.items())
-    return tr(
-        "{arm}, {step}: no resource is saturated; the busiest is {busiest} at {share}.",
-        arm=arms, step=step, busiest=tr(name), share=percent(share),
-    )  # fmt: skip
-
-
-def sentence(one: ArmQueue) -> str:
-    """Whether the counts agree, and which resource is saturated."""
-    wrong = one.queue.disagreement()
-    if wrong:
-        return tr(
-            "{arm}, {step}: SUSPECT. The counts do not agree, so do not use them: {wrong}.",
-            arm=one.arm, step=one.step, wrong=wrong,
-        )  # fmt: skip
-    if not one.saturated and one.utilisations:
-        busiest = max(one.utilisations, key=lambda name: one.utilisations[name])
-        return tr(
-            "{arm}, {step}: no resource is saturated; the busiest is {busiest} at {share}.",
-            arm=one.arm, step=one.step, busiest=tr(busiest), share=percent(one.utilisations[busiest]),
-        )  # fmt: skip
-    return tr("{arm}, {step}: saturated: {resources}.", arm=one.arm, step=one.step, resources=_resources([one]))
-
-
-def _resources(found: Sequence[ArmQueue]) -> str:
-    """The saturated resources, which these arms have in common; of the host's CPUs with what used them."""
-    return names(
-        _used_by(found) if name == HOST_CPUS else tr(name) for name in found[0].saturated
-    )  # fmt: skip
-
-
-def _used_by(found: Sequence[ArmQueue]) -> str:
-    others = [one.others for one in found]
-    if any(one is None for one in others):
-        return tr(HOST_CPUS)
-    mean = {name: sum(one.utilisations[name] for one in found) / len(found) for name in (SERVER_CPU, LOAD_CPU)}
-    return tr(
-        "CPUs of the host (server {server}, load program {load}, others {others})",
-        server=percent(mean[SERVER_CPU]), load=percent(mean[LOAD_CPU]),
-        others=percent(sum(one or 0.0 for one in others) / len(others)),
-    )  # fmt: skip
 
 
 def table(step: str, found: Sequence[ArmQueue]) -> Table:
