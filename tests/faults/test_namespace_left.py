@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from mydyno.hosts.lock import study_lock
-from mydyno.hosts.network.namespace import FOLDER, make_namespace, namespace_path, remove_namespace
+from mydyno.hosts.network.namespace import make_namespace, namespace_path, remove_namespace
+from mydyno.hosts.root import HERE
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
 from tests.support.patience import HANG_S, wait_until
 from tests.support.processes import state
@@ -73,7 +74,7 @@ def test_clean_removes_a_namespace_whose_journal_is_gone_and_leaves_others_alone
     if not means_or_words():
         return
     orphan = namespace_path(f"netfault-{os.getpid()}-gone", "server")
-    foreign = FOLDER / f"not-of-mydyno-{os.getpid()}"
+    foreign = HERE.netns / f"not-of-mydyno-{os.getpid()}"
     make_namespace(orphan)
     try:
         with network_study("netfault", EXPERIMENT) as study:
@@ -126,10 +127,10 @@ def test_namespaces_of_others_neither_cover_ours_nor_go_with_them() -> None:
         return
     told = in_mount_namespace(
         IP + "make_namespace(server); make_namespace(load); ip('add', 'other')\n"
-        "print(command([*entering(server), 'ip', '-brief', 'link']).split()[0])\n"
-        "print([remove_namespace({'path': str(one)}) for one in (server, load)], os.listdir(FOLDER))\n"
+        "print(HERE.command([*entering(server), 'ip', '-brief', 'link']).split()[0])\n"
+        "print([remove_namespace({'path': str(one)}) for one in (server, load)], os.listdir(HERE.netns))\n"
         "ip('delete', 'other'); make_namespace(server); print(remove_namespace({'path': str(server)}))\n"
-        "print(FOLDER.exists(), mounts())\n"
+        "print(HERE.netns.exists(), mounts())\n"
     )
     assert told.splitlines() == ["lo", "[None, None] ['other']", "None", "False []"]
 
@@ -137,11 +138,12 @@ def test_namespaces_of_others_neither_cover_ours_nor_go_with_them() -> None:
 def test_a_namespace_that_ip_netns_covered_is_told_and_goes_once_the_cover_can() -> None:
     if not means_or_words():
         return
-    made = "FOLDER.mkdir()\nfor one in (server, load):\n    one.touch(); command(['unshare', f'--net={one}', 'true'])\n"
+    made = "HERE.netns.mkdir()\nfor one in (server, load):\n    one.touch()\n"
+    made += "    HERE.command(['unshare', f'--net={one}', 'true'])\n"
     told = in_mount_namespace(
         IP + made + "ip('add', 'other'); print(remove_namespace({'path': str(server)}))\n"
         "ip('delete', 'other'); print([remove_namespace({'path': str(one)}) for one in (server, load)])\n"
-        "print(FOLDER.exists(), mounts())\n"
+        "print(HERE.netns.exists(), mounts())\n"
     )
     left, gone, nothing = told.splitlines()
     assert left.startswith("the network namespace mydyno-covered-server: /run/netns is mounted over it")

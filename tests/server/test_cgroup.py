@@ -15,8 +15,9 @@ import mydyno
 from mydyno.errors import HostError
 from mydyno.hosts.cgroups import Cgroups, Limits, cpu_set
 from mydyno.hosts.local import LocalHost
+from mydyno.hosts.root import HERE
 from mydyno.hosts.undo import UndoJournal
-from mydyno.treatments.cgroup import CgroupTreatment, make_group, usable_cpus
+from mydyno.treatments.cgroup import CgroupTreatment, make_group
 from tests.support.patience import HANG_S
 
 
@@ -55,7 +56,7 @@ async def test_limits_hold_within_a_tenth_for_direct_io(
 
 
 async def test_a_process_is_inside_with_all_its_threads_and_on_its_cpus(host: LocalHost) -> None:
-    cpu = str(usable_cpus()[-1])
+    cpu = str(max(HERE.cpus))
     limits = Limits(cpus=cpu, cpu_quota=0.5)
     tree = Cgroups()
     group, number = make_group(tree, host, f"{host.cookie}-1", limits)

@@ -22,8 +22,8 @@ from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.kernel_settings import read_setting
-from mydyno.hosts.network.namespace import FOLDER
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.root import HERE
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import LOAD_USER
@@ -139,11 +139,12 @@ async def all_up(environment: PrivateEnvironment, tmp_path: Path, seed: int) -> 
 def host_state(study: str) -> dict[str, object]:
     """What treatments change on this host."""
     slots, _ = Cgroups().slots(["cpu"])
+    settings = (HERE.sys / THP, HERE.proc / NR_HUGEPAGES, HERE.proc / SHM_GROUP)
     return {
-        "namespaces": sorted(FOLDER.glob(f"mydyno-{study}-*")) if FOLDER.is_dir() else [],
+        "namespaces": sorted(HERE.netns.glob(f"mydyno-{study}-*")),
         "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines() if study in line],
         "groups": [path for slot in slots.values() for path in slot.parent.glob(f"mydyno-{study}-*")],
-        "settings": [read_setting(path) for path in (THP, NR_HUGEPAGES, SHM_GROUP) if path.exists()],
+        "settings": [read_setting(path) for path in settings if path.exists()],
     }
 
 

@@ -18,6 +18,7 @@ from mydyno.errors import HostError
 from mydyno.hosts.limits import usable_memory, whole_cpus
 from mydyno.hosts.memory_bandwidth import run_dynomem
 from mydyno.hosts.network.transfer import timed_transfer
+from mydyno.hosts.root import HERE
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def read_canary(dynomem: Path, folder: Path) -> dict[str, float]:
 
 def _used_cpus() -> list[int]:
     """As many CPUs as a quota, if there is one, can keep busy."""
-    return sorted(os.sched_getaffinity(0))[: whole_cpus()]
+    return sorted(HERE.cpus)[: whole_cpus()]
 
 
 def _cpus() -> float:

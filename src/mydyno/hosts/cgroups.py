@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 from mydyno.errors import HostError
 from mydyno.hosts.cgroup_mounts import NAMES_IN_V1, Mount, lines, mounts, own_paths
 from mydyno.hosts.identity import ProcessIdentity, end_all
+from mydyno.hosts.root import HERE, HostRoot
 
 PERIOD_US = 100_000
 REMOVE_TIMEOUT_S = 5.0
@@ -174,7 +174,7 @@ class Cgroups:
         for folder in [here, *(parent for parent in here.parents if parent == mount or mount in parent.parents)]:
             if set(controllers) <= set(_words(folder / "cgroup.subtree_control")) and os.access(folder, os.W_OK):
                 return Slot(2, folder)
-        if here != mount and set(controllers) <= set(_words(here / "cgroup.controllers")) and _is_delegated(here):
+        if here != mount and set(controllers) <= set(_words(here / "cgroup.controllers")) and self.is_delegated(here):
             return Slot(2, here, delegated=True)
         handed = sorted(_words(here / "cgroup.controllers"))
         return (
@@ -183,6 +183,18 @@ class Cgroups:
             "Delegate=yes ./mydyno …` with `Delegate=cpu cpuset io memory` in user@.service, or as root `systemd-run "
             "--scope -p Delegate=yes …`"
         )
+
+    def is_delegated(self, folder: Path) -> bool:
+        """Whether systemd handed the group over (its mark is an extended attribute), or it belongs to this user."""
+        if not os.access(folder, os.W_OK):
+            return False
+        for name in ("trusted.delegate", "user.delegate"):
+            try:
+                if os.getxattr(folder, name) == b"1":
+                    return True
+            except OSError:
+                continue
+        return os.geteuid() != 0 and folder.stat().st_uid == os.geteuid()
 
     def memberships(self, pid: int) -> dict[int, dict[str, str]]:
         """{thread: {v1 controller, or "" for version 2: group}} of every thread of a process."""
@@ -296,19 +308,6 @@ def return_delegation(folder: Path, controllers: Sequence[str]) -> bool:
     return _removed(leaf)
 
 
-def _is_delegated(folder: Path) -> bool:
-    """Whether systemd handed the group over (its mark is an extended attribute), or it belongs to this user."""
-    if not os.access(folder, os.W_OK):
-        return False
-    for name in ("trusted.delegate", "user.delegate"):
-        try:
-            if os.getxattr(folder, name) == b"1":
-                return True
-        except OSError:
-            continue
-    return os.geteuid() != 0 and folder.stat().st_uid == os.geteuid()
-
-
 def cpu_set(text: str) -> set[int]:
     """{0, 1, 4} from "0-1,4"; empty for an empty text. Raises ValueError for anything else."""
     found: set[int] = set()
@@ -329,17 +328,17 @@ def cpu_list(cpus: Iterable[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
-def remove_group(folders: Iterable[Path]) -> list[Path]:
+def remove_group(folders: Iterable[Path], root: HostRoot = HERE) -> list[Path]:
     """End the processes in these groups (all mydyno's own) and remove them; returns those that could not be removed."""
     present = [folder for folder in folders if folder.is_dir()]
     inside = {pid for folder in present for pid in _pids(folder)} - {os.getpid()}
     end_all([identity for pid in sorted(inside) if (identity := ProcessIdentity.of(pid)) is not None], grace_s=3.0)
-    deadline = time.monotonic() + REMOVE_TIMEOUT_S
+    deadline = root.now_s() + REMOVE_TIMEOUT_S
     while present:
         present = [folder for folder in present if not _removed(folder)]
-        if not present or time.monotonic() > deadline:
+        if not present or root.now_s() > deadline:
             break
-        time.sleep(0.05)  # the kernel lets go of a process' group shortly after its end
+        root.sleep(0.05)  # the kernel lets go of a process' group shortly after its end
     return present
 
 

@@ -20,6 +20,8 @@ from mydyno.files.command_log import CommandLog
 
 LOGGER = logging.getLogger("mydyno.commands")
 REDACTED = "***"
+Done = subprocess.CompletedProcess[str]
+"""A short program that has ended."""
 _LOG: ContextVar[CommandLog | None] = ContextVar("mydyno_command_log", default=None)
 _secrets: set[str] = set()
 
@@ -84,7 +86,7 @@ def report_start(
     return StartedCommand(Path(arguments[0]).name, log, number, time.monotonic())
 
 
-def run_command(argv: Sequence[str], timeout_s: float = 30.0) -> subprocess.CompletedProcess[str]:
+def run_command(argv: Sequence[str], timeout_s: float = 30.0) -> Done:
     """Run a short program of the system to its end. Raises OSError; TimeoutError, which is one, kills it."""
     started = report_start(argv)
     try:

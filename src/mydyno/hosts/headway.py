@@ -69,9 +69,11 @@ class Headway:
         *,
         read: Callable[[int], Work] = Work.of,
         now: Callable[[], float] = time.monotonic,
+        look_s: float = LOOK_S,
     ) -> None:
         """It may be without headway for `still_s`. `doing` names the work for `say`: "mysql-8.4 stops"."""
         self._pid, self._still_s, self._say, self._doing, self._read, self._now = pid, still_s, say, doing, read, now
+        self._look_s = look_s
         self._began_s = self._moved_s = self._looked_s = self._said_s = now()
         self._work = read(pid)
 
@@ -79,7 +81,7 @@ class Headway:
         """Whether it has made none for too long; to be called again and again. Not `counts`: what it does is none."""
         now_s = self._now()
         passed_s = now_s - self._looked_s
-        if passed_s >= LOOK_S:
+        if passed_s >= self._look_s:
             before, self._work, self._looked_s = self._work, self._read(self._pid), now_s
             if counts and self._work.is_headway(before, passed_s):
                 self._moved_s = now_s
@@ -98,7 +100,7 @@ class Headway:
             while not task.done():
                 if self.ended():
                     raise TimeoutError
-                await asyncio.wait({task}, timeout=min(LOOK_S, self._still_s))
+                await asyncio.wait({task}, timeout=min(self._look_s, self._still_s))
             return task.result()
         finally:
             task.cancel()

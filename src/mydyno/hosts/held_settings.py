@@ -6,11 +6,13 @@ the servers are taken down, and after kill -9 too, it is that value that comes b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import HostError
 from mydyno.hosts.kernel_settings import read_setting, write_setting
+from mydyno.hosts.root import HostRoot
 from mydyno.hosts.undo import UndoJournal
 
 
@@ -38,7 +40,8 @@ class _Held:
 class HeldSettings:
     """The settings held now. To be used from one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, write: Callable[[Path, str, HostRoot], str] = write_setting) -> None:
+        self._write_setting = write
         self._held: dict[Path, _Held] = {}
 
     def hold(self, undo: UndoJournal, path: Path, value: str) -> tuple[Hold, str]:
@@ -52,7 +55,7 @@ class HeldSettings:
             entry = None if before == value else undo.will_change("sysctl", path=str(path), before=before)
             held = self._held[path] = _Held(undo, entry, value, [])
             hold = self._add(held, path, None)
-            return hold, (before if before == value else self._write(hold, value))
+            return hold, (before if before == value else self._write(undo, hold, value))
         if held.value != value:
             wanted = "amounts that are added up" if held.value is None else held.value
             raise HostError(f"{path} must be {value}, but another server of this study needs {wanted}")
@@ -71,16 +74,16 @@ class HeldSettings:
         if held.value is not None:
             raise HostError(f"{path} must be raised, but another server of this study needs {held.value}")
         hold = self._add(held, path, amount)
-        return hold, int(self._write(hold, str(now + amount))) - now
+        return hold, int(self._write(undo, hold, str(now + amount))) - now
 
     def _add(self, held: _Held, path: Path, amount: int | None) -> Hold:
         hold = Hold(path, amount)
         held.holds.append(hold)
         return hold
 
-    def _write(self, hold: Hold, value: str) -> str:
+    def _write(self, undo: UndoJournal, hold: Hold, value: str) -> str:
         try:
-            return write_setting(hold.path, value)
+            return self._write_setting(hold.path, value, undo.root)
         except HostError:
             self.release(hold)
             raise
@@ -96,4 +99,5 @@ class HeldSettings:
             if held.entry is not None:
                 held.undo.undo(held.entry)
         elif hold.amount is not None:
-            write_setting(hold.path, str(max(0, int(read_setting(hold.path)) - hold.amount)))
+            left = max(0, int(read_setting(hold.path)) - hold.amount)
+            self._write_setting(hold.path, str(left), held.undo.root)

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from mydyno.hosts.root import HERE, HostRoot
+
 COOKIE = "MYDYNO_STUDY"
 """The environment variable by which every process of a study is found again after kill -9."""
 KILLED_S = 30.0
@@ -57,7 +59,7 @@ class ProcessIdentity:
         return True
 
 
-def words_of(process: Path, kind: Literal["cmdline", "environ"]) -> list[bytes]:
+def words_of(process: Path, kind: Literal["cmdline", "environ"], root: HostRoot = HERE) -> list[bytes]:
     """The arguments or environment variables of the process with this folder of /proc.
 
     A kernel thread has none, nor has a process that is gone or another user's. execve(2) empties both for a moment,
@@ -72,7 +74,7 @@ def words_of(process: Path, kind: Literal["cmdline", "environ"]) -> list[bytes]:
             words = (process / kind).read_bytes()
             if not was_starting:
                 break  # it has none; or it was starting when they were first read, and is not any more
-            time.sleep(STARTING_STEP_S)
+            root.sleep(STARTING_STEP_S)
     except OSError:
         return []
     return words.rstrip(b"\0").split(b"\0")

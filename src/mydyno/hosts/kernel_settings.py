@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.errors import HostError
+from mydyno.hosts.root import HERE, HostRoot
 
-ROOTS = (Path("/proc/sys"), Path("/sys/kernel/mm"))
 _SELECTED = re.compile(r"\[(\w+)\]")
 
 
@@ -22,10 +22,11 @@ def read_setting(path: Path) -> str:
     return match[1] if match else text
 
 
-def write_setting(path: Path, value: str) -> str:
+def write_setting(path: Path, value: str, root: HostRoot = HERE) -> str:
     """Write, and return the value that the kernel accepted, which may be smaller. Raises HostError."""
-    if not any(path.is_relative_to(root) for root in ROOTS) or ".." in path.parts:
-        raise HostError(f"{path} is not a kernel setting: {', '.join(map(str, ROOTS))}")
+    folders = (root.proc / "sys", root.sys / "kernel/mm")
+    if not any(path.is_relative_to(folder) for folder in folders) or ".." in path.parts:
+        raise HostError(f"{path} is not a kernel setting: {', '.join(map(str, folders))}")
     try:
         path.write_text(value)
     except OSError as error:
@@ -33,11 +34,11 @@ def write_setting(path: Path, value: str) -> str:
     return read_setting(path)
 
 
-def give_back(facts: dict[str, Any]) -> str | None:
+def give_back(facts: dict[str, Any], root: HostRoot) -> str | None:
     """Undo: restore the earlier value; returns what still differs."""
     path, before = Path(facts["path"]), str(facts["before"])
     try:
-        now = write_setting(path, before)
+        now = write_setting(path, before, root)
     except HostError as error:
         return error.message
     return None if now == before else f"{path} is {now}, was {before}"

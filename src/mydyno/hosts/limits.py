@@ -16,8 +16,8 @@ from math import ceil
 from pathlib import Path
 
 from mydyno.hosts.cgroup_mounts import lineage
+from mydyno.hosts.root import HERE, HostRoot
 
-ROOT = Path("/")
 MEMORY_FILES = ("memory.max", "memory.high", "memory.limit_in_bytes")
 OPEN_FILES = 65_536
 """Soft limit of each server: old ones allocate memory by it (MySQL 5.6: 5 % of its RSS between 2048 and 20000)."""
@@ -37,17 +37,17 @@ class Usable:
         return f" (limit: {self.limit})" if self.limit else ""
 
 
-def usable_cpus(root: Path = ROOT) -> Usable:
+def usable_cpus(root: HostRoot = HERE) -> Usable:
     """CPUs, also a part of one."""
-    mask, host = len(os.sched_getaffinity(0)), os.cpu_count()
-    affinity = Usable(mask, "CPU affinity or cpuset" if host and mask < host else "")
+    mask = len(root.cpus)
+    affinity = Usable(mask, "CPU affinity or cpuset" if mask < root.cpu_count else "")
     quotas = [Usable(cpus, str(path)) for path in _files(root, "cpu", QUOTA_FILES) if (cpus := _quota(path))]
     return min([affinity, *quotas], key=lambda one: one.amount)
 
 
-def usable_memory(root: Path = ROOT) -> Usable:
+def usable_memory(root: HostRoot = HERE) -> Usable:
     """Bytes."""
-    host = Usable(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    host = Usable(root.memory_bytes)
     found = [(path, _words(path)) for path in _files(root, "memory", MEMORY_FILES)]
     limits = [Usable(int(words[0]), str(path)) for path, words in found if words and words[0].isdigit()]
     return min([host, *limits], key=lambda one: one.amount)
@@ -58,9 +58,10 @@ def whole_cpus() -> int:
     return ceil(usable_cpus().amount)
 
 
-def open_files() -> int:
+def open_files(hard: int | None = None) -> int:
     """The soft limit on open files that servers get: OPEN_FILES, or the hard limit where that is less."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard is None:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
 
 
@@ -72,14 +73,14 @@ def set_open_files() -> None:
 
 def open_files_of(pid: int) -> int:
     """The soft limit of a live process; 0 where it cannot be read."""
-    line = next((words for words in _lines(ROOT / f"proc/{pid}/limits") if words[:3] == ["Max", "open", "files"]), [])
+    line = next((words for words in _lines(HERE.proc / f"{pid}/limits") if words[:3] == ["Max", "open", "files"]), [])
     return int(line[3]) if line and line[3].isdigit() else 0
 
 
 def affinities_of(pid: int) -> list[set[int]]:
     """The CPUs that each thread of a process may use; threads that have ended are left out."""
     found = []
-    for thread in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+    for thread in (HERE.proc / f"{pid}/task").glob("[0-9]*"):
         try:
             found.append(os.sched_getaffinity(int(thread.name)))
         except OSError:
@@ -87,9 +88,9 @@ def affinities_of(pid: int) -> list[set[int]]:
     return found
 
 
-def open_files_shortage() -> str | None:
+def open_files_shortage(hard: int | None = None) -> str | None:
     """In words, where servers get less than OPEN_FILES."""
-    limit = open_files()
+    limit = open_files(hard)
     if limit == OPEN_FILES:
         return None
     return (
@@ -98,7 +99,7 @@ def open_files_shortage() -> str | None:
     )
 
 
-def quota_periods(root: Path = ROOT) -> dict[str, tuple[int, int]]:
+def quota_periods(root: HostRoot = HERE) -> dict[str, tuple[int, int]]:
     """{file of a quota on mydyno's CPU time: (periods, periods in which it was used up)} since the group was made."""
     found = {}
     for path in _files(root, "cpu", QUOTA_FILES):
@@ -109,7 +110,7 @@ def quota_periods(root: Path = ROOT) -> dict[str, tuple[int, int]]:
     return found
 
 
-def throttled_since(before: dict[str, tuple[int, int]], root: Path = ROOT) -> dict[str, float]:
+def throttled_since(before: dict[str, tuple[int, int]], root: HostRoot = HERE) -> dict[str, float]:
     """{file of a quota: share of the periods since `before` in which it was used up}; without those that never were."""
     found = {}
     for path, (periods, used_up) in quota_periods(root).items():
@@ -119,8 +120,8 @@ def throttled_since(before: dict[str, tuple[int, int]], root: Path = ROOT) -> di
     return found
 
 
-def _files(root: Path, controller: str, names: tuple[str, ...]) -> Iterator[Path]:
-    for folder in lineage(root, controller):
+def _files(root: HostRoot, controller: str, names: tuple[str, ...]) -> Iterator[Path]:
+    for folder in lineage(root.folder, controller):
         yield from (path for name in names if (path := folder / name).is_file())
 
 

@@ -6,12 +6,14 @@ import os
 import pwd
 import re
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno import __version__
 from mydyno.errors import HostError
 from mydyno.hosts.lock import ADDRESS
+from mydyno.hosts.root import HERE, HostRoot
 
 SOCKET_BYTES = 107
 """Longest path of a Unix socket (sun_path, unix(7))."""
@@ -37,6 +39,7 @@ class HostPaths:
     """Whether an external server may be written to."""
     study_lock_address: str = ADDRESS
     """Address of the lock that a study holds on this host: an abstract Unix socket."""
+    root: HostRoot = HERE
 
     @property
     def undo(self) -> Path:
@@ -70,13 +73,13 @@ class HostPaths:
         return path
 
 
-def socket_folder() -> Path:
+def socket_folder(*folders: str) -> Path:
     """A folder for a study's sockets and password files: TMPDIR, or another one where its path is long or not plain.
 
-    A path that is not plain has characters that an option file, a list or a shell could read as others. Raises
-    HostError if there is none.
+    A path that is not plain has characters that an option file, a list or a shell could read as others. `folders` are
+    tried in place of TMPDIR and SOCKET_FOLDERS. Raises HostError if there is none.
     """
-    tried = list(dict.fromkeys([tempfile.gettempdir(), *SOCKET_FOLDERS]))
+    tried = list(dict.fromkeys(folders or (tempfile.gettempdir(), *SOCKET_FOLDERS)))
     for folder in tried:
         name = os.fsencode(Path(folder) / LONGEST_SOCKET)
         if len(name) <= SOCKET_BYTES and PLAIN.fullmatch(folder) and os.access(folder, os.W_OK | os.X_OK):
@@ -87,14 +90,14 @@ def socket_folder() -> Path:
     )
 
 
-def check_writable(folder: Path, what: str) -> None:
+def check_writable(folder: Path, what: str, access: Callable[[Path, int], bool] = os.access) -> None:
     """Raise HostError if the folder, or what is there of the folders above it, cannot be written. Makes nothing."""
     above = folder.absolute()
     while not os.path.lexists(above):
         above = above.parent
     if not above.is_dir():
         why = f"{above} is not a folder"
-    elif not os.access(above, os.W_OK | os.X_OK):
+    elif not access(above, os.W_OK | os.X_OK):
         read_only = os.statvfs(above).f_flag & os.ST_RDONLY
         why = f"{above} is on a file system that is read-only" if read_only else f"no permission to write to {above}"
     else:
@@ -135,7 +138,7 @@ def cache_folder() -> Path:
 
 
 def _server_user() -> str | None:
-    if os.geteuid() != 0:
+    if not HERE.is_root:
         return None
     name = os.environ.get("MYDYNO_SERVER_USER", "nobody")
     try:

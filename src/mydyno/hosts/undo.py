@@ -21,29 +21,30 @@ from mydyno.hosts.identity import ProcessIdentity, boot_id, end_all, processes_w
 from mydyno.hosts.kernel_settings import give_back
 from mydyno.hosts.network import card_queueing, network_card
 from mydyno.hosts.network.namespace import remove_namespace
+from mydyno.hosts.root import HERE, HostRoot
 
-Undoer = Callable[[dict[str, Any]], str | None]
-"""Receives the entry's facts; returns None when undone, else what remains."""
+Undoer = Callable[[dict[str, Any], HostRoot], str | None]
+"""Receives the entry's facts and the host; returns None when undone, else what remains."""
 
 
-def _remove_folder(facts: dict[str, Any]) -> str | None:
+def _remove_folder(facts: dict[str, Any], _root: HostRoot) -> str | None:
     path = Path(facts["path"])
     if path.exists():
         shutil.rmtree(path, ignore_errors=True)
     return f"the folder {path}" if path.exists() else None
 
 
-def _end_processes(facts: dict[str, Any]) -> str | None:
+def _end_processes(facts: dict[str, Any], _root: HostRoot) -> str | None:
     left = end_all(processes_with_cookie(facts["cookie"]))
     return f"processes {', '.join(str(process.pid) for process in left)}" if left else None
 
 
-def _remove_control_group(facts: dict[str, Any]) -> str | None:
-    left = remove_group(Path(folder) for folder in facts["folders"])
+def _remove_control_group(facts: dict[str, Any], root: HostRoot) -> str | None:
+    left = remove_group((Path(folder) for folder in facts["folders"]), root)
     return f"the control group {', '.join(map(str, left))}" if left else None
 
 
-def _return_delegation(facts: dict[str, Any]) -> str | None:
+def _return_delegation(facts: dict[str, Any], _root: HostRoot) -> str | None:
     folder = Path(facts["folder"])
     return None if return_delegation(folder, facts["controllers"]) else f"the settings of {folder}"
 
@@ -72,16 +73,17 @@ class Entry:
 class UndoJournal:
     """The undo journal of one study."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, root: HostRoot = HERE) -> None:
         self.path = path
+        self.root = root
         self._journal = Journal(path)
         self._next = 1 + max((event.get("number", 0) for event in self._journal.read()), default=0)
 
     @classmethod
-    def begin(cls, folder: Path, study: str, study_path: Path) -> UndoJournal:
+    def begin(cls, folder: Path, study: str, study_path: Path, root: HostRoot = HERE) -> UndoJournal:
         """A new journal, owned by this process."""
         folder.mkdir(parents=True, exist_ok=True)
-        journal = cls(folder / f"{study}.{os.getpid()}.jsonl")
+        journal = cls(folder / f"{study}.{os.getpid()}.jsonl", root)
         owner = ProcessIdentity.of(os.getpid())
         assert owner is not None
         journal._journal.append(
@@ -111,7 +113,7 @@ class UndoJournal:
         """Undo one change now; returns what remains, or None."""
         for entry in self.open_entries():
             if entry.number == number:
-                left = UNDOERS[entry.kind](entry.facts)
+                left = UNDOERS[entry.kind](entry.facts, self.root)
                 if left is None:
                     self.undone(number)
                 return left
@@ -157,7 +159,7 @@ class UndoJournal:
         """
         left = []
         for entry in sorted(self.open_entries(), key=lambda entry: entry.kind != "processes"):
-            remains = UNDOERS[entry.kind](entry.facts)
+            remains = UNDOERS[entry.kind](entry.facts, self.root)
             if remains is not None:
                 left.append(remains)
                 continue

@@ -11,15 +11,15 @@ together. Proved by the affinity of every thread of the server; in an interleave
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
+from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
 from mydyno.hosts.cgroups import cpu_list, cpu_set
 from mydyno.hosts.limits import affinities_of
+from mydyno.hosts.root import HERE, HostRoot
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import RunningServer
@@ -28,7 +28,6 @@ from mydyno.treatments.base import Treatment
 SETTING: TypeAdapter[Any] = TypeAdapter(Literal["apart"])
 LOAD_SHARE = 0.25
 """Share of the cores that the load program gets; at least one core."""
-_CPUS = Path("/sys/devices/system/cpu")
 
 
 def apart(cores: Sequence[Sequence[int]]) -> tuple[list[int], list[int]] | None:
@@ -41,13 +40,12 @@ def apart(cores: Sequence[Sequence[int]]) -> tuple[list[int], list[int]] | None:
     return [cpu for core in cores[:-of_load] for cpu in core], [cpu for core in cores[-of_load:] for cpu in core]
 
 
-def usable_cores(cpus: Path = _CPUS) -> list[list[int]]:
+def usable_cores(root: HostRoot = HERE) -> list[list[int]]:
     """The CPUs that mydyno may use, those of one core together; each alone where the kernel does not say."""
-    usable = os.sched_getaffinity(0)
     cores: dict[int, list[int]] = {}
-    for cpu in sorted(usable):
+    for cpu in sorted(root.cpus):
         try:
-            siblings = cpu_set((cpus / f"cpu{cpu}/topology/thread_siblings_list").read_text())
+            siblings = cpu_set((root.sys / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text())
         except (OSError, ValueError):
             siblings = {cpu}
         cores.setdefault(min(siblings), []).append(cpu)
@@ -61,7 +59,10 @@ class AffinityTreatment(Treatment):
 
     def __init__(self, value: str) -> None:
         del value  # there is one
-        self._apart = apart(usable_cores())
+
+    @cached_property
+    def _apart(self) -> tuple[list[int], list[int]] | None:
+        return apart(usable_cores(self.root))
 
     @property
     def touches_client(self) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.load_end import LoadPath
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.root import HERE, HostRoot
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.stored.records import Evidence, StepRecord
 from mydyno.servers.running.base import RunningServer
@@ -23,6 +24,8 @@ class Treatment(ABC):
     """
 
     name: str = ""
+    root: HostRoot = HERE
+    """The host; a test sets another one."""
 
     # Facts, known from the treatment's value alone.
 

@@ -14,7 +14,6 @@ group was charged for: the limits do not apply to what the kernel writes back fo
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -93,7 +92,7 @@ class CgroupTreatment(Treatment):
         """The setting for one slot, on this host's CPUs and the data's disk."""
         specified = self.setting.model_dump(exclude={"cpus"})
         return Limits(
-            cpus=cpus_of(self.setting.cpus, slot, usable_cpus()),
+            cpus=cpus_of(self.setting.cpus, slot, sorted(self.root.cpus)),
             device=None if disk is None else disk.device,
             **specified,
         )
@@ -111,7 +110,7 @@ class CgroupTreatment(Treatment):
         if server.dsn is not None:
             return "an external server (dsn) was started by others; use server.name or server.basedir"
         slots, reasons = self._cgroups.slots(self._controllers)
-        usable = set(usable_cpus())
+        usable = set(self.root.cpus)
         specified = self.setting.cpus if isinstance(self.setting.cpus, tuple) else (self.setting.cpus or SPLIT,)
         absent = {cpu for text in specified if not text.startswith(SPLIT) for cpu in cpu_set(text)} - usable
         if absent:
@@ -300,11 +299,6 @@ def make_group(cgroups: Cgroups, host: LocalHost, name: str, limits: Limits) -> 
     number = host.undo.will_change("cgroup", folders=[str(folder) for folder in group.folders])
     cgroups.make(group, limits)
     return group, number
-
-
-def usable_cpus() -> list[int]:
-    """The CPUs that mydyno itself may use."""
-    return sorted(os.sched_getaffinity(0))
 
 
 def cpus_of(specified: str | tuple[str, ...] | None, slot: CpuSlot, usable: list[int]) -> str | None:

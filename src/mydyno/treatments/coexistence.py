@@ -5,12 +5,11 @@ Everything here is known from the experiment and the host's memory and disk; not
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 from mydyno.hosts.limits import usable_memory
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.root import HostRoot
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.servers.catalogue import has_sql
@@ -51,7 +50,7 @@ def interleaving_obstacles(experiment: Experiment, paths: HostPaths) -> list[str
 
 def shortages(experiment: Experiment, paths: HostPaths) -> list[str]:
     """The obstacles that a larger host would not have."""
-    return [*_memory(experiment), *_disk(experiment, paths.data)]
+    return [*_memory(experiment, paths.root), *_disk(experiment, paths)]
 
 
 def client_work_differs(experiment: Experiment) -> list[str]:
@@ -135,10 +134,10 @@ def _size(variables: dict[str, Scalar], name: str, otherwise: int) -> int:
         return otherwise  # not said, or the server will refuse it in its own words
 
 
-def _memory(experiment: Experiment) -> list[str]:
+def _memory(experiment: Experiment, root: HostRoot) -> list[str]:
     servers = _servers(experiment)
     needed = sum(count * server_bytes(arm, experiment) for arm, count in servers)
-    memory = usable_memory()
+    memory = usable_memory(root)
     if needed <= MEMORY_SHARE * memory.amount:
         return []
     return [
@@ -156,7 +155,7 @@ def _redo_bytes(variables: dict[str, Scalar]) -> int:
     return _size(variables, "innodb_log_file_size", 0) * files
 
 
-def _disk(experiment: Experiment, folder: Path) -> list[str]:
+def _disk(experiment: Experiment, paths: HostPaths) -> list[str]:
     size = kind_of(experiment.data).size_bytes(experiment.data)
     of_servers = [
         (count, size * COPY_SHARE if has_sql(server_of(arm, experiment.server)) else 0)
@@ -165,9 +164,10 @@ def _disk(experiment: Experiment, folder: Path) -> list[str]:
     redo = sum(count * _redo_bytes(_variables(arm, experiment)) for arm, count in _servers(experiment))
     templates = len({server_of(arm, experiment.server).model_dump_json() for arm in experiment.arms})
     needed = int(sum(count * copy for count, copy in of_servers) + redo + templates * size * COPY_SHARE)
+    folder = paths.data
     while not folder.exists():
         folder = folder.parent
-    free = shutil.disk_usage(folder).free
+    free = paths.root.free_bytes(folder)
     if needed <= free:
         return []
     copies = sum(count for count, copy in of_servers if copy)

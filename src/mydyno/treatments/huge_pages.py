@@ -31,9 +31,11 @@ from mydyno.treatments.smaps import pool_mappings, read_mappings
 
 Pages = Literal["4k", "thp", "hugetlb"]
 SETTING: TypeAdapter[Any] = TypeAdapter(Pages)
-THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
-SHM_GROUP = Path("/proc/sys/vm/hugetlb_shm_group")
+THP = "kernel/mm/transparent_hugepage/enabled"
+"""Below /sys."""
+NR_HUGEPAGES = "sys/vm/nr_hugepages"
+SHM_GROUP = "sys/vm/hugetlb_shm_group"
+"""Below /proc."""
 PAGE_BYTES = 2 << 20
 DEFAULT_POOL_BYTES = 128 << 20
 OTHER_CACHES: dict[str, int] = {
@@ -61,27 +63,27 @@ class HugePagesTreatment(Treatment):
         """THP is switched for the whole host, and the other pages need it switched off."""
         if self._pages != "thp":
             return ""
-        return f"thp sets {THP} to always for the whole host, and so for every arm's server"
+        return f"thp sets {self._switch} to always for the whole host, and so for every arm's server"
 
     @property
     def needed_in_every_arm_because(self) -> str:
         """4 KB pages and reserved ones alike keep THP switched off."""
-        return f"it sets {THP} to {self._thp} for the whole host"
+        return f"it sets {self._switch} to {self._thp} for the whole host"
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """Root, a kernel that has them, and for hugetlb enough free memory."""
         if server.dsn is not None:
             return "an external server (dsn) is never reconfigured; use server.name or server.basedir"
-        if os.geteuid() != 0:
+        if not self.root.is_root:
             return "changing the kernel's huge page settings needs root: run mydyno as root"
-        for path in (THP, NR_HUGEPAGES):
+        for path in (self._switch, self._count):
             if not os.access(path, os.W_OK):
                 return f"{path} cannot be written (a container, or a kernel without huge pages)"
         entry = known_servers().get(server.name or "")
         if self._pages == "thp" and entry is not None and entry.version.flavour == "mariadb":
             return f"{entry.title} switches transparent huge pages off for itself once its buffers are allocated"
         if self._pages == "hugetlb":
-            needed, free = reserve_bytes(server.variables), _free_bytes()
+            needed, free = reserve_bytes(server.variables), self._free_bytes()
             if needed > free:
                 return f"{format_bytes(needed)} of huge pages are needed, but {format_bytes(free)} of memory are free"
         return None
@@ -89,7 +91,7 @@ class HugePagesTreatment(Treatment):
     def host_changes(self, server: ServerSpec) -> list[str]:
         """What is set for the time of a run."""
         del server
-        changes = [f"{THP} = {self._thp} (restored after each run)"]
+        changes = [f"{self._switch} = {self._thp} (restored after each run)"]
         if self._pages == "hugetlb":
             changes.append("vm.nr_hugepages and vm.hugetlb_shm_group (restored after each run)")
         return changes
@@ -98,19 +100,31 @@ class HugePagesTreatment(Treatment):
     def _thp(self) -> str:
         return "always" if self._pages == "thp" else "never"
 
+    @property
+    def _switch(self) -> Path:
+        return self.root.sys / THP
+
+    @property
+    def _count(self) -> Path:
+        return self.root.proc / NR_HUGEPAGES
+
+    def _free_bytes(self) -> int:
+        pairs = dict(line.split(":", 1) for line in (self.root.proc / "meminfo").read_text().splitlines())
+        return int(pairs["MemAvailable"].split()[0]) << 10
+
     async def apply(self, instance: RunningServer) -> None:
         """Set the kernel, then my.cnf. Raises HostError if the kernel refuses."""
         self._instance = instance
         instance.settings.variables["large_pages"] = "ON" if self._pages == "hugetlb" else "OFF"
-        self._set(THP, self._thp)
+        self._set(self._switch, self._thp)
         if self._pages != "hugetlb":
             return
         build = as_private(instance).build
         base = adapt_variables(instance.settings.base, build.version, build.variables).variables
         pages = -(-reserve_bytes({**base, **instance.settings.variables}) // PAGE_BYTES)
         if instance.host.server_user is not None:
-            self._set(SHM_GROUP, str(pwd.getpwnam(instance.host.server_user).pw_gid))
-        hold, granted = instance.host.held_settings.add(instance.undo, NR_HUGEPAGES, pages)
+            self._set(self.root.proc / SHM_GROUP, str(pwd.getpwnam(instance.host.server_user).pw_gid))
+        hold, granted = instance.host.held_settings.add(instance.undo, self._count, pages)
         self._holds.append(hold)
         if granted < pages:
             await self.undo()
@@ -131,7 +145,7 @@ class HugePagesTreatment(Treatment):
         pool = int(variables["innodb_buffer_pool_size"])
         mappings = read_mappings(instance.pid)
         found = pool_mappings(mappings or [], unit_bytes(variables))
-        thp = read_setting(THP)
+        thp = read_setting(self._switch)
         reasons = []
         if self._pages == "thp" and _switched_off(instance.pid):
             reasons.append("the server has switched transparent huge pages off for itself (THP_enabled: 0)")
@@ -148,13 +162,13 @@ class HugePagesTreatment(Treatment):
         if self._pages != "hugetlb" and found.hugetlb:
             reasons.append(f"{format_bytes(found.hugetlb)} are on hugetlb pages")
         if thp != self._thp:
-            reasons.append(f"{THP} is {thp}, wanted {self._thp}")
+            reasons.append(f"{self._switch} is {thp}, wanted {self._thp}")
         text = "; ".join(reasons) or _words(self._pages, where, pool, thp)
         facts = {
             "pool_bytes": pool,
             **found.__dict__,
             "transparent_hugepage": thp,
-            "nr_hugepages": read_setting(NR_HUGEPAGES),
+            "nr_hugepages": read_setting(self._count),
             "large_pages": variables.get("large_pages"),
         }
         return Evidence(treatment=self.name, holds=not reasons, text=text, facts=facts, instance=instance.number)
@@ -206,9 +220,3 @@ def reserve_bytes(variables: dict[str, Scalar]) -> int:
     others = sum(parse_bytes(plain.get(name, default)) + PAGE_BYTES for name, default in OTHER_CACHES.items())
     log_buffer = parse_bytes(plain.get("innodb_log_buffer_size", OTHER_CACHES["innodb_log_buffer_size"]))
     return int(pool * (1 + SPARE_SHARE)) + others + log_buffer + 16 * PAGE_BYTES
-
-
-def _free_bytes() -> int:
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    pairs = {name: value for name, _, value in (line.partition(":") for line in lines)}
-    return int(pairs["MemAvailable"].split()[0]) << 10

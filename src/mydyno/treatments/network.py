@@ -122,22 +122,22 @@ class NetworkTreatment(Treatment):
     def obstacle(self, server: ServerSpec) -> str | None:
         """Needs root, a veth pair, and what it is shaped with; to an external server, a network card that can do it."""
         if server.dsn is not None:
-            return network_external.obstacle(self._shape, server)
+            return network_external.obstacle(self._shape, server, self.root)
         if self._by_card:
             return 'by = "card" needs the load on other hosts: name them with --hosts (clients of a [[group]])'
-        obstacle = network_capabilities().obstacle(
+        obstacle = network_capabilities(self.root).obstacle(
             bandwidth=self._shape.bits_per_s is not None, latency=self._shape.latency is not None
         )
         if obstacle is None:
             try:
-                free_addresses(taken_networks())
+                free_addresses(taken_networks(self.root))
             except HostError as error:
                 return f"{error.message}; {error.hint}"
         return obstacle
 
     def obstacle_apart(self, server: ServerSpec) -> str | None:  # noqa: ARG002 - there is no external one
         """Needs root, tc with htb, or ethtool; the cards and the other hosts are examined in rehearse_apart()."""
-        return network_apart.obstacle(self._shape, self._by_card)
+        return network_apart.obstacle(self._shape, self._by_card, self.root)
 
     def host_changes_apart(self, server: ServerSpec) -> list[str]:  # noqa: ARG002
         """Shaping of a port on both hosts, or the card's speed."""
@@ -176,18 +176,20 @@ class NetworkTreatment(Treatment):
             return
         host = instance.host
         self._host = host
-        server_address, load_address = await asyncio.to_thread(take_addresses)
+        server_address, load_address = await asyncio.to_thread(take_addresses, self.root)
         self._server_address = server_address
         number = instance.number
         suffix = "" if number == 1 else f"-{number}"
-        server = LinkEnd(namespace_path(host.cookie, "server", number), SERVER_INTERFACE + suffix, server_address)
-        load = LinkEnd(namespace_path(host.cookie, "load", number), LOAD_INTERFACE + suffix, load_address)
+        server = LinkEnd(
+            namespace_path(host.cookie, "server", number, self.root), SERVER_INTERFACE + suffix, server_address
+        )
+        load = LinkEnd(namespace_path(host.cookie, "load", number, self.root), LOAD_INTERFACE + suffix, load_address)
         for end in (server, load):
             self._changes.append(
                 host.undo.will_change("namespace", path=str(end.namespace), interfaces=[end.interface])
             )
-            await asyncio.to_thread(make_namespace, end.namespace)
-        await asyncio.to_thread(make_link, server, load)
+            await asyncio.to_thread(make_namespace, end.namespace, self.root)
+        await asyncio.to_thread(make_link, server, load, self.root)
         self._ends = (server, load)
         try:
             async with host.timing:
@@ -196,7 +198,7 @@ class NetworkTreatment(Treatment):
                 self._bare = host.bare_link
         except HostError as error:  # this run is lost, others may still be made
             raise StudyError(error.message, "the host may be too busy to time a transfer") from error
-        await asyncio.to_thread(shape_link, self._ends, self._shape)
+        await asyncio.to_thread(shape_link, self._ends, self._shape, self.root)
         settings = instance.settings
         settings.wrappers.append(entering(server.namespace))
         settings.interface = server.interface
@@ -207,14 +209,16 @@ class NetworkTreatment(Treatment):
         """One timed transfer, made again where a busy host let none be timed. Raises HostError."""
         for attempt in range(TIMED_ATTEMPTS):
             try:
-                return await asyncio.to_thread(
-                    timed_transfer, source.namespace, destination.namespace, destination.address, LINK_WINDOW_S
-                )
+                return await asyncio.to_thread(self.timed, source, destination)
             except OSError as error:
                 if attempt + 1 == TIMED_ATTEMPTS:
                     words = f"no data arrive from {source.interface} at {destination.interface}: {error}"
                     raise HostError(words) from error
         raise AssertionError("unreachable")
+
+    def timed(self, source: LinkEnd, destination: LinkEnd) -> Transfer:
+        """Send for a moment from one end to the other. Raises OSError."""
+        return timed_transfer(source.namespace, destination.namespace, destination.address, LINK_WINDOW_S)
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """A timed transfer each way, and tc's description of both ends."""
@@ -237,7 +241,7 @@ class NetworkTreatment(Treatment):
                 "cpu_busy": round(max(down.cpu_busy, up.cpu_busy), 3),
                 "server_end": f"{server.interface} {server.address}",
                 "load_end": f"{load.interface} {load.address}",
-                "disciplines": await asyncio.to_thread(lambda: [disciplines(end) for end in (server, load)]),
+                "disciplines": await asyncio.to_thread(lambda: [disciplines(end, self.root) for end in (server, load)]),
             }
         except HostError as error:
             return Evidence(treatment=self.name, holds=False, text=error.message, instance=instance.number)

@@ -30,6 +30,7 @@ from mydyno.hosts.network.network_capabilities import programs_obstacle
 from mydyno.hosts.network.port_shaping import ClassState, PortClass, shaping_obstacle
 from mydyno.hosts.network.ports import free_port
 from mydyno.hosts.network.transfer import TIMEOUT_S, Transfer, listen, receive_timed, send_timed
+from mydyno.hosts.root import HostRoot
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import RunningServer
 from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge
@@ -40,11 +41,11 @@ def is_shaped(shape: Shape) -> bool:
     return shape.bits_per_s is not None or shape.latency is not None
 
 
-def obstacle(shape: Shape, by_card: bool) -> str | None:
+def obstacle(shape: Shape, by_card: bool, root: HostRoot) -> str | None:
     """Why this host cannot be the server's end; None if it can, as far as that is known without its address."""
     if not is_shaped(shape):
         return None
-    return programs_obstacle() if by_card else shaping_obstacle(shape.latency is not None)
+    return programs_obstacle(root) if by_card else shaping_obstacle(shape.latency is not None, root)
 
 
 def host_changes(shape: Shape, by_card: bool) -> list[str]:

@@ -16,6 +16,7 @@ from mydyno.errors import HostError, ServerError, StudyError
 from mydyno.hosts.network import network_card
 from mydyno.hosts.network.link import Shape
 from mydyno.hosts.network.transfer import Transfer
+from mydyno.hosts.root import HostRoot
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.dsn import parse_dsn
@@ -25,7 +26,7 @@ from mydyno.treatments.client_path import external_obstacle
 from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge
 
 
-def obstacle(shape: Shape, server: ServerSpec) -> str | None:
+def obstacle(shape: Shape, server: ServerSpec, root: HostRoot) -> str | None:
     """Why the path to this external server cannot be set up; None if it can."""
     words = external_obstacle(server)
     if words is not None:
@@ -35,7 +36,7 @@ def obstacle(shape: Shape, server: ServerSpec) -> str | None:
     if shape.bits_per_s is None:
         return None
     host = parse_dsn(server.dsn or "").host
-    leads = network_card.interface_towards(host)
+    leads = network_card.interface_towards(host, root)
     if server.card is None:
         return (
             "shaping both directions needs the server's host. For an external server (dsn) the bandwidth is that of "
@@ -45,7 +46,7 @@ def obstacle(shape: Shape, server: ServerSpec) -> str | None:
         )
     if leads != server.card:
         return f"server.card is {server.card}, but to {host} leads {leads or 'no interface of this host'}"
-    return network_card.obstacle(server.card, _mbit_per_s(shape))
+    return network_card.obstacle(server.card, _mbit_per_s(shape), root)
 
 
 def host_changes(shape: Shape, card: str) -> list[str]:

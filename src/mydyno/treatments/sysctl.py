@@ -24,7 +24,6 @@ from mydyno.treatments.base import Treatment
 SETTING: TypeAdapter[Any] = TypeAdapter(
     dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+$")], Scalar], config=FINITE
 )
-ROOT = Path("/proc/sys")
 
 
 class SysctlTreatment(Treatment):
@@ -47,12 +46,12 @@ class SysctlTreatment(Treatment):
         if server.dsn is not None:
             return "an external server (dsn) has a kernel that mydyno cannot configure"
         for name in self._wanted:
-            if not setting_path(name).is_file():
-                return f"this kernel has no {name}: {setting_path(name)} is not there (sysctl -a lists what it has)"
-        if os.geteuid() != 0:
+            if not self._file(name).is_file():
+                return f"this kernel has no {name}: {self._file(name)} is not there (sysctl -a lists what it has)"
+        if not self.root.is_root:
             return "kernel settings need root; run mydyno as root"
         for name in self._wanted:
-            if not os.access(setting_path(name), os.W_OK):
+            if not os.access(self._file(name), os.W_OK):
                 return f"{name} cannot be written here (a container, or a setting that can only be read)"
         return None
 
@@ -65,11 +64,11 @@ class SysctlTreatment(Treatment):
         """Journal and set each. Raises HostError if the kernel refuses a value."""
         self._undo = instance.undo
         for name, value in self._wanted.items():
-            path = setting_path(name)
+            path = self._file(name)
             before = read_setting(path)
             if not _same(before, value):
                 self._entries.append(self._undo.will_change("sysctl", path=str(path), before=before))
-                write_setting(path, value)
+                write_setting(path, value, self.root)
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """Each read back while the server runs."""
@@ -78,7 +77,7 @@ class SysctlTreatment(Treatment):
         path = instance.settings.client_path
         for name, value in self._wanted.items():
             try:
-                actual[name] = read_setting(setting_path(name))
+                actual[name] = read_setting(self._file(name))
             except HostError as error:
                 reasons.append(error.message)
                 continue
@@ -96,10 +95,8 @@ class SysctlTreatment(Treatment):
             self._undo.undo(number)
         self._entries.clear()
 
-
-def setting_path(name: str) -> Path:
-    """The file of a setting below /proc/sys."""
-    return ROOT.joinpath(*name.split("."))
+    def _file(self, name: str) -> Path:
+        return self.root.proc.joinpath("sys", *name.split("."))
 
 
 def _text(setting: Scalar) -> str:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from mydyno.errors import ServerError
+from mydyno.hosts.root import HERE, HostRoot
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.servers.sql import Control
 from mydyno.treatments.huge_pages import unit_bytes
@@ -43,6 +44,11 @@ class Source:
     pid: int
     control: Control
     variables: dict[str, str]
+    root: HostRoot = HERE
+
+    def text(self, name: str) -> str:
+        """A file of the process's folder of /proc. Raises OSError."""
+        return (self.root.proc / str(self.pid) / name).read_text(errors="replace")
 
 
 Reader = Callable[[Source, str], Awaitable[Effect]]
@@ -117,7 +123,7 @@ async def _write_through(files: re.Pattern[str], source: Source, value: str) -> 
 
 async def _native_aio(source: Source, value: str) -> Effect:
     """The rings that the kernel shares with a user of AIO: io_setup(2) maps one, io_uring_setup(2) opens one."""
-    used = "/[aio]" in Path(f"/proc/{source.pid}/maps").read_text(errors="replace")
+    used = "/[aio]" in source.text("maps")
     used = used or bool(open_files(source.pid, re.compile(r"anon_inode:\[io_uring\]")))
     return Effect(used is (value == "ON"), f"the kernel has {'an' if used else 'no'} AIO context of the server")
 
@@ -136,7 +142,7 @@ async def _large_pages(source: Source, value: str) -> Effect:
 
 async def _numa_interleave(source: Source, value: str) -> Effect:
     """Absent where the kernel has no NUMA."""
-    lines = Path(f"/proc/{source.pid}/numa_maps").read_text(errors="replace").splitlines()
+    lines = source.text("numa_maps").splitlines()
     count = sum(line.split()[1].startswith("interleave") for line in lines if len(line.split()) > 1)
     return Effect(bool(count) is (value == "ON"), f"{count} mappings are interleaved over NUMA nodes")
 

@@ -19,6 +19,7 @@ from mydyno.servers.running.base import CpuSlot
 from mydyno.treatments.cgroup import CgroupTreatment, cpus_of
 from tests.support import ROOT
 from tests.support.fake_cgroups import DISK, FakeCgroups, version_1, version_2
+from tests.support.fake_host import FakeHost
 from tests.support.patience import HANG_S
 
 EVERYTHING = Limits(
@@ -131,14 +132,18 @@ def test_the_nearest_ancestor_that_hands_the_controllers_down_is_taken(tmp_path:
     assert Cgroups(tmp_path).slots(["io", "memory"])[0]["io"].parent == mount
 
 
-def test_a_delegated_group_is_divided_and_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delegated_group_is_divided_and_given_back(tmp_path: Path) -> None:
     mount = version_2(tmp_path, handed="", own="/mine")
     mine = mount / "mine"
     mine.mkdir()
     (mine / "cgroup.controllers").write_text("cpu io memory\n")
     (mine / "cgroup.procs").write_text("7\n")
-    monkeypatch.setattr(module, "_is_delegated", lambda folder: folder == mine)
-    slot = Cgroups(tmp_path).slots(["io", "memory"])[0]["io"]
+
+    class Delegated(Cgroups):
+        def is_delegated(self, folder: Path) -> bool:
+            return folder == mine
+
+    slot = Delegated(tmp_path).slots(["io", "memory"])[0]["io"]
     assert (slot.parent, slot.delegated) == (mine, True)
     take_delegation(mine, ["io", "memory"])
     assert (mine / "mydyno-self/cgroup.procs").read_text() == "7"
@@ -150,7 +155,7 @@ def test_a_delegated_group_is_divided_and_given_back(tmp_path: Path, monkeypatch
 
 
 def test_the_undo_journal_removes_groups_and_names_those_that_stay(tmp_path: Path) -> None:
-    undo = UndoJournal.begin(tmp_path / "undo", "s", tmp_path)
+    undo = UndoJournal.begin(tmp_path / "undo", "s", tmp_path, FakeHost(tmp_path))
     gone, busy = tmp_path / "gone", tmp_path / "busy"
     gone.mkdir()
     number = undo.will_change("cgroup", folders=[str(gone), str(tmp_path / "never-made")])
@@ -158,20 +163,14 @@ def test_the_undo_journal_removes_groups_and_names_those_that_stay(tmp_path: Pat
     assert not gone.exists()
     (busy / "child").mkdir(parents=True)
     undo.will_change("cgroup", folders=[str(busy)])
-    module_timeout = module.REMOVE_TIMEOUT_S
-    try:
-        module.REMOVE_TIMEOUT_S = 0.1
-        assert undo.undo_all() == [f"the control group {busy}"]
-    finally:
-        module.REMOVE_TIMEOUT_S = module_timeout
+    assert undo.undo_all() == [f"the control group {busy}"]
 
 
-def test_what_runs_in_a_group_is_ended_before_it_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REMOVE_TIMEOUT_S", 0.1)  # a fake group has files, and stays
+def test_what_runs_in_a_group_is_ended_before_it_is_removed(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         (tmp_path / "group").mkdir()
         (tmp_path / "group/cgroup.procs").write_text(f"{process.pid}\n{os.getpid()}\n")
-        module.remove_group([tmp_path / "group"])
+        module.remove_group([tmp_path / "group"], FakeHost(tmp_path))  # it has files, and stays
         assert process.wait(HANG_S) != 0
 
 

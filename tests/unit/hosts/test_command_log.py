@@ -14,7 +14,6 @@ import mydyno
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import HostError
 from mydyno.files.command_log import COMMANDS_FILE, read_commands
-from mydyno.hosts import commands
 from mydyno.hosts.commands import protect, recorded_commands, run_command
 from mydyno.hosts.local import LocalHost
 from tests.support.patience import HANG_S
@@ -28,8 +27,7 @@ def host() -> LocalHost:
 
 
 @pytest.fixture(autouse=True)
-def known_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "_secrets", set())
+def known_password() -> None:
     protect(PASSWORD)
 
 

@@ -78,15 +78,14 @@ async def test_a_process_that_ignores_its_end_and_does_nothing_is_killed() -> No
     assert process.exit_code == -9
 
 
-async def test_a_process_that_works_past_its_time_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(headway, "LOOK_S", 0.01)
+async def test_a_process_that_works_past_its_time_ends_by_itself() -> None:
     looks = iter(range(1_000_000))
     host = LocalHost("headway", None)
     process = await host.start(["sh", "-c", "trap 'exit 7' TERM; echo; while :; do sleep 0.3; done"],
                                stdout=asyncio.subprocess.PIPE)  # fmt: skip
     assert process.streams.stdout is not None
     await process.streams.stdout.readline()
-    await process.end(0.0, Headway(process.pid, 0.1, read=lambda _: Work(float(next(looks)))))
+    await process.end(0.0, Headway(process.pid, 0.1, read=lambda _: Work(float(next(looks))), look_s=0.01))
     assert process.exit_code == 7
 
 

@@ -11,29 +11,28 @@ from typing import Any
 import pytest
 
 from mydyno.errors import HostError
-from mydyno.hosts import kernel_settings
 from mydyno.hosts.held_settings import HeldSettings
 from mydyno.hosts.local import LocalHost
-from mydyno.hosts.undo import UndoJournal, stale_journals
+from mydyno.hosts.undo import UndoJournal
 from mydyno.model.server_version import ServerVersion
 from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
 from mydyno.treatments import huge_pages
 from mydyno.treatments.huge_pages import HugePagesTreatment
+from tests.support.disowned import disowned
+from tests.support.fake_host import FakeHost
 
 ORDERS = list(itertools.permutations(range(3)))
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A THP switch and a count of pages that are files, with a journal."""
-    monkeypatch.setattr(kernel_settings, "ROOTS", (tmp_path,))
-    made = SimpleNamespace(thp=tmp_path / "enabled", pages=tmp_path / "nr_hugepages")
-    made.thp.write_text("madvise")
-    made.pages.write_text("7")
-    made.undo = UndoJournal.begin(tmp_path / "undo", "study", tmp_path)
-    return made
+def files(tmp_path: Path) -> SimpleNamespace:
+    """A host's THP switch and count of pages, with a journal."""
+    host = FakeHost(tmp_path)
+    thp = host.write("sys/kernel/mm/transparent_hugepage/enabled", "madvise")
+    pages = host.write("proc/sys/vm/nr_hugepages", "7")
+    return SimpleNamespace(thp=thp, pages=pages, undo=UndoJournal.begin(tmp_path / "undo", "study", tmp_path, host))
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -67,15 +66,15 @@ def test_amounts_add_up_and_each_is_taken_back_by_itself(files: Any, order: Sequ
     assert files.undo.open_entries() == []
 
 
-def test_after_a_kill_the_journal_has_the_first_value_alone(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_kill_the_journal_has_the_first_value_alone(files: Any) -> None:
     held = HeldSettings()
     held.add(files.undo, files.pages, 100)
     second, _ = held.add(files.undo, files.pages, 50)
     held.hold(files.undo, files.thp, "never")
     held.hold(files.undo, files.thp, "never")
     held.release(second)
-    monkeypatch.setattr("mydyno.hosts.identity.ProcessIdentity.alive", lambda _self: False)
-    (left,) = stale_journals(files.undo.path.parent)
+    left = disowned(files.undo)
+    assert left.is_stale()
     assert left.undo_all() == []
     assert (files.pages.read_text(), files.thp.read_text()) == ("7", "madvise")
 
@@ -102,35 +101,30 @@ def test_two_servers_cannot_hold_two_values(files: Any) -> None:
 
 
 def test_what_the_kernel_grants_less_of_is_told_and_a_refusal_leaves_nothing(
-    files: Any, monkeypatch: pytest.MonkeyPatch
+    files: Any,
 ) -> None:
-    held = HeldSettings()
-    monkeypatch.setattr("mydyno.hosts.held_settings.write_setting", lambda *_: "9")
+    held = HeldSettings(lambda *_: "9")
     hold, granted = held.add(files.undo, files.pages, 100)
     assert granted == 2
-    monkeypatch.undo()
-    monkeypatch.setattr(kernel_settings, "ROOTS", (files.pages.parent,))
     held.release(hold)
 
     def refuse(*_: object) -> str:
         raise HostError("refused")
 
-    monkeypatch.setattr("mydyno.hosts.held_settings.write_setting", refuse)
     with pytest.raises(HostError, match="refused"):
-        held.add(files.undo, files.pages, 100)
+        HeldSettings(refuse).add(files.undo, files.pages, 100)
     assert files.undo.open_entries() == []
 
 
 @pytest.mark.parametrize("order", ORDERS)
 async def test_huge_pages_of_three_servers_are_given_back_in_any_order(
-    files: Any, order: Sequence[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    files: Any, order: Sequence[int], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(huge_pages, "THP", files.thp)
-    monkeypatch.setattr(huge_pages, "NR_HUGEPAGES", files.pages)
     host = LocalHost("study", None, files.undo)
     build: Any = SimpleNamespace(version=ServerVersion.parse("9.7.0"), variables=frozenset())
     treatments = [HugePagesTreatment(pages) for pages in ("4k", "hugetlb", "hugetlb")]
     for treatment in treatments:
+        treatment.root = files.undo.root
         await treatment.apply(
             MysqldServer(build, host, tmp_path, tmp_path, tmp_path / "log", Credentials(), InstanceSettings())
         )

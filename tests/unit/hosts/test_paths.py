@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from mydyno import __version__
 from mydyno.errors import HostError
-from mydyno.hosts import paths
 from mydyno.hosts.lock import ADDRESS
 from mydyno.hosts.paths import HostPaths, cache_folder, check_writable, socket_folder
 from tests.support import ROOT
@@ -100,6 +98,13 @@ def test_a_test_has_a_study_lock_of_its_own(cache: Path, monkeypatch: pytest.Mon
     assert HostPaths.resolve().study_lock_address == "\0mine"
 
 
+def set_cache(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    for name in ("MYDYNO_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
 @pytest.mark.parametrize(
     ("variables", "cache"),
     [
@@ -111,7 +116,7 @@ def test_a_test_has_a_study_lock_of_its_own(cache: Path, monkeypatch: pytest.Mon
 def test_the_cache_is_the_first_folder_that_is_set(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], cache: str
 ) -> None:
-    monkeypatch.setattr(os, "environ", variables)
+    set_cache(monkeypatch, variables)
     assert cache_folder() == Path(cache)
 
 
@@ -126,26 +131,21 @@ def test_the_cache_is_the_first_folder_that_is_set(
 def test_a_cache_that_cannot_be_used_is_refused(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], words: str
 ) -> None:
-    monkeypatch.setattr(os, "environ", variables)
+    set_cache(monkeypatch, variables)
     with pytest.raises(HostError, match=words):
         cache_folder()
 
 
 @pytest.mark.parametrize("name", ["t" * 110, "disk#1", "with space", "a,b"])
-def test_sockets_lie_in_a_folder_with_a_short_and_plain_path(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, short_folder: Path, name: str
-) -> None:
+def test_sockets_lie_in_a_folder_with_a_short_and_plain_path(tmp_path: Path, short_folder: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
-    monkeypatch.setattr(paths, "SOCKET_FOLDERS", ())
     with pytest.raises(HostError, match="no folder for Unix sockets"):
-        socket_folder()
-    monkeypatch.setattr(paths, "SOCKET_FOLDERS", (str(tmp_path / "missing"), str(short_folder)))
-    assert socket_folder() == short_folder
+        socket_folder(str(tmp_path / name))
+    assert socket_folder(str(tmp_path / name), str(tmp_path / "missing"), str(short_folder)) == short_folder
 
 
 def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_made(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     check_writable(tmp_path / "new/studies", "--studies")
     assert list(tmp_path.iterdir()) == []
@@ -154,6 +154,5 @@ def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_made(
         HostError, match=f"--studies {tmp_path}/file/x cannot be written: {tmp_path}/file is not a folder"
     ):
         check_writable(tmp_path / "file/x", "--studies")
-    monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(HostError, match=f"no permission to write to {tmp_path}"):
-        check_writable(tmp_path / "new", "--data")
+        check_writable(tmp_path / "new", "--data", access=lambda *_: False)

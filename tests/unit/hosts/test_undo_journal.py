@@ -17,16 +17,8 @@ from mydyno.files.journal import Journal
 from mydyno.hosts import undo
 from mydyno.hosts.identity import COOKIE, ProcessIdentity, end_all, processes_with_cookie
 from mydyno.hosts.undo import UndoJournal, stale_journals
+from tests.support.disowned import disowned
 from tests.support.patience import HANG_S
-
-
-def disowned(journal: UndoJournal, pid: int = 1, start_ticks: int = -5, **facts: object) -> UndoJournal:
-    """The journal as if another process had begun it; a fact that is None is left out."""
-    text = journal.path.read_text()
-    first = json.loads(text.splitlines()[0]) | {"pid": pid, "start_ticks": start_ticks} | facts
-    first = {name: value for name, value in first.items() if value is not None}
-    journal.path.write_text("\n".join([json.dumps(first), *text.splitlines()[1:]]) + "\n")
-    return UndoJournal(journal.path)
 
 
 @pytest.fixture
@@ -38,7 +30,7 @@ def test_changes_are_undone_newest_first_and_the_journal_goes(
     journal: UndoJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undone: list[str] = []
-    monkeypatch.setitem(undo.UNDOERS, "folder", lambda facts: undone.append(facts["path"]))
+    monkeypatch.setitem(undo.UNDOERS, "folder", lambda facts, _: undone.append(facts["path"]))
     for name in "abc":
         journal.will_change("folder", path=name)
     assert journal.undo_all() == []
@@ -50,8 +42,8 @@ def test_processes_are_ended_before_what_they_write_into_is_removed(
     journal: UndoJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undone: list[str] = []
-    monkeypatch.setitem(undo.UNDOERS, "folder", lambda facts: undone.append("folder"))
-    monkeypatch.setitem(undo.UNDOERS, "processes", lambda facts: undone.append("processes"))
+    monkeypatch.setitem(undo.UNDOERS, "folder", lambda *_: undone.append("folder"))
+    monkeypatch.setitem(undo.UNDOERS, "processes", lambda *_: undone.append("processes"))
     journal.will_change("processes", cookie="study-1")
     journal.will_change("folder", path="/x")
     journal.undo_all()
@@ -59,7 +51,7 @@ def test_processes_are_ended_before_what_they_write_into_is_removed(
 
 
 def test_what_cannot_be_undone_stays_in_the_journal(journal: UndoJournal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(undo.UNDOERS, "folder", lambda facts: f"the folder {facts['path']}")
+    monkeypatch.setitem(undo.UNDOERS, "folder", lambda facts, _: f"the folder {facts['path']}")
     journal.will_change("folder", path="/busy")
     assert journal.undo_all() == ["the folder /busy"]
     assert [entry.facts for entry in UndoJournal(journal.path).open_entries()] == [{"path": "/busy"}]

@@ -12,8 +12,8 @@ from mydyno.hosts.cgroups import cpu_list
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.sql import Address
-from mydyno.treatments import affinity
 from mydyno.treatments.affinity import AffinityTreatment, apart, usable_cores
+from tests.support.fake_host import FakeHost
 
 SERVER = ServerSpec(name="memcached")
 
@@ -33,26 +33,32 @@ def test_the_load_has_a_quarter_of_the_cores_at_least_one(
     assert apart(cores) == (server, load)
 
 
-def test_one_cpu_cannot_be_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+def host(folder: Path, *cores: list[int]) -> FakeHost:
+    """One whose CPUs are threads of these cores."""
+    made = FakeHost(folder, cpus={cpu for core in cores for cpu in core})
+    for core in cores:
+        for cpu in core:
+            made.write(f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", cpu_list(core) + "\n")
+    return made
+
+
+def test_one_cpu_cannot_be_divided() -> None:
     assert apart([[3]]) is None
-    monkeypatch.setattr(affinity, "usable_cores", lambda: [[3]])
-    assert "one CPU" in (AffinityTreatment("apart").obstacle(SERVER) or "")
+    treatment = AffinityTreatment("apart")
+    treatment.root = FakeHost(cpus={3})
+    assert "one CPU" in (treatment.obstacle(SERVER) or "")
 
 
-def test_threads_of_one_core_stay_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1, 2, 3})
-    for cpu in range(4):
-        (tmp_path / f"cpu{cpu}/topology").mkdir(parents=True)
-        (tmp_path / f"cpu{cpu}/topology/thread_siblings_list").write_text(f"{cpu % 2},{cpu % 2 + 2}\n")
-    assert usable_cores(tmp_path) == [[0, 2], [1, 3]]
-    assert usable_cores(tmp_path / "nothing") == [[0], [1], [2], [3]]
+def test_threads_of_one_core_stay_together(tmp_path: Path) -> None:
+    assert usable_cores(host(tmp_path, [0, 2], [1, 3])) == [[0, 2], [1, 3]]
+    assert usable_cores(FakeHost(cpus={0, 1, 2, 3})) == [[0], [1], [2], [3]]
 
 
-async def test_a_server_on_other_cpus_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_on_other_cpus_is_no_proof(tmp_path: Path) -> None:
     here = sorted(os.sched_getaffinity(0))
     for cores, holds in (([here, [max(here) + 1]], True), ([[max(here) + 1], [max(here) + 2]], False)):
-        monkeypatch.setattr(affinity, "apart", lambda _cores, cores=cores: (cores[0], cores[1]))
         treatment = AffinityTreatment("apart")
+        treatment.root = host(tmp_path, *cores)
         instance = SimpleNamespace(settings=InstanceSettings(), pid=os.getpid(), number=1)
         await treatment.apply(instance)  # type: ignore[arg-type]
         assert instance.settings.wrappers == [["taskset", "--cpu-list", cpu_list(cores[0])]]

@@ -9,15 +9,14 @@ import pytest
 
 from mydyno import experiments
 from mydyno.experiments import built_in
-from mydyno.hosts.limits import Usable
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ServerSpec, StepSpec
-from mydyno.treatments import coexistence
 from mydyno.treatments.catalogue import TREATMENTS, treatments_of
 from mydyno.treatments.coexistence import client_work_differs, interleaving_obstacles, server_bytes
+from tests.support.fake_cgroups import version_2
+from tests.support.fake_host import GIB, FakeHost
 from tests.support.fake_script import experiment
 
-GIB = 1 << 30
 BLOCKS_AT_QUICK_SCALE = {"transparent-huge-pages": "thp"}
 """Built-in experiments that are not interleaved, and a word of the reason."""
 VALUES: dict[str, Any] = {
@@ -38,11 +37,13 @@ VALUES: dict[str, Any] = {
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostPaths:
-    """A host of 24 GB, whose disk holds 200 GB."""
-    monkeypatch.setattr(coexistence, "usable_memory", lambda: Usable(24 * GIB))
-    monkeypatch.setattr(coexistence.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 200 * GIB}))  # type: ignore[attr-defined]
-    return HostPaths(cache=tmp_path, data=tmp_path, engine=tmp_path, server_user=None)
+def host(tmp_path: Path) -> FakeHost:
+    return FakeHost(tmp_path, memory_bytes=24 * GIB, disk_bytes=200 * GIB)
+
+
+@pytest.fixture
+def paths(tmp_path: Path, host: FakeHost) -> HostPaths:
+    return HostPaths(cache=tmp_path, data=tmp_path, engine=tmp_path, server_user=None, root=host)
 
 
 def load(name: str, scale: str = "quick") -> Experiment:
@@ -103,24 +104,23 @@ def test_every_other_load_program_keeps_the_block_design(driver: str, paths: Hos
     assert found.startswith(f"{driver} keeps the block design")
 
 
-def test_memory_counts_every_server_and_the_controls_second_copy(
-    paths: HostPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_counts_every_server_and_the_controls_second_copy(paths: HostPaths, host: FakeHost) -> None:
     server = ServerSpec(name="mariadb-10.11", variables={"innodb-buffer-pool-size": "1G"})
     larger = {"variables": {"innodb_buffer_pool_size": "2G"}}
     asked = two_arms({}, larger, server=server)
     needed = 2 * (1 * GIB + 400 * 2**20) + (2 * GIB + 400 * 2**20)
-    monkeypatch.setattr(coexistence, "usable_memory", lambda: Usable(needed / 0.7 + 1))
+    host.memory_bytes = int(needed / 0.7) + 1
     assert interleaving_obstacles(asked, paths) == []
-    monkeypatch.setattr(coexistence, "usable_memory", lambda: Usable(needed / 0.7 - 1, "/sys/fs/cgroup/memory.max"))
+    limit = version_2(host.folder) / "memory.max"
+    limit.write_text(str(int(needed / 0.7) - 1))
     (found,) = interleaving_obstacles(asked, paths)
     assert found.startswith("memory: 3 servers at the same time need about ")
-    assert "(limit: /sys/fs/cgroup/memory.max) are available" in found
+    assert f"(limit: {limit}) are available" in found
 
 
-def test_every_instance_of_an_arm_counts(paths: HostPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_instance_of_an_arm_counts(paths: HostPaths, host: FakeHost) -> None:
     whole = load("cgroup-isolation")
-    monkeypatch.setattr(coexistence, "usable_memory", lambda: Usable(8 * GIB))
+    host.memory_bytes = 8 * GIB
     (found,) = interleaving_obstacles(whole, paths)
     assert found.startswith("memory: 15 servers at the same time")
 
@@ -131,8 +131,8 @@ def test_a_memcached_needs_its_cache_and_a_little(paths: HostPaths) -> None:
     assert server_bytes(whole.arm("caching"), whole) == (256 + 400 + 13) * 2**20
 
 
-def test_every_servers_copy_of_the_data_must_fit_on_the_disk(paths: HostPaths, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coexistence.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 100 << 20}))  # type: ignore[attr-defined]
+def test_every_servers_copy_of_the_data_must_fit_on_the_disk(paths: HostPaths, host: FakeHost) -> None:
+    host.disk_bytes = 100 << 20
     (found,) = interleaving_obstacles(two_arms({}, {}), paths)
     assert found.startswith("disk: 3 copies of the data at the same time need about ")
 

@@ -7,10 +7,12 @@ import pytest
 
 from mydyno.errors import HostError
 from mydyno.hosts import kernel_settings
+from mydyno.hosts.root import HERE
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ServerSpec
-from mydyno.treatments.huge_pages import HugePagesTreatment, reserve_bytes, unit_bytes
+from mydyno.treatments.huge_pages import HugePagesTreatment, Pages, reserve_bytes, unit_bytes
 from mydyno.treatments.smaps import parse_smaps, pool_mappings
+from tests.support.fake_host import FakeHost
 
 MIB = 1 << 20
 SMAPS = """\
@@ -57,25 +59,36 @@ def test_the_reserve_covers_the_pool_and_what_else_asks() -> None:
     assert reserve_bytes({"innodb_buffer_pool_size": "1G"}) >= reserve_bytes(small) + 2 * 120 * MIB
 
 
-def test_mariadb_is_told_beforehand_that_it_switches_thp_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("os.access", lambda *_: True)
-    assert "for itself" in (HugePagesTreatment("thp").obstacle(ServerSpec(name="mariadb-10.11")) or "")
-    assert HugePagesTreatment("thp").obstacle(ServerSpec(name="mysql-9.7")) is None
+def treatment(host: FakeHost, pages: Pages) -> HugePagesTreatment:
+    host.write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
+    host.write("proc/sys/vm/nr_hugepages", "7\n")
+    host.write("proc/meminfo", "MemTotal: 2048 kB\nMemAvailable:     1024 kB\n")
+    made = HugePagesTreatment(pages)
+    made.root = host
+    return made
 
 
-def test_without_root_it_is_an_obstacle_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "root" in (HugePagesTreatment("4k").obstacle(ServerSpec(name="mysql-9.7")) or "")
+def test_mariadb_is_told_beforehand_that_it_switches_thp_off(tmp_path: Path) -> None:
+    thp = treatment(FakeHost(tmp_path), "thp")
+    assert "for itself" in (thp.obstacle(ServerSpec(name="mariadb-10.11")) or "")
+    assert thp.obstacle(ServerSpec(name="mysql-9.7")) is None
 
 
-def test_a_killed_study_gives_kernel_settings_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_settings, "ROOTS", (tmp_path,))
-    setting = tmp_path / "nr_hugepages"
-    setting.write_text("7\n")
-    journal = UndoJournal.begin(tmp_path / "undo", "study", tmp_path)
+def test_what_stands_in_the_way_is_an_obstacle_with_its_remedy(tmp_path: Path) -> None:
+    host, server = FakeHost(tmp_path), ServerSpec(name="mysql-9.7")
+    assert "1.0 MiB of memory are free" in (treatment(host, "hugetlb").obstacle(server) or "")
+    small = treatment(host, "4k")
+    assert small.obstacle(server) is None
+    host.is_root = False
+    assert "root" in (small.obstacle(server) or "")
+
+
+def test_a_killed_study_gives_kernel_settings_back(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path)
+    setting = host.write("proc/sys/vm/nr_hugepages", "7\n")
+    journal = UndoJournal.begin(tmp_path / "undo", "study", tmp_path, host)
     journal.will_change("sysctl", path=str(setting), before=kernel_settings.read_setting(setting))
-    assert kernel_settings.write_setting(setting, "300") == "300"
+    assert kernel_settings.write_setting(setting, "300", host) == "300"
     assert journal.undo_all() == []
     assert setting.read_text() == "7"
 
@@ -83,4 +96,4 @@ def test_a_killed_study_gives_kernel_settings_back(tmp_path: Path, monkeypatch: 
 def test_nothing_but_kernel_settings_is_ever_written(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="not a kernel setting"):
         kernel_settings.write_setting(tmp_path / "file", "1")
-    assert kernel_settings.give_back({"path": "/proc/sys/../../etc/passwd", "before": ""}) is not None
+    assert kernel_settings.give_back({"path": "/proc/sys/../../etc/passwd", "before": ""}, HERE) is not None

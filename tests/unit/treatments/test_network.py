@@ -15,9 +15,9 @@ from mydyno.execution.planning.forecast import forecast
 from mydyno.experiments import load
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.link import LinkEnd, Shape
-from mydyno.hosts.network.network_capabilities import NetworkCapabilities
 from mydyno.hosts.network.transfer import Transfer
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ServerSpec, StepSpec
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.server_version import ServerVersion
@@ -26,16 +26,15 @@ from mydyno.servers.client_path import ClientPath
 from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.sql import Address, ClientTls
 from mydyno.store.samples import Sample
-from mydyno.treatments import network
 from mydyno.treatments.compression import CompressionTreatment
 from mydyno.treatments.link_proof import LinkProof, judge
 from mydyno.treatments.network import NetworkTreatment
 from mydyno.treatments.tls import TlsSetting, TlsTreatment, off_variables, server_variables
 from mydyno.workloads.data import kind_of
+from tests.support.fake_host import FakeHost, of_network
 from tests.support.fake_script import experiment
 
 MARIADB = ServerVersion.parse("10.11.19-MariaDB")
-ALL = NetworkCapabilities(True, True, frozenset(("tbf", "htb")), "")
 SERVER = ServerSpec(name="mariadb-10.11")
 EXTERNAL = ServerSpec(dsn="mysql://user@host/sbtest")
 
@@ -106,17 +105,21 @@ def test_a_bare_pair_is_told_as_it_is() -> None:
     )
 
 
-def test_obstacles_of_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "network_capabilities", lambda: ALL)
-    monkeypatch.setattr(network, "taken_networks", lambda: ["127.0.0.1/8"])
-    assert NetworkTreatment({"bandwidth": "1gbit"}).obstacle(SERVER) is None
-    assert "netem" in (NetworkTreatment({"latency": "50us"}).obstacle(SERVER) or "")
-    monkeypatch.setattr(network, "taken_networks", lambda: ["198.18.0.0/15"])
-    assert "in use on this host" in (NetworkTreatment({}).obstacle(SERVER) or "")
-    monkeypatch.setattr(
-        network, "network_capabilities", lambda: NetworkCapabilities(False, False, frozenset(), "need root")
-    )
-    assert NetworkTreatment({}).obstacle(SERVER) == "need root"
+@pytest.mark.parametrize(
+    ("setting", "taken", "is_root", "words"),
+    [
+        ({"bandwidth": "1gbit"}, "127.0.0.1/8", True, ""),
+        ({"latency": "50us"}, "127.0.0.1/8", True, "netem"),
+        ({}, "198.18.0.0/15", True, "in use on this host"),
+        ({}, "127.0.0.1/8", False, "needs root"),
+    ],
+)
+def test_obstacles_of_a_link(setting: dict[str, str], taken: str, is_root: bool, words: str) -> None:
+    treatment = NetworkTreatment(setting)
+    treatment.root = host = of_network(taken, "namespaces veth tbf htb")
+    host.is_root = is_root
+    obstacle = treatment.obstacle(SERVER)
+    assert words in obstacle if obstacle else not words
 
 
 @pytest.mark.parametrize(
@@ -338,14 +341,27 @@ def test_the_built_in_experiment_is_the_full_product() -> None:
     assert published.steps[0].driver == "dynoload"
 
 
-async def test_a_link_that_carries_nothing_is_evidence_that_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    treatment = NetworkTreatment({"bandwidth": "1gbit"})
-    treatment._ends, treatment._bare = (object(), object()), transfer(20_000)  # type: ignore[assignment]
+END = LinkEnd(Path("/run/netns/none"), "dyno-load", "198.18.0.2")
 
-    async def fail(*_: object) -> Transfer:
-        raise HostError("no data comes from dyno-server to dyno-load")
 
-    monkeypatch.setattr(treatment, "_transfer", fail)
+class Timed(NetworkTreatment):
+    """Whose transfers have these results, in order."""
+
+    def __init__(self, value: str, *results: Transfer | OSError) -> None:
+        super().__init__(value)
+        self.results = list(results)
+        self._ends, self._bare = (END, END), transfer(20_000)
+        self.root = FakeHost()
+
+    def timed(self, source: LinkEnd, destination: LinkEnd) -> Transfer:
+        result = self.results.pop(0)
+        if isinstance(result, OSError):
+            raise result
+        return result
+
+
+async def test_a_link_that_carries_nothing_is_evidence_that_does_not_hold() -> None:
+    treatment = Timed("1gbit", *[OSError("nothing")] * 3)
 
     class Instance:
         number = 1
@@ -353,20 +369,21 @@ async def test_a_link_that_carries_nothing_is_evidence_that_does_not_hold(monkey
 
     evidence = await treatment.evidence(Instance())  # type: ignore[arg-type]
     assert not evidence.holds
-    assert "no data comes" in evidence.text
+    assert "no data arrive" in evidence.text
 
 
-async def test_proofs_of_several_links_are_timed_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proofs_of_several_links_are_timed_one_after_another() -> None:
     running, most, made = 0, 0, 0
     host = LocalHost("study", None)
 
-    async def timed(*_: object) -> Transfer:
-        nonlocal running, most, made
-        running, made = running + 1, made + 1
-        most = max(most, running)
-        await asyncio.sleep(0)
-        running -= 1
-        return transfer(941)
+    class Counted(Timed):
+        async def _transfer(self, source: LinkEnd, destination: LinkEnd) -> Transfer:
+            nonlocal running, most, made
+            running, made = running + 1, made + 1
+            most = max(most, running)
+            await asyncio.sleep(0)
+            running -= 1
+            return transfer(941)
 
     class Instance:
         def __init__(self, number: int) -> None:
@@ -374,13 +391,8 @@ async def test_proofs_of_several_links_are_timed_one_after_another(monkeypatch: 
             self.host = host
 
     async def proof(number: int) -> Evidence:
-        treatment = NetworkTreatment("1gbit")
-        end = LinkEnd(Path("/run/netns/none"), "dyno-load", "198.18.0.2")
-        treatment._ends, treatment._bare = (end, end), transfer(20_000)
-        monkeypatch.setattr(treatment, "_transfer", timed)
-        return await treatment.evidence(Instance(number))  # type: ignore[arg-type]
+        return await Counted("1gbit").evidence(Instance(number))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(network, "disciplines", lambda _end: [])
     found = await asyncio.gather(*(proof(number) for number in range(1, 5)))
     assert [one.instance for one in found] == [1, 2, 3, 4]
     assert all(one.holds for one in found)
@@ -413,24 +425,13 @@ def test_a_second_in_which_no_transaction_ended_is_read_too() -> None:
     }
 
 
-async def test_a_transfer_that_could_not_be_timed_is_made_again_and_then_given_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    end = LinkEnd(Path("/run/netns/none"), "dyno-load", "198.18.0.2")
-    results: list[Transfer | OSError] = [OSError("too few to time"), transfer(941)]
-
-    def timed(*_: object) -> Transfer:
-        result = results.pop(0)
-        if isinstance(result, OSError):
-            raise result
-        return result
-
-    monkeypatch.setattr(network, "timed_transfer", timed)
-    assert (await NetworkTreatment("1gbit")._transfer(end, end)).bits_per_s == 941e6
-    results = [OSError("too few to time")] * 3
+async def test_a_transfer_that_could_not_be_timed_is_made_again_and_then_given_up() -> None:
+    failed = OSError("too few to time")
+    assert (await Timed("1gbit", failed, transfer(941))._transfer(END, END)).bits_per_s == 941e6
+    treatment = Timed("1gbit", *[failed] * 3)
     with pytest.raises(HostError, match="no data arrive from dyno-load at dyno-load: too few to time"):
-        await NetworkTreatment("1gbit")._transfer(end, end)
-    assert results == []
+        await treatment._transfer(END, END)
+    assert treatment.results == []
 
 
 @pytest.mark.parametrize(
@@ -442,28 +443,16 @@ async def test_a_transfer_that_could_not_be_timed_is_made_again_and_then_given_u
         ([14_000.0] * 6, 14_000.0, 6),
     ],
 )
-async def test_a_disturbed_transfer_is_made_again(
-    monkeypatch: pytest.MonkeyPatch, measured: list[float], kept: float, tries: int
-) -> None:
-    treatment = NetworkTreatment("1gbit")
-    left = list(measured)
-
-    async def next_one(*_: object) -> Transfer:
-        return transfer(left.pop(0))
-
-    monkeypatch.setattr(treatment, "_transfer", next_one)
-    found = await treatment._best(object(), object())  # type: ignore[arg-type]
+async def test_a_disturbed_transfer_is_made_again(measured: list[float], kept: float, tries: int) -> None:
+    treatment = Timed("1gbit", *map(transfer, measured))
+    found = await treatment._best(END, END)
     assert found.bits_per_s == kept * 1e6
-    assert len(measured) - len(left) == tries
+    assert len(measured) - len(treatment.results) == tries
 
 
-async def test_what_a_link_carries_without_a_cap_is_timed_once_a_study(monkeypatch: pytest.MonkeyPatch) -> None:
-    rates = iter([transfer(20_000), transfer(1)])
-    host = LocalHost("study", None)
-    monkeypatch.setattr(host, "_undo", type("Undo", (), {"will_change": lambda *_, **__: 1})())
-    monkeypatch.setattr(network, "timed_transfer", lambda *_: next(rates))
-    for name in ("make_namespace", "make_link", "shape_link"):
-        monkeypatch.setattr(network, name, lambda *_: None)
+async def test_what_a_link_carries_without_a_cap_is_timed_once_a_study(tmp_path: Path) -> None:
+    root = FakeHost(tmp_path)
+    host = LocalHost("study", None, UndoJournal.begin(tmp_path / "undo", "study", tmp_path, root))
 
     class Instance:
         is_private, load_path = True, None
@@ -472,7 +461,11 @@ async def test_what_a_link_carries_without_a_cap_is_timed_once_a_study(monkeypat
             self.number, self.host = number, host
             self.settings = InstanceSettings(variables={})
 
-    treatments = [NetworkTreatment("1gbit"), NetworkTreatment("100mbit")]
+    treatments = [Timed("1gbit", transfer(20_000)), Timed("100mbit", transfer(1))]
     for number, treatment in enumerate(treatments, 1):
+        treatment.root, treatment._bare = root, None
         await treatment.apply(Instance(number))  # type: ignore[arg-type]
+    assert root.ran != [], "both links were made"
+    for treatment in treatments:
+        await treatment.undo()
     assert [treatment._bare for treatment in treatments] == [transfer(20_000)] * 2

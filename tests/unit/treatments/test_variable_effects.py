@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,8 +11,8 @@ import pytest
 
 from mydyno.errors import ServerError
 from mydyno.servers.sql import Control
-from mydyno.treatments import variable_effects
 from mydyno.treatments.variable_effects import DATA_FILES, LOG_FILES, READERS, Effect, Source, effect_of, flags_effect
+from tests.support.fake_host import FakeHost
 
 
 class Tables:
@@ -83,10 +84,9 @@ async def test_what_cannot_be_read_is_not_proved_and_no_failure() -> None:
     assert await effect_of("sort_buffer_size", "1", gone) is None
 
 
-async def test_mappings_that_are_interleaved_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    maps = tmp_path / "numa_maps"
-    monkeypatch.setattr(variable_effects, "Path", lambda _: maps)
+async def test_mappings_that_are_interleaved_are_counted(tmp_path: Path) -> None:
+    numa = replace(source(), root=FakeHost(tmp_path))
     for text, on in (("7f00 interleave:0-1 anon=9\n7f01 default\n", True), ("7f00 default anon=9\n\n", False)):
-        maps.write_text(text)
-        found: Any = [await effect_of("innodb_numa_interleave", value, source()) for value in ("ON", "OFF")]
+        FakeHost(tmp_path).write(f"proc/{numa.pid}/numa_maps", text)
+        found: Any = [await effect_of("innodb_numa_interleave", value, numa) for value in ("ON", "OFF")]
         assert [one.holds for one in found] == [on, not on]

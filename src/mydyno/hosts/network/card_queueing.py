@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from mydyno.errors import HostError
-from mydyno.hosts.network.namespace import command
+from mydyno.hosts.root import HERE, HostRoot
 
 KIND = "queueing"
 """Kind of the entry in the undo journal."""
@@ -16,15 +16,15 @@ DEFAULT_HANDLE = "0:"
 """Handle of the root queueing discipline that the kernel gives a card."""
 
 
-def root_of(card: str) -> str:
+def root_of(card: str, root: HostRoot) -> str:
     """The handle of its root. Raises HostError."""
-    found = json.loads(command(["tc", "-json", "qdisc", "show", "dev", card]) or "[]")
+    found = json.loads(root.command(["tc", "-json", "qdisc", "show", "dev", card]) or "[]")
     return next((str(one["handle"]) for one in found if one.get("root")), DEFAULT_HANDLE)
 
 
-def card_obstacle(card: str) -> str | None:
+def card_obstacle(card: str, root: HostRoot = HERE) -> str | None:
     """Why this card's traffic cannot be shaped; None if it can. Raises HostError."""
-    found = root_of(card)
+    found = root_of(card, root)
     if found == HANDLE:
         return f"{card} is shaped by another study, or by one that was killed: see `mydyno clean` on that host"
     if found != DEFAULT_HANDLE:
@@ -32,12 +32,12 @@ def card_obstacle(card: str) -> str | None:
     return None
 
 
-def remove_root(facts: dict[str, Any]) -> str | None:
+def remove_root(facts: dict[str, Any], root: HostRoot) -> str | None:
     """Undo a change of the kind `queueing`; returns what remains, or None. Leaves another program's root alone."""
     card = str(facts["card"])
     try:
-        if root_of(card) == facts["handle"]:
-            command(["tc", "qdisc", "del", "dev", card, "root"])
+        if root_of(card, root) == facts["handle"]:
+            root.command(["tc", "qdisc", "del", "dev", card, "root"])
     except HostError as error:
         return None if "Cannot find device" in error.message else f"the shaping of {card}: {error.message}"
     return None

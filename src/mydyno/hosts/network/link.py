@@ -9,7 +9,6 @@ apart, and what is then delivered depends on how busy the CPUs are (32 KiB: 370 
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import json
 import threading
@@ -18,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import HostError
-from mydyno.hosts.network.namespace import command, entering, inside
+from mydyno.hosts.network.namespace import entering
+from mydyno.hosts.root import HERE, HostRoot
 
 POOL = ipaddress.ip_network("198.18.0.0/15")
 """Reserved for measurements of networks (RFC 2544); routed nowhere."""
@@ -32,6 +32,14 @@ SEGMENT_PAYLOAD_BYTES = 1448
 MINIMAL_BURST_BYTES = 128 << 10
 BURST_S = 0.001
 QUEUE_MS = 10
+PORTS = """
+echo 1 >/proc/sys/net/ipv4/tcp_tw_reuse
+echo 10000 65535 >/proc/sys/net/ipv4/ip_local_port_range
+"""
+"""Connections that come and go (workload connect) would use up every port of a namespace within seconds.
+
+On loopback the kernel uses ports in TIME_WAIT again by itself (tcp_tw_reuse 2); the setting is each namespace's own and
+ends with it. Left as it is where the kernel has it for the whole host alone."""
 
 
 @dataclass(frozen=True)
@@ -71,47 +79,36 @@ class Shape:
         return commands
 
 
-def make_link(server: LinkEnd, load: LinkEnd) -> None:
+def make_link(server: LinkEnd, load: LinkEnd, root: HostRoot = HERE) -> None:
     """Make the pair; its ends are never in the host's own namespace. Raises HostError with ip's message."""
     peer = ["peer", "name", load.interface, "netns", load.namespace.name]
-    command([*entering(server.namespace), "ip", "link", "add", "name", server.interface, "type", "veth", *peer])
+    root.command([*entering(server.namespace), "ip", "link", "add", "name", server.interface, "type", "veth", *peer])
     for end in (server, load):
         enter = entering(end.namespace)
-        command([*enter, "ip", "address", "add", f"{end.address}/30", "dev", end.interface])
-        command([*enter, "ip", "link", "set", "dev", end.interface, "up"])
-        inside(end.namespace, _let_ports_be_used_again)
+        root.command([*enter, "ip", "address", "add", f"{end.address}/30", "dev", end.interface])
+        root.command([*enter, "ip", "link", "set", "dev", end.interface, "up"])
+        root.call([*enter, "sh", "-c", PORTS])
 
 
-def _let_ports_be_used_again() -> None:
-    """Connections that come and go (workload connect) would use up every port of a namespace within seconds.
-
-    On loopback the kernel uses ports in TIME_WAIT again by itself (tcp_tw_reuse 2); the setting is each namespace's
-    own and ends with it. Left as it is where the kernel has it for the whole host alone.
-    """
-    with contextlib.suppress(OSError):
-        Path("/proc/sys/net/ipv4/tcp_tw_reuse").write_text("1")
-    with contextlib.suppress(OSError):
-        Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("10000 65535")
-
-
-def shape_link(ends: Iterable[LinkEnd], shape: Shape) -> None:
+def shape_link(ends: Iterable[LinkEnd], shape: Shape, root: HostRoot = HERE) -> None:
     """Shape what leaves each end. Raises HostError with tc's message."""
     for end in ends:
         for words in shape.commands(end.interface):
-            command([*entering(end.namespace), *words])
+            root.command([*entering(end.namespace), *words])
 
 
-def disciplines(end: LinkEnd) -> list[dict[str, object]]:
+def disciplines(end: LinkEnd, root: HostRoot = HERE) -> list[dict[str, object]]:
     """The queueing disciplines of one end with their statistics, as reported by tc."""
-    reported = command([*entering(end.namespace), "tc", "-statistics", "-json", "qdisc", "show", "dev", end.interface])
+    show = ["tc", "-statistics", "-json", "qdisc", "show", "dev", end.interface]
+    reported = root.command([*entering(end.namespace), *show])
     found: list[dict[str, object]] = json.loads(reported or "[]")
     return found
 
 
-def taken_networks() -> list[str]:
+def taken_networks(root: HostRoot = HERE) -> list[str]:
     """Addresses and routes of the host's own namespace. Raises HostError."""
-    addresses = json.loads(command(["ip", "-json", "-4", "address", "show"]) or "[]")
-    routes = json.loads(command(["ip", "-json", "-4", "route", "show", "table", "all"]) or "[]")
+    addresses = json.loads(root.command(["ip", "-json", "-4", "address", "show"]) or "[]")
+    routes = json.loads(root.command(["ip", "-json", "-4", "route", "show", "table", "all"]) or "[]")
     found = [f"{one['local']}/{one['prefixlen']}" for link in addresses for one in link.get("addr_info", ())]
     return found + [str(route["dst"]) for route in routes if route.get("dst") not in (None, "default", "0.0.0.0/0")]
 
@@ -121,12 +118,12 @@ _taken_here: set[ipaddress.IPv4Network] = set()
 _taken_here_lock = threading.Lock()
 
 
-def take_addresses() -> tuple[str, str]:
+def take_addresses(root: HostRoot = HERE) -> tuple[str, str]:
     """free_addresses() of this host, and of no other link of this process until give_addresses_back().
 
     Raises HostError if all are in use.
     """
-    taken = taken_networks()
+    taken = taken_networks(root)
     with _taken_here_lock:
         server, load = free_addresses([*taken, *map(str, _taken_here)])
         _taken_here.add(_network_of(server))

@@ -14,9 +14,9 @@ from typing import Protocol
 from mydyno.errors import HostError
 from mydyno.hosts.network.card_queueing import card_obstacle
 from mydyno.hosts.network.link import Shape
-from mydyno.hosts.network.namespace import command
 from mydyno.hosts.network.port_shaping import ClassState, PortClass, PortShaping, shaping_obstacle
 from mydyno.hosts.network.transfer import TIMEOUT_S, Transfer, receive_timed, send_timed
+from mydyno.hosts.root import HERE
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _transfer(address: str, port: int, sends: bool) -> Transfer:
 
 
 def _card_towards(address: str) -> str:
-    (route, *_) = json.loads(command(["ip", "-json", "route", "get", address]) or "[{}]")
+    (route, *_) = json.loads(HERE.command(["ip", "-json", "route", "get", address]) or "[{}]")
     card = str(route.get("dev", ""))
     if not card or card == "lo":
         raise HostError(
@@ -121,7 +121,7 @@ def _card_towards(address: str) -> str:
 
 def card_with(address: str) -> str:
     """The interface of this host that has the address. Raises HostError."""
-    for link in json.loads(command(["ip", "-json", "address", "show"]) or "[]"):
+    for link in json.loads(HERE.command(["ip", "-json", "address", "show"]) or "[]"):
         if any(one.get("local") == address for one in link.get("addr_info", ())):
             return str(link["ifname"])
     raise HostError(f"no interface of this host has the address {address}", "see `ip address`")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mydyno.errors import HostError
-from mydyno.hosts.commands import run_command
+from mydyno.hosts.cgroup_mounts import lines
+from mydyno.hosts.root import HERE, HostRoot
 
-FOLDER = Path("/run/netns")
 PREFIX = "mydyno-"
 CLONE_NEWNET = 0x40000000
 """Flag for setns(), from sched.h; os.setns came with Python 3.12."""
@@ -31,9 +31,9 @@ _FOLDER_LOCK = threading.Lock()
 T = TypeVar("T")
 
 
-def namespace_path(study: str, role: str, number: int = 1) -> Path:
+def namespace_path(study: str, role: str, number: int = 1, root: HostRoot = HERE) -> Path:
     """Where a study's namespace of a role ("server", "load") is kept; that of the first server has no number."""
-    return FOLDER / f"{PREFIX}{study}-{role}{'' if number == 1 else f'-{number}'}"
+    return root.netns / f"{PREFIX}{study}-{role}{'' if number == 1 else f'-{number}'}"
 
 
 def study_of(path: Path) -> str:
@@ -41,100 +41,99 @@ def study_of(path: Path) -> str:
     return _ROLE.sub("", path.name.removeprefix(PREFIX))
 
 
-def make_namespace(path: Path) -> None:
+def make_namespace(path: Path, root: HostRoot = HERE) -> None:
     """Make an empty namespace and keep it at the path. Write it to the undo journal before. Raises HostError."""
     with _FOLDER_LOCK:
-        _make_namespace(path)
+        _make_namespace(path, root)
 
 
-def _make_namespace(path: Path) -> None:
+def _make_namespace(path: Path, root: HostRoot) -> None:
     taken = HostError(f"the network namespace {path.name} exists already", "mydyno clean removes it")
     if path.exists():
         raise taken
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    if not _is_mounted(FOLDER):
-        command(["mount", "--bind", str(FOLDER), str(FOLDER)])
-        command(["mount", "--make-rshared", str(FOLDER)])
+    root.netns.mkdir(parents=True, exist_ok=True)
+    if not _is_mounted(root):
+        root.command(["mount", "--bind", str(root.netns), str(root.netns)])
+        root.command(["mount", "--make-rshared", str(root.netns)])
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
         raise taken from None
-    command(["unshare", f"--net={path}", "true"])
-    command([*entering(path), "ip", "link", "set", "dev", "lo", "up"])
+    root.command(["unshare", f"--net={path}", "true"])
+    root.command([*entering(path), "ip", "link", "set", "dev", "lo", "up"])
 
 
-def remove_namespace(facts: dict[str, Any]) -> str | None:
+def remove_namespace(facts: dict[str, Any], root: HostRoot = HERE) -> str | None:
     """Undo a change of the kind `namespace`; returns what remains, or None. Touches only names of mydyno's own."""
     with _FOLDER_LOCK:
-        return _remove_namespace(Path(facts["path"]), facts.get("interfaces", ()))
+        return _remove_namespace(Path(facts["path"]), facts.get("interfaces", ()), root)
 
 
-def _remove_namespace(path: Path, interfaces: Iterable[str]) -> str | None:
-    if path.parent != FOLDER or not path.name.startswith(PREFIX):
+def _remove_namespace(path: Path, interfaces: Iterable[str], root: HostRoot) -> str | None:
+    if path.parent != root.netns or not path.name.startswith(PREFIX):
         return f"{path}, which is no namespace of mydyno's"
     if not path.exists():
         return None
     for interface in interfaces:
         # Now, and not when the kernel gets to it: the other end of a pair may be looked at next.
-        _quiet([*entering(path), "ip", "link", "delete", "dev", interface])
-    if not _unmount(path):
+        root.call([*entering(path), "ip", "link", "delete", "dev", interface])
+    if not _unmount(path, root):
         return f"the network namespace {path.name}"
     try:
         path.unlink(missing_ok=True)
     except OSError:
-        left = _uncover(path)
+        left = _uncover(path, root)
         if left is not None:
             return left
-    _leave_folder()
+    _leave_folder(root)
     return None
 
 
-def _is_mounted(path: Path) -> bool:
-    """Whether anything is mounted there, even if covered. os.path.ismount misses a folder that is mounted on itself."""
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return any(line.split()[4] == str(path) for line in lines)
+def _is_mounted(root: HostRoot) -> bool:
+    """Whether the folder is mounted, even if covered. os.path.ismount misses a folder that is mounted on itself."""
+    return any(line.split()[4] == str(root.netns) for line in lines(root.proc / "self/mountinfo"))
 
 
-def _unmount(path: Path) -> bool:
+def _unmount(path: Path, root: HostRoot) -> bool:
     while os.path.ismount(path):  # Path.is_mount sees no mounts on files
-        if _quiet(["umount", "--lazy", str(path)]):
+        if root.call(["umount", "--lazy", str(path)]).returncode:
             return False
     return True
 
 
-def _uncover(path: Path) -> str | None:
+def _uncover(path: Path, root: HostRoot) -> str | None:
     """Remove a namespace that is covered by a mount of the folder on itself; returns what remains, or None.
 
     The cover holds copies of all namespaces of that time. It is removed only if it holds no namespace of another
     program.
     """
-    for own in FOLDER.glob(f"{PREFIX}{study_of(path)}-*"):
-        _unmount(own)
-    _quiet(["umount", str(FOLDER)])
+    for own in root.netns.glob(f"{PREFIX}{study_of(path)}-*"):
+        _unmount(own, root)
+    root.call(["umount", str(root.netns)])
     try:
-        if _unmount(path):
+        if _unmount(path, root):
             path.unlink(missing_ok=True)
             return None
     except OSError:
         pass
     return (
-        f"the network namespace {path.name}: /run/netns is mounted over it (ip netns add did that) and holds other "
+        f"the network namespace {path.name}: {root.netns} is mounted over it (ip netns add did that) and holds other "
         "namespaces; remove it with mydyno clean after those are removed, or reboot this host"
     )
 
 
-def _leave_folder() -> None:
+def _leave_folder(root: HostRoot) -> None:
     """Remove the folder, with its mount on itself, if it holds no namespace."""
     with contextlib.suppress(OSError):
-        if not any(FOLDER.iterdir()):
-            if _is_mounted(FOLDER):
-                _quiet(["umount", str(FOLDER)])
-            FOLDER.rmdir()
+        if not any(root.netns.iterdir()):
+            if _is_mounted(root):
+                root.call(["umount", str(root.netns)])
+            root.netns.rmdir()
 
 
-def stale_namespaces() -> list[Path]:
+def stale_namespaces(root: HostRoot = HERE) -> list[Path]:
     """Every namespace with mydyno's prefix, of any study."""
-    return sorted(FOLDER.glob(f"{PREFIX}*")) if FOLDER.is_dir() else []
+    return sorted(root.netns.glob(f"{PREFIX}*"))
 
 
 def entering(path: Path) -> list[str]:
@@ -177,19 +176,3 @@ def _enter(path: Path) -> None:
             raise OSError(number, f"{os.strerror(number)}: cannot enter {path}")
     finally:
         os.close(descriptor)
-
-
-def command(argv: list[str]) -> str:
-    """Run a short command of the system; returns its output. Raises HostError with its own message."""
-    try:
-        done = run_command(argv)
-    except OSError as error:
-        raise HostError(f"{' '.join(argv)}: {error}") from error
-    if done.returncode:
-        words = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
-        raise HostError(f"{' '.join(argv)}: {words}")
-    return done.stdout
-
-
-def _quiet(argv: list[str]) -> int:
-    return run_command(argv).returncode

@@ -6,12 +6,10 @@ a temporary namespace (unshare(1)), which changes nothing outside.
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
-from mydyno.hosts.commands import run_command
+from mydyno.hosts.root import HERE, HostRoot
 
 PROGRAMS = {
     "ip": "iproute2",
@@ -50,26 +48,26 @@ class NetworkCapabilities:
         return None
 
 
-def programs_obstacle() -> str | None:
+def programs_obstacle(root: HostRoot = HERE) -> str | None:
     """Why no network can be changed here at all; None if the rights and the programs are there."""
-    if os.geteuid() != 0:
+    if not root.is_root:
         return "changing the network needs root; run mydyno as root"
-    absent = [program for program in PROGRAMS if shutil.which(program) is None]
+    absent = [program for program in PROGRAMS if root.which(program) is None]
     packages = ", ".join(sorted({PROGRAMS[program] for program in absent}))
     return f"{', '.join(absent)} not on PATH: needs {packages}" if absent else None
 
 
-@lru_cache(maxsize=1)
-def network_capabilities() -> NetworkCapabilities:
+@cache
+def network_capabilities(root: HostRoot = HERE) -> NetworkCapabilities:
     """Tried once per process."""
-    missing = programs_obstacle()
+    missing = programs_obstacle(root)
     if missing is not None:
         return NetworkCapabilities(False, False, frozenset(), missing)
     lines = ["echo namespaces", "ip link add name dyno0 type veth peer name dyno1 && echo veth"]
     lines += [
         f"tc qdisc add dev lo root {words} && echo {name} && tc qdisc del dev lo root" for name, words in TRIALS.items()
     ]
-    done = run_command(["unshare", "--net", "sh", "-c", "\n".join(lines)])
+    done = root.call(["unshare", "--net", "sh", "-c", "\n".join(lines)])
     return read_means(done.stdout, done.stderr)
 
 

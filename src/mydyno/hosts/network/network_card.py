@@ -9,19 +9,14 @@ whatever it carries), so an interface without link modes counts as having no spe
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import socket
-import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from mydyno.errors import HostError
-from mydyno.hosts.network.namespace import command
+from mydyno.hosts.root import HERE, HostRoot
 
-INTERFACES = Path("/sys/class/net")
 LINK_WAIT_S = 20.0
 POLL_S = 0.2
 _MODE = re.compile(r"\b(\d+)base\S*/(Full|Half)\b")
@@ -75,20 +70,20 @@ def _modes(text: str) -> tuple[str, ...]:
     return tuple(word for word in text.split() if _MODE.match(word))
 
 
-def card_state(interface: str) -> CardState:
+def card_state(interface: str, root: HostRoot = HERE) -> CardState:
     """Run ethtool. Raises HostError with its message."""
-    return read_state(command(["ethtool", interface]))
+    return read_state(root.command(["ethtool", interface]))
 
 
-def obstacle(interface: str, mbit_per_s: int | None) -> str | None:
+def obstacle(interface: str, mbit_per_s: int | None, root: HostRoot = HERE) -> str | None:
     """Why this interface's speed cannot be set to this (None: to any); None if it can. Changes nothing."""
     present = sorted(name for _, name in socket.if_nameindex())
     if interface not in present:
         return f"this host has no interface {interface}; it has {', '.join(present)}"
-    if shutil.which("ethtool") is None:
+    if root.which("ethtool") is None:
         return "ethtool is not on PATH: it sets the speed of a network card (package ethtool)"
     try:
-        state = card_state(interface)
+        state = card_state(interface, root)
     except HostError as error:
         return error.message
     if not state.supported:
@@ -101,22 +96,22 @@ def obstacle(interface: str, mbit_per_s: int | None) -> str | None:
         return f"{interface} has no mode of {mbit_per_s} Mb/s; it has {speeds}"
     if not state.link:
         return f"{interface} has no link: is the cable connected?"
-    if os.geteuid() != 0:
+    if not root.is_root:
         return "setting the speed of a network card needs root; run mydyno as root"
     return None
 
 
-def set_speed(interface: str, mbit_per_s: int) -> CardState:
+def set_speed(interface: str, mbit_per_s: int, root: HostRoot = HERE) -> CardState:
     """Set speed and full duplex and wait for the link; returns the resulting state.
 
     Raises HostError with ethtool's message.
     """
     request = ["ethtool", "-s", interface, "speed", str(mbit_per_s), "duplex", "full", "autoneg"]
     try:
-        command([*request, "off"])
+        root.command([*request, "off"])
     except HostError:
-        command([*request, "on"])
-    return _with_link(interface, mbit_per_s)
+        root.command([*request, "on"])
+    return _with_link(interface, mbit_per_s, root)
 
 
 def undo_facts(interface: str, state: CardState) -> dict[str, Any]:
@@ -130,7 +125,7 @@ def undo_facts(interface: str, state: CardState) -> dict[str, Any]:
     }
 
 
-def give_back(facts: dict[str, Any]) -> str | None:
+def give_back(facts: dict[str, Any], root: HostRoot = HERE) -> str | None:
     """Undo a change of the kind `network_card`; returns what still differs, or None."""
     interface, speed = str(facts["interface"]), facts["speed_mbit_per_s"]
     words = ["ethtool", "-s", interface]
@@ -140,8 +135,8 @@ def give_back(facts: dict[str, Any]) -> str | None:
     else:
         words += ["speed", str(speed), "duplex", facts["duplex"] or "full", "autoneg", "off"]
     try:
-        command(words)
-        state = _with_link(interface, speed)
+        root.command(words)
+        state = _with_link(interface, speed, root)
     except HostError as error:
         return f"the speed of {interface} (was {speed} Mb/s): {error.message}"
     if state.speed_mbit_per_s == speed and state.negotiates == facts["negotiates"]:
@@ -149,26 +144,26 @@ def give_back(facts: dict[str, Any]) -> str | None:
     return f"{interface} is at {state.speed_mbit_per_s} Mb/s, was at {speed} Mb/s"
 
 
-def _with_link(interface: str, mbit_per_s: int | None) -> CardState:
+def _with_link(interface: str, mbit_per_s: int | None, root: HostRoot) -> CardState:
     """The state once the link is up again at this speed, or what it is after LINK_WAIT_S."""
-    deadline = time.monotonic() + LINK_WAIT_S
+    deadline = root.now_s() + LINK_WAIT_S
     while True:
-        state = card_state(interface)
-        if (state.link and state.speed_mbit_per_s == mbit_per_s) or time.monotonic() > deadline:
+        state = card_state(interface, root)
+        if (state.link and state.speed_mbit_per_s == mbit_per_s) or root.now_s() > deadline:
             return state
-        time.sleep(POLL_S)
+        root.sleep(POLL_S)
 
 
-def interface_towards(host: str) -> str | None:
+def interface_towards(host: str, root: HostRoot = HERE) -> str | None:
     """The interface by which this host sends to a name or an address (ip-route(8)); None if there is no route."""
     try:
         address = socket.gethostbyname(host)
-        (route, *_) = json.loads(command(["ip", "-json", "route", "get", address]) or "[{}]")
+        (route, *_) = json.loads(root.command(["ip", "-json", "route", "get", address]) or "[{}]")
     except (HostError, OSError, ValueError):
         return None
     return str(route["dev"]) if "dev" in route else None
 
 
-def cards() -> list[str]:
+def cards(root: HostRoot = HERE) -> list[str]:
     """Interfaces with a device behind them: what may be a network card."""
-    return sorted(path.name for path in INTERFACES.iterdir() if (path / "device").exists())
+    return sorted(path.name for path in (root.sys / "class/net").iterdir() if (path / "device").exists())

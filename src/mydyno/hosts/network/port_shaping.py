@@ -17,15 +17,14 @@ import ipaddress
 import re
 import threading
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Literal
 
 from mydyno.errors import HostError
-from mydyno.hosts.commands import run_command
 from mydyno.hosts.network.card_queueing import HANDLE, KIND, card_obstacle
 from mydyno.hosts.network.link import BURST_S, MINIMAL_BURST_BYTES, OBSERVED_FRAME_BYTES, WIRE_FRAME_BYTES, Shape
-from mydyno.hosts.network.namespace import command
 from mydyno.hosts.network.network_capabilities import programs_obstacle
+from mydyno.hosts.root import HERE, HostRoot
 from mydyno.hosts.undo import UndoJournal
 
 UNSHAPED_BIT_PER_S = 100e9
@@ -75,12 +74,12 @@ class ClassState:
     sent_packets: int
 
 
-def shaping_obstacle(latency: bool) -> str | None:
+def shaping_obstacle(latency: bool, root: HostRoot = HERE) -> str | None:
     """Why ports cannot be shaped on this host; None if they can. Tried in a namespace of its own, once per process."""
-    missing = programs_obstacle()
+    missing = programs_obstacle(root)
     if missing is not None:
         return missing
-    words = _tried()
+    words = _tried(root)
     if "shaping" not in words:
         return (
             "this kernel has no htb with u32 filters to shape one port with (CONFIG_NET_SCH_HTB, CONFIG_NET_CLS_U32); "
@@ -94,9 +93,9 @@ def shaping_obstacle(latency: bool) -> str | None:
     return None
 
 
-@lru_cache(maxsize=1)
-def _tried() -> frozenset[str]:
-    done = run_command(["unshare", "--net", "sh", "-ec", "\n".join(TRIAL)])
+@cache
+def _tried(root: HostRoot) -> frozenset[str]:
+    done = root.call(["unshare", "--net", "sh", "-ec", "\n".join(TRIAL)])
     return frozenset(done.stdout.split())
 
 
@@ -112,14 +111,16 @@ class PortShaping:
 
     def add(self, wanted: PortClass, shape: Shape) -> int:
         """Shape what the class describes; returns its number. Raises HostError with tc's message."""
+        card, command = wanted.card, self.undo.root.command
         with self._lock:
-            card = wanted.card
             if card not in self._changes:
-                obstacle = card_obstacle(card)
+                obstacle = card_obstacle(card, self.undo.root)
                 if obstacle is not None:
                     raise HostError(obstacle)
                 self._changes[card] = self.undo.will_change(KIND, card=card, handle=HANDLE)
-                command(["tc", "qdisc", "add", "dev", card, "root", "handle", HANDLE, "htb", "default", "0"])
+                self.undo.root.command(
+                    ["tc", "qdisc", "add", "dev", card, "root", "handle", HANDLE, "htb", "default", "0"]
+                )
             classes = self._classes.setdefault(card, {})
             number = next(number for number in range(1, len(classes) + 2) if number not in classes)
             classes[number] = wanted
@@ -133,7 +134,7 @@ class PortShaping:
 
     def state(self, card: str, number: int) -> ClassState:
         """What tc reports of it. Raises HostError if there is no such class."""
-        found = parse_classes(command(["tc", "-statistics", "class", "show", "dev", card]))
+        found = parse_classes(self.undo.root.command(["tc", "-statistics", "class", "show", "dev", card]))
         if number not in found:
             raise HostError(f"tc shows no class {HANDLE}{number:x} on {card}")
         return found[number]
@@ -146,8 +147,8 @@ class PortShaping:
             if wanted is None:
                 return None
             if classes:
-                _quiet(["tc", "filter", "del", "dev", card, "parent", HANDLE, "prio", str(number)])
-                _quiet(["tc", "class", "del", "dev", card, "classid", f"{HANDLE}{number:x}"])
+                self.undo.root.call(["tc", "filter", "del", "dev", card, "parent", HANDLE, "prio", str(number)])
+                self.undo.root.call(["tc", "class", "del", "dev", card, "classid", f"{HANDLE}{number:x}"])
                 return None
             return self.undo.undo(self._changes.pop(card))
 
@@ -178,7 +179,3 @@ def parse_classes(text: str) -> dict[int, ClassState]:
         int(number, 16): ClassState(rate, int(sent), int(packets))
         for number, rate, sent, packets in re.findall(pattern, text, re.MULTILINE)
     }
-
-
-def _quiet(argv: list[str]) -> None:
-    run_command(argv)

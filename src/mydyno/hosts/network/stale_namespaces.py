@@ -18,7 +18,7 @@ def ownerless_namespaces(paths: HostPaths) -> list[Path]:
     alive = [study for process, study, _ in owners if process.alive()]
     return [
         path
-        for path in stale_namespaces()
+        for path in stale_namespaces(paths.root)
         if study_of(path) not in alive and not processes_with_cookie(study_of(path))  # with a cache of its own
     ]
 
@@ -34,7 +34,9 @@ def remove_ownerless(paths: HostPaths) -> tuple[list[str], list[str]]:
     names = ", ".join(path.name for path in found)
     try:
         with study_lock(CLEANING, paths.study_lock_address):
-            results = {path.name: remove_namespace({"path": str(path)}) for path in ownerless_namespaces(paths)}
+            results = {
+                path.name: remove_namespace({"path": str(path)}, paths.root) for path in ownerless_namespaces(paths)
+            }
     except HostError as error:
         return [], [f"{names}: {error.message}"]
     return [name for name, left in results.items() if left is None], [left for left in results.values() if left]

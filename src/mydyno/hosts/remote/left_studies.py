@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.hosts.identity import words_of
+from mydyno.hosts.root import HERE, HostRoot
 from mydyno.model.definition.quantities import format_bytes
 
 STUDIES = "fleet"
@@ -60,6 +61,7 @@ def _measured(path: Path) -> LeftStudy:
     return LeftStudy(path, size, max(0.0, time.time() - newest))
 
 
-def arguments_in_use(proc: Path = Path("/proc")) -> set[str]:
+def arguments_in_use(root: HostRoot = HERE) -> set[str]:
     """The arguments of all processes of this host."""
-    return {word.decode(errors="replace") for process in proc.glob("[0-9]*") for word in words_of(process, "cmdline")}
+    found = (words_of(process, "cmdline", root) for process in root.proc.glob("[0-9]*"))
+    return {word.decode(errors="replace") for words in found for word in words}

@@ -12,18 +12,18 @@ it: nothing is mounted on the host.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from mydyno.hosts.commands import run_command
+from mydyno.hosts.root import HERE, HostRoot
 from mydyno.model.stored.kernel import MEASURES
 
 PROGRAMS = Path(__file__).with_name("kernel_programs")
 ALWAYS = ("always", "load_threads")
 """Programs that the others need; the others are those of MEASURES."""
-TRACEFS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
+TRACEFS = ("kernel/tracing", "kernel/debug/tracing")
+"""Below /sys."""
 EVENTS = "available_events"
 READY = "ready"
 HINT = "on Debian and Ubuntu: apt-get install bpftrace"
@@ -35,42 +35,42 @@ KEYS_PER_THREAD = 4
 _MOUNT = 'mount --make-rprivate / && mount -t tracefs tracefs "$1" && shift && exec "$@"'
 
 
-def kernel_obstacle() -> str | None:
+def kernel_obstacle(root: HostRoot = HERE) -> str | None:
     """Why bpftrace cannot trace servers on this host; None if it can."""
-    if shutil.which("bpftrace") is None:
+    if root.which("bpftrace") is None:
         return f"bpftrace is not installed; {HINT}"
-    if os.geteuid() != 0:
+    if not root.is_root:
         return "only root can trace the kernel with bpftrace"
-    if not TRACEFS[0].is_dir():
+    if not (root.sys / TRACEFS[0]).is_dir():
         return "this kernel has no tracefs (CONFIG_TRACING)"
     try:
-        missing = [one for name in ALWAYS for one in _needed(program_text(name)) if one not in tracepoints()]
+        missing = [one for name in ALWAYS for one in _needed(program_text(name)) if one not in tracepoints(root)]
     except OSError as error:
         return f"tracefs cannot be read: {error}"
     if missing:
         return f"this kernel has no tracepoint {missing[0]} (CONFIG_FTRACE_SYSCALLS)"
-    if not available():
-        return "this kernel has the tracepoints of no measure: " + "; ".join(absent().values())
-    return _failed_trial()
+    if not available(root):
+        return "this kernel has the tracepoints of no measure: " + "; ".join(absent(root).values())
+    return _failed_trial(root)
 
 
 @cache
-def tracepoints() -> frozenset[str]:
+def tracepoints(root: HostRoot) -> frozenset[str]:
     """The kernel's tracepoints, e.g. "sched:sched_switch". Raises OSError."""
     for folder in TRACEFS:
-        if (folder / EVENTS).exists():
-            return frozenset((folder / EVENTS).read_text().split())
-    done = run_command([*with_tracefs(), "cat", str(TRACEFS[0] / EVENTS)])
+        if (root.sys / folder / EVENTS).exists():
+            return frozenset((root.sys / folder / EVENTS).read_text().split())
+    done = root.call([*with_tracefs(root), "cat", str(root.sys / TRACEFS[0] / EVENTS)])
     if done.returncode != 0:
         raise OSError(" ".join(done.stderr.split()) or f"exit code {done.returncode}")
     return frozenset(done.stdout.split())
 
 
-def with_tracefs() -> list[str]:
+def with_tracefs(root: HostRoot = HERE) -> list[str]:
     """What to put before a command that needs tracefs; nothing where it is mounted."""
-    if any((folder / EVENTS).exists() for folder in TRACEFS):
+    if any((root.sys / folder / EVENTS).exists() for folder in TRACEFS):
         return []
-    return ["unshare", "--mount", "sh", "-c", _MOUNT, "sh", str(TRACEFS[0])]
+    return ["unshare", "--mount", "sh", "-c", _MOUNT, "sh", str(root.sys / TRACEFS[0])]
 
 
 def program_text(name: str) -> str:
@@ -84,25 +84,25 @@ def _needed(text: str) -> list[str]:
     return [line.removeprefix("tracepoint:") for line in lines if line.startswith("tracepoint:")]
 
 
-def absent() -> dict[str, str]:
+def absent(root: HostRoot = HERE) -> dict[str, str]:
     """{program: why it cannot run on this kernel}. Raises OSError."""
     found = {}
     for name in dict.fromkeys(measure.program for measure in MEASURES.values()):
-        missing = [one for one in _needed(program_text(name)) if one not in tracepoints()]
+        missing = [one for one in _needed(program_text(name)) if one not in tracepoints(root)]
         if missing:
             found[name] = f"the kernel has no tracepoint {missing[0]}"
     return found
 
 
-def available() -> list[str]:
+def available(root: HostRoot) -> list[str]:
     """The programs that this kernel can run. Raises OSError."""
-    without = absent()
+    without = absent(root)
     return [name for name in dict.fromkeys(one.program for one in MEASURES.values()) if name not in without]
 
 
-def source(pids: Sequence[int], ports: Sequence[int]) -> str:
+def source(pids: Sequence[int], ports: Sequence[int], root: HostRoot = HERE) -> str:
     """All programs that this kernel can run, for these processes and the ports on which they listen. Raises OSError."""
-    text = "\n".join(program_text(name) for name in (*ALWAYS, *available()))
+    text = "\n".join(program_text(name) for name in (*ALWAYS, *available(root)))
     return (
         text.replace("SERVERS", _any("pid", pids))
         .replace("FROM_PORTS", _any("args->sport", ports))
@@ -115,9 +115,9 @@ def _any(field: str, values: Sequence[int]) -> str:
     return " || ".join(f"{field} == {value}" for value in values or (0,))
 
 
-def trace_command(program: Path) -> list[str]:
+def trace_command(program: Path, root: HostRoot = HERE) -> list[str]:
     """Trace until SIGINT, then print what was counted, as JSON lines."""
-    return [*with_tracefs(), "bpftrace", "-f", "json", str(program)]
+    return [*with_tracefs(root), "bpftrace", "-f", "json", str(program)]
 
 
 def trace_environment(threads: int) -> Mapping[str, str]:
@@ -128,11 +128,11 @@ def trace_environment(threads: int) -> Mapping[str, str]:
 
 def version() -> str:
     """bpftrace's version, e.g. "bpftrace v0.17.0". Raises OSError."""
-    return run_command(["bpftrace", "--version"]).stdout.strip()
+    return HERE.call(["bpftrace", "--version"]).stdout.strip()
 
 
 @cache
-def _failed_trial() -> str | None:
+def _failed_trial(root: HostRoot) -> str | None:
     """bpf(2) can be forbidden, and in a container the kernel has other process IDs than mydyno sees.
 
     This process makes system calls when it reads the line that bpftrace prints as soon as it traces.
@@ -143,7 +143,7 @@ def _failed_trial() -> str | None:
         f"interval:s:{TRIAL_S} {{ exit(); }}"
     )
     try:
-        done = run_command([*with_tracefs(), "bpftrace", "-f", "json", "-e", trial], TIMEOUT_S)
+        done = root.call([*with_tracefs(root), "bpftrace", "-f", "json", "-e", trial], TIMEOUT_S)
     except OSError as error:
         return f"bpftrace cannot be run: {error}"
     if done.returncode != 0:

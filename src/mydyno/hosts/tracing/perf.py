@@ -10,17 +10,14 @@ the sample when they are enabled again, so that such time shows at the function 
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from mydyno.hosts.commands import run_command
+from mydyno.hosts.root import HERE, HostRoot
 from mydyno.hosts.tracing.perf_script import SCRIPT_FIELDS
 
 EVENT = "cpu-clock"
-PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 USER_ONLY_FROM = 2
 """perf_event_paranoid from which users other than root may sample their own programs outside of the kernel alone."""
 FORBIDDEN_FROM = 3
@@ -38,33 +35,33 @@ BUFFER_PAGES = "8M"
 HINT = "on Debian: apt-get install linux-perf; on Ubuntu: linux-tools-$(uname -r)"
 
 
-def perf_obstacle() -> str | None:
+def perf_obstacle(root: HostRoot = HERE) -> str | None:
     """Why perf cannot profile a server on this host; None if it can."""
-    if shutil.which("perf") is None:
+    if root.which("perf") is None:
         return f"perf is not installed; {HINT}"
-    level = _paranoid()
-    if os.geteuid() != 0 and level is not None and level >= FORBIDDEN_FROM:
+    level = _paranoid(root)
+    if not root.is_root and level is not None and level >= FORBIDDEN_FROM:
         return f"kernel.perf_event_paranoid = {level} lets only root profile; set it to {USER_ONLY_FROM} or less"
-    return _failed_trial()
+    return _failed_trial(root)
 
 
 @cache
-def samples_whole_host() -> bool:
+def samples_whole_host(root: HostRoot = HERE) -> bool:
     """Whether every CPU is sampled, and the servers' samples are chosen afterwards; else only the servers are.
 
     A timer of a CPU needs nothing when threads change on it, while one of a thread is started and stopped each time:
     at a few ten thousand context switches a second that is the larger part of the cost (measured).
     """
-    level = _paranoid()
-    return (os.geteuid() == 0 or (level is not None and level <= 0)) and _failed_trial("--all-cpus") is None
+    level = _paranoid(root)
+    return (root.is_root or (level is not None and level <= 0)) and _failed_trial(root, "--all-cpus") is None
 
 
 @cache
-def _failed_trial(scope: str = "--per-thread") -> str | None:
+def _failed_trial(root: HostRoot, scope: str = "--per-thread") -> str | None:
     """perf can be there and not fit the kernel, or a container can forbid perf_event_open(2)."""
-    command = ["perf", "record", "--quiet", "--no-buildid-cache", f"--event={event()}", "--output=/dev/null", scope]
+    command = ["perf", "record", "--quiet", "--no-buildid-cache", f"--event={event(root)}", "--output=/dev/null", scope]
     try:
-        done = run_command([*command, "--", "true"], 30.0)
+        done = root.call([*command, "--", "true"], 30.0)
     except OSError as error:
         return f"perf cannot be run: {error}"
     if done.returncode == 0:
@@ -73,33 +70,35 @@ def _failed_trial(scope: str = "--per-thread") -> str | None:
     return f"perf record ended with exit code {done.returncode}: {words[:300]}; {HINT}"
 
 
-def event() -> str:
+def event(root: HostRoot = HERE) -> str:
     """What is sampled: CPU time, without the kernel's where this user may not see it."""
-    level = _paranoid()
-    return f"{EVENT}:u" if os.geteuid() != 0 and level is not None and level >= USER_ONLY_FROM else EVENT
+    level = _paranoid(root)
+    return f"{EVENT}:u" if not root.is_root and level is not None and level >= USER_ONLY_FROM else EVENT
 
 
-def frequency(wanted_hz: int) -> int:
+def frequency(wanted_hz: int, root: HostRoot = HERE) -> int:
     """The samples per second and CPU: as wanted, and fewer where all CPUs together had more than MOST_SAMPLES_PER_S."""
-    return max(1, min(wanted_hz, MOST_SAMPLES_PER_S // (os.cpu_count() or 1)))
+    return max(1, min(wanted_hz, MOST_SAMPLES_PER_S // root.cpu_count))
 
 
 def version() -> str:
     """perf's version, e.g. "perf 6.1.187". Raises OSError."""
-    return run_command(["perf", "--version"]).stdout.strip().replace(" version", "")
+    return HERE.call(["perf", "--version"]).stdout.strip().replace(" version", "")
 
 
-def record_command(pids: Sequence[int], frequency_hz: int, control: Path, answers: Path, output: Path) -> list[str]:
+def record_command(
+    pids: Sequence[int], frequency_hz: int, control: Path, answers: Path, output: Path, root: HostRoot = HERE
+) -> list[str]:
     """Record these processes with all of their threads, from `enable` in the fifo `control` until SIGINT.
 
     Where every CPU is sampled, other processes are in the recording too.
     """
     command = ["perf", "record", "--quiet", "--no-buildid-cache", "--delay=-1", f"--control=fifo:{control},{answers}"]
-    command += [f"--event={event()}", f"--freq={frequency_hz}", f"--call-graph=dwarf,{STACK_BYTES}"]
+    command += [f"--event={event(root)}", f"--freq={frequency_hz}", f"--call-graph=dwarf,{STACK_BYTES}"]
     command.append(f"--proc-map-timeout={MOST_MAPS_MS}")
-    if os.geteuid() == 0:
+    if root.is_root:
         command.append(f"--mmap-pages={BUFFER_PAGES}")
-    return [*command, f"--output={output}", "--all-cpus" if samples_whole_host() else _of(pids)]
+    return [*command, f"--output={output}", "--all-cpus" if samples_whole_host(root) else _of(pids)]
 
 
 def script_command(recorded: Path, pids: Sequence[int]) -> list[str]:
@@ -112,8 +111,8 @@ def _of(pids: Sequence[int]) -> str:
     return f"--pid={','.join(map(str, pids))}"
 
 
-def _paranoid() -> int | None:
+def _paranoid(root: HostRoot) -> int | None:
     try:
-        return int(PARANOID.read_text())
+        return int((root.proc / "sys/kernel/perf_event_paranoid").read_text())
     except (OSError, ValueError):
         return None

@@ -30,7 +30,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-def system_call_name(number: int) -> str:
-    """The name of a system call of this host, e.g. "futex"; "number 999" of one that is not listed."""
-    names = _NAMES if platform.machine() == MACHINE else {}
+def system_call_name(number: int, machine: str | None = None) -> str:
+    """The name of a system call, of this host or a machine, e.g. "futex"; "number 999" of one that is not listed."""
+    names = _NAMES if (machine or platform.machine()) == MACHINE else {}
     return names.get(number, f"number {number}")

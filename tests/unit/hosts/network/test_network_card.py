@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from mydyno.errors import HostError
-from mydyno.hosts.network import network_card
 from mydyno.hosts.network.link import Shape
 from mydyno.hosts.network.network_card import card_state, give_back, obstacle, read_state, set_speed, undo_facts
+from mydyno.hosts.root import HostRoot
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.treatments import network_external
 from mydyno.treatments.network import NetworkTreatment
 from mydyno.treatments.tls import TlsTreatment
 from tests.support.fake_ethtool import FakeEthtool
+from tests.support.fake_host import FakeHost
 
 # ethtool 6.1 of a virtio card, and of one end of a veth pair.
 VIRTIO = """Settings for eth0:
@@ -39,8 +39,18 @@ def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEthtool:
     made = FakeEthtool.at(tmp_path / "ethtool")
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
     return made
+
+
+class AsRoot(HostRoot):
+    """This host, where mydyno is root or not."""
+
+    def __init__(self, is_root: bool = True) -> None:
+        self._is_root = is_root
+
+    @property
+    def is_root(self) -> bool:
+        return self._is_root
 
 
 def test_what_ethtool_says_is_read(card: FakeEthtool) -> None:
@@ -52,18 +62,16 @@ def test_what_ethtool_says_is_read(card: FakeEthtool) -> None:
     assert (virtio.speed_mbit_per_s, virtio.duplex, virtio.supported, virtio.link) == (None, "", (), True)
 
 
-def test_the_speed_of_a_virtual_interface_is_a_word(card: FakeEthtool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_speed_of_a_virtual_interface_is_a_word() -> None:
     assert read_state(VETH).speed_mbit_per_s == 10000
-    monkeypatch.setattr(network_card, "card_state", lambda _: read_state(VETH))
-    assert "ethtool reports no link modes of lo" in (obstacle("lo", 1000) or "")
+    assert "ethtool reports no link modes of lo" in (obstacle("lo", 1000, FakeHost(answer=lambda _: VETH)) or "")
 
 
 def test_obstacles_of_a_card_are_told_by_name(card: FakeEthtool, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert obstacle("lo", 1000) is None
+    assert obstacle("lo", 1000, AsRoot()) is None
     assert obstacle("lo", 2500) == "lo has no mode of 2500 Mb/s; it has 10, 100, 1000, 10000"
     assert (obstacle("eth9", 1000) or "").startswith("this host has no interface eth9; it has ")
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "needs root" in (obstacle("lo", 1000) or "")
+    assert "needs root" in (obstacle("lo", 1000, AsRoot(False)) or "")
     monkeypatch.setenv("PATH", "/nowhere")
     assert "package ethtool" in (obstacle("lo", 1000) or "")
 
@@ -103,8 +111,7 @@ def test_a_killed_study_s_card_is_given_back_from_the_journal(card: FakeEthtool,
     assert card.state == (10000, "on")
 
 
-def test_a_card_that_will_not_be_given_back_is_told(card: FakeEthtool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network_card, "LINK_WAIT_S", 0.0)
+def test_a_card_that_will_not_be_given_back_is_told(card: FakeEthtool) -> None:
     before = card_state("lo")
     set_speed("lo", 1000)
     (card.folder / "refuses").write_text("on")
@@ -128,6 +135,7 @@ def test_a_card_refused_twice_is_an_error_with_ethtool_s_words(card: FakeEthtool
 
 def test_an_external_server_s_link_needs_a_card_and_the_right_one(card: FakeEthtool) -> None:
     asked = NetworkTreatment("1gbit")
+    asked.root = AsRoot()
     without = asked.obstacle(ServerSpec(dsn=DSN)) or ""
     assert "needs the server's host" in without
     assert "--set server.card=lo" in without

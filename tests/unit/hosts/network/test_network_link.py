@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -18,23 +17,19 @@ from mydyno.hosts.network.link import (
     make_link,
     shape_link,
 )
+from mydyno.hosts.network.namespace import entering
 from mydyno.hosts.undo import UndoJournal
+from tests.support.fake_host import FakeHost, of_network
 
 SERVER = LinkEnd(Path("/run/netns/mydyno-s-server"), link.SERVER_INTERFACE, "198.18.0.1")
 LOAD = LinkEnd(Path("/run/netns/mydyno-s-load"), link.LOAD_INTERFACE, "198.18.0.2")
 
 
 @pytest.fixture
-def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every command that link.py would run; tc tells of one tbf."""
-    ran: list[str] = []
-
-    def fake(argv: list[str]) -> str:
-        ran.append(" ".join(argv))
-        return '[{"kind":"tbf","options":{"rate":123049415}}]' if "show" in argv else ""
-
-    monkeypatch.setattr(link, "command", fake)
-    return ran
+def host(tmp_path: Path) -> FakeHost:
+    """tc tells of one tbf."""
+    tbf = '[{"kind":"tbf","options":{"rate":123049415}}]'
+    return FakeHost(tmp_path, answer=lambda argv: tbf if "show" in argv else "")
 
 
 def test_a_gigabit_is_expected_to_deliver_what_ethernet_does() -> None:
@@ -44,25 +39,22 @@ def test_a_gigabit_is_expected_to_deliver_what_ethernet_does() -> None:
     assert Shape().payload_bits_per_s is None
 
 
-def test_the_pair_is_made_between_namespaces_and_never_in_the_hosts_own(
-    commands: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entered: list[Path | None] = []
-    monkeypatch.setattr(link, "inside", lambda path, _action: entered.append(path))
-    make_link(SERVER, LOAD)
-    assert entered == [SERVER.namespace, LOAD.namespace], "ports are set free in each namespace, and nowhere else"
-    assert commands[0] == (
+def test_the_pair_is_made_between_namespaces_and_never_in_the_hosts_own(host: FakeHost) -> None:
+    make_link(SERVER, LOAD, host)
+    freed = [line.partition(" -- ")[0] for line in host.ran if "tcp_tw_reuse" in line]
+    assert freed == [" ".join(entering(end.namespace)[:2]) for end in (SERVER, LOAD)], "in each, and nowhere else"
+    assert host.ran[0] == (
         "nsenter --net=/run/netns/mydyno-s-server -- ip link add name dyno-server type veth "
         "peer name dyno-load netns mydyno-s-load"
     )
-    assert all(line.startswith("nsenter --net=/run/netns/mydyno-s-") for line in commands)
-    assert "nsenter --net=/run/netns/mydyno-s-load -- ip address add 198.18.0.2/30 dev dyno-load" in commands
+    assert all(line.startswith("nsenter --net=/run/netns/mydyno-s-") for line in host.ran)
+    assert "nsenter --net=/run/netns/mydyno-s-load -- ip address add 198.18.0.2/30 dev dyno-load" in host.ran
 
 
-def test_both_ends_are_shaped(commands: list[str]) -> None:
-    shape_link((SERVER, LOAD), Shape(1e9))
+def test_both_ends_are_shaped(host: FakeHost) -> None:
+    shape_link((SERVER, LOAD), Shape(1e9), host)
     words = "root handle 10: tbf rate 984395319bit burst 131072b latency 10ms"
-    assert commands == [
+    assert host.ran == [
         f"nsenter --net=/run/netns/mydyno-s-server -- tc qdisc add dev dyno-server {words}",
         f"nsenter --net=/run/netns/mydyno-s-load -- tc qdisc add dev dyno-load {words}",
     ]
@@ -79,8 +71,8 @@ def test_a_fast_link_gets_a_burst_of_a_millisecond() -> None:
     assert "burst 1250000b" in " ".join(Shape(10e9).commands("x")[0])
 
 
-def test_disciplines_are_what_tc_tells(commands: list[str]) -> None:
-    assert disciplines(SERVER) == [{"kind": "tbf", "options": {"rate": 123049415}}]
+def test_disciplines_are_what_tc_tells(host: FakeHost) -> None:
+    assert disciplines(SERVER, host) == [{"kind": "tbf", "options": {"rate": 123049415}}]
 
 
 def test_free_addresses_stand_clear_of_everything_taken() -> None:
@@ -88,13 +80,17 @@ def test_free_addresses_stand_clear_of_everything_taken() -> None:
     assert free_addresses(["198.18.0.9/28"]) == ("198.18.0.17", "198.18.0.18")
 
 
-def test_every_link_of_this_process_has_a_network_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "taken_networks", lambda: ["198.18.0.4/30"])
-    monkeypatch.setattr(link, "_taken_here", set())
-    assert [link.take_addresses()[0] for _ in range(3)] == ["198.18.0.1", "198.18.0.9", "198.18.0.13"]
-    link.give_addresses_back("198.18.0.9")
-    link.give_addresses_back("198.18.0.9")
-    assert link.take_addresses() == ("198.18.0.9", "198.18.0.10")
+def test_every_link_of_this_process_has_a_network_of_its_own() -> None:
+    host = of_network("198.18.0.4/30")
+    taken = [link.take_addresses(host)[0] for _ in range(3)]
+    try:
+        assert taken == ["198.18.0.1", "198.18.0.9", "198.18.0.13"]
+        link.give_addresses_back("198.18.0.9")
+        link.give_addresses_back("198.18.0.9")
+        assert link.take_addresses(host) == ("198.18.0.9", "198.18.0.10")
+    finally:
+        for address in taken:
+            link.give_addresses_back(address)
 
 
 def test_a_namespace_has_the_number_of_its_server_and_tells_its_study() -> None:
@@ -112,13 +108,13 @@ def test_a_network_that_is_taken_whole_is_said_with_what_takes_it() -> None:
     assert "remove the address or route" in str(caught.value)
 
 
-def test_taken_networks_are_addresses_and_routes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_taken_networks_are_addresses_and_routes() -> None:
     answers = {
         "address": [{"addr_info": [{"local": "192.0.2.2", "prefixlen": 24}]}, {"addr_info": []}],
         "route": [{"dst": "default"}, {"dst": "198.18.4.0/22"}],
     }
-    monkeypatch.setattr(link, "command", lambda argv: json.dumps(answers[argv[3]]))
-    assert link.taken_networks() == ["192.0.2.2/24", "198.18.4.0/22"]
+    host = FakeHost(answer=lambda argv: json.dumps(answers[argv[3]]))
+    assert link.taken_networks(host) == ["192.0.2.2/24", "198.18.4.0/22"]
 
 
 def test_means_are_read_from_the_trial() -> None:
@@ -144,52 +140,38 @@ def test_each_missing_means_has_its_word(output: str, errors: str, words: str) -
     assert words in (obstacle or "")
 
 
-def test_without_root_or_programs_it_is_said_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    untried = network_capabilities.network_capabilities.__wrapped__
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert untried().missing == "changing the network needs root; run mydyno as root"
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(network_capabilities.shutil, "which", lambda name: None if name in ("ip", "tc") else "/bin/x")  # type: ignore[attr-defined]
-    assert untried().missing == "ip, tc not on PATH: needs iproute2"
+def test_without_root_or_programs_it_is_said_what_is_needed() -> None:
+    tried = network_capabilities.network_capabilities
+    assert tried(FakeHost(is_root=False)).missing == "changing the network needs root; run mydyno as root"
+    assert tried(FakeHost(absent=["ip", "tc"])).missing == "ip, tc not on PATH: needs iproute2"
 
 
-def test_only_namespaces_of_mydynos_own_are_ever_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "netns"
-    folder.mkdir()
-    monkeypatch.setattr(namespace, "FOLDER", folder)
-    theirs = folder / "production"
-    theirs.touch()
-    assert "no namespace of mydyno's" in (namespace.remove_namespace({"path": str(theirs)}) or "")
-    assert "no namespace of mydyno's" in (namespace.remove_namespace({"path": "/etc/mydyno-passwd"}) or "")
+def test_only_namespaces_of_mydynos_own_are_ever_removed(host: FakeHost) -> None:
+    theirs = host.write("run/netns/production", "")
+    assert "no namespace of mydyno's" in (namespace.remove_namespace({"path": str(theirs)}, host) or "")
+    assert "no namespace of mydyno's" in (namespace.remove_namespace({"path": "/etc/mydyno-passwd"}, host) or "")
     assert theirs.exists()
-    assert namespace.remove_namespace({"path": str(folder / "mydyno-gone-server")}) is None
+    assert namespace.remove_namespace({"path": str(host.netns / "mydyno-gone-server")}, host) is None
 
 
-def test_a_namespace_that_never_came_to_be_is_undone_like_any_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_namespace_that_never_came_to_be_is_undone_like_any_other(host: FakeHost, tmp_path: Path) -> None:
     """Killed between the file and the mount."""
-    folder = tmp_path / "netns"
-    folder.mkdir()
-    monkeypatch.setattr(namespace, "FOLDER", folder)
-    path = namespace.namespace_path("network-1", "server")
-    journal = UndoJournal.begin(tmp_path / "undo", "network-1", tmp_path)
+    path = namespace.namespace_path("network-1", "server", root=host)
+    journal = UndoJournal.begin(tmp_path / "undo", "network-1", tmp_path, host)
     journal.will_change("namespace", path=str(path), interfaces=[])
-    path.touch()
-    assert namespace.stale_namespaces() == [path]
+    host.write("run/netns/mydyno-network-1-server", "")
+    assert namespace.stale_namespaces(host) == [path]
     assert namespace.study_of(path) == "network-1"
     assert journal.undo_all() == []
     assert not path.exists()
-    assert not folder.exists()
+    assert not host.netns.exists()
 
 
-def test_a_name_that_is_taken_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(namespace, "FOLDER", tmp_path)
-    path = namespace.namespace_path("network-1", "server")
-    path.touch()
+def test_a_name_that_is_taken_is_said(host: FakeHost) -> None:
+    path = host.write("run/netns/mydyno-network-1-server", "")
     with pytest.raises(HostError, match="mydyno-network-1-server exists already"):
-        namespace.make_namespace(path)
-    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text(), "a name that is taken changes no mount"
+        namespace.make_namespace(path, host)
+    assert host.ran == [], "a name that is taken changes no mount"
 
 
 def test_what_fails_inside_a_namespace_fails_outside() -> None:

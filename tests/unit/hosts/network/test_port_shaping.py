@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import HostError
-from mydyno.hosts.network import card_queueing, port_shaping
 from mydyno.hosts.network.link import Shape
 from mydyno.hosts.network.port_shaping import PortClass, PortShaping, commands, parse_classes
 from mydyno.hosts.undo import UndoJournal
+from tests.support.fake_host import FakeHost
 
 SHOWN = """\
 class htb d1d0:1 root prio 0 rate 98439Kbit ceil 98439Kbit burst 128Kb cburst 128Kb
@@ -25,21 +25,20 @@ class htb 1:1 root prio 0 rate 5Gbit ceil 5Gbit burst 128Kb cburst 128Kb
 """
 
 
-class FakeTc:
+class FakeTc(FakeHost):
     """Knows roots and classes only as far as they are made and deleted."""
 
     def __init__(self, refused: str = "") -> None:
-        self.calls: list[str] = []
+        super().__init__(answer=self.tc)
         self.roots: dict[str, str] = {}
         self.refused = refused
 
-    def __call__(self, argv: list[str]) -> str:
+    def tc(self, argv: list[str]) -> str | subprocess.CompletedProcess[str]:
         words = " ".join(argv)
         if words.startswith("tc -json qdisc show"):
             return f'[{{"handle": "{self.roots.get(argv[-1], "0:")}", "root": true}}]'
-        self.calls.append(words)
         if self.refused and self.refused in words:
-            raise HostError(f"{words}: refused")
+            return subprocess.CompletedProcess(argv, 2, "", "refused")
         if words.startswith("tc qdisc add dev") and "root" in argv:
             self.roots[argv[4]] = argv[argv.index("handle") + 1]
         if words.startswith("tc qdisc del"):
@@ -48,15 +47,8 @@ class FakeTc:
 
 
 @pytest.fixture
-def shaping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeTc], PortShaping]:
-    def made(tc: FakeTc) -> PortShaping:
-        monkeypatch.setattr(port_shaping, "command", tc)
-        monkeypatch.setattr(card_queueing, "command", tc)
-        done = subprocess.CompletedProcess([], 0, "", "")
-        monkeypatch.setattr(port_shaping, "run_command", lambda argv: (tc(argv), done)[1])
-        return PortShaping(UndoJournal.begin(tmp_path, "study", tmp_path))
-
-    return made
+def shaping(tmp_path: Path) -> Callable[[FakeTc], PortShaping]:
+    return lambda tc: PortShaping(UndoJournal.begin(tmp_path, "study", tmp_path, tc))
 
 
 def wanted(card: str = "eth1", address: str = "10.0.0.1") -> PortClass:
@@ -125,6 +117,6 @@ def test_a_killed_study_s_root_is_removed_by_its_journal(shaping: Callable[[Fake
     tc = FakeTc()
     made = shaping(tc)
     made.add(wanted(), Shape(1e9))
-    assert UndoJournal(made.undo.path).undo_all() == []
+    assert UndoJournal(made.undo.path, tc).undo_all() == []
     assert tc.roots == {}
     assert not made.undo.path.exists()

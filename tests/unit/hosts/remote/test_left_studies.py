@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from mydyno.cli import make_app
 from mydyno.hosts.identity import STARTING_TRIES
 from mydyno.hosts.remote.left_studies import QUIET_S, arguments_in_use, left_studies
+from tests.support.fake_host import FakeHost
 
 
 def make(cache: Path, name: str, idle_s: float) -> Path:
@@ -38,24 +39,25 @@ def test_what_a_block_uses_is_not_left(tmp_path: Path) -> None:
     assert [one.path for one in left_studies(tmp_path)] == [old, used]
 
 
-def test_a_process_that_is_just_starting_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_just_starting_is_waited_for(tmp_path: Path) -> None:
     """execve empties the arguments before it sets those of the new program, and its caller may look in between."""
     for pid, arguments in (("1", b"/sbin/init\0"), ("2", b""), ("30", b""), ("31", b"")):
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "cmdline").write_bytes(arguments)
-        (tmp_path / pid / "environ").write_bytes(b"")
+        process = tmp_path / "proc" / pid
+        process.mkdir(parents=True)
+        (process / "cmdline").write_bytes(arguments)
+        (process / "environ").write_bytes(b"")
         if pid != "2":  # a kernel thread
-            (tmp_path / pid / "exe").symlink_to("/bin/true")
-    waits: list[float] = []
+            (process / "exe").symlink_to("/bin/true")
 
-    def wait(wait_s: float) -> None:
-        waits.append(wait_s)
-        if len(waits) == 3:
-            (tmp_path / "30/cmdline").write_bytes(b"/cache/python/old/bin/python\0-c\0")
+    class Starting(FakeHost):
+        def sleep(self, duration_s: float) -> None:
+            super().sleep(duration_s)
+            if len(self.slept) == 3:
+                (self.proc / "30/cmdline").write_bytes(b"/cache/python/old/bin/python\0-c\0")
 
-    monkeypatch.setattr(time, "sleep", wait)
-    assert {"/sbin/init", "/cache/python/old/bin/python", "-c"} <= arguments_in_use(tmp_path)
-    assert 3 <= len(waits) <= 3 + STARTING_TRIES
+    host = Starting(tmp_path)
+    assert {"/sbin/init", "/cache/python/old/bin/python", "-c"} <= arguments_in_use(host)
+    assert 3 <= len(host.slept) <= 3 + STARTING_TRIES
 
 
 def test_clean_removes_old_ones_and_keeps_those_just_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

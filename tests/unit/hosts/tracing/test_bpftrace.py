@@ -10,6 +10,7 @@ from mydyno.hosts.tracing import bpftrace
 from mydyno.hosts.tracing.bpftrace_output import added, kernel_events
 from mydyno.hosts.tracing.system_calls import system_call_name
 from mydyno.model.stored.kernel import MEASURES, KernelEvent
+from tests.support.fake_host import FakeHost
 
 RECORDED = (Path(__file__).with_name("bpftrace-0.17.jsonl")).read_text().splitlines()
 """Three threads that write and call fdatasync, on a host without TCP load."""
@@ -18,58 +19,55 @@ ALL = frozenset(
 )  # fmt: skip
 
 
-@pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> set[str]:
-    """The tracepoints of a kernel on which bpftrace works."""
-    events = set(ALL)
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("shutil.which", lambda _name: "/usr/bin/bpftrace")
-    monkeypatch.setattr(bpftrace, "TRACEFS", (tmp_path, tmp_path / "debug"))
-    monkeypatch.setattr(bpftrace, "tracepoints", lambda: frozenset(events))
-    monkeypatch.setattr(bpftrace, "_failed_trial", lambda: None)
-    return events
+def host(folder: Path, *missing: str) -> FakeHost:
+    """One on which bpftrace works, and whose kernel lacks these tracepoints."""
+    made = FakeHost(folder, answer=lambda argv: '"@seen": 7' if "-e" in argv else "")
+    made.write("sys/kernel/tracing/available_events", "\n".join(ALL.difference(missing)))
+    return made
 
 
-@pytest.mark.usefixtures("kernel")
-def test_obstacles_are_named_with_what_helps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert bpftrace.kernel_obstacle() is None
-    monkeypatch.setattr(bpftrace, "TRACEFS", (tmp_path / "nowhere",))
-    assert "no tracefs" in (bpftrace.kernel_obstacle() or "")
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "only root" in (bpftrace.kernel_obstacle() or "")
-    monkeypatch.setattr("shutil.which", lambda _name: None)
-    assert "apt-get install bpftrace" in (bpftrace.kernel_obstacle() or "")
+def test_obstacles_are_named_with_what_helps(tmp_path: Path) -> None:
+    working = host(tmp_path)
+    assert bpftrace.kernel_obstacle(working) is None
+    assert "no tracefs" in (bpftrace.kernel_obstacle(FakeHost(tmp_path / "nowhere")) or "")
+    working.is_root = False
+    assert "only root" in (bpftrace.kernel_obstacle(working) or "")
+    working.absent = ["bpftrace"]
+    assert "apt-get install bpftrace" in (bpftrace.kernel_obstacle(working) or "")
 
 
-def test_a_kernel_without_a_tracepoint_has_the_other_measures(kernel: set[str]) -> None:
-    kernel.discard("block:block_rq_issue")
-    assert bpftrace.kernel_obstacle() is None
-    assert bpftrace.absent() == {"block_io": "the kernel has no tracepoint block:block_rq_issue"}
-    assert "block" not in bpftrace.source([7], [])
-    kernel.discard("syscalls:sys_enter_sendto")
-    assert "no tracepoint syscalls:sys_enter_sendto" in (bpftrace.kernel_obstacle() or "")
+def test_a_container_in_which_bpftrace_sees_nothing_is_named(tmp_path: Path) -> None:
+    blind = host(tmp_path)
+    blind.answer = lambda _: '"@seen": 0'
+    assert "in a container" in (bpftrace.kernel_obstacle(blind) or "")
 
 
-@pytest.mark.usefixtures("kernel")
-def test_programs_are_of_these_processes_and_ports_alone() -> None:
-    text = bpftrace.source([7, 8], [3306])
+def test_a_kernel_without_a_tracepoint_has_the_other_measures(tmp_path: Path) -> None:
+    without_block = host(tmp_path, "block:block_rq_issue")
+    assert bpftrace.kernel_obstacle(without_block) is None
+    assert bpftrace.absent(without_block) == {"block_io": "the kernel has no tracepoint block:block_rq_issue"}
+    assert "block" not in bpftrace.source([7], [], without_block)
+    obstacle = bpftrace.kernel_obstacle(host(tmp_path, "block:block_rq_issue", "syscalls:sys_enter_sendto"))
+    assert "no tracepoint syscalls:sys_enter_sendto" in (obstacle or "")
+
+
+def test_programs_are_of_these_processes_and_ports_alone(tmp_path: Path) -> None:
+    text = bpftrace.source([7, 8], [3306], host(tmp_path))
     assert "if (pid == 7 || pid == 8)" in text
     assert "/args->sport == 3306/" in text
     assert "SERVERS" not in text
     assert "PORTS" not in text
-    assert "/args->dport == 0/" in bpftrace.source([7], [])
+    assert "/args->dport == 0/" in bpftrace.source([7], [], host(tmp_path))
     assert bpftrace.trace_environment(5000)["BPFTRACE_MAX_MAP_KEYS"] == "20000"
 
 
-def test_without_tracefs_the_command_gets_a_mount_namespace_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(bpftrace, "TRACEFS", (tmp_path,))
-    command = bpftrace.trace_command(tmp_path / "x.bt")
+def test_without_tracefs_the_command_gets_a_mount_namespace_of_its_own(tmp_path: Path) -> None:
+    bare = FakeHost(tmp_path / "bare", answer=lambda _: "sched:sched_switch sched:sched_wakeup")
+    command = bpftrace.trace_command(tmp_path / "x.bt", bare)
     assert command[:2] == ["unshare", "--mount"]
     assert "--make-rprivate" in " ".join(command)
-    (tmp_path / "available_events").write_text("sched:sched_switch\n")
-    assert bpftrace.trace_command(tmp_path / "x.bt")[0] == "bpftrace"
+    assert bpftrace.tracepoints(bare) == {"sched:sched_switch", "sched:sched_wakeup"}
+    assert bpftrace.trace_command(tmp_path / "x.bt", host(tmp_path))[0] == "bpftrace"
 
 
 def test_the_recorded_output_is_read() -> None:
@@ -111,8 +109,6 @@ def test_output_of_another_form_is_an_error() -> None:
         kernel_events(['{"type": "map", '])
 
 
-def test_a_system_call_without_a_name_keeps_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    assert (system_call_name(202), system_call_name(9999)) == ("futex", "number 9999")
-    monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    assert system_call_name(202) == "number 202", "it is another call there"
+def test_a_system_call_without_a_name_keeps_its_number() -> None:
+    assert [system_call_name(number, "x86_64") for number in (202, 9999)] == ["futex", "number 9999"]
+    assert system_call_name(202, "aarch64") == "number 202", "it is another call there"
