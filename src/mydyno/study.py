@@ -15,7 +15,7 @@ from mydyno.execution.environments.open_environment import open_environment
 from mydyno.execution.interleaved.study import Blocks
 from mydyno.execution.interleaved.study_time import StudyTime, remaining_s
 from mydyno.execution.live.observer import LiveWatcher, Watcher
-from mydyno.execution.live.writer import Listener
+from mydyno.execution.live.writer import INTERVAL_S, Listener
 from mydyno.execution.looks import Decided, ended, is_decided
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.stopping import Stopping
@@ -47,6 +47,8 @@ class Request:
     """Receive every record of live.jsonl."""
     timing: type[StudyTime] = StudyTime
     """What divides an interleaved study's time into blocks."""
+    live_interval_s: float = INTERVAL_S
+    """From one line of live.jsonl with the present rates to the next."""
 
 
 async def run_study(
@@ -65,7 +67,7 @@ async def run_study(
         study = new_study(request.experiment, request.source_text, request.command, paths)
         path = request.studies.resolve() / study.study
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
-        live = stack.enter_context(LiveWatcher(watcher, request.listeners))
+        live = stack.enter_context(LiveWatcher(watcher, request.listeners, request.live_interval_s))
         clean_up(paths.undo, live.say)
         environment = await opener(paths, request.experiment, study.study, path, live.say)
         stack.callback(close, environment, live.say)

@@ -34,7 +34,7 @@ class FakeProbe:
         return []
 
     def newest(self) -> dict[str, dict[str, float]]:
-        return {}
+        return self._bench.script.newest
 
     def so_far(self) -> list[Sample]:
         return self.samples()[0]
@@ -72,10 +72,10 @@ class FakeProfiler:
     """A profiler without perf."""
 
     event, frequency_hz, version = "cpu-clock", 499, "fake 1"
-    method: ProfileMethod = "perf"
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
+        self.method: ProfileMethod = bench.script.profile_method
 
     async def start(self, pids: Sequence[int]) -> FakeRecording:
         (instance,) = [one for one in self._bench.instances.values() if one.pid in pids]

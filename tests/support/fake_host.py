@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mydyno.hosts.commands import Done
 from mydyno.hosts.root import HostRoot
+from mydyno.hosts.tracing import bpftrace
 
 GIB = 1 << 30
 Answer = Callable[[list[str]], str | Done]
@@ -62,3 +63,13 @@ def of_network(network: str, means: str = "") -> FakeHost:
     address, length = network.split("/")
     shown = json.dumps([{"addr_info": [{"local": address, "prefixlen": int(length)}]}])
     return FakeHost(answer=lambda argv: shown if "address" in argv else means if "unshare" in argv else "")
+
+
+TRACEPOINTS = {one for path in bpftrace.PROGRAMS.glob("*.bt") for one in bpftrace._needed(path.read_text())}
+
+
+def tracing_host(folder: Path, *missing: str) -> FakeHost:
+    """One on which perf and bpftrace work, and whose kernel lacks these tracepoints."""
+    made = FakeHost(folder, answer=lambda argv: '"@seen": 7' if "-e" in argv else "")
+    made.write("sys/kernel/tracing/available_events", "\n".join(TRACEPOINTS.difference(missing)))
+    return made

@@ -10,7 +10,7 @@ from mydyno.drivers.held import SliceOrder
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, Experiment, ServerSpec, Step, StepSpec
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.kernel import KernelEvent
-from mydyno.model.stored.records import DriverFinding, Evidence
+from mydyno.model.stored.records import DriverFinding, Evidence, ProfileMethod
 from mydyno.servers.performance_schema import Counts
 from mydyno.servers.wait_counting import Counted
 
@@ -43,6 +43,9 @@ class Script:
     """(the run, the step) → what the load program's own rules find in its result."""
     unsampled: dict[str, str] = field(default_factory=dict)
     """What the probe never reads, and why."""
+    newest: dict[str, dict[str, float]] = field(default_factory=dict)
+    """{scope: {metric: value}} of each second that the probe samples."""
+    profile_method: ProfileMethod = "perf"
     evidence: Callable[[PlannedRun | None], Evidence] | None = None
     on_run: Callable[[PlannedRun], None] = lambda _run: None
     """Called when a run begins; may raise to end the program there."""

@@ -8,6 +8,7 @@ import pytest
 
 import mydyno
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
+from tests.support.fake_host import FakeHost, tracing_host
 from tests.support.fake_script import Script
 
 
@@ -20,8 +21,13 @@ def no_power_failure() -> Iterator[None]:
 
 
 @pytest.fixture
-def paths(tmp_path: Path) -> HostPaths:
-    """Folders of their own, an engine program that exists, and a lock that no real study on this host holds."""
+def host(tmp_path: Path) -> FakeHost:
+    return tracing_host(tmp_path / "host")
+
+
+@pytest.fixture
+def paths(tmp_path: Path, host: FakeHost) -> HostPaths:
+    """A host that can do everything, with an engine, and a lock that no real study on this host holds."""
     engine = tmp_path / "engine"
     engine.mkdir()
     for name in ENGINE_PROGRAMS:
@@ -33,6 +39,7 @@ def paths(tmp_path: Path) -> HostPaths:
         engine=engine,
         server_user=None,
         study_lock_address=f"\0mydyno-test-{tmp_path}",
+        root=host,
     )
 
 

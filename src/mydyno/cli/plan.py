@@ -49,7 +49,7 @@ def plan(
     apart = bool(groups) and all(group.clients for group in groups)
     previewed = asyncio.run(preview(resolved, paths, apart=apart))
     made = previewed.plan
-    expected = _on_groups(previewed.forecast, resolved, groups)
+    expected = _on_groups(previewed.forecast, resolved, groups, paths)
     if as_json:
         print_json({
             "experiment": resolved.model_dump(mode="json"),
@@ -64,7 +64,7 @@ def plan(
         raise typer.Exit(ExitCode.HOST_CANNOT)
 
 
-def _on_groups(expected: Forecast, experiment: Experiment, groups: Sequence[HostGroup]) -> Forecast:
+def _on_groups(expected: Forecast, experiment: Experiment, groups: Sequence[HostGroup], paths: HostPaths) -> Forecast:
     """The forecast for these groups: what they cannot do, and without the caution that server and load share a host."""
     if not groups:
         return expected
@@ -75,7 +75,7 @@ def _on_groups(expected: Forecast, experiment: Experiment, groups: Sequence[Host
         obstacles = (error.message,)
     cautions = expected.cautions
     if all(group.clients for group in groups):
-        cautions = tuple(one for one in cautions if one != shared_host_caution())
+        cautions = tuple(one for one in cautions if one != shared_host_caution(paths.root))
     return replace(expected, obstacles=(*expected.obstacles, *obstacles), cautions=cautions)
 
 

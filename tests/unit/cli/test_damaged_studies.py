@@ -92,11 +92,7 @@ class Finished:
 
 
 @pytest.fixture(params=first_in_gate(["interleaved", "blocks"]))
-def finished(
-    request: pytest.FixtureRequest, script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Finished:
-    for name in ("perf", "kernel"):
-        monkeypatch.setattr(f"mydyno.execution.planning.forecast.{name}_obstacle", lambda: None)
+def finished(request: pytest.FixtureRequest, script: Script, paths: HostPaths, tmp_path: Path) -> Finished:
     design = {"kind": request.param, "blocks": 1}
     profile = ProfileSpec()
     if request.param == "interleaved":

@@ -48,7 +48,7 @@ async def run_step(
     """Run the step against all instances at once. Raises StudyError; then no driver runs any more."""
     before = [await instance.counters() for instance in instances]
     probe.send(f"mark {step.id}")
-    before_cpu, before_quota = ChildCpu.so_far(), quota_periods()
+    before_cpu, before_quota = ChildCpu.so_far(), quota_periods(environment.paths.root)
     progress = _SummedProgress(step, len(instances), report)
     outcomes = await all_or_none(
         [
@@ -56,7 +56,8 @@ async def run_step(
             for instance in instances
         ]
     )
-    cpu, throttled = ChildCpu.so_far().since(before_cpu), throttled_since(before_quota)
+    cpu = ChildCpu.so_far().since(before_cpu)
+    throttled = throttled_since(before_quota, environment.paths.root)
     counters = []
     for instance, then in zip(instances, before, strict=True):
         try:

@@ -202,7 +202,7 @@ class PrivateEnvironment:
         profile = self.experiment.profile
         if not profile.cpu:
             return None
-        if perf_obstacle() is not None:
+        if perf_obstacle(self.paths.root) is not None:
             return TaskProfiler(profile.frequency)
         return PerfProfiler(self.host, self.scratch, profile.frequency)
 

@@ -234,7 +234,8 @@ class _Block:
 
     async def step(self, step: Step, steps_left: int) -> None:
         """One step of all lanes: connect, warm up, cycles, disconnect."""
-        began_unix_ns, before_quota = clock.unix_ns(), quota_periods()
+        root = self.environment.paths.root
+        began_unix_ns, before_quota = clock.unix_ns(), quota_periods(root)
         self._pace.step_begins(steps_left)
         for lane in self.lanes:
             await lane.connect(step)
@@ -263,7 +264,7 @@ class _Block:
                 if apart.slices.due(cycle) and self._pace.another_cycle(cycle - 1, last_s) and has_room_apart():
                     await self._cycle_apart(apart, step, cycle)
         samples = [] if self._probe is None or self.environment.clients is None else self._probe.so_far()
-        throttled = throttled_since(before_quota)
+        throttled = throttled_since(before_quota, root)
         commands = [lane.load_command for lane in self.lanes]
         counters = [await lane.disconnect(step) for lane in self.lanes]
         for lane, command, counted in zip(self.lanes, commands, counters, strict=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from statistics import median
 
 from mydyno.hosts.quiet import HostCpu
@@ -29,10 +29,17 @@ MOST_OF_THE_TIME = 0.10
 class QuietWait:
     """The waiting of one block."""
 
-    def __init__(self, longest_s: float) -> None:
+    def __init__(
+        self,
+        longest_s: float,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self.waited_s = 0.0
         self._longest_s = longest_s
-        self._begun_s = time.monotonic()
+        self._now, self._sleep = now, sleep
+        self._begun_s = now()
         self._steal: list[float] = []
         self._steal_pause = False
 
@@ -48,19 +55,19 @@ class QuietWait:
 
     @property
     def _allowed_s(self) -> float:
-        spent_s = time.monotonic() - self._begun_s
+        spent_s = self._now() - self._begun_s
         return min(self._longest_s, MOST_OF_THE_TIME * spent_s + 1.0 - self.waited_s)
 
     async def before_cycle(self, servers_cpu_s: float, servers_now: Callable[[], float]) -> None:
         """Wait while other programs use the CPUs, at most `design.quiet_wait`."""
         if self._steal_pause and self._allowed_s > 0:
-            self.waited_s += await _slept_s(min(STEAL_PAUSE_S, self._allowed_s))
+            self.waited_s += await self._slept_s(min(STEAL_PAUSE_S, self._allowed_s))
             self._steal_pause = False
             servers_cpu_s = servers_now()
-        deadline_s = time.monotonic() + max(0.0, self._allowed_s)
-        while time.monotonic() < deadline_s:
+        deadline_s = self._now() + max(0.0, self._allowed_s)
+        while self._now() < deadline_s:
             before = HostCpu.read()
-            slept_s = await _slept_s(LOOK_S)
+            slept_s = await self._slept_s(LOOK_S)
             used = HostCpu.read().since(before)
             now_s = servers_now()
             others_s = used.busy_s - max(0.0, now_s - servers_cpu_s)
@@ -76,7 +83,7 @@ class QuietWait:
         waited_s = 0.0
         before_s = server_cpu_s()
         while waited_s < LONGEST_DEFERRED_S:
-            slept_s = await _slept_s(DEFERRED_LOOK_S)
+            slept_s = await self._slept_s(DEFERRED_LOOK_S)
             waited_s += slept_s
             now_s = server_cpu_s()
             if (now_s - before_s) / slept_s <= MOST_DEFERRED:
@@ -85,9 +92,8 @@ class QuietWait:
             before_s = now_s
         self.waited_s += waited_s
 
-
-async def _slept_s(wanted_s: float) -> float:
-    """Sleep, and return how long it really took: much more on a busy host."""
-    began_s = time.monotonic()
-    await asyncio.sleep(wanted_s)
-    return time.monotonic() - began_s
+    async def _slept_s(self, wanted_s: float) -> float:
+        """Sleep, and return how long it really took: much more on a busy host."""
+        began_s = self._now()
+        await self._sleep(wanted_s)
+        return self._now() - began_s

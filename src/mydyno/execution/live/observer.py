@@ -6,7 +6,7 @@ It stands between the study and its watcher, and passes everything on. It costs 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from mydyno.drivers.base import Progress
 from mydyno.execution.environments.environment import Sampler
 from mydyno.execution.interleaved.block import BlockResult, SliceKind
 from mydyno.execution.live.now import LiveNow
-from mydyno.execution.live.writer import Listener, LiveWriter, live_run
+from mydyno.execution.live.writer import INTERVAL_S, Listener, LiveWriter, live_run
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Plan, PlannedRun
 from mydyno.model.stored.live import LivePrecision, LiveSecond
@@ -60,10 +60,10 @@ class LiveWatcher:
     Until keep_in() names the study's folder nothing is written. The last line is written when the context ends.
     """
 
-    def __init__(self, watcher: Watcher, listeners: Iterable[Listener] = ()) -> None:
+    def __init__(self, watcher: Watcher, listeners: Iterable[Listener] = (), interval_s: float = INTERVAL_S) -> None:
         self._watcher = watcher
         self._now = LiveNow()
-        self._writer = LiveWriter(self._second, listeners)
+        self._writer = LiveWriter(self._second, listeners, interval_s)
         self._remaining = Remaining()
         self._summary: Summary | None = None
 
@@ -169,22 +169,23 @@ class Remaining:
     _left: tuple[float, float] | None = None
     """(seconds left, at this monotonic time), where the study has a time."""
     _ended_s: float = field(default=0.0)
+    now: Callable[[], float] = time.monotonic
 
     def begins(self, done: int, total: int, left_s: float | None = None) -> None:
         """A run or block begins; so many are done."""
         if self._first is None:
-            self._first, self._began_s = done, time.monotonic()
+            self._first, self._began_s = done, self.now()
         self.done, self.total = done, total
-        self._left = None if left_s is None else (left_s, time.monotonic())
+        self._left = None if left_s is None else (left_s, self.now())
 
     def ended(self) -> None:
         """It has ended."""
         self.done += 1
-        self._ended_s = time.monotonic()
+        self._ended_s = self.now()
 
     def left_s(self) -> float | None:
         """None: not known yet."""
-        now_s = time.monotonic()
+        now_s = self.now()
         if self._left is not None:
             return round(max(0.0, self._left[0] - (now_s - self._left[1])), 1)
         made = self.done - (self._first or 0)

@@ -33,8 +33,11 @@ class LiveWriter:
     study computes.
     """
 
-    def __init__(self, second: Callable[[], LiveSecond], listeners: Iterable[Listener] = ()) -> None:
+    def __init__(
+        self, second: Callable[[], LiveSecond], listeners: Iterable[Listener] = (), interval_s: float = INTERVAL_S
+    ) -> None:
         self._second = second
+        self._interval_s = interval_s
         self._listeners = tuple(listeners)
         self._lock = threading.Lock()
         self._log: LiveLog | None = None
@@ -98,7 +101,7 @@ class LiveWriter:
         due_s = time.monotonic()
         while True:
             self.append(self._second())
-            due_s = max(due_s + INTERVAL_S, time.monotonic())
+            due_s = max(due_s + self._interval_s, time.monotonic())
             if self._stopping.wait(due_s - time.monotonic()):
                 return
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from mydyno.execution.planning.build_forecast import BuildForecast
 from mydyno.execution.planning.captured_time import replay_problem
@@ -15,6 +13,7 @@ from mydyno.execution.planning.local_ports import port_caution
 from mydyno.execution.planning.time_plan import COPY_BYTES_PER_S, cycles_of, shape_of
 from mydyno.hosts.limits import open_files_shortage, quota_periods, usable_cpus, usable_memory
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.root import HostRoot
 from mydyno.hosts.tracing.bpftrace import kernel_obstacle
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ArmSpec, Experiment
@@ -88,7 +87,7 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         study_s = sum(arm_s[run.arm] for run in plan.runs)
         study_s += CANARY_S * len(plan.blocks) if experiment.design.canary else 0.0
         most = experiment.most_instances
-    free = _free_bytes(paths.data)
+    free = _free_bytes(paths)
     host_changes = [change for arm in experiment.arms for change in _changes_of(arm, experiment, apart)]
     obstacles = _treatment_obstacles(experiment, paths, apart)
     needed = int((1.15 + 1.15 * most) * size)
@@ -101,7 +100,7 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         )
     obstacles += kv_obstacles(experiment)
     obstacles += _engine_obstacles(experiment)
-    obstacles += _profile_obstacles(experiment, plan)
+    obstacles += _profile_obstacles(experiment, plan, paths.root)
     obstacles += _replay_obstacles(experiment, plan)
     if needed > free and experiment.server.dsn is None:
         obstacles.append(
@@ -118,7 +117,7 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         study_bytes=int((study_s if interleaved else len(plan.runs) * load_s) * STUDY_BYTES_PER_RUN_S),
         free_bytes=free,
         host_changes=tuple(dict.fromkeys(host_changes)),
-        obstacles=(*obstacles, *_memory_obstacles(experiment)),
+        obstacles=(*obstacles, *_memory_obstacles(experiment, paths.root)),
         cautions=tuple(_cautions(experiment, paths)),
     )
 
@@ -189,13 +188,13 @@ def _whose(arms: Sequence[str], experiment: Experiment) -> str:
     return f"arm{'s' if len(arms) > 1 else ''} {', '.join(arms)}"
 
 
-def _profile_obstacles(experiment: Experiment, plan: Plan) -> list[str]:
+def _profile_obstacles(experiment: Experiment, plan: Plan, root: HostRoot) -> list[str]:
     wanted = [f"profile.{name}" for name in experiment.profile.kinds]
     if wanted and plan.design == "blocks":
         why = f"this study has the design blocks ({plan.why})"
         return [f"{name}: only interleaved studies have profiled slices; {why}" for name in wanted]
     found = []
-    if experiment.profile.kernel and (obstacle := kernel_obstacle()) is not None:
+    if experiment.profile.kernel and (obstacle := kernel_obstacle(root)) is not None:
         found.append(f"profile.kernel: {obstacle}")
     return found + (_waits_obstacles(experiment) if experiment.profile.waits else [])
 
@@ -215,17 +214,18 @@ def _waits_obstacles(experiment: Experiment) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _free_bytes(folder: Path) -> int:
+def _free_bytes(paths: HostPaths) -> int:
+    folder = paths.data
     while not folder.exists():
         folder = folder.parent
-    return shutil.disk_usage(folder).free
+    return paths.root.free_bytes(folder)
 
 
-def _memory_obstacles(experiment: Experiment) -> list[str]:
+def _memory_obstacles(experiment: Experiment, root: HostRoot) -> list[str]:
     """The first arm whose servers alone do not fit."""
     if experiment.server.dsn is not None:
         return []
-    memory = usable_memory()
+    memory = usable_memory(root)
     for arm in sorted(experiment.arms, key=experiment.instances_of, reverse=True):
         count, each = experiment.instances_of(arm), server_bytes(arm, experiment)
         if count * each < memory.amount * 0.9:
@@ -239,24 +239,24 @@ def _memory_obstacles(experiment: Experiment) -> list[str]:
     return []
 
 
-def shared_host_caution() -> str:
+def shared_host_caution(root: HostRoot) -> str:
     """The caution for a study whose load comes from the server's host."""
-    cpus = usable_cpus().amount
+    cpus = usable_cpus(root).amount
     return f"the driver and the server share this host's {cpus:g} CPUs: every figure includes the driver's cost"
 
 
 def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     cautions = []
-    usable = usable_cpus()
+    usable = usable_cpus(paths.root)
     cpus = usable.amount
     most = experiment.most_instances * max(step.connections for step in experiment.resolved_steps)
     if experiment.server.dsn is None:
-        cautions.append(shared_host_caution())
+        cautions.append(shared_host_caution(paths.root))
     if experiment.most_instances > max(1, cpus):
         cautions.append(f"{experiment.most_instances} instances share {cpus:g} CPUs: some get no CPU of their own")
     if most > 2000:
         cautions.append(f"{most} connections need as many threads in server and driver")
-    if quota_periods():
+    if quota_periods(paths.root):
         cautions.append(f"a CPU quota of {cpus:g} CPUs{usable.where}: a step in which it is used up does not count")
     load = os.getloadavg()[0]
     if load > 0.5 * cpus:
@@ -267,7 +267,7 @@ def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     elif (server := parse_dsn(experiment.server.dsn)).socket is None:
         ports = port_caution(experiment.resolved_steps, server.host)
         cautions += [] if ports is None else [ports]
-    if experiment.profile.cpu and (obstacle := perf_obstacle()) is not None:
+    if experiment.profile.cpu and (obstacle := perf_obstacle(paths.root)) is not None:
         instead = "kernel stacks are sampled from /proc instead, without functions of the server"
         cautions.append(f"profile.cpu: {instead}: {obstacle}")
     return cautions

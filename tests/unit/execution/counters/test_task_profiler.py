@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from mydyno.errors import HostError
-from mydyno.execution.counters.task_profiler import MOST_HZ, TaskProfiler, passes_ahead
+from mydyno.execution.counters.task_profiler import MOST_HZ, TaskProfiler, TaskRecording, passes_ahead
 from mydyno.hosts.tracing.perf_script import Folded
 from mydyno.hosts.tracing.task_states import USER_CODE, TaskStates
 
@@ -50,11 +50,12 @@ async def test_a_process_that_is_gone_is_an_error() -> None:
         await TaskProfiler().start([0])
 
 
-async def test_a_sampler_that_fails_has_no_profile(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_self: TaskStates, _folded: Folded) -> int:
-        raise ValueError("what is this")
+async def test_a_sampler_that_fails_has_no_profile() -> None:
+    class Broken(TaskStates):
+        def count_into(self, folded: Folded) -> int:
+            raise ValueError("what is this")
 
-    monkeypatch.setattr(TaskStates, "count_into", broken)
-    recording = await TaskProfiler().start([os.getpid()])
+    recording = TaskRecording(Broken([os.getpid()]), 0.02)
+    recording.start()
     with pytest.raises(HostError, match="failed: ValueError"):
         await recording.stop()

@@ -21,6 +21,7 @@ from mydyno.store.slices import KERNEL_FILE, SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener
+from tests.support.fake_host import FakeHost
 from tests.support.fake_script import Script, experiment
 from tests.support.stored_schemas import check
 
@@ -43,8 +44,7 @@ async def study(script: Script, paths: HostPaths, folder: Path, asked: Experimen
 
 
 @pytest.fixture(autouse=True)
-def _allowed(monkeypatch: pytest.MonkeyPatch, script: Script) -> None:
-    monkeypatch.setattr("mydyno.execution.planning.forecast.kernel_obstacle", lambda: None)
+def _found(script: Script) -> None:
     script.waits = lambda _arm, _copy: {("stage", "stage/sql/Updating"): (10, 500.0)}
     script.kernel = lambda _arm, _copy: EVENTS
 
@@ -99,11 +99,11 @@ async def test_a_tracer_that_fails_is_missing_with_the_reason_and_the_study_goes
 
 
 async def test_what_cannot_trace_is_refused_before_anything_starts(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script, paths: HostPaths, host: FakeHost, tmp_path: Path
 ) -> None:
     with pytest.raises(HostError, match=r"profile\.kernel: only interleaved studies"):
         await study(script, paths, tmp_path, tracing(kind="blocks"))
-    monkeypatch.setattr("mydyno.execution.planning.forecast.kernel_obstacle", lambda: "bpftrace is not installed")
+    host.absent = ["bpftrace"]
     with pytest.raises(HostError, match=r"profile\.kernel: bpftrace is not installed"):
         await study(script, paths, tmp_path, tracing())
     assert not (tmp_path / "studies").exists()

@@ -20,16 +20,12 @@ from mydyno.store.stacks import RUN_QUEUE, WAITING, Stack, read_stacks
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener
+from tests.support.fake_host import FakeHost
 from tests.support.fake_script import Script, experiment
 from tests.support.stored_schemas import check
 
 STEP = "oltp_read_only-4"
 STACK = ("libc.so.6`clone3", "mysqld`work")
-
-
-@pytest.fixture(autouse=True)
-def _perf_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mydyno.execution.planning.forecast.perf_obstacle", lambda: None)
 
 
 def profiled(cycles: int = 10, blocks: int = 2, **changes: object) -> Experiment:
@@ -123,23 +119,20 @@ async def test_the_design_blocks_is_refused_before_anything_starts(
     assert not (tmp_path / "studies").exists()
 
 
-def test_a_host_without_perf_is_not_refused_and_the_plan_states_it(
-    paths: HostPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in ("forecast", "plan_text"):
-        monkeypatch.setattr(f"mydyno.execution.planning.{module}.perf_obstacle", lambda: "perf is not installed")
+def test_a_host_without_perf_is_not_refused_and_the_plan_states_it(paths: HostPaths, host: FakeHost) -> None:
+    host.absent = ["perf"]
     asked = profiled()
     plan = make_plan(asked, Design("interleaved", "all arms can run at the same time"))
     expected = forecast(asked, plan, paths)
     assert not [one for one in expected.obstacles if one.startswith("profile.cpu")]
     (caution,) = [one for one in expected.cautions if one.startswith("profile.cpu")]
-    assert caution.endswith("without functions of the server: perf is not installed")
+    assert "without functions of the server: perf is not installed" in caution
 
 
 async def test_samples_of_waiting_threads_are_stored_and_stand_for_no_cpu_time(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("tests.support.fake_counters.FakeProfiler.method", "proc")
+    script.profile_method = "proc"
     waiting = ("connection", WAITING, "kernel`io_schedule")
     ready = ("connection", RUN_QUEUE, "kernel`do_poll")
     script.stacks = lambda _arm, _copy: {("connection", "user code"): 100, waiting: 200, ready: 100}

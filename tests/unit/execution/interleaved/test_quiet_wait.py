@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from functools import partial
 from itertools import count
@@ -27,15 +26,13 @@ async def test_a_cycle_waits_after_one_with_far_more_steal_than_usual() -> None:
     assert 0 < waiting.waited_s <= quiet_wait.STEAL_PAUSE_S
 
 
-async def test_sleeps_count_with_the_time_that_they_really_took(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sleeps_count_with_the_time_that_they_really_took() -> None:
     now = [100.0]
 
     async def late(wanted_s: float) -> None:
         now[0] += 4 * wanted_s  # the host is busy
 
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(asyncio, "sleep", late)
-    waiting = QuietWait(60.0)
+    waiting = QuietWait(60.0, now=lambda: now[0], sleep=late)
     working = iter([0.0, 0.1, 0.2, 0.2])
     await waiting.after_slice(lambda: next(working))  # 0.1 s of CPU time in 0.12 s, twice
     assert waiting.waited_s == pytest.approx(0.24)

@@ -98,9 +98,8 @@ async def test_sessions_count_in_the_measured_part_alone_and_the_rest_adds_up(
 
 
 async def test_instruments_are_on_in_these_slices_alone_and_never_in_those_of_a_profile(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("mydyno.execution.planning.forecast.perf_obstacle", lambda: None)
     script.waits, script.stacks = found, lambda _arm, _copy: {("mysqld`work",): 100}
     await study(script, paths, tmp_path, counting(cycles=1, blocks=1, cpu=True))
     on = profiled = False

@@ -12,7 +12,6 @@ import pytest
 
 from mydyno.drivers.base import Progress
 from mydyno.errors import StudyError
-from mydyno.execution.live import observer, writer
 from mydyno.execution.live.observer import LiveWatcher, Remaining
 from mydyno.hosts.identity import ProcessIdentity, boot_id
 from mydyno.hosts.paths import HostPaths
@@ -22,7 +21,6 @@ from mydyno.model.stored.live import LiveEnded, LiveOpened, LivePrecision, LiveR
 from mydyno.model.stored.records import Evidence
 from mydyno.store.live_log import LIVE_FILE, read_last_lines
 from mydyno.study import Request, resume_study, run_study
-from tests.support.fake_counters import FakeProbe
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.live_records import live_records
@@ -70,15 +68,10 @@ async def test_a_study_leaves_who_wrote_it_its_runs_and_its_end(
     assert heard == found, "listeners receive what the file has"
 
 
-async def test_the_seconds_show_where_a_study_is(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer, "INTERVAL_S", 0.01)
-    sample = {"host": {"cpu_user_pct": 40.0, "cpu_system_pct": 10.0, "cpu_steal_pct": 3.0},
+async def test_the_seconds_show_where_a_study_is(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    script.newest = {"host": {"cpu_user_pct": 40.0, "cpu_system_pct": 10.0, "cpu_steal_pct": 3.0},
               "instance:1": {"innodb_buffer_pool_hit_pct": 99.5, "metrics_of_no_interest": 1.0}}  # fmt: skip
-    monkeypatch.setattr(FakeProbe, "newest", lambda _self: sample)
-
-    request = Request(experiment(design={"blocks": 2}), "", tmp_path)
+    request = Request(experiment(design={"blocks": 2}), "", tmp_path, live_interval_s=0.01)
     folder, _ = await run_study(request, paths, Patient(script, written=tmp_path), opener(script))
     seconds = [one for one in live_records(folder.path) if isinstance(one, LiveSecond)]
     assert {one.blocks for one in seconds} == {2}
@@ -143,10 +136,9 @@ def test_a_full_disk_does_not_end_the_study(tmp_path: Path, script: Script) -> N
         watcher.say("still there")
 
 
-def test_the_time_left_is_the_studys_own_or_the_mean_of_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_left_is_the_studys_own_or_the_mean_of_what_is_done() -> None:
     now = 100.0
-    monkeypatch.setattr(observer.time, "monotonic", lambda: now)  # type: ignore[attr-defined]
-    remaining = Remaining()
+    remaining = Remaining(now=lambda: now)
     assert remaining.left_s() is None
     remaining.begins(3, 8)
     assert remaining.left_s() is None, "nothing has been done since"

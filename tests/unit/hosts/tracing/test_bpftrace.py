@@ -10,24 +10,14 @@ from mydyno.hosts.tracing import bpftrace
 from mydyno.hosts.tracing.bpftrace_output import added, kernel_events
 from mydyno.hosts.tracing.system_calls import system_call_name
 from mydyno.model.stored.kernel import MEASURES, KernelEvent
-from tests.support.fake_host import FakeHost
+from tests.support.fake_host import FakeHost, tracing_host
 
 RECORDED = (Path(__file__).with_name("bpftrace-0.17.jsonl")).read_text().splitlines()
 """Three threads that write and call fdatasync, on a host without TCP load."""
-ALL = frozenset(
-    one for path in bpftrace.PROGRAMS.glob("*.bt") for one in bpftrace._needed(path.read_text())
-)  # fmt: skip
-
-
-def host(folder: Path, *missing: str) -> FakeHost:
-    """One on which bpftrace works, and whose kernel lacks these tracepoints."""
-    made = FakeHost(folder, answer=lambda argv: '"@seen": 7' if "-e" in argv else "")
-    made.write("sys/kernel/tracing/available_events", "\n".join(ALL.difference(missing)))
-    return made
 
 
 def test_obstacles_are_named_with_what_helps(tmp_path: Path) -> None:
-    working = host(tmp_path)
+    working = tracing_host(tmp_path)
     assert bpftrace.kernel_obstacle(working) is None
     assert "no tracefs" in (bpftrace.kernel_obstacle(FakeHost(tmp_path / "nowhere")) or "")
     working.is_root = False
@@ -37,27 +27,27 @@ def test_obstacles_are_named_with_what_helps(tmp_path: Path) -> None:
 
 
 def test_a_container_in_which_bpftrace_sees_nothing_is_named(tmp_path: Path) -> None:
-    blind = host(tmp_path)
+    blind = tracing_host(tmp_path)
     blind.answer = lambda _: '"@seen": 0'
     assert "in a container" in (bpftrace.kernel_obstacle(blind) or "")
 
 
 def test_a_kernel_without_a_tracepoint_has_the_other_measures(tmp_path: Path) -> None:
-    without_block = host(tmp_path, "block:block_rq_issue")
+    without_block = tracing_host(tmp_path, "block:block_rq_issue")
     assert bpftrace.kernel_obstacle(without_block) is None
     assert bpftrace.absent(without_block) == {"block_io": "the kernel has no tracepoint block:block_rq_issue"}
     assert "block" not in bpftrace.source([7], [], without_block)
-    obstacle = bpftrace.kernel_obstacle(host(tmp_path, "block:block_rq_issue", "syscalls:sys_enter_sendto"))
+    obstacle = bpftrace.kernel_obstacle(tracing_host(tmp_path, "block:block_rq_issue", "syscalls:sys_enter_sendto"))
     assert "no tracepoint syscalls:sys_enter_sendto" in (obstacle or "")
 
 
 def test_programs_are_of_these_processes_and_ports_alone(tmp_path: Path) -> None:
-    text = bpftrace.source([7, 8], [3306], host(tmp_path))
+    text = bpftrace.source([7, 8], [3306], tracing_host(tmp_path))
     assert "if (pid == 7 || pid == 8)" in text
     assert "/args->sport == 3306/" in text
     assert "SERVERS" not in text
     assert "PORTS" not in text
-    assert "/args->dport == 0/" in bpftrace.source([7], [], host(tmp_path))
+    assert "/args->dport == 0/" in bpftrace.source([7], [], tracing_host(tmp_path))
     assert bpftrace.trace_environment(5000)["BPFTRACE_MAX_MAP_KEYS"] == "20000"
 
 
@@ -67,7 +57,7 @@ def test_without_tracefs_the_command_gets_a_mount_namespace_of_its_own(tmp_path:
     assert command[:2] == ["unshare", "--mount"]
     assert "--make-rprivate" in " ".join(command)
     assert bpftrace.tracepoints(bare) == {"sched:sched_switch", "sched:sched_wakeup"}
-    assert bpftrace.trace_command(tmp_path / "x.bt", host(tmp_path))[0] == "bpftrace"
+    assert bpftrace.trace_command(tmp_path / "x.bt", tracing_host(tmp_path))[0] == "bpftrace"
 
 
 def test_the_recorded_output_is_read() -> None:
