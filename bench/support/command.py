@@ -18,7 +18,7 @@ from pathlib import Path
 from mydyno.errors import MydynoError
 from support import programs
 from support.pairs import MOST_TAKEN, Figure, Line
-from support.programs import BenchError, Interrupted, Program, others, say
+from support.programs import BenchError, Interrupted, OtherPrograms, Program, others, say
 from support.servers import PrivateServers, private_folders
 
 Lines = list[Line | Figure]
@@ -146,10 +146,10 @@ def _measure(bench: Bench, options: argparse.Namespace, parts_of: Callable[[Benc
     return 3 if any(line.verdict.startswith("not judged") for line in lines) else 0
 
 
-def check_others(anyway: bool) -> None:
+def check_others(anyway: bool, others: OtherPrograms = others, sleep: Callable[[float], None] = programs.sleep) -> None:
     """Raises BenchError where others take more than MOST_TAKEN of the CPUs now, unless it is to be measured anyway."""
     others.begin()
-    programs.sleep(LOOK_S)
+    sleep(LOOK_S)
     others.add(0.0)
     taken = others.take()
     if taken > MOST_TAKEN:

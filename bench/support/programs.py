@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mydyno.execution.interleaved.slices import inter_processor_interrupts
 from mydyno.hosts.cgroups import cpu_list
 from mydyno.hosts.quiet import HostCpu, process_cpu_s
+from mydyno.hosts.root import HERE, HostRoot
 from mydyno.treatments.affinity import apart, usable_cores
 
 REPOSITORY = Path(__file__).parents[2]
@@ -72,9 +74,9 @@ class Placement:
     of_load: list[int] = field(default_factory=list)
     of_server: list[int] = field(default_factory=list)
 
-    def choose(self, name: str) -> None:
+    def choose(self, name: str, root: HostRoot = HERE) -> None:
         """free, apart (as the treatment affinity), or one: both on one CPU. Raises BenchError without two CPUs."""
-        cores = usable_cores()
+        cores = usable_cores(root)
         halves = apart(cores)
         if name == "apart":
             if halves is None:
@@ -108,21 +110,22 @@ def interrupts_so_far() -> float:
 class OtherPrograms:
     """What other programs and the hypervisor take of this host's CPUs while the benchmark's own programs run."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[], HostCpu] = HostCpu.read) -> None:
         self.servers: set[int] = set()
         """The processes of the benchmark's servers."""
         self._taken_s = self._total_s = 0.0
         self._own_s = 0.0
-        self._host = HostCpu.read()
+        self._read = read
+        self._host = read()
 
     def begin(self) -> None:
         """From now on."""
-        self._own_s, self._host = self._own(), HostCpu.read()
+        self._own_s, self._host = self.own_s(), self._read()
 
     def add(self, child_cpu_s: float) -> None:
         """What was taken since begin(), by others than a child that has used `child_cpu_s` and ended."""
-        used = HostCpu.read().since(self._host)
-        own_s = self._own() - self._own_s + child_cpu_s
+        used = self._read().since(self._host)
+        own_s = self.own_s() - self._own_s + child_cpu_s
         self._taken_s += max(0.0, used.busy_s - own_s) + used.steal_s
         self._total_s += used.total_s
 
@@ -132,7 +135,8 @@ class OtherPrograms:
         self._taken_s = self._total_s = 0.0
         return share
 
-    def _own(self) -> float:
+    def own_s(self) -> float:
+        """CPU seconds of this process and of the servers so far."""
         return time.process_time() + sum(process_cpu_s(pid) or 0.0 for pid in self.servers)
 
 

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 
 STOP_AT = "MYDYNO_TEST_STOP_AT"
 
 
-def stage(name: str) -> None:
+def stage(name: str, kill: Callable[[int, int], None] = os.kill) -> None:
     """The study has reached this stage."""
     awaited = os.environ.get(STOP_AT, "")
     if awaited:
@@ -29,4 +30,4 @@ def stage(name: str) -> None:
         if first == name:
             os.environ[STOP_AT] = rest
             if not rest:
-                os.kill(os.getpid(), signal.SIGSTOP)
+                kill(os.getpid(), signal.SIGSTOP)

@@ -68,7 +68,7 @@ async def run_study(
         path = request.studies.resolve() / study.study
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
         live = stack.enter_context(LiveWatcher(watcher, request.listeners, request.live_interval_s))
-        clean_up(paths.undo, live.say)
+        clean_up(paths.undo, live.say, paths.root)
         environment = await opener(paths, request.experiment, study.study, path, live.say)
         stack.callback(close, environment, live.say)
         folder = StudyFolder.create(path, _with_facts(study, environment), plan)
@@ -109,7 +109,7 @@ async def resume_study(
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
         live = stack.enter_context(LiveWatcher(watcher, listeners))
         live.keep_in(folder.path, study.study, plan, resumed=True)
-        clean_up(paths.undo, live.say)
+        clean_up(paths.undo, live.say, paths.root)
         for name in folder.discard_unfinished():
             live.say(f"dropped the unfinished run {name}")
         environment = await opener(paths, study.experiment, study.study, folder.path, live.say)

@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,12 @@ def run_other_tests(
 
 
 def run_test_program(
-    command: list[str], folder: Path, environment: dict[str, str], run: str, tests: Sequence[str] = ()
+    command: list[str],
+    folder: Path,
+    environment: dict[str, str],
+    run: str,
+    tests: Sequence[str] = (),
+    note: Callable[[str], None] = note_not_run,
 ) -> None:
     """Fail with the names of the tests that failed, and what these printed. What was not run is listed at the end; a
     variable that is not set is a failure.
@@ -151,7 +156,7 @@ def run_test_program(
     )
     not_run = [line for line in (done.stderr + done.stdout).splitlines() if line.startswith("NOT RUN: ")]
     for line in not_run:
-        note_not_run(line.removeprefix("NOT RUN: "))
+        note(line.removeprefix("NOT RUN: "))
     failed, words = failures(done.stdout) if done.returncode == TESTS_FAILED else ([], "")
     if file is not None and failed:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -55,9 +55,13 @@ def clean(
 
         clean_hosts(hosts, templates)
         return
-    paths = HostPaths.resolve()
+    clean_here(HostPaths.resolve(), templates, versions)
+
+
+def clean_here(paths: HostPaths, templates: bool = False, versions: bool = False) -> None:
+    """Undo on this host, and print what. Raises typer.Exit where something could not be undone."""
     left: list[str] = []
-    journals = stale_journals(paths.undo)
+    journals = stale_journals(paths.undo, paths.root)
     for journal in journals:
         owner = journal.owner()
         entries = journal.open_entries()

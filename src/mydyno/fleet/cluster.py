@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from mydyno.errors import StudyError
+from mydyno.hosts.root import HERE
 
 MOST_WAITING_S = 900.0
 """Without any live group, for those that may return."""
@@ -54,10 +55,10 @@ class GroupLostError(Exception):
     """A group cannot continue its block: connection lost, host full, version wrong."""
 
 
-def _remove_scratch_of_killed_controllers() -> None:
-    for path in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-*"):
+def _remove_scratch_of_killed_controllers(folder: Path) -> None:
+    for path in folder.glob(f"{SCRATCH}*-*"):
         process = path.name.removeprefix(SCRATCH).partition("-")[0]
-        if process.isdigit() and not Path("/proc", process).exists():
+        if process.isdigit() and not (HERE.proc / process).exists():
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -89,11 +90,16 @@ class Cluster:
         returning: Callable[[], Collection[str]] = tuple,
         say: Callable[[str], None] = lambda _: None,
         study: Path = Path(),
+        *,
+        most_waiting_s: float | None = None,
+        scratch: Path | None = None,
     ) -> None:
         """`returning`: the lost groups that may be back, by add(). `say`: receives that they are waited for.
 
-        `study`: the study's folder, for messages.
+        `study`: the study's folder, for messages. `most_waiting_s`: MOST_WAITING_S. `scratch`: for Dask's lock files.
         """
+        self._most_waiting_s = MOST_WAITING_S if most_waiting_s is None else most_waiting_s
+        self._scratch = scratch or Path(tempfile.gettempdir())
         self._study = study
         self._returning = returning
         self._say = say
@@ -122,8 +128,9 @@ class Cluster:
 
         for name in ("distributed", "distributed.worker", "distributed.scheduler", "distributed.core"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        _remove_scratch_of_killed_controllers()
-        scratch = self._stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{SCRATCH}{os.getpid()}-"))
+        _remove_scratch_of_killed_controllers(self._scratch)
+        making = tempfile.TemporaryDirectory(prefix=f"{SCRATCH}{os.getpid()}-", dir=self._scratch)
+        scratch = self._stack.enter_context(making)
         self._stack.enter_context(dask.config.set({**SETTINGS, "temporary-directory": scratch}))
         with warnings.catch_warnings():
             # Without a network there is no address to name this process by; nothing uses it.
@@ -175,7 +182,7 @@ class Cluster:
     async def map(self, blocks: Iterable[int]) -> AsyncIterator[tuple[int, Any]]:
         """(block, result) as they end. Raises StudyError when no group is left, and what the work raises.
 
-        While no group is live, those that may return are waited for, up to MOST_WAITING_S.
+        While no group is live, those that may return are waited for, for a limited time.
         """
         waiting = list(blocks)
         waiting.reverse()
@@ -209,12 +216,11 @@ class Cluster:
             return
         returning = self._returning()
         if self._lonely_since_s is None and returning:
-            self._say(
-                f"no host group is left: waiting up to {MOST_WAITING_S / 60:.0f} min for {', '.join(sorted(returning))}"
-            )
+            names = ", ".join(sorted(returning))
+            self._say(f"no host group is left: waiting up to {self._most_waiting_s / 60:.0f} min for {names}")
         now_s = time.monotonic()
         self._lonely_since_s = self._lonely_since_s or now_s
-        if not returning or now_s - self._lonely_since_s >= MOST_WAITING_S:
+        if not returning or now_s - self._lonely_since_s >= self._most_waiting_s:
             raise StudyError(
                 "every host group is lost; finished blocks are kept",
                 f"when the hosts are back, run: mydyno resume {self._study}",

@@ -136,15 +136,20 @@ async def ensure_installed(host: SshHost) -> str:
     raise HostError(f"{host.name} has {what}", f"mydyno hosts prepare --hosts {host.name}")
 
 
-async def prepare(host: SshHost, wanted: Installation, cache_folder: Path, say: Say) -> bool:
-    """Install; returns False if everything was there already. Raises HostError: what this host cannot, or has not."""
+async def prepare(
+    host: SshHost, wanted: Installation, cache_folder: Path, say: Say, own_part: Callable[[], Part | None] = python_part
+) -> bool:
+    """Install; returns False if everything was there already. Raises HostError: what this host cannot, or has not.
+
+    `own_part`: the Python that a host without one gets.
+    """
     state = await state_of(host)
     if wanted.key in state.folders:
         return False
     parts = [wanted.packages]
     own_python: Part | None = None
     if not state.python:
-        own_python = python_part()
+        own_python = own_part()
         if own_python is None:
             raise HostError(
                 f"{host.name}: no Python {python_tag()} on PATH, and that of this host is part of its system",

@@ -126,9 +126,8 @@ def program_part(engine: Path, packages: Part) -> Part:
     return Part(_key([packages.name, *content]), f"mydyno {mydyno.__version__}", files, needed)
 
 
-def python_part() -> Part | None:
+def python_part(prefix: Path = Path(sys.base_prefix)) -> Part | None:
     """The interpreter that runs this program; None if it belongs to the system and cannot be moved."""
-    prefix = Path(sys.base_prefix)
     library = prefix / "lib" / f"python{python_tag()}"
     program = prefix / "bin" / f"python{python_tag()}"
     if prefix in (Path("/usr"), Path("/usr/local"), Path("/")) or not (program.is_file() and library.is_dir()):

@@ -15,7 +15,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -111,10 +111,17 @@ class StudyFiles:
                 )
 
 
-def find_files(experiment: Experiment, agents: bool = False) -> StudyFiles:
+def find_files(
+    experiment: Experiment,
+    agents: bool = False,
+    *,
+    sysbench: Sequence[Path] = SYSBENCH_FOLDERS,
+    line_bytes: int = LINE_LIMIT_BYTES,
+) -> StudyFiles:
     """The files of an experiment, with their checksums. Reads each of them whole.
 
-    Raises UserError for one that is missing; with `agents`, also for a step whose files are too large for their job.
+    Raises UserError for one that is missing; with `agents`, also for a step whose files are too large for their job:
+    an agent gets them in one line of `line_bytes`. `sysbench`: where modules of its package are.
     """
     found: dict[str, Path] = {}
     names: dict[str, str] = {}
@@ -129,11 +136,11 @@ def find_files(experiment: Experiment, agents: bool = False) -> StudyFiles:
             mine = {_name(path): path}
             if kind == "script":
                 folders[_name(path.parent)] = None
-                mine |= _of_script(path)
+                mine |= _of_script(path, sysbench)
             elif kind == "sql" and not (isinstance(table, DataSpec) and is_dump(table)):
                 mine |= _of_sql(path, f"{where}.{kind}")
             if agents and isinstance(table, StepSpec):
-                _check_size(f"{where}.{kind}", mine.values())
+                _check_size(f"{where}.{kind}", mine.values(), line_bytes - LINE_RESERVE_BYTES)
             found |= mine
             names[called] = _name(path)
     for arm in experiment.arms:
@@ -199,26 +206,26 @@ def _of_sql(path: Path, where: str) -> dict[str, Path]:
     return {_name(file): _present(str(file), f"{where}: csv") for file in files}
 
 
-def _of_script(script: Path) -> dict[str, Path]:
+def _of_script(script: Path, sysbench: Sequence[Path]) -> dict[str, Path]:
     """Modules, and other files beside the script. One that is not found may be one that the script can do without."""
     found: dict[str, Path] = {}
     waiting = [script]
     while waiting:
         path = waiting.pop()
         text = _text(path)
-        for name, file in (*_modules(text, script), *_beside(text, script.parent)):
+        for name, file in (*_modules(text, script, sysbench), *_beside(text, script.parent)):
             if name not in found and file != script:
                 found[name] = file
                 waiting += [file] if file.suffix == ".lua" else []
     return found
 
 
-def _modules(text: str, script: Path) -> Iterator[tuple[str, Path]]:
+def _modules(text: str, script: Path, sysbench: Sequence[Path]) -> Iterator[tuple[str, Path]]:
     """Files that a script requires, also of sysbench's package: a host may lack it, and has them beside the script."""
     for _, module in _REQUIRED.findall(text):
         relative = module.replace(".", "/")
         own = [Path(pattern.replace("?", relative)) for pattern in os.environ.get("LUA_PATH", "").split(";") if pattern]
-        places = [script.parent / f"{relative}.lua", *own, *(one / f"{relative}.lua" for one in SYSBENCH_FOLDERS)]
+        places = [script.parent / f"{relative}.lua", *own, *(one / f"{relative}.lua" for one in sysbench)]
         file = next((place for place in places if place.is_file()), None)
         if file is not None:
             yield _name(script.parent / f"{relative}.lua"), file.absolute()
@@ -231,9 +238,9 @@ def _beside(text: str, folder: Path) -> Iterator[tuple[str, Path]]:
             yield _name(file), file
 
 
-def _check_size(where: str, files: Iterable[Path]) -> None:
+def _check_size(where: str, files: Iterable[Path], most: int) -> None:
     """An agent gets the files of its step in one line, as JSON in JSON. Raises UserError."""
-    most, paths = LINE_LIMIT_BYTES - LINE_RESERVE_BYTES, list(files)
+    paths = list(files)
     if MOST_ESCAPED * sum(path.stat().st_size for path in paths) <= most:
         return
     needed = 0

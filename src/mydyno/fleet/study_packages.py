@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from mydyno.drivers import libmemcached, sysbench
@@ -48,12 +49,18 @@ async def package_folders(experiment: Experiment, paths: HostPaths, say: Say) ->
             await treatment.get(paths, host)
             if isinstance(treatment, AllocatorTreatment):
                 used.append(treatment.library)
+    return folders_with(used, paths.cache)
+
+
+def folders_with(used: Iterable[Path], cache: Path) -> list[Path]:
+    """The folders of packages in the cache that contain any of these files."""
+    used = list(used)
     return [
         folder
         for pattern in PATTERNS
-        for folder in sorted(paths.cache.glob(pattern))
+        for folder in sorted(cache.glob(pattern))
         if folder.is_dir()
         and not folder.name.startswith(".")
-        and folder != paths.cache.joinpath(*ADDED_FOLDER)
+        and folder != cache.joinpath(*ADDED_FOLDER)
         and any(path.is_relative_to(folder) for path in used)
     ]

@@ -13,7 +13,7 @@ from contextlib import ExitStack, asynccontextmanager
 
 from mydyno.errors import HostError, StudyError
 from mydyno.fleet.messages import GRACE_S, SILENCE_S
-from mydyno.hosts.lock import CLEANING, Holder, lock_holder, study_lock
+from mydyno.hosts.lock import CLEANING, lock_holder, study_lock
 
 MOST_WAITING_S = SILENCE_S + GRACE_S
 """An earlier block notices that it was left, and undoes everything."""
@@ -23,7 +23,14 @@ STEP_S = 0.5
 
 
 @asynccontextmanager
-async def own_turn(study: str, address: str, say: Callable[[str], None]) -> AsyncIterator[None]:
+async def own_turn(
+    study: str,
+    address: str,
+    say: Callable[[str], None],
+    *,
+    most_waiting_s: float = MOST_WAITING_S,
+    most_unknown_s: float = MOST_UNKNOWN_S,
+) -> AsyncIterator[None]:
     """Hold the host's lock, after an earlier block of this study, or `mydyno clean`, has released it.
 
     Raises HostError for another study, StudyError if the earlier block does not end.
@@ -36,19 +43,15 @@ async def own_turn(study: str, address: str, say: Callable[[str], None]) -> Asyn
                 stack.enter_context(study_lock(study, address))
                 break
             except HostError as error:
-                _check_holder(lock_holder(address), study, time.monotonic() - began_s, error)
+                holder, waited_s = lock_holder(address), time.monotonic() - began_s
+                if holder is not None and holder.study in {study, CLEANING}:
+                    if waited_s >= most_waiting_s:
+                        words = f"an earlier process still holds this host after {most_waiting_s:.0f} s: {holder}"
+                        raise StudyError(words) from error
+                elif (holder is not None and holder.pid) or waited_s >= most_unknown_s:
+                    raise
             if not said:
                 say("waiting for an earlier block of this study to end")
                 said = True
             await asyncio.sleep(STEP_S)
         yield
-
-
-def _check_holder(holder: Holder | None, study: str, waited_s: float, refusal: HostError) -> None:
-    """Raises what the block ends with, if the holder is not to be waited for any longer."""
-    if holder is not None and holder.study in {study, CLEANING}:
-        if waited_s < MOST_WAITING_S:
-            return
-        raise StudyError(f"an earlier process still holds this host after {MOST_WAITING_S:.0f} s: {holder}")
-    if (holder is not None and holder.pid) or waited_s >= MOST_UNKNOWN_S:
-        raise refusal

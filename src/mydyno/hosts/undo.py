@@ -170,16 +170,16 @@ class UndoJournal:
         return left
 
 
-def stale_journals(folder: Path) -> list[UndoJournal]:
+def stale_journals(folder: Path, root: HostRoot = HERE) -> list[UndoJournal]:
     """Journals of studies that were killed on this host."""
-    journals = [UndoJournal(path) for path in sorted(folder.glob("*.jsonl"))]
+    journals = [UndoJournal(path, root) for path in sorted(folder.glob("*.jsonl"))]
     return [journal for journal in journals if journal.is_stale()]
 
 
-def clean_up(folder: Path, say: Callable[[str], None]) -> list[str]:
+def clean_up(folder: Path, say: Callable[[str], None], root: HostRoot = HERE) -> list[str]:
     """Undo what killed studies left on this host; returns what could not be undone."""
     left = []
-    for journal in stale_journals(folder):
+    for journal in stale_journals(folder, root):
         owner = journal.owner()
         count = len(journal.open_entries())
         left += journal.undo_all()

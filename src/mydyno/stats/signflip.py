@@ -34,7 +34,9 @@ class SignFlip:
     smallest_p: float
 
 
-def sign_flip(log_ratios: Sequence[float] | NDArray[np.float64], seed: int = 1) -> SignFlip:
+def sign_flip(
+    log_ratios: Sequence[float] | NDArray[np.float64], seed: int = 1, exact_limit: int = EXACT_LIMIT
+) -> SignFlip:
     """The sign-flip p of a mean log ratio of 0; exact to 20 blocks, above that from seeded random patterns.
 
     Blocks without any difference count as they are: p is 1 if all are 0. Raises BugError for values that are not
@@ -46,7 +48,7 @@ def sign_flip(log_ratios: Sequence[float] | NDArray[np.float64], seed: int = 1) 
     n = int(d.size)
     if n == 0:
         return SignFlip(0, None, True, 1.0)
-    exact = n <= EXACT_LIMIT
+    exact = n <= exact_limit
     totals = np.abs(flipped_totals(d, None if exact else random_signs(n, seed)))
     as_far = totals >= abs(float(d.sum())) - TIE * float(np.abs(d).sum())
     return SignFlip(n, share(int(as_far.sum()), as_far.size, exact), exact, smallest_p(n))

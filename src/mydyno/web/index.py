@@ -11,7 +11,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from mydyno.files.atomic import write_text
 from mydyno.files.journal import Journal
 from mydyno.model.stored.records import READ_FORMATS
 from mydyno.store.live_log import LIVE_FILE
-from mydyno.web.live_status import LASTING, LiveKind, live_status
+from mydyno.web.live_status import LASTING, LiveKind, LiveStatus, live_status
 
 CACHE_FORMAT = 3
 FILES = ("study.json", "plan.json", "summary.json")
@@ -69,9 +69,16 @@ class Row:
 class StudyIndex:
     """Every study below one folder. Safe in several threads."""
 
-    def __init__(self, studies: Path, cache: Path | None = None) -> None:
-        """`cache`: a folder for the rows between two starts; None: none is used."""
+    def __init__(
+        self,
+        studies: Path,
+        cache: Path | None = None,
+        read: Callable[[Path], Row] | None = None,
+        status: Callable[[Path], LiveStatus] = live_status,
+    ) -> None:
+        """`cache`: a folder for the rows between two starts; None: none is used. `read`: read_row()."""
         self.studies = studies
+        self._read, self._status = read or read_row, status
         self._lock = threading.Lock()
         name = hashlib.sha256(str(studies.resolve()).encode()).hexdigest()[:16]
         self._file = None if cache is None else cache / f"studies-{name}.json"
@@ -94,7 +101,7 @@ class StudyIndex:
                 if before is not None and before[0] == key:
                     self._rows[name] = before
                 else:
-                    self._rows[name] = (key, read_row(path))
+                    self._rows[name] = (key, self._read(path))
                     changed = True
             if changed or len(known) != len(self._rows):
                 self._write_cache()
@@ -110,7 +117,7 @@ class StudyIndex:
 
     def row(self, path: Path) -> Row:
         """One study's row."""
-        return self._with_live(read_row(path))
+        return self._with_live(self._read(path))
 
     def _names(self) -> list[str]:
         try:
@@ -132,7 +139,7 @@ class StudyIndex:
         if known is not None and known[0] == key:
             kind = known[1]
         else:
-            kind = live_status(path).kind
+            kind = self._status(path).kind
             if kind in LASTING:
                 self._lasting[row.id] = (key, kind)
         state = row.state

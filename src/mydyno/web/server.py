@@ -36,9 +36,10 @@ class Place:
     """Where to listen."""
 
     port: int | None = None
-    """None: DEFAULT_PORT, or any free one if that is taken."""
+    """None: the usual one, or any free one if that is taken."""
     socket: Path | None = None
     """Instead of a port."""
+    usual_port: int = DEFAULT_PORT
 
 
 @contextmanager
@@ -51,16 +52,17 @@ def listening(place: Place) -> Iterator[tuple[socket.socket, str]]:
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     with found:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _bind(found, place.port)
+        _bind(found, place)
         yield found, f"http://127.0.0.1:{found.getsockname()[1]}"
 
 
-def _bind(listener: socket.socket, port: int | None) -> None:
-    for candidate in (DEFAULT_PORT, 0) if port is None else (port,):
+def _bind(listener: socket.socket, place: Place) -> None:
+    port = place.port
+    for candidate in (place.usual_port, 0) if port is None else (port,):
         try:
             listener.bind(("127.0.0.1", candidate))
         except OSError as error:
-            if error.errno == errno.EADDRINUSE and candidate == DEFAULT_PORT and port is None:
+            if error.errno == errno.EADDRINUSE and candidate == place.usual_port and port is None:
                 continue
             raise UserError(
                 f"--port {candidate}: {error.strerror}", "choose another, or 0 for any free port"

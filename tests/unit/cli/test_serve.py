@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from mydyno.cli.side_server import side_server
-from mydyno.web import server
 from mydyno.web.server import Place, listening
 from tests.support import ROOT
 from tests.support.patience import wait_until
@@ -45,12 +44,12 @@ def test_a_port_that_is_taken_is_refused_if_it_was_asked_for() -> None:
             pass
 
 
-def test_without_a_port_another_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_port_another_one_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        monkeypatch.setattr(server, "DEFAULT_PORT", taken.getsockname()[1])
-        with listening(Place()) as (found, origin):
+        port = taken.getsockname()[1]
+        with listening(Place(usual_port=port)) as (found, origin):
             assert found.getsockname()[0] == "127.0.0.1"
-            assert origin != f"http://127.0.0.1:{server.DEFAULT_PORT}"
+            assert origin != f"http://127.0.0.1:{port}"
 
 
 def test_a_file_in_the_place_of_a_socket_is_kept(short_folder: Path) -> None:

@@ -14,14 +14,12 @@ import pytest
 
 from mydyno.errors import StudyError
 from mydyno.files.journal import Journal
-from mydyno.fleet import cluster as cluster_module
 from mydyno.fleet.cluster import Cluster, GroupLostError
 from mydyno.fleet.leases import Leases
 
 
 @pytest.mark.slow
-async def test_every_block_ends_once_although_groups_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+async def test_every_block_ends_once_although_groups_are_lost(tmp_path: Path) -> None:
     names = [f"vm{number:02d}" for number in range(1, 21)]
     random = Random(4)
     failing = set(random.sample(names, 4))
@@ -39,7 +37,7 @@ async def test_every_block_ends_once_although_groups_are_lost(tmp_path: Path, mo
         return f"{group} {block}"
 
     results = {}
-    async with Cluster(names, work) as cluster:
+    async with Cluster(names, work, scratch=tmp_path) as cluster:
         async for block, result in cluster.map(range(1, 201)):
             assert block not in results
             results[block] = result
@@ -100,10 +98,7 @@ async def test_a_group_that_is_back_takes_blocks_again() -> None:
         assert {result async for _, result in cluster.map(range(4, 12))} == {"a", "b"}
 
 
-async def test_scratch_of_a_killed_controller_is_removed_by_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+async def test_scratch_of_a_killed_controller_is_removed_by_the_next_one(tmp_path: Path) -> None:
     with subprocess.Popen(["true"]) as ended:
         ended.wait()
     left, other = tmp_path / f"mydyno-fleet-{ended.pid}-x", tmp_path / f"mydyno-fleet-{os.getpid()}-other"
@@ -113,7 +108,7 @@ async def test_scratch_of_a_killed_controller_is_removed_by_the_next_one(
     async def work(group: str, _: int) -> str:
         return group
 
-    async with Cluster(["a"], work):
+    async with Cluster(["a"], work, scratch=tmp_path):
         assert len(list(tmp_path.iterdir())) == 2, "one's own, and that of a process that lives"
     assert list(tmp_path.iterdir()) == [other]
 
@@ -151,13 +146,11 @@ async def add_when(cluster: Cluster, group: str, condition: Callable[[], bool]) 
     await cluster.add(group)
 
 
-async def test_a_study_does_not_wait_for_ever_for_its_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "MOST_WAITING_S", 0.0)
-
+async def test_a_study_does_not_wait_for_ever_for_its_groups() -> None:
     async def work(group: str, _: int) -> None:
         raise GroupLostError(group)
 
-    async with Cluster(["a"], work, lambda: ["a"]) as cluster:
+    async with Cluster(["a"], work, lambda: ["a"], most_waiting_s=0.0) as cluster:
         with pytest.raises(StudyError, match="every host group is lost"):
             async for _ in cluster.map([1]):
                 raise AssertionError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
+import shutil
 import tomllib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from mydyno.errors import HostError
-from mydyno.fleet import installation, parts
+from mydyno.fleet import parts
 from mydyno.fleet.installation import (
     FOLDER,
     FolderArchives,
@@ -37,7 +37,7 @@ from mydyno.hosts.remote.ssh import SshHost
 from tests.support import ROOT
 from tests.support.patience import HANG_S
 from tests.support.small_installation import small_installation
-from tests.support.ssh_server import SshServer, ssh_server, without
+from tests.support.ssh_server import SshServer, printing, ssh_server, without
 
 pytestmark = pytest.mark.slow
 
@@ -196,31 +196,30 @@ async def test_a_version_that_does_not_start_is_not_installed(
 
 
 async def refusal(host: SshHost, wanted: Installation, folder: Path) -> str:
+    """Where the controller's Python cannot be copied."""
     with pytest.raises(HostError) as caught:
-        await prepare(host, wanted, folder / "cache", lambda _: None)
+        await prepare(host, wanted, folder / "cache", lambda _: None, lambda: parts.python_part(Path("/usr")))
     assert list((folder / "ssh" / "remote-home").rglob("*")) == [], "nothing was sent"
     return str(caught.value)
 
 
 async def test_a_host_that_cannot_is_refused_before_anything_is_sent(
-    host: SshHost, wanted: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: SshHost, server: SshServer, wanted: Installation, tmp_path: Path
 ) -> None:
     needs_new = replace(wanted, program=replace(wanted.program, glibc=(9, 1)))
     assert "needs 9.1" in await refusal(host, needs_new, tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(installation, "machine", lambda: "riscv64")
-        assert "this host is riscv64" in await refusal(host, wanted, tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(installation, "SPARE_BYTES", 1 << 60)
-        assert "free in the home directory" in await refusal(host, wanted, tmp_path)
+    printing(server.folder, "df", "header\n/dev/sda1 100 99 1 99% /home")
+    assert "1.0 KiB free in the home directory" in await refusal(host, wanted, tmp_path)
+    shutil.rmtree(server.folder / "tools")
+    printing(server.folder, "uname", "riscv64")
+    assert f"is riscv64, this host is {parts.machine()}" in await refusal(host, wanted, tmp_path)
 
 
 async def test_a_host_without_python_is_refused_where_ours_cannot_be_copied(
-    host: SshHost, server: SshServer, wanted: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: SshHost, server: SshServer, wanted: Installation, tmp_path: Path
 ) -> None:
     without(server.folder, "python", "pdb", "pydoc")
     assert (await state_of(host)).python == ""
-    monkeypatch.setattr(sys, "base_prefix", "/usr")
     assert f"no Python {parts.python_tag()} on PATH" in await refusal(host, wanted, tmp_path)
 
 

@@ -84,9 +84,8 @@ def test_modules_of_other_folders_lie_beside_the_script(
     for name in ("sysbench/oltp_common.lua", "lua/deep/own.lua"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("")
-    monkeypatch.setattr(study_files, "SYSBENCH_FOLDERS", (tmp_path / "sysbench",))
     monkeypatch.setenv("LUA_PATH", f"{tmp_path}/lua/?.lua;;")
-    found = find_files(of(("script", folder / "mine.lua")))
+    found = find_files(of(("script", folder / "mine.lua")), sysbench=[tmp_path / "sysbench"])
     assert names(found, folder) == {"mine.lua", "oltp_common.lua", "deep/own.lua"}
     assert {str(one.path.relative_to(tmp_path)) for one in found.files if one.path.name != "mine.lua"} == {
         "sysbench/oltp_common.lua", "lua/deep/own.lua",
@@ -154,16 +153,16 @@ def test_a_file_that_changed_since_the_study_began_is_an_error(folder: Path) -> 
 
 
 def test_a_capture_that_is_too_large_for_agents_is_refused_only_where_there_are_clients(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
 ) -> None:
-    monkeypatch.setattr(study_files, "LINE_LIMIT_BYTES", study_files.LINE_RESERVE_BYTES + 1000)
+    line_bytes = study_files.LINE_RESERVE_BYTES + 1000
     (folder / "log.jsonl").write_text(CAPTURE + "x" * 900)
     asked = of(("replay", folder / "log.jsonl"))
-    find_files(asked, agents=True)
+    find_files(asked, agents=True, line_bytes=line_bytes)
     (folder / "log.jsonl").write_text(CAPTURE + '"' * 300)  # three backslashes each
     find_files(asked)
     with pytest.raises(UserError, match=r"steps\[0\]\.replay: .* at most"):
-        find_files(asked, agents=True)
+        find_files(asked, agents=True, line_bytes=line_bytes)
 
 
 def test_copies_in_a_shared_folder_are_checked(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

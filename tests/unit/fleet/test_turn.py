@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import HostError, StudyError
-from mydyno.fleet import turn
 from mydyno.fleet.turn import own_turn
 from mydyno.hosts.lock import CLEANING, study_lock
 from tests.support.patience import HANG_S
@@ -18,8 +17,7 @@ WAITS = "waiting for an earlier block of this study to end"
 
 
 @pytest.fixture
-def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(turn, "STEP_S", 0.01)
+def address(tmp_path: Path) -> str:
     return f"\0mydyno-test-{tmp_path}"
 
 
@@ -45,12 +43,9 @@ async def test_an_earlier_block_of_the_study_is_waited_for(address: str, holder:
     assert said == [WAITS]
 
 
-async def test_an_earlier_block_that_does_not_end_is_no_lasting_fault_of_the_host(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(turn, "MOST_WAITING_S", 0.05)
+async def test_an_earlier_block_that_does_not_end_is_no_lasting_fault_of_the_host(address: str) -> None:
     with study_lock("fake-1", address), pytest.raises(StudyError, match=r"still holds this host.*fake-1 \(pid"):
-        async with own_turn("fake-1", address, lambda _: None):
+        async with own_turn("fake-1", address, lambda _: None, most_waiting_s=0.05):
             raise AssertionError
 
 
@@ -62,12 +57,9 @@ async def test_another_study_is_not_waited_for(address: str) -> None:
     assert said == []
 
 
-async def test_a_holder_that_does_not_answer_is_another_study_after_a_moment(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(turn, "MOST_UNKNOWN_S", 0.03)
+async def test_a_holder_that_does_not_answer_is_another_study_after_a_moment(address: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as mute:
         mute.bind(address)
         with pytest.raises(HostError, match="unknown"):
-            async with own_turn("fake-1", address, lambda _: None):
+            async with own_turn("fake-1", address, lambda _: None, most_unknown_s=0.03):
                 raise AssertionError

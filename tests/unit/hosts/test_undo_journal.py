@@ -18,6 +18,7 @@ from mydyno.hosts import undo
 from mydyno.hosts.identity import COOKIE, ProcessIdentity, end_all, processes_with_cookie
 from mydyno.hosts.undo import UndoJournal, stale_journals
 from tests.support.disowned import disowned
+from tests.support.full_disk import full_disk
 from tests.support.patience import HANG_S
 
 
@@ -231,17 +232,14 @@ def test_a_line_cut_short_does_not_swallow_the_next(tmp_path: Path, tail: bytes)
     assert [event["event"] for event in journal.read()] == ["before", "after"]
 
 
-def test_a_full_disk_does_not_stop_the_undoing(
-    journal: UndoJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_does_not_stop_the_undoing(journal: UndoJournal, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in "abc"]
     for folder in folders:
         journal.will_change("folder", path=str(folder))
         folder.mkdir()
 
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Journal, "append", full)
-    assert journal.undo_all() == []
+    with full_disk(journal.path.stat().st_size), pytest.raises(OSError, match="too large"):
+        journal.undone(1)
+    with full_disk(journal.path.stat().st_size):
+        assert journal.undo_all() == []
     assert not any(folder.exists() for folder in folders)

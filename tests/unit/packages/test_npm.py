@@ -12,7 +12,6 @@ import pytest
 
 from mydyno.errors import HostError
 from mydyno.hosts.local import LocalHost
-from mydyno.packages import npm
 from mydyno.packages.npm import NpmPackage, pack
 from mydyno.packages.progress import silent
 from mydyno.packages.tar_archive import extract
@@ -71,7 +70,7 @@ async def test_another_file_or_none_is_an_error(
 
 
 async def test_without_npm_the_package_to_install_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npm.shutil, "which", lambda _: None)  # type: ignore[attr-defined]
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HostError, match="npm is not on PATH") as caught:
         await packed(tmp_path)
     assert "apt-get install npm" in caught.value.hint

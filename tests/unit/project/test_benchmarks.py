@@ -20,6 +20,7 @@ import pytest
 
 from mydyno.hosts.quiet import HostCpu
 from tests.support import ROOT, first_in_gate
+from tests.support.fake_host import FakeHost
 
 BENCH = ROOT / "bench"
 NAMES = sorted(path.stem for path in BENCH.glob("*.py"))
@@ -68,46 +69,43 @@ def test_a_target_holds_or_is_missed_only_with_its_whole_interval(pairs: ModuleT
     assert at_most.verdict(of(1.0, math.nan, math.nan, 1)) == "holds"
 
 
-def test_no_target_is_judged_where_other_programs_took_the_cpus(
-    pairs: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_target_is_judged_where_other_programs_took_the_cpus(pairs: ModuleType) -> None:
     """4 s of two CPUs: 3.6 s busy and 0.2 s of steal, of which the program used 1 s and the server 0.8 s."""
     programs = importlib.import_module("support.programs")
     command = importlib.import_module("support.command")
     host = HostCpu(user_s=0.0, system_s=0.0, irq_s=0.0, idle_s=0.0, iowait_s=0.0, steal_s=0.0, cpus=2)
-    readings = iter([host, replace(host, user_s=2.0, system_s=1.6, idle_s=0.2, steal_s=0.2)] * 2)
-    monkeypatch.setattr(programs.HostCpu, "read", lambda: next(readings))
-    served = iter([5.0, 5.8, 5.8, 5.8])
-    monkeypatch.setattr(programs, "process_cpu_s", lambda _pid: next(served))
-    monkeypatch.setattr(programs.time, "process_time", lambda: 1.0)
-    others = programs.others
-    monkeypatch.setattr(others, "servers", {1})
-    others.take()
+    readings = iter([host, host, replace(host, user_s=2.0, system_s=1.6, idle_s=0.2, steal_s=0.2)] * 2)
+
+    class Others(programs.OtherPrograms):  # type: ignore[name-defined,misc]
+        served = iter([5.0, 5.8, 5.8, 5.8])
+
+        def own_s(self) -> float:
+            return next(self.served)
+
+    others = Others(lambda: next(readings))
     others.begin()
     others.add(1.0)
     taken = others.take()
     assert taken == pytest.approx((3.6 - 1.0 - 0.8 + 0.2) / 4.0)
     assert others.take() == 0.0
     assert pairs.Target(1.1).verdict(replace(pairs.Ratio(0.5, 0.4, 0.6, 5), taken=taken)).startswith("not judged")
-    monkeypatch.setattr(programs, "sleep", lambda _seconds: None)
+    next(readings)
     with pytest.raises(Exception, match=r"other programs take 95% of this host's CPUs, .* with --busy"):
-        command.check_others(False)
+        command.check_others(False, others, lambda _seconds: None)
 
 
-def test_programs_run_where_they_are_placed(pairs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_run_where_they_are_placed(pairs: ModuleType) -> None:
     programs = importlib.import_module("support.programs")
-    monkeypatch.setattr(programs, "usable_cores", lambda: [[0], [1]])
     for name, of_server, entering in (
         ("free", [], []),
         ("apart", [0], ["taskset", "--cpu-list", "1"]),
         ("one", [0], ["taskset", "--cpu-list", "0"]),
     ):
         placement = programs.Placement()
-        placement.choose(name)
+        placement.choose(name, FakeHost(cpus={0, 1}))
         assert (placement.of_server, placement.entering) == (of_server, entering)
-    monkeypatch.setattr(programs, "usable_cores", lambda: [[0]])
     with pytest.raises(Exception, match="--cpus apart needs two CPUs"):
-        programs.Placement().choose("apart")
+        programs.Placement().choose("apart", FakeHost(cpus={0}))
 
 
 def test_a_line_says_how_often_cpus_interrupted_each_other(pairs: ModuleType) -> None:
@@ -178,6 +176,5 @@ def test_rounds_pass_only_if_every_commit_was_found_and_builds_of_one_are_told_a
     monkeypatch: pytest.MonkeyPatch, states: dict[str, int], name: str, code: int
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCH))
-    monkeypatch.setattr(sys, "path", [*sys.path])  # the module adds to it
     culprit = importlib.import_module("culprit")
     assert getattr(culprit, name)(Counter(states)) == code

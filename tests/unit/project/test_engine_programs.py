@@ -41,7 +41,8 @@ class Program:
 
     def run(self, *tests: str) -> str:
         """Its arguments."""
-        engine.run_test_program([str(self.file), "--exact"], self.folder, {"PATH": "/bin:/usr/bin"}, "a-test-b", tests)
+        engine.run_test_program([str(self.file), "--exact"], self.folder, {"PATH": "/bin:/usr/bin"}, "a-test-b", tests,
+                                self.not_run.append)  # fmt: skip
         return (self.folder / "arguments").read_text().strip()
 
 
@@ -49,9 +50,7 @@ class Program:
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     monkeypatch.delenv("MYDYNO_TEST_LOGS", raising=False)
     monkeypatch.delenv("MYDYNO_TEST_AGAIN", raising=False)
-    program = Program(tmp_path)
-    monkeypatch.setattr(engine, "note_not_run", program.not_run.append)
-    return program
+    return Program(tmp_path)
 
 
 def test_a_failure_names_the_tests_and_shows_what_they_printed(program: Program) -> None:

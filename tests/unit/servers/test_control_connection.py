@@ -27,18 +27,16 @@ class FakeConnection:
         self.closed.set()
 
 
-async def test_a_connection_that_is_made_after_its_user_was_cancelled_is_closed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_connection_that_is_made_after_its_user_was_cancelled_is_closed() -> None:
     connection, begun, go_on = FakeConnection(), threading.Event(), threading.Event()
 
-    def connect(_: Control) -> Any:
-        begun.set()
-        assert go_on.wait(HANG_S)
-        return connection
+    class Slow(Control):
+        def _connect(self) -> Any:
+            begun.set()
+            assert go_on.wait(HANG_S)
+            return connection
 
-    monkeypatch.setattr(Control, "_connect", connect)
-    user = asyncio.ensure_future(Control(Address(user="dyno", password=b"x", socket="/nowhere")).__aenter__())
+    user = asyncio.ensure_future(Slow(Address(user="dyno", password=b"x", socket="/nowhere")).__aenter__())
     await asyncio.to_thread(begun.wait, HANG_S)
     user.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -58,11 +58,10 @@ def test_twenty_blocks_are_counted_exactly_and_more_are_drawn_with_the_stored_se
     assert drawn.p is not None and drawn.p >= smallest_p(24) > 0.0
 
 
-def test_random_patterns_agree_with_all_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_patterns_agree_with_all_patterns() -> None:
     d = np.random.default_rng(5).normal(0.006, 0.01, 12)
     exact = sign_flip(d).p
-    monkeypatch.setattr("mydyno.stats.signflip.EXACT_LIMIT", 10)
-    assert sign_flip(d).p == pytest.approx(exact, abs=0.005)
+    assert sign_flip(d, exact_limit=10).p == pytest.approx(exact, abs=0.005)
 
 
 def test_an_infinite_log_ratio_is_a_bug_of_the_caller() -> None:

@@ -24,6 +24,7 @@ from mydyno.store.query import series, window_means
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_script import experiment
+from tests.support.full_disk import full_disk
 
 SECOND_NS = 1_000_000_000
 START_NS = 1_800_000_000 * SECOND_NS
@@ -123,15 +124,11 @@ def test_a_run_begun_again_starts_from_nothing(folder: StudyFolder) -> None:
     assert list(folder.begin_run(name).iterdir()) == []
 
 
-def test_the_old_content_stays_until_the_new_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_old_content_stays_until_the_new_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "summary.json"
     atomic.write_text(path, "old")
 
-    def full(_descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(atomic.os, "fsync", full)  # type: ignore[attr-defined]
-    with pytest.raises(OSError, match="No space"):
+    with full_disk(2), pytest.raises(OSError, match="too large"):
         atomic.write_text(path, "new")
     assert path.read_text() == "old"
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.store.live_log import LIVE_FILE
-from mydyno.web import index as module
-from mydyno.web.index import StudyIndex, read_row
+from mydyno.web.index import Row, StudyIndex, read_row
 from mydyno.web.live_status import LiveStatus, live_status
 from tests.support.fake_study_folder import Shape, build
 from tests.unit.web.test_live_status import opened, written
@@ -25,16 +24,15 @@ def studies(tmp_path: Path) -> Path:
     return tmp_path / "studies"
 
 
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the studies whose files are read from here on."""
-    found: list[str] = []
+class Reads:
+    """Reads rows, and keeps the names of their studies."""
 
-    def noted(path: Path) -> module.Row:
-        found.append(path.name)
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def __call__(self, path: Path) -> Row:
+        self.found.append(path.name)
         return read_row(path)
-
-    monkeypatch.setattr(module, "read_row", noted)
-    return found
 
 
 def test_a_row_has_what_the_list_shows(studies: Path) -> None:
@@ -45,34 +43,32 @@ def test_a_row_has_what_the_list_shows(studies: Path) -> None:
     assert row.problem == ""
 
 
-def test_only_what_changed_is_read_again(studies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index = StudyIndex(studies, tmp_path / "cache")
+def test_only_what_changed_is_read_again(studies: Path, tmp_path: Path) -> None:
+    read = Reads()
+    index = StudyIndex(studies, tmp_path / "cache", read)
     index.rows()
-    found = reads(monkeypatch)
+    read.found.clear()
     index.rows()
-    assert found == []
+    assert read.found == []
     summary = json.loads((studies / "two" / "summary.json").read_text())
     (studies / "two" / "summary.json").write_text(json.dumps(summary | {"answer": ["Another answer."]}))
     assert {row.id: row.answer for row in index.rows()}["two"] == "Another answer."
-    assert found == ["two"]
+    assert read.found == ["two"]
 
 
-def test_the_next_server_reads_only_what_changed_since(
-    studies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_server_reads_only_what_changed_since(studies: Path, tmp_path: Path) -> None:
     before = StudyIndex(studies, tmp_path / "cache").rows()
-    found = reads(monkeypatch)
-    assert StudyIndex(studies, tmp_path / "cache").rows() == before
-    assert found == []
+    read = Reads()
+    assert StudyIndex(studies, tmp_path / "cache", read).rows() == before
+    assert read.found == []
     (file,) = (tmp_path / "cache").iterdir()
     for damage in ("{", "[]", '{"format": 1, "version": "other", "rows": {}}', file.read_text()[:-20]):
         file.write_text(damage)
-        assert StudyIndex(studies, tmp_path / "cache").rows() == before
-    assert sorted(found) == sorted(["one", "two"] * 4)
+        assert StudyIndex(studies, tmp_path / "cache", read).rows() == before
+    assert sorted(read.found) == sorted(["one", "two"] * 4)
 
 
-def test_only_the_live_file_of_a_study_that_runs_is_read_again(studies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index = StudyIndex(studies)
+def test_only_the_live_file_of_a_study_that_runs_is_read_again(studies: Path) -> None:
     shutil.copytree(studies / "one", studies / "three")
     written(studies / "one", opened())
     shutil.copy2(studies / "one" / LIVE_FILE, studies / "two" / LIVE_FILE)
@@ -84,7 +80,7 @@ def test_only_the_live_file_of_a_study_that_runs_is_read_again(studies: Path, mo
         read.append(path.name)
         return live_status(path)
 
-    monkeypatch.setattr(module, "live_status", noted)
+    index = StudyIndex(studies, status=noted)
     with (studies / "one" / LIVE_FILE).open("ab"):
         for _ in range(3):
             rows = {row.id: row for row in index.rows()}

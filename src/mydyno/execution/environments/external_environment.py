@@ -202,7 +202,7 @@ async def open_external_environment(
             f"server.dsn: the schema is {address.database}", f"sysbench's tables are in {SCHEMA}: use this schema"
         )
     _check_hooks(experiment, paths)
-    undo = UndoJournal.begin(paths.undo, study, study_path)
+    undo = UndoJournal.begin(paths.undo, study, study_path, paths.root)
     there: ServerHost | None = None
     try:
         undo.will_change("processes", cookie=study)

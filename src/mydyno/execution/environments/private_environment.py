@@ -248,7 +248,7 @@ async def open_private_environment(
 ) -> PrivateEnvironment:
     """Fetch what the study needs and make its folders. On any failure nothing is left behind."""
     set_open_files()
-    undo = UndoJournal.begin(paths.undo, study, study_path)
+    undo = UndoJournal.begin(paths.undo, study, study_path, paths.root)
     try:
         undo.will_change("processes", cookie=study)
         scratch = paths.data / "runs" / study
