@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mydyno.drivers.held import SliceOrder
-from mydyno.execution.planning import design_choice
 from mydyno.execution.planning.captured_time import replay_lines
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, Step, StepSpec
 from mydyno.model.definition.plan import Design, make_plan
 from mydyno.workloads.captures import captured
 from tests.support.fake_script import Script, experiment
+from tests.support.study_times import allowing, with_time
 from tests.unit.execution.interleaved.test_study import study
 
 DESIGN = {"kind": "interleaved", "blocks": 1, "cycles": 4, "quiet_wait": 0, "slice": 2, "washout": 0.5}
@@ -70,11 +70,11 @@ async def test_a_capture_that_writes_is_played_once(
 
 
 async def test_no_pilot_takes_a_part_of_the_capture_from_the_control_alone(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(design_choice, "check_time", lambda *_: None)
     found = places(script)
-    await study(script, paths, tmp_path, asked(capture(tmp_path, 600), {}, time=1, cycles=None, blocks=8))
+    in_time = with_time(asked(capture(tmp_path, 600), {}, blocks=8), 8)
+    await study(script, paths, tmp_path, in_time, allowing([8]))
     assert found["monday-7/1"][0] == 1500
     assert not any(name.startswith("pilot/") for name in found)
 
