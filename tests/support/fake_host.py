@@ -70,6 +70,10 @@ TRACEPOINTS = {one for path in bpftrace.PROGRAMS.glob("*.bt") for one in bpftrac
 
 def tracing_host(folder: Path, *missing: str) -> FakeHost:
     """One on which perf and bpftrace work, and whose kernel lacks these tracepoints."""
-    made = FakeHost(folder, answer=lambda argv: '"@seen": 7' if "-e" in argv else "")
+
+    def answer(argv: list[str]) -> str:
+        return '"@seen": 7' if "-e" in argv else f"{argv[0]} v0.0" if argv[-1] == "--version" else ""
+
+    made = FakeHost(folder, answer=answer)
     made.write("sys/kernel/tracing/available_events", "\n".join(TRACEPOINTS.difference(missing)))
     return made

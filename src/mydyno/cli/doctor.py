@@ -30,7 +30,7 @@ def doctor(
     """Print the host's facts and capabilities."""
     set_verbosity(verbose)
     paths = HostPaths.resolve(data)
-    facts, found = host_facts(paths.data), capabilities(paths)
+    facts, found = host_facts(paths.data, paths.root), capabilities(paths)
     left = left_studies(paths.cache)
     bandwidth = memory_bandwidth.measure(paths) if memory else memory_bandwidth.remembered(paths)
     if bandwidth is not None and as_json:

@@ -31,7 +31,7 @@ def new_study(experiment: Experiment, source: str, command: tuple[str, ...], pat
         command=command,
         experiment=experiment,
         experiment_source=source,
-        host=host_facts(paths.data) | {name: value for name, value in measured.items() if value},
+        host=host_facts(paths.data, paths.root) | {name: value for name, value in measured.items() if value},
     )
 
 

@@ -80,7 +80,7 @@ def check_local(group: str, paths: HostPaths) -> CheckedHost:
     """The same of the host that this program runs on."""
     abilities = tuple(ability.__dict__ for ability in capabilities(paths))
     left = tuple(str(study) for study in left_studies(paths.cache))
-    return CheckedHost("local", group, flat(host_facts(paths.data)), abilities, ClockOffset(0.0, 0.0), left)
+    return CheckedHost("local", group, flat(host_facts(paths.data, paths.root)), abilities, ClockOffset(0.0, 0.0), left)
 
 
 async def clock_offset(host: SshHost) -> ClockOffset:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from mydyno.hosts.network.link import free_addresses, taken_networks
 from mydyno.hosts.network.network_capabilities import network_capabilities
 from mydyno.hosts.network.stale_namespaces import ownerless_namespaces
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
+from mydyno.hosts.root import HostRoot
 from mydyno.hosts.telemetry import unreadable_here, words_of
 from mydyno.hosts.tracing.bpftrace import absent as absent_programs
 from mydyno.hosts.tracing.bpftrace import kernel_obstacle
@@ -41,34 +40,35 @@ class Capability:
 
 def capabilities(paths: HostPaths) -> list[Capability]:
     """All capabilities; those that most studies need come first."""
+    root = paths.root
     return [
-        _programs("private servers", ("setpriv", "env", "cp", "sync"), "util-linux and coreutils"),
+        _programs(root, "private servers", ("setpriv", "env", "cp", "sync"), "util-linux and coreutils"),
         _programs(
-            "packages of servers and tools", ("apt-get", "dpkg-deb"), "a Debian or Ubuntu host, or server.basedir"
+            root, "packages of servers and tools", ("apt-get", "dpkg-deb"), "a Debian or Ubuntu host, or server.basedir"
         ),
-        _programs("proof of allocators", ("ldd",), "libc-bin"),
+        _programs(root, "proof of allocators", ("ldd",), "libc-bin"),
         _engine(paths),
         _telemetry(paths),
-        _whole_host(),
+        _whole_host(root),
         _open_files(),
         _disk(paths),
         _reflink(paths),
-        _pressure(),
-        _repeatable_cpu(),
-        _profiles(),
-        _kernel_view(),
-        _links(),
-        _latency(),
-        _network_cards(),
+        _pressure(root),
+        _repeatable_cpu(root),
+        _profiles(root),
+        _kernel_view(root),
+        _links(root),
+        _latency(root),
+        _network_cards(root),
         _left_namespaces(paths),
-        _root(),
-        *_control_groups(),
+        _root(root),
+        *_control_groups(root),
         _limited_disk(paths),
     ]
 
 
-def _programs(name: str, programs: tuple[str, ...], source: str) -> Capability:
-    missing = [program for program in programs if shutil.which(program) is None]
+def _programs(root: HostRoot, name: str, programs: tuple[str, ...], source: str) -> Capability:
+    missing = [program for program in programs if root.which(program) is None]
     text = f"{', '.join(missing)} not on PATH: needs {source}" if missing else ", ".join(programs)
     return Capability(name, not missing, text)
 
@@ -104,10 +104,10 @@ def _version_of(program: Path) -> str:
     return words[-1] if done.returncode == 0 and words else "a program that does not report its version"
 
 
-def _whole_host() -> Capability:
-    cpus, memory = usable_cpus(), usable_memory()
+def _whole_host(root: HostRoot) -> Capability:
+    cpus, memory = usable_cpus(root), usable_memory(root)
     text = f"{cpus.amount:g} CPUs{cpus.where}, {format_bytes(memory.amount)}{memory.where}"
-    if quota_periods():
+    if quota_periods(root):
         text += "; a step in which the CPU quota is used up does not count"
     return Capability("all CPUs and memory of the host", not (cpus.limit or memory.limit), text)
 
@@ -121,14 +121,14 @@ def _disk(paths: HostPaths) -> Capability:
     folder = paths.data
     while not folder.exists():
         folder = folder.parent
-    free = shutil.disk_usage(folder).free
+    free = paths.root.free_bytes(folder)
     return Capability(
         "disk for data", free > 2 << 30, f"{format_bytes(free)} free at {paths.data} (--data DIR for another)"
     )
 
 
 def _reflink(paths: HostPaths) -> Capability:
-    facts = host_facts(paths.data).get("filesystem", {})
+    facts = host_facts(paths.data, paths.root).get("filesystem", {})
     kind = facts.get("type", "unknown")
     able = kind in ("btrfs", "xfs", "bcachefs", "zfs")
     return Capability(
@@ -136,15 +136,15 @@ def _reflink(paths: HostPaths) -> Capability:
     )
 
 
-def _pressure() -> Capability:
-    able = Path("/proc/pressure/cpu").exists()
+def _pressure(root: HostRoot) -> Capability:
+    able = (root.proc / "pressure/cpu").exists()
     return Capability(
         "pressure stall information", able, "/proc/pressure" if able else "kernel without CONFIG_PSI, or psi=0"
     )
 
 
-def _repeatable_cpu() -> Capability:
-    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+def _repeatable_cpu(root: HostRoot) -> Capability:
+    governor = root.sys / "devices/system/cpu/cpu0/cpufreq/scaling_governor"
     if not governor.exists():
         return Capability(
             "fixed CPU frequency", False, "the host does not report its governor (usual in virtual machines)"
@@ -153,26 +153,26 @@ def _repeatable_cpu() -> Capability:
     return Capability("fixed CPU frequency", name == "performance", f"governor {name}")
 
 
-def _links() -> Capability:
+def _links(root: HostRoot) -> Capability:
     """Hosts in namespaces with a shaped link between them, for the treatment `network`."""
-    obstacle = network_capabilities().obstacle(bandwidth=True, latency=False)
+    obstacle = network_capabilities(root).obstacle(bandwidth=True, latency=False)
     if obstacle is None:
         try:
-            free_addresses(taken_networks())
+            free_addresses(taken_networks(root))
         except HostError as error:
             obstacle = f"{error.message}; {error.hint}"
     return Capability("shaped links between namespaces", obstacle is None, obstacle or "network namespaces, veth, tbf")
 
 
-def _latency() -> Capability:
-    obstacle = network_capabilities().obstacle(bandwidth=False, latency=True)
+def _latency(root: HostRoot) -> Capability:
+    obstacle = network_capabilities(root).obstacle(bandwidth=False, latency=True)
     return Capability("added network latency", obstacle is None, obstacle or "netem")
 
 
-def _network_cards() -> Capability:
+def _network_cards(root: HostRoot) -> Capability:
     """Cards whose speed ethtool can set, for `network` with an external server (server.card)."""
     name = "speed of a network card"
-    obstacles = {card: network_card.obstacle(card, None) for card in network_card.cards()}
+    obstacles = {card: network_card.obstacle(card, None, root) for card in network_card.cards(root)}
     able = [card for card, obstacle in obstacles.items() if obstacle is None]
     if able:
         return Capability(name, True, ", ".join(able))
@@ -187,43 +187,41 @@ def _left_namespaces(paths: HostPaths) -> Capability:
     return Capability("no remaining namespaces", False, f"{names}: mydyno clean removes them")
 
 
-def _root() -> Capability:
-    text = (
-        "root" if os.geteuid() == 0 else "not root: experiments with cgroups, namespaces or huge pages are not possible"
-    )
-    return Capability("changing the host", os.geteuid() == 0, text)
+def _root(root: HostRoot) -> Capability:
+    text = "root" if root.is_root else "not root: experiments with cgroups, namespaces or huge pages are not possible"
+    return Capability("changing the host", root.is_root, text)
 
 
-def _control_groups() -> list[Capability]:
+def _control_groups(root: HostRoot) -> list[Capability]:
     uses = {"cpuset": "CPUs", "cpu": "CPU quota", "io": "disk bandwidth", "memory": "memory"}
     found = []
     for controller, use in uses.items():
-        slots, reasons = Cgroups().slots([controller])
+        slots, reasons = Cgroups(root.folder).slots([controller])
         text = "; ".join(reasons) or "".join(f"cgroup v{slot.version}, below {slot.parent}" for slot in slots.values())
         found.append(Capability(f"control group: {use}", not reasons, text))
     return found
 
 
-def _profiles() -> Capability:
-    obstacle = perf_obstacle()
+def _profiles(root: HostRoot) -> Capability:
+    obstacle = perf_obstacle(root)
     if obstacle is not None:
         instead = "without it kernel stacks are sampled from /proc"
         return Capability("CPU profiles of servers", False, f"{obstacle}; {instead}")
-    kernel = "" if event() == PERF_EVENT else ", without the kernel"
-    return Capability("CPU profiles of servers", True, f"{perf_version()}, {event()}{kernel}")
+    kernel = "" if event(root) == PERF_EVENT else ", without the kernel"
+    return Capability("CPU profiles of servers", True, f"{perf_version(root)}, {event(root)}{kernel}")
 
 
-def _kernel_view() -> Capability:
-    obstacle = kernel_obstacle()
+def _kernel_view(root: HostRoot) -> Capability:
+    obstacle = kernel_obstacle(root)
     if obstacle is not None:
         return Capability("kernel view of servers", False, obstacle)
-    without = [f"without {name}: {why}" for name, why in absent_programs().items()]
-    return Capability("kernel view of servers", True, ", ".join([bpftrace_version(), *without]))
+    without = [f"without {name}: {why}" for name, why in absent_programs(root).items()]
+    return Capability("kernel view of servers", True, ", ".join([bpftrace_version(root), *without]))
 
 
 def _limited_disk(paths: HostPaths) -> Capability:
     try:
-        disk = disk_of(paths.data)
+        disk = disk_of(paths.data, paths.root.folder)
     except HostError as error:
         return Capability("a disk that can be limited", False, error.message)
     return Capability("a disk that can be limited", True, f"{disk.name} ({disk.device}), {disk.filesystem}")

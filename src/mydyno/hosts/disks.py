@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import HostError
+from mydyno.hosts.cgroup_mounts import lines
 
 WRITEBACK_FILESYSTEMS = ("ext2", "ext3", "ext4", "btrfs", "f2fs", "xfs")
 """File systems whose written-back pages are charged to the group that dirtied them (cgroup-v2.rst, Writeback)."""
@@ -65,7 +66,7 @@ def disk_of(folder: Path, root: Path = Path("/")) -> Disk:
 def _mount_of(folder: Path, root: Path) -> tuple[str, str, str] | None:
     """(device number, file system, source) of the innermost mount over the folder (proc(5), mountinfo)."""
     best: tuple[int, tuple[str, str, str]] | None = None
-    for line in (root / "proc/self/mountinfo").read_text().splitlines():
+    for line in lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
         fields, behind = before.split(), after.split()
         point = Path(fields[4].replace("\\040", " "))

@@ -17,6 +17,7 @@ from typing import Any
 from mydyno.errors import HostError
 from mydyno.files.atomic import write_text
 from mydyno.hosts.commands import run_command
+from mydyno.hosts.identity import boot_id
 from mydyno.hosts.limits import usable_memory
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.quantities import format_bytes
@@ -64,7 +65,7 @@ def measure(paths: HostPaths) -> dict[str, Any]:
     if theory is None:
         notes.append(why)
     measurement = {
-        "boot": _boot(),
+        "boot": boot_id(),
         "array_bytes": array_bytes,
         "measured": [bandwidth.__dict__ for bandwidth in found],
         "theoretical_bytes_per_s": theory,
@@ -82,7 +83,7 @@ def remembered(paths: HostPaths) -> dict[str, Any] | None:
         measurement: dict[str, Any] = json.loads(_kept(paths).read_text())
     except (OSError, ValueError):
         return None
-    return measurement if measurement.get("boot") == _boot() else None
+    return measurement if measurement.get("boot") == boot_id() else None
 
 
 def lines(measurement: dict[str, Any]) -> list[str]:
@@ -208,13 +209,6 @@ def _structures(table: bytes) -> list[tuple[int, bytes]]:
             break
         at = end + 2
     return found
-
-
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
 
 
 def _kept(paths: HostPaths) -> Path:

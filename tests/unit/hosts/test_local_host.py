@@ -22,10 +22,13 @@ from mydyno.hosts.local import LocalHost, exit_with_parent
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.mount_access import closed_ancestors, entering_command
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
+from mydyno.hosts.root import HERE
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.plan import make_plan
 from mydyno.workloads.reconcile import disagreements, growth
+from tests.support.fake_cgroups import version_2
+from tests.support.fake_host import FakeHost
 from tests.support.fake_script import experiment
 
 NOBODY = "nobody"
@@ -182,13 +185,26 @@ def test_facts_of_this_host_are_never_empty(tmp_path: Path) -> None:
     assert all(value not in (None, "") for value in facts.values())
 
 
-def test_every_ability_says_what_is_there_or_missing(paths: HostPaths) -> None:
+@pytest.mark.parametrize("is_fake", [True, False])
+def test_every_ability_says_what_is_there_or_missing(paths: HostPaths, is_fake: bool) -> None:
+    paths = paths if is_fake else replace(paths, root=HERE)
     found = {ability.name: ability for ability in capabilities(paths)}
     assert found["load and telemetry"].possible
     assert all(ability.text for ability in found.values())
     missing = {ability.name: ability for ability in capabilities(replace(paths, engine=paths.engine / "none"))}
     assert not missing["load and telemetry"].possible
     assert "is missing" in missing["load and telemetry"].text
+
+
+def test_abilities_are_those_of_the_host_that_is_asked(paths: HostPaths, host: FakeHost) -> None:
+    able = {ability.name for ability in capabilities(paths) if ability.possible}
+    host.is_root, host.absent = False, ["perf", "bpftrace", "ldd"]
+    version_2(host.folder).joinpath("memory.max").write_text("1000000")
+    less = {ability.name for ability in capabilities(paths) if ability.possible}
+    assert able - less == {
+        "proof of allocators", "all CPUs and memory of the host", "CPU profiles of servers", "kernel view of servers",
+        "changing the host",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -166,4 +166,4 @@ def interface_towards(host: str, root: HostRoot = HERE) -> str | None:
 
 def cards(root: HostRoot = HERE) -> list[str]:
     """Interfaces with a device behind them: what may be a network card."""
-    return sorted(path.name for path in (root.sys / "class/net").iterdir() if (path / "device").exists())
+    return sorted(path.name for path in (root.sys / "class/net").glob("*") if (path / "device").exists())

@@ -118,9 +118,7 @@ class PortShaping:
                 if obstacle is not None:
                     raise HostError(obstacle)
                 self._changes[card] = self.undo.will_change(KIND, card=card, handle=HANDLE)
-                self.undo.root.command(
-                    ["tc", "qdisc", "add", "dev", card, "root", "handle", HANDLE, "htb", "default", "0"]
-                )
+                command(["tc", "qdisc", "add", "dev", card, "root", "handle", HANDLE, "htb", "default", "0"])
             classes = self._classes.setdefault(card, {})
             number = next(number for number in range(1, len(classes) + 2) if number not in classes)
             classes[number] = wanted

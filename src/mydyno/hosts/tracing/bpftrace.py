@@ -126,9 +126,9 @@ def trace_environment(threads: int) -> Mapping[str, str]:
     return {"BPFTRACE_MAP_KEYS_MAX": keys, "BPFTRACE_MAX_MAP_KEYS": keys}
 
 
-def version() -> str:
+def version(root: HostRoot = HERE) -> str:
     """bpftrace's version, e.g. "bpftrace v0.17.0". Raises OSError."""
-    return HERE.call(["bpftrace", "--version"]).stdout.strip()
+    return root.call(["bpftrace", "--version"]).stdout.strip()
 
 
 @cache

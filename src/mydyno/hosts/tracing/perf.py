@@ -81,9 +81,9 @@ def frequency(wanted_hz: int, root: HostRoot = HERE) -> int:
     return max(1, min(wanted_hz, MOST_SAMPLES_PER_S // root.cpu_count))
 
 
-def version() -> str:
+def version(root: HostRoot = HERE) -> str:
     """perf's version, e.g. "perf 6.1.187". Raises OSError."""
-    return HERE.call(["perf", "--version"]).stdout.strip().replace(" version", "")
+    return root.call(["perf", "--version"]).stdout.strip().replace(" version", "")
 
 
 def record_command(
