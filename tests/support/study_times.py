@@ -26,8 +26,8 @@ class _Counted(StudyTime):
     def left_after(self, done: int) -> float:
         raise NotImplementedError
 
-    def order(self, block: int, waiting: int, groups: int = 1) -> BlockOrder:
-        return replace(super().order(block, waiting, groups), length_s=None)
+    def order(self, block: int, waiting: int) -> BlockOrder:
+        return replace(super().order(block, waiting), length_s=None)
 
 
 def left_after_blocks(left_s: Callable[[int], float]) -> type[StudyTime]:

@@ -289,6 +289,8 @@ class _Fleet:
     runners: Mapping[str, GroupRunner]
     watcher: FleetLive
     decided: Decided = is_decided
+    target: TimePlan = field(init=False)
+    """What the study aims for now."""
     _flying: set[int] = field(default_factory=set)
     """Blocks that groups execute now."""
     _returning: dict[asyncio.Task[None], str] = field(default_factory=dict)
@@ -302,15 +304,15 @@ class _Fleet:
         self.leases = Leases(self.folder.journal)
         self._stopping = Stopping(self.folder)
         self.cluster = Cluster(groups, self._execute, self._returning.values, self.watcher.say, self.folder.path)
-        done, target = self.time.done, self.time.aim()
-        self.watcher.blocks_begin(done, target.blocks, None if self.time.time_s is None else self.time.left_s)
+        done, self.target = self.time.done, self.time.aim()
+        self.watcher.blocks_begin(done, self.target.blocks, None if self.time.time_s is None else self.time.left_s)
         try:
             async with self.cluster:
-                while done < target.blocks and not self.time.is_over(done):
-                    look = self._next_look(done, target.blocks)
-                    target = await self._execute_up_to(look, target)
+                while done < self.target.blocks and not self.time.is_over(done):
+                    look = self._next_look(done, self.target.blocks)
+                    await self._execute_up_to(look)
                     done = look
-                    if done < target.blocks and decided_at(
+                    if done < self.target.blocks and decided_at(
                         self.folder, self.time.plan, done, self.decided, self.watcher.say
                     ):
                         break
@@ -341,8 +343,8 @@ class _Fleet:
             next((one for one in sorted(looks.rates) if done + self.time.groups <= one < last), last) if looks else last
         )
 
-    async def _execute_up_to(self, look: int, target: TimePlan) -> TimePlan:
-        """What to aim for after the look; before it a later one, never one that blocks under way go beyond."""
+    async def _execute_up_to(self, look: int) -> None:
+        """Before the look the target is never lowered: blocks under way may be beyond it."""
         experiment, plan = self.study.experiment, self.time.plan
         async for block, _ in self.cluster.map(self.time.missing(look)):
             runs = [run for run in self.folder.runs() if run.block == block]
@@ -352,11 +354,12 @@ class _Fleet:
                 whys = [self._stopping.run_ended(run) for run in runs]
             if why := next(filter(None, whys), None):
                 await self._exclude(runs[0].host_group, why)
+            self.time.groups = max(1, len(self.cluster.live))
             if late := self.time.late(look, self.time.done):
                 self.watcher.say(late)
-            target = self.time.replan(target, self.time.done, at_least=target.blocks)
+            self.target = self.time.replan(self.target, self.time.done, at_least=self.target.blocks)
             lengthen_washout(self.folder, plan, experiment, block, self.watcher.say)
-        return self.time.replan(target, look)
+        self.target = self.time.replan(self.target, look)
 
     async def _exclude(self, group: str, why: str) -> None:
         """Give a group no more blocks, on which they fail in a row. Raises StudyError if there is no other group."""
@@ -370,10 +373,11 @@ class _Fleet:
         """One block on one group. Raises GroupLostError, and another group takes it."""
         attempt = self.leases.lease(block, group)
         plan = self.time.plan
-        self.watcher.block_leased(group, block, len(plan.blocks))
+        self.watcher.block_leased(group, block, self.target.blocks)
         order = BlockOrder(block)
         if plan.design == "interleaved":
-            order = self.time.order(block, len(self.time.missing()) - len(self._flying), len(self.cluster.live))
+            self.time.groups = max(1, len(self.cluster.live))
+            order = self.time.order(block, len(self.time.missing(self.target.blocks)) - len(self._flying))
         aside = self.folder.path / "blocks" / f".{block:02d}.{attempt}.unfinished"
         self._flying.add(block)
         try:
@@ -429,7 +433,7 @@ class _Fleet:
         self.leases.committed(block, attempt, group)
         if finished.overhead_s is not None:
             self.time.overheads_s.append(finished.overhead_s)
-        plan, precision = self.time.plan, None
+        plan, of, precision = self.time.plan, self.target.blocks, None
         if plan.design == "interleaved":
-            precision = precision_so_far(self.folder, plan, len(plan.blocks))
-        self.watcher.block_committed(group, block, self.time.done, len(plan.blocks), precision)
+            precision = precision_so_far(self.folder, plan, of)
+        self.watcher.block_committed(group, block, self.time.done, of, precision)

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from mydyno.errors import StudyError
+from mydyno.execution.interleaved.order import BlockOrder
 from mydyno.fleet.controller import EXCLUDED_EVENT, FleetRequest, resume_on_groups, run_on_groups
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.live import LivePrecision
@@ -49,6 +50,44 @@ async def test_a_study_whose_time_is_spent_ends_at_a_look_and_more_time_aims_at_
     _, summary = await resume_on_groups(folder.path, paths, watcher, hosts, time_s=600.0, timing=allowing([10]))
     aims = [(aim["after"], aim["blocks"]) for aim in journal(folder, "aim")]
     assert (aims, summary.look) == ([(6, 10)], 10)
+
+
+async def test_the_time_is_divided_by_the_blocks_up_to_the_look_that_is_aimed_for(
+    hosts: FakeHosts, paths: HostPaths
+) -> None:
+    """Sixteen blocks planned; after the sixth one there is time for ten."""
+    waiting: dict[int, int] = {}
+
+    class Recorded(allowing([16] * 6 + [10])):  # type: ignore[misc]
+        def order(self, block: int, waits: int) -> BlockOrder:
+            waiting[block] = waits
+            return super().order(block, waits)
+
+    asked = with_time(interleaved(), 16)
+    request = FleetRequest(
+        asked, "name = 'fake'", hosts.folder.parent / "studies", groups("a"),
+        decided=lambda _folder, _summary: False, timing=Recorded,
+    )  # fmt: skip
+    await run_on_groups(request, paths, FleetWatched(), hosts)
+    assert waiting == {block: 17 - block for block in range(1, 7)} | {block: 11 - block for block in range(7, 11)}
+
+
+async def test_a_late_study_counts_the_groups_that_still_execute_blocks(
+    hosts: FakeHosts, paths: HostPaths, script: Script
+) -> None:
+    """On b the control fails in three blocks: then a makes the others alone."""
+    hosts.openers["b"] = opener(replace(script, start_error=lambda _arm, _copy: "no such file"))
+    groups_left: list[int] = []
+
+    class Late(allowing([10], lambda done: 60.0 if done > 8 else None)):  # type: ignore[misc]
+        def late(self, look: int, done: int) -> str | None:
+            said = super().late(look, done)
+            if said:
+                groups_left.append(self.groups)
+            return said
+
+    await study(hosts, paths, ("a", "b"), with_time(interleaved(), 10, groups=2), Late)
+    assert groups_left == [1]
 
 
 async def test_blocks_that_take_less_time_than_planned_lead_to_a_later_look(

@@ -47,7 +47,7 @@ class StudyTime:
     more: bool = True
     """Whether blocks may be added beyond the plan's."""
     groups: int = 1
-    """Host groups that execute blocks at the same time."""
+    """Host groups that execute blocks at the same time now."""
     began_s: float = field(default_factory=time.monotonic)
     """When the study's time began (monotonic)."""
     overheads_s: list[float] = field(default_factory=list)
@@ -57,13 +57,13 @@ class StudyTime:
 
     @property
     def left_s(self) -> float:
-        """What is left of the time; negative: the study is late."""
+        """Remaining time; negative if the study is late."""
         assert self.time_s is not None
         return self.time_s - (time.monotonic() - self.began_s)
 
     @property
     def usable_s(self) -> float:
-        """What is left for blocks."""
+        """Remaining time for blocks."""
         return max(1.0, self.left_s - BLOCK_RESERVE_S)
 
     @property
@@ -125,12 +125,12 @@ class StudyTime:
             how_long = f"its next look, at {look} blocks, for {format_duration(most_s)} at most"
         return f"blocks take longer here than planned: the study continues to {how_long} beyond its time"
 
-    def order(self, block: int, waiting: int, groups: int = 1) -> BlockOrder:
-        """The order for a block, one of `waiting` that no group has begun, for `groups` that live."""
+    def order(self, block: int, waiting: int) -> BlockOrder:
+        """The order for a block, one of `waiting` that no group has begun."""
         washout_s = washout_of_next_block(self.folder, self.experiment)
         length_s = None
         if self.time_s is not None:
-            rounds = ceil(max(1, waiting) / max(1, groups))
+            rounds = ceil(max(1, waiting) / self.groups)
             length_s = min(
                 self.usable_s, self.usable_s / rounds + alone_s(self.plan, self.experiment, block, washout_s)
             )
