@@ -32,8 +32,7 @@ from tests.support.not_run import note_not_run
 
 CIPHER = "ECDHE-ECDSA-AES128-GCM-SHA256"
 ATTEMPTS = 3
-"""A host whose CPUs are taken away for a while carries no 200 Mbit/s, and such a run is refused, as it should be."""
-pytestmark = [pytest.mark.needs_cpus, pytest.mark.alone]
+"""On a host whose CPUs are taken away for a while a proof may be refused, as it should be."""
 EXPERIMENT = f"""
 name = "netserver"
 question = "Does every part of the path hold?"
@@ -43,8 +42,8 @@ data = {{ tables = 1, rows = 1000 }}
 validity = {{ steady = "report", driver_cpu = 1, steal = "99%" }}
 [arms]
 control = "plain"
-plain = {{ network = "200mbit", tls = "off", compression = "off" }}
-chosen.network = "100mbit"
+plain = {{ network = "20mbit", tls = "off", compression = "off" }}
+chosen.network = "10mbit"
 chosen.tls = {{ version = "1.2", cipher = "{CIPHER}", verify = "identity", key = "ecdsa-p256" }}
 chosen.compression = "zlib"
 loopback = {{ tls = {{ version = "1.3", resumption = false }}, compression = {{ algorithm = "zlib", level = 1 }} }}
@@ -72,6 +71,8 @@ def host_view() -> list[str]:
     return [subprocess.run(view, capture_output=True, text=True, check=True).stdout for view in views]
 
 
+@pytest.mark.needs_cpus
+@pytest.mark.alone
 def test_a_shaped_link_delivers_what_its_speed_does_and_leaves_nothing(tmp_path: Path) -> None:
     if not means_or_words():
         return
@@ -140,7 +141,7 @@ def test_plain_and_raw_are_proved_like_anything_else(study: tuple[NetworkStudy, 
     if study is None:
         return
     run = study[1]["plain"]
-    assert "Ethernet of 200 Mbit/s delivers 188" in texts(run, "network")
+    assert "Ethernet of 20 Mbit/s delivers 19" in texts(run, "network")
     assert "Ssl_cipher is empty" in texts(run, "tls")
     assert "made a TLS handshake" in texts(run, "tls")
     assert "Compression OFF" in texts(run, "compression")
