@@ -6,7 +6,9 @@
 //! §7.4), whose gaps come from the operation's number, so that the plan is the same for any number of workers. A trace
 //! has no curve: its times are given.
 
-mod wave;
+mod segment;
+
+pub use segment::Segment;
 
 use std::sync::Arc;
 
@@ -25,68 +27,6 @@ pub enum Arrivals {
 
 /// A time that no run reaches: where a trace is at its end.
 const NEVER_NS: u64 = 1 << 62;
-
-/// A piece of the rate curve: linear from `start_per_s` to `end_per_s`, with a sine wave of one period on it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Segment {
-    /// Rate where the piece begins, operations per second.
-    pub start_per_s: f64,
-    /// Rate where the piece ends, operations per second.
-    pub end_per_s: f64,
-    /// Height of the wave, operations per second; not above the rate, and 0 except where the rate is constant.
-    pub amplitude_per_s: f64,
-    /// Length in seconds; infinite for a last piece that holds.
-    pub duration_s: f64,
-}
-
-impl Segment {
-    /// A piece without a wave.
-    pub fn linear(start_per_s: f64, end_per_s: f64, duration_s: f64) -> Self {
-        Self {
-            start_per_s,
-            end_per_s,
-            amplitude_per_s: 0.0,
-            duration_s,
-        }
-    }
-
-    fn operations(&self) -> f64 {
-        (self.start_per_s + self.end_per_s) / 2.0 * self.duration_s
-    }
-
-    fn is_wave(&self) -> bool {
-        self.amplitude_per_s > 0.0
-    }
-
-    /// Expected number of operations by `time_s` into the piece.
-    fn operations_by(&self, time_s: f64) -> f64 {
-        if self.is_wave() {
-            return wave::operations_by(self, time_s);
-        }
-        let slope = if self.duration_s.is_finite() {
-            (self.end_per_s - self.start_per_s) / self.duration_s
-        } else {
-            0.0
-        };
-        self.start_per_s * time_s + slope * time_s * time_s / 2.0
-    }
-
-    /// Time into the piece at which its expected number of operations reaches `count`.
-    fn time_of(&self, count: f64) -> f64 {
-        if self.is_wave() {
-            return wave::time_of(self, count);
-        }
-        let slope = (self.end_per_s - self.start_per_s) / self.duration_s;
-        if slope == 0.0 || !self.duration_s.is_finite() {
-            return count / self.start_per_s;
-        }
-        // Root of slope/2·t² + start·t = count in the form that does not cancel.
-        let root = (self.start_per_s * self.start_per_s + 2.0 * slope * count)
-            .max(0.0)
-            .sqrt();
-        2.0 * count / (self.start_per_s + root)
-    }
-}
 
 /// A rate curve with its kind of arrivals, or a trace.
 #[derive(Debug, Clone, PartialEq)]

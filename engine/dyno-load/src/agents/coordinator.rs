@@ -11,17 +11,16 @@ use std::time::Duration;
 
 use dyno_core::clock::now_ns;
 use dyno_loop::gauges::Gauges;
-use dyno_loop::recorder::{ConnectingTimes, ThreadUsage};
+use dyno_loop::recorder::ConnectingTimes;
 use dyno_loop::{
-    Channels, End, LoadSettings, LoadShape, Observer, Outcome, Phase, PlanAccount, Priority, Rest, Share,
-    START_DELAY_NS,
+    Channels, End, LoadSettings, LoadShape, Observer, Outcome, PlanAccount, Priority, Rest, Share, START_DELAY_NS,
 };
 use serde::Serialize;
 
 use super::clock::Clock;
 use super::peer::{out_of_turn, Answer, Peer, Shippable};
 use super::protocol::{Hello, Job, Order, PROGRAM_VERSION, PROTOCOL_VERSION};
-use super::proxy::{Proxy, ProxyEnd};
+use super::proxy::{AgentUsage, Proxy, ProxyEnd};
 use crate::error::Error;
 
 /// Time for an agent to check a job.
@@ -54,28 +53,6 @@ pub struct AgentFacts {
     /// What its workers used.
     #[serde(flatten)]
     pub usage: AgentUsage,
-}
-
-/// CPU time of one agent's workers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct AgentUsage {
-    /// In user mode, over the whole load.
-    pub cpu_user_s: f64,
-    /// In the kernel, over the whole load.
-    pub cpu_system_s: f64,
-    /// Highest CPU use of the busiest thread in one interval of the measurement, percent of one CPU.
-    pub busiest_worker_pct: f64,
-}
-
-impl AgentUsage {
-    /// Adds one interval's.
-    pub fn add(&mut self, phase: Phase, usage: &ThreadUsage) {
-        self.cpu_user_s += usage.user_us as f64 / 1e6;
-        self.cpu_system_s += usage.system_us as f64 / 1e6;
-        if phase == Phase::Measure {
-            self.busiest_worker_pct = self.busiest_worker_pct.max(usage.busiest_cpu_ppm as f64 / 1e4);
-        }
-    }
 }
 
 /// An agent that is there.
@@ -120,6 +97,11 @@ impl<E: Shippable> Coordinator<E> {
     /// How many they are.
     pub fn count(&self) -> u32 {
         self.agents.len() as u32
+    }
+
+    /// Worker threads of all of them.
+    pub fn threads(&self) -> u32 {
+        self.threads_each * self.count()
     }
 
     /// CPUs of the one that has fewest.

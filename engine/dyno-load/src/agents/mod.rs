@@ -17,6 +17,7 @@ mod proxy;
 
 pub use agent::{serve, JobSettings};
 pub use clock::Clock;
-pub use coordinator::{AgentFacts, AgentUsage, Coordinator, Proxies};
+pub use coordinator::{AgentFacts, Coordinator, Proxies};
 pub use peer::Shippable;
 pub use protocol::Job;
+pub use proxy::AgentUsage;

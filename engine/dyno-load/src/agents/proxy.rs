@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use dyno_core::clock::now_ns;
 use dyno_loop::gauges::{Gauges, Reading};
-use dyno_loop::recorder::Recorder;
+use dyno_loop::recorder::{Recorder, ThreadUsage};
 use dyno_loop::{Channels, Edge, End, Failure, LoadShape, Mark, Phase, PlanAccount, Report, Timeline};
+use serde::Serialize;
 
 use super::clock::Clock;
-use super::coordinator::AgentUsage;
 use super::peer::{out_of_turn, Answer, Peer, Shippable, LOOK_NS};
 use super::protocol::Order;
 
@@ -47,6 +47,28 @@ pub struct Proxy<E> {
     pub plan: PlanAccount,
     /// Where to report its end.
     pub ends: Sender<ProxyEnd>,
+}
+
+/// CPU time of one agent's workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct AgentUsage {
+    /// In user mode, over the whole load.
+    pub cpu_user_s: f64,
+    /// In the kernel, over the whole load.
+    pub cpu_system_s: f64,
+    /// Highest CPU use of the busiest thread in one interval of the measurement, percent of one CPU.
+    pub busiest_worker_pct: f64,
+}
+
+impl AgentUsage {
+    /// Adds one interval's.
+    pub fn add(&mut self, phase: Phase, usage: &ThreadUsage) {
+        self.cpu_user_s += usage.user_us as f64 / 1e6;
+        self.cpu_system_s += usage.system_us as f64 / 1e6;
+        if phase == Phase::Measure {
+            self.busiest_worker_pct = self.busiest_worker_pct.max(usage.busiest_cpu_ppm as f64 / 1e4);
+        }
+    }
 }
 
 /// What is known of an agent when its load has ended.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 
 use super::agent::AgentArguments;
 use super::connection::ConnectionArguments;
@@ -162,18 +162,15 @@ pub fn notes(arguments: &[OsString], error: &str) -> Vec<String> {
 /// The long names of dynoload's own options.
 fn known_options() -> Vec<String> {
     let mut names = vec!["help".to_string(), "version".into()];
-    let command = super::Arguments::command();
-    if let Some(script) = command.find_subcommand("script") {
-        for argument in script.get_arguments() {
-            names.extend(argument.get_long().map(str::to_string));
-            names.extend(
-                argument
-                    .get_all_aliases()
-                    .unwrap_or_default()
-                    .iter()
-                    .map(ToString::to_string),
-            );
-        }
+    for argument in ScriptArguments::augment_args(Command::new("script")).get_arguments() {
+        names.extend(argument.get_long().map(str::to_string));
+        names.extend(
+            argument
+                .get_all_aliases()
+                .unwrap_or_default()
+                .iter()
+                .map(ToString::to_string),
+        );
     }
     names
 }

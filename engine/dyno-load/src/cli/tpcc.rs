@@ -10,11 +10,9 @@ use super::parse::{threads, within};
 use super::tpcc_run::RunArguments;
 use crate::error::{Error, Exit};
 use crate::sql::data::drop_tables;
-use crate::sql::tpcc::{acknowledged, check, load, procedures, schema};
+use crate::sql::tpcc::schema::{self, MOST_WAREHOUSES};
+use crate::sql::tpcc::{acknowledged, check, load, procedures};
 use dyno_mysql::session_state::OWN_STATE;
-
-/// W_ID is a SMALLINT.
-pub(super) const MOST_WAREHOUSES: u32 = 32_767;
 
 const PREPARE_EXAMPLES: &str = "Examples:
   dynoload tpcc prepare --database tpcc --warehouses 10

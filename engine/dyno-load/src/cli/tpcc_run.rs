@@ -10,10 +10,10 @@ use super::load::LoadArguments;
 use super::output::OutputArguments;
 use super::parse::{switch, within};
 use super::slices::SliceArguments;
-use super::tpcc::MOST_WAREHOUSES;
 use crate::error::{Error, Exit};
 use crate::runner::{self, SqlRun};
 use crate::spec::{SqlSpec, TerminalSpec, TpccSpec};
+use crate::sql::tpcc::schema::MOST_WAREHOUSES;
 
 const EXAMPLES: &str = "Examples:
   dynoload tpcc run --database tpcc --connections 32 --warmup 60s --duration 300s

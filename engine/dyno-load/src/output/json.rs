@@ -4,13 +4,10 @@
 use dyno_core::histogram::Histogram;
 use dyno_core::wire::Format;
 use dyno_loop::recorder::{ConnectingTimes, Part, Recorder, Slow};
-use dyno_loop::{Failure, Interval, Outcome, Phase, Totals};
+use dyno_loop::{Failure, Interval, Phase, Totals};
 use serde_json::{json, Map, Value};
 
-use super::Shown;
-use crate::agents::AgentFacts;
-use crate::quality::{Finding, RunQuality};
-use crate::server::{CounterCheck, Facts};
+use super::{Final, Shown};
 
 /// Name and version of the format and the program.
 pub const FORMAT: Format = Format {
@@ -85,34 +82,6 @@ fn insert_connecting<'a>(body: &mut Map<String, Value>, times: impl IntoIterator
         let summary = |part: &Part| Some((part.name().to_string(), json!(sum.of(*part).summary()?)));
         let parts = Part::ALL.iter().filter_map(summary).collect();
         body.insert("connecting".into(), Value::Object(parts));
-    }
-}
-
-/// Everything that the final record is made of.
-#[derive(Debug)]
-pub struct Final<'a, E: Shown> {
-    /// The settings, as they are shown.
-    pub settings: &'a Value,
-    /// The server.
-    pub server: &'a Facts,
-    /// How the run went.
-    pub outcome: &'a Outcome<E>,
-    /// The agents that loaded; empty where this program did it itself.
-    pub agents: &'a [AgentFacts],
-    /// The server's counters against ours.
-    pub counters: &'a [CounterCheck],
-    /// How far the figures can be believed.
-    pub quality: RunQuality,
-    /// What the rules found.
-    pub findings: &'a [Finding],
-    /// Length of the measurement, as it was.
-    pub duration_s: f64,
-}
-
-impl<E: Shown> Final<'_, E> {
-    /// Whether operations are due at times of their own: by a rate, terminals or captured times.
-    pub fn is_planned(&self) -> bool {
-        self.settings["mode"] != "closed_loop"
     }
 }
 

@@ -6,8 +6,7 @@ use dyno_core::histogram::Histogram;
 use dyno_loop::{Interval, Totals};
 use serde_json::{json, Map, Value};
 
-use super::json::Final;
-use super::Shown;
+use super::{Final, Shown};
 use crate::kv::distribution::Distribution;
 use crate::kv::{Command, KvCounts, KvRecord, KvSettings};
 use crate::spec::KvDescription;

@@ -15,10 +15,12 @@ use std::path::Path;
 
 use dyno_core::histogram::Histogram;
 use dyno_loop::recorder::Extra;
-use dyno_loop::{Interval, Totals};
+use dyno_loop::{Interval, Outcome, Totals};
 use serde_json::{Map, Value};
 
-use json::Final;
+use crate::agents::AgentFacts;
+use crate::quality::{Finding, RunQuality};
+use crate::server::{CounterCheck, Facts};
 
 /// What a family of workloads adds to the outputs that all have.
 pub trait Shown: Extra + Sized {
@@ -45,6 +47,34 @@ pub trait Shown: Extra + Sized {
     /// When the text cannot be written.
     fn write_latencies(&self, _text: &mut String) -> std::fmt::Result {
         Ok(())
+    }
+}
+
+/// Everything that the final record is made of.
+#[derive(Debug)]
+pub struct Final<'a, E: Shown> {
+    /// The settings, as they are shown.
+    pub settings: &'a Value,
+    /// The server.
+    pub server: &'a Facts,
+    /// How the run went.
+    pub outcome: &'a Outcome<E>,
+    /// The agents that loaded; empty where this program did it itself.
+    pub agents: &'a [AgentFacts],
+    /// The server's counters against ours.
+    pub counters: &'a [CounterCheck],
+    /// How far the figures can be believed.
+    pub quality: RunQuality,
+    /// What the rules found.
+    pub findings: &'a [Finding],
+    /// Length of the measurement, as it was.
+    pub duration_s: f64,
+}
+
+impl<E: Shown> Final<'_, E> {
+    /// Whether operations are due at times of their own: by a rate, terminals or captured times.
+    pub fn is_planned(&self) -> bool {
+        self.settings["mode"] != "closed_loop"
     }
 }
 

@@ -7,8 +7,7 @@ use dyno_core::histogram::Histogram;
 use dyno_loop::{Interval, Totals};
 use serde_json::{json, Map, Value};
 
-use super::json::Final;
-use super::{table, Shown};
+use super::{table, Final, Shown};
 use crate::spec::SqlDescription;
 use crate::sql::record::{NamedLatency, TypeRecorder};
 use crate::sql::tpcc::Kind;

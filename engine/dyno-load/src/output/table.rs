@@ -6,8 +6,8 @@ use dyno_core::histogram::Histogram;
 use dyno_loop::recorder::{ConnectingTimes, Part};
 use dyno_loop::Totals;
 
-use super::json::{availability_pct, Final};
-use super::Shown;
+use super::json::availability_pct;
+use super::{Final, Shown};
 
 /// Width of a name before its latencies; a longer one has a line of its own.
 const NAME_WIDTH: usize = 18;

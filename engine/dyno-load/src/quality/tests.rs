@@ -1,8 +1,10 @@
-use dyno_loop::Priority;
+use dyno_loop::{End, Failure, Priority, Totals};
 
 use super::*;
-use crate::agents::AgentUsage;
+use crate::agents::{AgentFacts, AgentUsage};
+use crate::host::TcpSegments;
 use crate::kv::KvRecord;
+use crate::server::CounterCheck;
 
 fn totals() -> Totals<KvRecord> {
     let mut totals = Totals::new(0);

@@ -7,17 +7,18 @@ mod plan;
 mod planner;
 mod preflight;
 mod results;
+mod settings;
 mod shown;
 mod summary;
 mod worker;
 
-pub use outcome::{FirstError, NotSent, Outcome, Record};
+pub use outcome::{FirstError, NotSent, Outcome, Record, Replayed};
 pub use pace::Pace;
 pub use plan::{LeftOut, ReplayPlan, Selection};
+pub use settings::ReplayRun;
 pub use summary::Summary;
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,6 @@ use dyno_core::clock::now_ns;
 use crate::error::{Error, Exit};
 use crate::quality::RunQuality;
 use crate::server::Facts;
-use crate::spec::ConnectionSpec;
 use dyno_mysql::session_state::INHERITED_STATE;
 use worker::{Shared, Worker, LEAD_NS};
 
@@ -38,56 +38,6 @@ const SESSIONS_PER_THREAD: u32 = 64;
 const START_DELAY_NS: u64 = LEAD_NS + 100_000_000;
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 const WAIT: Duration = Duration::from_millis(50);
-
-/// What to replay, and how.
-#[derive(Debug)]
-pub struct ReplayRun {
-    /// The capture.
-    pub capture: PathBuf,
-    /// The server.
-    pub connection: ConnectionSpec,
-    /// The part of it.
-    pub selection: Selection,
-    /// How fast.
-    pub pace: Pace,
-    /// Most connections at a time.
-    pub connections: Option<u32>,
-    /// Worker threads.
-    pub threads: Option<u32>,
-    /// How long nothing may end once all is due.
-    pub grace: Duration,
-    /// Errors that the verdict does not count.
-    pub ignored_errors: BTreeSet<u16>,
-    /// Where each statement's result goes.
-    pub results: Option<PathBuf>,
-    /// Where the summary goes as JSON lines.
-    pub json: Option<PathBuf>,
-    /// No progress.
-    pub quiet: bool,
-    /// Whether a server that is neither MySQL nor MariaDB will do.
-    pub any_server: bool,
-}
-
-/// All that is known when a replay has ended.
-#[derive(Debug)]
-pub struct Replayed {
-    /// The plan.
-    pub plan: ReplayPlan,
-    /// What became of it; statements in the order of the capture.
-    pub record: Record,
-    /// The server.
-    pub server: Facts,
-    /// From the time that the first event was due to the end, ns.
-    pub duration_ns: u64,
-    /// By Ctrl-C.
-    pub interrupted: bool,
-    /// Whether it was paced.
-    pub pace: Pace,
-    /// What the results belong to.
-    pub identity: Fingerprint,
-    /// Threads.
-    pub threads: u32,
-}
 
 /// Replays a capture.
 ///
@@ -147,17 +97,8 @@ fn identity(capture: &Capture) -> Fingerprint {
     Fingerprint(u64::from_le_bytes(sum))
 }
 
-/// Most connections at a time: as fast as possible not more than the capture had.
-fn most_open(run: &ReplayRun, plan: &ReplayPlan) -> u32 {
-    let most = run.connections.unwrap_or(match run.pace {
-        Pace::Max => plan.peak_sessions,
-        Pace::Times(_) => plan.sessions.len() as u32,
-    });
-    most.clamp(1, plan.sessions.len() as u32)
-}
-
 fn replay(run: &ReplayRun, plan: ReplayPlan, server: Facts, identity: Fingerprint) -> Result<Replayed, Error> {
-    let most_open = most_open(run, &plan);
+    let most_open = run.most_open(&plan);
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let threads = run
         .threads

@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use dyno_capture::Fingerprint;
+
+use super::{Pace, ReplayPlan};
+use crate::server::Facts;
+
 /// One statement that was sent, or could not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcome {
@@ -41,6 +46,27 @@ pub struct FirstError {
     pub statement: u32,
     /// The server's message.
     pub message: String,
+}
+
+/// All that is known when a replay has ended.
+#[derive(Debug)]
+pub struct Replayed {
+    /// The plan.
+    pub plan: ReplayPlan,
+    /// What became of it; statements in the order of the capture.
+    pub record: Record,
+    /// The server.
+    pub server: Facts,
+    /// From the time that the first event was due to the end, ns.
+    pub duration_ns: u64,
+    /// By Ctrl-C.
+    pub interrupted: bool,
+    /// Whether it was paced.
+    pub pace: Pace,
+    /// What the results belong to.
+    pub identity: Fingerprint,
+    /// Threads.
+    pub threads: u32,
 }
 
 /// What one worker has seen.

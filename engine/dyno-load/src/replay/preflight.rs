@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dyno_mysql::blocking::Client;
 use dyno_mysql::session_state::OWN_STATE;
 
-use super::{most_open, Pace, ReplayPlan, ReplayRun};
+use super::{Pace, ReplayPlan, ReplayRun};
 use crate::error::Error;
 use crate::server::Facts;
 use crate::sql::account_limit;
@@ -54,7 +54,7 @@ fn check_schemas(client: &mut Client, plan: &ReplayPlan) -> Result<(), Error> {
 fn check_connections(client: &mut Client, facts: &Facts, run: &ReplayRun, plan: &ReplayPlan) -> Result<(), Error> {
     // With a limit of its own, or as fast as possible, that limit counts; otherwise what the capture needs at a time.
     let wanted = match (run.connections, run.pace) {
-        (Some(_), _) | (None, Pace::Max) => most_open(run, plan),
+        (Some(_), _) | (None, Pace::Max) => run.most_open(plan),
         (None, Pace::Times(_)) => plan.peak_sessions,
     };
     account_limit::check(client, &run.connection.user, wanted)?;

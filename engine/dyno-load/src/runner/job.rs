@@ -7,118 +7,38 @@ use std::time::Duration;
 use dyno_loop::Share;
 use dyno_mysql::Secret;
 
-use super::kv::KvRun;
-use super::sql::SqlRun;
 use crate::agents::{self, Coordinator, Job, JobSettings, Shippable};
 use crate::error::{Error, Exit};
-use crate::kv::{server as kv_server, KvRecord};
-use crate::spec::{self, KvSpec, LoadSpec, RunSpec, SqlSpec};
+use crate::kv::server as kv_server;
+use crate::spec::{self, KvSpec, RunSpec, SqlSpec};
 use crate::sql::part::Part;
 use crate::sql::preflight::{self, Needs};
-use crate::sql::{server, SqlRecord, SqlSettings};
+use crate::sql::server;
 
-/// Starts the agents and has them check their shares; none without --agent.
-///
-/// `settings` then contain the threads of all agents.
+/// Starts the agents and has them check their shares of the job, whose load then has the threads of all of them.
 ///
 /// # Errors
 /// When an agent cannot be started or refuses, or there is too little for each.
-pub fn engage(
-    run: &SqlRun,
-    settings: &mut SqlSettings,
-    mut spec: SqlSpec,
-    interrupted: &Arc<AtomicBool>,
-) -> Result<Option<Coordinator<SqlRecord>>, Error> {
-    if run.agents.is_empty() {
-        return Ok(None);
-    }
-    let mut team = start(
-        &run.agents,
-        settings.connections(),
-        settings.options.connect_timeout,
-        interrupted,
-    )?;
-    let each = divide(&team, spec.load_mut())?;
-    settings.load.shape.threads = each * team.count();
-    let ssl_ca_text = spec.connection_mut().read_ssl_ca()?;
-    let job = Job {
-        spec: RunSpec::Sql(Box::new(spec)),
-        any_server: run.any_server,
-        password: settings.options.password.reveal().to_vec(),
-        ssl_ca_text,
-        slices: run.slices.is_some(),
-    };
-    team.offer(each, &job)?;
-    Ok(Some(team))
-}
-
-/// The same for operations of memcached; `spec` then contains the threads of all agents.
-///
-/// # Errors
-/// As [`engage`].
-pub fn engage_kv(
-    run: &KvRun,
-    spec: &mut KvSpec,
-    interrupted: &Arc<AtomicBool>,
-) -> Result<Option<Coordinator<KvRecord>>, Error> {
-    if run.agents.is_empty() {
-        return Ok(None);
-    }
-    if spec.preset.name.is_some() || spec.operations.is_some() {
-        return Err(Error::User(
-            "--agent: a load of several hosts lasts a time; remove --preset and --operations".into(),
-        ));
-    }
-    if spec.mix.choice_of_keys()?.starts_with("latest") {
-        return Err(Error::User(
-            "--agent: only one program knows which key is the newest; remove --agent, or --ycsb d or --key-choice latest"
-                .into(),
-        ));
-    }
-    let mut team = start(
-        &run.agents,
-        spec.load.connections,
-        spec.server.connect_timeout,
-        interrupted,
-    )?;
-    let each = divide(&team, &mut spec.load)?;
-    let job = Job {
-        spec: RunSpec::Kv(Box::new(KvSpec {
-            fill: None,
-            ..spec.clone()
-        })),
-        any_server: true,
-        password: Vec::new(),
-        ssl_ca_text: None,
-        slices: run.slices.is_some(),
-    };
-    team.offer(each, &job)?;
-    Ok(Some(team))
-}
-
-fn start<E: Shippable>(
+pub fn engage<E: Shippable>(
     commands: &[String],
-    connections: u32,
+    job: &mut Job,
     timeout: Duration,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Coordinator<E>, Error> {
-    let count = commands.len() as u32;
+    let load = job.spec.load_mut();
+    let (count, connections) = (commands.len() as u32, load.connections);
     if connections < count {
         return Err(Error::User(format!(
             "--connections {connections} is fewer than the {count} agents; each needs at least one"
         )));
     }
-    Coordinator::start(commands, timeout, interrupted)
-}
-
-/// Sets the threads of all agents together; returns those of each.
-fn divide<E: Shippable>(team: &Coordinator<E>, load: &mut LoadSpec) -> Result<u32, Error> {
-    let (count, connections) = (team.count(), load.connections);
-    let share = connections / count;
-    let each = spec::threads_for(load.threads, connections.div_ceil(count), team.least_cpus()).min(share);
+    let mut team = Coordinator::start(commands, timeout, interrupted)?;
+    let most_each = connections.div_ceil(count);
+    let each = spec::threads_for(load.threads, most_each, team.least_cpus()).min(connections / count);
     load.threads = Some(each * count);
     load.trace = spec::trace(load)?;
-    Ok(each)
+    team.offer(each, job)?;
+    Ok(team)
 }
 
 /// Serves one coordinator.

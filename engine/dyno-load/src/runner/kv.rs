@@ -1,25 +1,24 @@
 //! Runs memcached operations: fill, load, compare with the server, judge, write the result.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use serde_json::{json, Value};
 
-use super::observed::{observe_load, ObservedLoad};
-use super::{exit_of, job, print_table, run_slices, without_priority, Outputs, SliceOptions};
-use crate::agents::Coordinator;
+use super::job;
+use super::observed::observe_load;
+use super::{exit_of, print_table, run_slices, without_priority, Outputs, SliceOptions};
+use crate::agents::{Coordinator, Job};
 use crate::error::{Error, Exit};
 use crate::kv::server::{self, Counters};
 use crate::kv::{KvRecord, KvSession, KvSettings};
-use crate::output::json::{self, Final};
 use crate::output::progress::Progress;
 use crate::output::sinks::Sinks;
-use crate::output::{kv as output, table};
+use crate::output::{json, kv as output, table, Final};
 use crate::quality::KvInputs;
-use crate::server::{CounterCheck, Facts};
+use crate::server::Facts;
 use crate::slices::{Input, KvTarget, NoObserver};
-use crate::spec::{fill, KvData, KvPart, KvServer, KvSpec, LoadSpec};
+use crate::spec::{fill, KvData, KvPart, KvServer, KvSpec, LoadSpec, RunSpec};
 
 /// One run of memcached operations.
 #[derive(Debug)]
@@ -47,7 +46,7 @@ pub fn run_kv(run: &KvRun) -> Result<Exit, Error> {
         Some(input) => Arc::clone(&input.interrupted),
         None => crate::host::interruption()?,
     };
-    let team = job::engage_kv(run, &mut spec, &interrupted)?;
+    let team = engage(run, &mut spec, &interrupted)?;
     let parts = spec.parts()?;
     if let Some(part) = parts.first() {
         if run.spec.fills_counters()? {
@@ -58,6 +57,42 @@ pub fn run_kv(run: &KvRun) -> Result<Exit, Error> {
         (Some(options), Some(input)) => fill_then_slices(&parts, options, team, input),
         _ => execute(&parts, &run.outputs, team, &interrupted),
     }
+}
+
+/// The agents with their shares; none without --agent. `spec` then contains the threads of all agents.
+fn engage(
+    run: &KvRun,
+    spec: &mut KvSpec,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<Option<Coordinator<KvRecord>>, Error> {
+    if run.agents.is_empty() {
+        return Ok(None);
+    }
+    if spec.preset.name.is_some() || spec.operations.is_some() {
+        return Err(Error::User(
+            "--agent: a load of several hosts lasts a time; remove --preset and --operations".into(),
+        ));
+    }
+    if spec.mix.choice_of_keys()?.starts_with("latest") {
+        return Err(Error::User(
+            "--agent: only one program knows which key is the newest; remove --agent, or --ycsb d or --key-choice latest"
+                .into(),
+        ));
+    }
+    let of_agents = KvSpec {
+        fill: None,
+        ..spec.clone()
+    };
+    let mut job = Job {
+        spec: RunSpec::Kv(Box::new(of_agents)),
+        any_server: true,
+        password: Vec::new(),
+        ssl_ca_text: None,
+        slices: run.slices.is_some(),
+    };
+    let team = job::engage(&run.agents, &mut job, spec.server.connect_timeout, interrupted)?;
+    spec.load = job.spec.load_mut().clone();
+    Ok(Some(team))
 }
 
 /// Stores the keys that a run will use, and the counters.
@@ -168,7 +203,10 @@ fn measure(
     let observed = observe_load::<KvSession, _>(settings, team, interrupted, &mut read, sinks)?;
     sinks.progress().finish();
     let (outcome, duration_s) = (&observed.outcome, observed.duration_s);
-    let counters = reconcile(&observed);
+    let counters = observed.reconcile(|before, after, totals, cut_off| {
+        let uncertain = totals.all.ignored_errors + totals.sums.lost + cut_off;
+        server::reconcile(before, after, &totals.sums, uncertain)
+    });
     let kv = outcome.totals.as_ref().map(|totals| KvInputs {
         measured: &totals.measured.extra.counts,
         all: &totals.sums,
@@ -204,20 +242,6 @@ fn measure(
         text,
         exit: exit_of(outcome, quality),
     })
-}
-
-fn reconcile(observed: &ObservedLoad<KvRecord, BTreeMap<String, String>>) -> Vec<CounterCheck> {
-    let outcome = &observed.outcome;
-    let (Some(before), Some(after), Some(totals)) = (&observed.before, &observed.after, &outcome.totals) else {
-        return Vec::new();
-    };
-    let cut_off = outcome.end.in_flight_at_stop * u64::from(outcome.interrupted);
-    server::reconcile(
-        before,
-        after,
-        &totals.sums,
-        totals.all.ignored_errors + totals.sums.lost + cut_off,
-    )
 }
 
 /// Fills, if requested, then runs slices of the last part.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use dyno_core::clock::now_ns;
-use dyno_loop::{Address, LoadSettings, Observer, Outcome, Rest, Session, START_DELAY_NS};
+use dyno_loop::{Address, LoadSettings, Observer, Outcome, Rest, Session, Totals, START_DELAY_NS};
 
 use super::ending::{measured_s, ClampedObserver};
 use crate::agents::{AgentFacts, Coordinator, Shippable};
@@ -81,6 +81,16 @@ where
 }
 
 impl<E: Shippable, C> ObservedLoad<E, C> {
+    /// The server's counters against ours; empty where there is nothing to compare. `compare` is given the server's counters
+    /// before and after, the sums, and how many operations were cut off, so that the server may have done them.
+    pub fn reconcile(&self, compare: impl FnOnce(&C, &C, &Totals<E>, u64) -> Vec<CounterCheck>) -> Vec<CounterCheck> {
+        let (Some(before), Some(after), Some(totals)) = (&self.before, &self.after, &self.outcome.totals) else {
+            return Vec::new();
+        };
+        let cut_off = self.outcome.end.in_flight_at_stop * u64::from(self.outcome.interrupted);
+        compare(before, after, totals, cut_off)
+    }
+
     /// The quality of the run; `kv` is what only memcached has.
     pub fn judge(
         &self,

@@ -7,17 +7,17 @@ use dyno_mysql::blocking::Client;
 use dyno_mysql::session_state::OWN_STATE;
 use serde_json::Value;
 
-use super::observed::{observe_load, ObservedLoad};
-use super::{exit_of, job, print_table, run_slices, without_priority, Outputs, SliceOptions};
-use crate::agents::Coordinator;
+use super::job;
+use super::observed::observe_load;
+use super::{exit_of, print_table, run_slices, without_priority, Outputs, SliceOptions};
+use crate::agents::{Coordinator, Job};
 use crate::error::{Error, Exit};
-use crate::output::json::{self, Final};
 use crate::output::progress::Progress;
 use crate::output::sinks::Sinks;
-use crate::output::{sql as output, table};
-use crate::server::{CounterCheck, Facts};
+use crate::output::{json, sql as output, table, Final};
+use crate::server::Facts;
 use crate::slices::{Input, SqlTarget};
-use crate::spec::SqlSpec;
+use crate::spec::{RunSpec, SqlSpec};
 use crate::sql::local_ports;
 use crate::sql::preflight::{self, Needs};
 use crate::sql::reconciliation::ServerCounters;
@@ -64,7 +64,7 @@ pub fn run_sql(run: &SqlRun) -> Result<Exit, Error> {
     description.tls_in_use = server::tls_in_use(&control);
     if let Some(slices) = &run.slices {
         let input = Input::open()?;
-        let team = job::engage(run, &mut settings, spec, &input.interrupted)?;
+        let team = engage(run, &mut settings, spec, &input.interrupted)?;
         let shown = output::settings(&settings, &description);
         let load = settings.load.clone();
         let settings = Arc::new(settings);
@@ -75,7 +75,7 @@ pub fn run_sql(run: &SqlRun) -> Result<Exit, Error> {
         return Ok(exit);
     }
     let interrupted = crate::host::interruption()?;
-    let team = job::engage(run, &mut settings, spec, &interrupted)?;
+    let team = engage(run, &mut settings, spec, &interrupted)?;
     let shown = output::settings(&settings, &description);
     measure(
         &Arc::new(settings),
@@ -118,6 +118,29 @@ fn connect(spec: &mut SqlSpec) -> Result<(SqlSettings, Client), Error> {
             Ok((tpcc.resolve()?, control))
         }
     }
+}
+
+/// The agents with their shares; none without --agent. `settings` then contain the threads of all agents.
+fn engage(
+    run: &SqlRun,
+    settings: &mut SqlSettings,
+    mut spec: SqlSpec,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<Option<Coordinator<SqlRecord>>, Error> {
+    if run.agents.is_empty() {
+        return Ok(None);
+    }
+    let ssl_ca_text = spec.connection_mut().read_ssl_ca()?;
+    let mut job = Job {
+        spec: RunSpec::Sql(Box::new(spec)),
+        any_server: run.any_server,
+        password: settings.options.password.reveal().to_vec(),
+        ssl_ca_text,
+        slices: run.slices.is_some(),
+    };
+    let team = job::engage(&run.agents, &mut job, settings.options.connect_timeout, interrupted)?;
+    settings.load.shape.threads = team.threads();
+    Ok(Some(team))
 }
 
 /// The user's statements run in the state that the server gives each session; one of its values loses what they change.
@@ -163,7 +186,13 @@ fn measure(
     };
     sinks.progress().finish();
     let of_hooks = main.as_ref().map_or(0, MainThread::questions);
-    let counters = reconcile(&observed, settings, of_hooks);
+    let counters = observed.reconcile(|before, after, totals, cut_off| {
+        if settings.connects_each_time() {
+            return Vec::new();
+        }
+        let uncertain = totals.all.ignored_errors + cut_off + of_hooks;
+        after.reconcile(before, totals, uncertain, settings.questions_of_reconnecting(totals))
+    });
     if let Some(main) = main {
         if let Err(error) = main.finish(Some((&observed.outcome, observed.duration_s))) {
             // The result of the load stays.
@@ -209,22 +238,4 @@ fn main_thread(settings: &Arc<SqlSettings>) -> Result<Option<MainThread>, Error>
         SqlWorkload::Script(context) => MainThread::start(context, settings).map(Some),
         _ => Ok(None),
     }
-}
-
-fn reconcile(
-    observed: &ObservedLoad<SqlRecord, ServerCounters>,
-    settings: &SqlSettings,
-    of_hooks: u64,
-) -> Vec<CounterCheck> {
-    let outcome = &observed.outcome;
-    let (Some(before), Some(after), Some(totals)) = (&observed.before, &observed.after, &outcome.totals) else {
-        return Vec::new();
-    };
-    if settings.connects_each_time() {
-        return Vec::new();
-    }
-    let cut_off = outcome.end.in_flight_at_stop * u64::from(outcome.interrupted);
-    let of_reconnecting = settings.questions_of_reconnecting(totals);
-    let uncertain = totals.all.ignored_errors + cut_off + of_hooks;
-    after.reconcile(before, totals, uncertain, of_reconnecting)
 }

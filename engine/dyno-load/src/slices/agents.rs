@@ -35,6 +35,7 @@ where
     T::Extra: Shippable,
 {
     type Extra = T::Extra;
+    type Counters = T::Counters;
 
     fn shape(&self) -> &LoadShape {
         &self.proxies.shape
@@ -44,12 +45,12 @@ where
         self.proxies.start(index, channels)
     }
 
-    fn read_counters(&mut self) {
-        self.inner.read_counters();
+    fn read_counters(&mut self) -> Option<T::Counters> {
+        self.inner.read_counters()
     }
 
-    fn compare_counters(&mut self, load: &Load<T::Extra>) -> Comparison {
-        self.inner.compare_counters(load)
+    fn compare_counters(&self, before: &T::Counters, after: &T::Counters, load: &Load<T::Extra>) -> Comparison {
+        self.inner.compare_counters(before, after, load)
     }
 
     fn describe(&self, load: &Load<T::Extra>, length_s: f64, record: &mut Map<String, Value>) {

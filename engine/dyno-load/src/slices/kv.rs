@@ -18,7 +18,6 @@ use crate::output::kv as output;
 pub struct KvTarget {
     settings: Arc<KvSettings>,
     counters: Counters,
-    before: Option<BTreeMap<String, String>>,
 }
 
 impl KvTarget {
@@ -27,13 +26,13 @@ impl KvTarget {
         Self {
             counters: Counters::new(Arc::clone(&settings), control),
             settings,
-            before: None,
         }
     }
 }
 
 impl Target for KvTarget {
     type Extra = KvRecord;
+    type Counters = BTreeMap<String, String>;
 
     fn shape(&self) -> &LoadShape {
         &self.settings.load.shape
@@ -43,19 +42,16 @@ impl Target for KvTarget {
         dyno_loop::spawn::<KvSession>(index, Arc::clone(&self.settings), channels)
     }
 
-    fn read_counters(&mut self) {
-        self.before = self.counters.read();
+    fn read_counters(&mut self) -> Option<Self::Counters> {
+        self.counters.read()
     }
 
-    fn compare_counters(&mut self, load: &Load<KvRecord>) -> Comparison {
-        let (Some(before), Some(after)) = (self.before.take(), self.counters.read()) else {
-            return Comparison::default();
-        };
+    fn compare_counters(&self, before: &Self::Counters, after: &Self::Counters, load: &Load<KvRecord>) -> Comparison {
         let totals = &load.totals;
         let uncertain = totals.all.ignored_errors + totals.sums.lost + load.end.unfinished;
         Comparison {
-            checks: server::reconcile(&before, &after, &totals.sums, uncertain),
-            growth: server::growth(&before, &after),
+            checks: server::reconcile(before, after, &totals.sums, uncertain),
+            growth: server::growth(before, after),
         }
     }
 

@@ -14,9 +14,9 @@ pub use agents::AgentsTarget;
 pub use command::{Command, Go};
 pub use input::{Event, Input};
 pub use kv::KvTarget;
+pub use record::Comparison;
 pub use sql::SqlTarget;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -30,7 +30,7 @@ use serde_json::{json, Map, Value};
 
 use crate::error::{Error, Exit};
 use crate::output::json::FORMAT;
-use crate::server::{CounterCheck, Facts};
+use crate::server::Facts;
 
 /// From a command to the first statement: what sleeping threads need to wake up, so that all workers start together.
 const START_DELAY_NS: u64 = 200_000;
@@ -39,6 +39,8 @@ const START_DELAY_NS: u64 = 200_000;
 pub trait Target {
     /// What its workers record.
     type Extra: Extra;
+    /// What is read of the server.
+    type Counters;
 
     /// Times and shares; those of the load itself come with each command.
     fn shape(&self) -> &LoadShape;
@@ -49,11 +51,12 @@ pub trait Target {
     /// When the kernel refuses another thread.
     fn start_worker(&self, index: usize, channels: Channels<Self::Extra>) -> io::Result<JoinHandle<()>>;
 
-    /// Reads the server's counters before a slice.
-    fn read_counters(&mut self);
+    /// Reads the server's counters; none where it does not answer.
+    fn read_counters(&mut self) -> Option<Self::Counters>;
 
-    /// Reads them after it, and compares what was added with what was sent. Empty where the server did not answer.
-    fn compare_counters(&mut self, load: &Load<Self::Extra>) -> Comparison;
+    /// Compares what a slice added to them with what was sent.
+    fn compare_counters(&self, before: &Self::Counters, after: &Self::Counters, load: &Load<Self::Extra>)
+        -> Comparison;
 
     /// Adds what a slice of this kind has beside every slice.
     fn describe(&self, load: &Load<Self::Extra>, length_s: f64, record: &mut Map<String, Value>);
@@ -65,15 +68,6 @@ pub trait Target {
 
     /// Closes what the counters were read with.
     fn leave(&mut self) {}
-}
-
-/// The server's counters over one slice, from the first statement to the last answer.
-#[derive(Debug, Default)]
-pub struct Comparison {
-    /// Counters that have a count on our side.
-    pub checks: Vec<CounterCheck>,
-    /// How much each grew.
-    pub growth: BTreeMap<String, u64>,
 }
 
 /// Nobody looks at the intervals.
@@ -153,7 +147,7 @@ fn serve<T: Target>(
             lines.record("refused", &json!({ "message": message }))?;
             continue;
         }
-        target.read_counters();
+        let before = target.read_counters();
         let timeline = Timeline::slice(now_ns() + target.start_delay_ns(), &go.times, target.shape().grace_ns);
         let load = crew.load(timeline, target.shape(), &input.interrupted, &mut NoObserver)?;
         if load.interrupted {
@@ -162,8 +156,9 @@ fn serve<T: Target>(
         if load.failure.is_some() {
             return fail(lines, load.failure);
         }
-        let comparison = target.compare_counters(&load);
-        let (mut record, length_s) = record::record(&go, &load, read_ns, &comparison)?;
+        let counters = before.zip(target.read_counters());
+        let comparison = counters.map(|(before, after)| target.compare_counters(&before, &after, &load));
+        let (mut record, length_s) = record::record(&go, &load, read_ns, &comparison.unwrap_or_default())?;
         target.describe(&load, length_s, &mut record);
         lines.record("slice", &record)?;
         held_ns = now_ns();

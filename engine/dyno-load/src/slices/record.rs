@@ -1,5 +1,6 @@
 //! The record of one slice.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use dyno_core::clock::{now_ns, shared_monotonic_s, wall_clock_s};
@@ -10,7 +11,16 @@ use dyno_loop::{Edge, Load, Mark, Timeline};
 use serde_json::{json, Map, Value};
 
 use super::command::Go;
-use super::Comparison;
+use crate::server::CounterCheck;
+
+/// The server's counters over one slice, from the first statement to the last answer.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    /// Counters that have a count on our side.
+    pub checks: Vec<CounterCheck>,
+    /// How much each grew.
+    pub growth: BTreeMap<String, u64>,
+}
 
 /// The record, and the length of the counted part in seconds; `read_ns` is when the command was read.
 ///

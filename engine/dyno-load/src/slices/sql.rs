@@ -20,7 +20,6 @@ pub struct SqlTarget {
     settings: Arc<SqlSettings>,
     options: Options,
     control: Option<Client>,
-    before: Option<ServerCounters>,
 }
 
 impl SqlTarget {
@@ -31,26 +30,13 @@ impl SqlTarget {
             settings: Arc::new(settings.clone()),
             options,
             control: Some(control),
-            before: None,
         }
-    }
-
-    /// The counters. A control connection that the server has closed meanwhile is made again, once.
-    fn counters(&mut self) -> Option<ServerCounters> {
-        if let Some(counters) = self
-            .control
-            .as_mut()
-            .and_then(|client| ServerCounters::read(client).ok())
-        {
-            return Some(counters);
-        }
-        self.control = server::connect(&self.options).ok();
-        ServerCounters::read(self.control.as_mut()?).ok()
     }
 }
 
 impl Target for SqlTarget {
     type Extra = SqlRecord;
+    type Counters = ServerCounters;
 
     fn shape(&self) -> &LoadShape {
         &self.settings.load.shape
@@ -64,18 +50,21 @@ impl Target for SqlTarget {
         }
     }
 
-    fn read_counters(&mut self) {
-        self.before = self.counters();
+    /// A control connection that the server has closed meanwhile is made again, once.
+    fn read_counters(&mut self) -> Option<ServerCounters> {
+        if let Some(counters) = self
+            .control
+            .as_mut()
+            .and_then(|client| ServerCounters::read(client).ok())
+        {
+            return Some(counters);
+        }
+        self.control = server::connect(&self.options).ok();
+        ServerCounters::read(self.control.as_mut()?).ok()
     }
 
-    fn compare_counters(&mut self, load: &Load<SqlRecord>) -> Comparison {
-        let Some(before) = self.before.take() else {
-            return Comparison::default();
-        };
-        let Some(after) = self.counters() else {
-            return Comparison::default();
-        };
-        let growth = after.growth(&before);
+    fn compare_counters(&self, before: &ServerCounters, after: &ServerCounters, load: &Load<SqlRecord>) -> Comparison {
+        let growth = after.growth(before);
         if self.settings.connects_each_time() {
             // What each connection does to become one is no statement of the load.
             return Comparison {
@@ -86,7 +75,7 @@ impl Target for SqlTarget {
         let of_reconnecting = self.settings.questions_of_reconnecting(&load.totals);
         let uncertain = load.totals.all.ignored_errors;
         Comparison {
-            checks: after.reconcile(&before, &load.totals, uncertain, of_reconnecting),
+            checks: after.reconcile(before, &load.totals, uncertain, of_reconnecting),
             growth,
         }
     }

@@ -40,6 +40,16 @@ pub enum RunSpec {
     Kv(Box<KvSpec>),
 }
 
+impl RunSpec {
+    /// How much load, and for how long.
+    pub fn load_mut(&mut self) -> &mut LoadSpec {
+        match self {
+            Self::Sql(spec) => spec.load_mut(),
+            Self::Kv(spec) => &mut spec.load,
+        }
+    }
+}
+
 /// A run of SQL.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -15,22 +15,12 @@ use std::sync::Arc;
 use dyno_core::operation;
 use dyno_core::schedule::ArrivalSchedule;
 
+use super::operation::NextOperation;
 use super::report::End;
 use super::settings::LoadShape;
 use super::timeline::{Phase, Timeline};
 use open::{OpenLoop, Part};
 use recorded::Recorded;
-
-/// An operation that is about to start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NextOperation {
-    /// Its number.
-    pub number: u64,
-    /// When it is due.
-    pub intended_ns: u64,
-    /// From when on it may start: later than due where catching up is bounded.
-    pub release_ns: u64,
-}
 
 /// The arrivals of one worker.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dyno_core::schedule::{Arrival, ArrivalCursor, ArrivalSchedule};
 
-use super::NextOperation;
+use crate::operation::NextOperation;
 
 /// A worker's share of the schedule in one phase.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::NextOperation;
+use crate::operation::NextOperation;
 
 const STREAM_UNIT_NS: u64 = 1_000_000;
 

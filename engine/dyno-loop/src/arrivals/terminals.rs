@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 use dyno_core::operation;
 
-use super::NextOperation;
+use crate::operation::NextOperation;
 
 /// The times that terminals take between their operations.
 pub trait TerminalCycle: std::fmt::Debug {

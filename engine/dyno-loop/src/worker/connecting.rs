@@ -19,15 +19,6 @@ const RECONNECT_PAUSE_NS: u64 = 10_000_000;
 /// Longest wait for events while connections are being made.
 const CONNECT_WAIT_NS: u64 = 100_000_000;
 
-/// How far the first connecting has come.
-#[derive(Debug, Default)]
-pub(super) struct Connecting {
-    under_way: usize,
-    ready: usize,
-    /// When a connection last made progress.
-    progress_ns: u64,
-}
-
 impl<S: Session> Worker<S> {
     /// Makes all connections ready for operations.
     pub(super) fn connect_all(&mut self) -> Result<(), Failure> {

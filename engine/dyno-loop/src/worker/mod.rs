@@ -25,7 +25,6 @@ use super::settings::{LoadSettings, Think};
 use super::tally::{PhaseCounts, Tally};
 use super::timeline::Phase;
 use super::transport::{Batch, Poller, Socket};
-use connecting::Connecting;
 
 /// Events taken from the kernel at a time.
 const EVENTS: usize = 512;
@@ -58,6 +57,15 @@ struct Link<S> {
     awaits_room: bool,
     /// Whether it is being made because a recorded session begins.
     begins_session: bool,
+}
+
+/// How far the first connecting has come.
+#[derive(Debug, Default)]
+struct Connecting {
+    under_way: usize,
+    ready: usize,
+    /// When a connection last made progress.
+    progress_ns: u64,
 }
 
 /// The state of one worker.

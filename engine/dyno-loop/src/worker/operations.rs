@@ -7,9 +7,8 @@ use dyno_core::operation::WARMUP_BIT;
 use dyno_core::random::{Domain, RandomStream};
 
 use super::{LinkState, Worker};
-use crate::arrivals::NextOperation;
 use crate::failure::Failure;
-use crate::operation::Operation;
+use crate::operation::{NextOperation, Operation};
 use crate::session::{Session, SlotState};
 use crate::settings::Think;
 use crate::timeline::Phase;

@@ -7,12 +7,20 @@ use rsa::{Oaep, RsaPublicKey};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use super::Next;
 use crate::error::Error;
 
 const FAST_SUCCESS: u8 = 3;
 const FULL_AUTHENTICATION: u8 = 4;
 const REQUEST_PUBLIC_KEY: u8 = 2;
+
+/// What to do with a packet of an authentication exchange.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Send these bytes.
+    Send(Vec<u8>),
+    /// Wait for the server's next packet.
+    Wait,
+}
 
 /// SHA256(password) xor SHA256(SHA256(SHA256(password)) + nonce); empty for an empty password.
 pub(super) fn answer(password: &[u8], nonce: &[u8]) -> Vec<u8> {

@@ -4,6 +4,8 @@ mod caching_sha2;
 mod ed25519;
 mod native;
 
+pub(crate) use caching_sha2::Next;
+
 use crate::error::Error;
 use crate::options::Secret;
 
@@ -13,15 +15,6 @@ pub(crate) enum Plugin {
     Native,
     CachingSha2,
     Ed25519,
-}
-
-/// What to do with a packet of an authentication exchange.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Send these bytes.
-    Send(Vec<u8>),
-    /// Wait for the server's next packet.
-    Wait,
 }
 
 impl Plugin {

@@ -1,25 +1,15 @@
 //! `dynoload compare-replays`: two replays of the same capture, statement by statement.
 
-mod table;
+mod shown;
+
+pub use shown::run;
 
 use std::collections::HashMap;
-use std::io::Write as _;
-use std::path::Path;
 
 use dyno_capture::{nondeterministic, Fingerprint};
-use dyno_core::wire::{Format, LineWriter};
 use serde::Serialize;
 
-use super::results::{read, Results, StatementResult};
-use crate::error::{Error, Exit};
-use table::table;
-
-const FORMAT: Format = Format {
-    format: "dynoload-replay-comparison",
-    format_version: 1,
-    program: "dynoload",
-    version: env!("CARGO_PKG_VERSION"),
-};
+use super::results::{Results, StatementResult};
 
 /// In what a statement's results differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -103,47 +93,6 @@ pub struct Comparison {
     pub latency_ratio: Option<f64>,
     /// Digests: those with differences first, then by their time.
     pub digests: Vec<DigestComparison>,
-}
-
-/// Compares two files of results and prints the comparison.
-///
-/// # Errors
-/// When a file is none, or they are of different captures.
-pub fn run(a: &Path, b: &Path, json: Option<&Path>) -> Result<Exit, Error> {
-    let (first, second) = (read(a)?, read(b)?);
-    if first.capture_identity != second.capture_identity {
-        return Err(Error::User(format!(
-            "'{}' and '{}' are replays of different captures; replay the same capture on both servers",
-            a.display(),
-            b.display()
-        )));
-    }
-    let comparison = compare(&first, &second);
-    let text = table(&comparison);
-    match json {
-        Some(path) if path == Path::new("-") => {
-            write_json(&comparison, dyno_core::streams::stdout())?;
-            dyno_core::streams::stderr().write_all(text.as_bytes())?;
-        }
-        Some(path) => {
-            let file = std::fs::File::create(path)
-                .map_err(|error| Error::User(format!("--json '{}' cannot be written: {error}", path.display())))?;
-            write_json(&comparison, file)?;
-            dyno_core::streams::stdout().write_all(text.as_bytes())?;
-        }
-        None => dyno_core::streams::stdout().write_all(text.as_bytes())?,
-    }
-    Ok(
-        match comparison.differ - comparison.differ_nondeterministic + comparison.only.0 + comparison.only.1 {
-            0 => Exit::Done,
-            _ => Exit::Invalid,
-        },
-    )
-}
-
-fn write_json(comparison: &Comparison, writer: impl std::io::Write) -> Result<(), Error> {
-    let header = serde_json::json!({ "servers": comparison.servers });
-    Ok(LineWriter::start(writer, FORMAT, &header)?.record("final", comparison)?)
 }
 
 /// Compares two replays of the same capture.

@@ -2,8 +2,6 @@
 
 use serde::Deserialize;
 
-use super::schema::Table;
-
 const ROWS: &str = "{rows(";
 
 /// `scale = { default = 0.01, lowest = 0.01, highest = 1 }` of a file; scales are multiples of the lowest one.
@@ -58,11 +56,11 @@ impl Scale {
     }
 }
 
-/// The text with each `{rows(TABLE)}`, `{rows(TABLE) * 2 / 3}` replaced by a whole number.
+/// The text with each `{rows(TABLE)}`, `{rows(TABLE) * 2 / 3}` replaced by a whole number; `tables` are the names and rows of those before.
 ///
 /// # Errors
 /// When there is no such table before this one, or what follows it is no whole numbers.
-pub fn with_rows(text: &str, tables: &[Table]) -> Result<String, String> {
+pub fn with_rows(text: &str, tables: &[(&str, u64)]) -> Result<String, String> {
     let mut rest = text;
     let mut out = String::new();
     while let Some((before, after)) = rest.split_once(ROWS) {
@@ -75,8 +73,8 @@ pub fn with_rows(text: &str, tables: &[Table]) -> Result<String, String> {
         };
         let (inside, remaining) = after.split_once('}').ok_or_else(wrong)?;
         let (name, factors) = inside.split_once(')').ok_or_else(wrong)?;
-        let table = tables.iter().find(|table| table.name == name).ok_or_else(|| {
-            let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+        let (_, rows) = tables.iter().find(|(table, _)| *table == name).ok_or_else(|| {
+            let names: Vec<&str> = tables.iter().map(|(table, _)| *table).collect();
             let allowed = match names.is_empty() {
                 true => "this is the first table".to_string(),
                 false => format!("allowed: {}", names.join(", ")),
@@ -84,7 +82,7 @@ pub fn with_rows(text: &str, tables: &[Table]) -> Result<String, String> {
             format!("there is no table '{name}' before this one; {allowed}")
         })?;
         let mut words = factors.split_whitespace();
-        let mut value = table.rows;
+        let mut value = *rows;
         while let Some(operator) = words.next() {
             let number: u64 = words.next().and_then(|word| word.parse().ok()).ok_or_else(wrong)?;
             value = match operator {

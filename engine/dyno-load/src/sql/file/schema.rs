@@ -230,7 +230,8 @@ fn column_of(name: &str, value: toml::Value, folder: &Path, tables: &[Table]) ->
     if !(0.0..=100.0).contains(&null_pct) {
         return Err(format!("column {name}: null_pct = {null_pct} is not between 0 and 100"));
     }
-    let counted = |text: &str| with_rows(text, tables).map_err(|message| format!("column {name}: {message}"));
+    let rows: Vec<_> = tables.iter().map(|table| (table.name.as_str(), table.rows)).collect();
+    let counted = |text: &str| with_rows(text, &rows).map_err(|message| format!("column {name}: {message}"));
     let values = form.values.as_deref().map(counted).transpose()?;
     let mut rule = values.as_deref();
     let mut written = String::new();

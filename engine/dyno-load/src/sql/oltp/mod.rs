@@ -16,31 +16,12 @@ mod row_text;
 mod select_random_points;
 mod select_random_ranges;
 mod transaction;
+mod workload;
 
 pub use options::OltpOptions;
 pub use row_text::RowText;
 pub use transaction::{Context, Request, Transaction};
-
-use super::definition::Definition;
-
-/// One workload of the catalogue.
-#[derive(Clone, Copy)]
-pub struct Workload {
-    /// Its name on the command line; sysbench's where sysbench has it.
-    pub name: &'static str,
-    /// One sentence for `dynoload oltp list`.
-    pub summary: &'static str,
-    /// Whether it works on sbtest1 alone.
-    pub single_table: bool,
-    /// Makes the definition for some options.
-    pub define: fn(&OltpOptions) -> Definition,
-}
-
-impl std::fmt::Debug for Workload {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Workload").field("name", &self.name).finish()
-    }
-}
+pub use workload::Workload;
 
 /// Every workload, in the order of `dynoload oltp list`.
 pub const CATALOGUE: [Workload; 11] = [

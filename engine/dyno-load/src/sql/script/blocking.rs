@@ -26,6 +26,17 @@ struct Blocking {
     statements: Vec<(Option<Statement>, Template)>,
 }
 
+/// What other connections of a script did.
+#[derive(Debug, Default)]
+pub struct Elsewhere {
+    /// Statements that succeeded, each with its service time in ns.
+    pub statements: Vec<(Sent, u64)>,
+    /// How many statements failed, and errors that the script counted itself.
+    pub refused: u64,
+    /// Questions beside statements: a server may count the end of a connection (COM_QUIT) as one.
+    pub questions: u64,
+}
+
 /// The connections of one script's thread, with numbers from `first` on.
 pub struct BlockingConnections {
     options: Arc<Options>,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use dyno_core::random::{Domain, RandomStream};
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Thread, ThreadStatus};
 
-use super::messages::with_line;
+use super::messages::{with_line, CHUNK};
 use super::modules::{find_module, package_path};
 use super::program::{without_first_line_of_unix, Declared, ScriptContext};
 use super::random::{self, Stream};
@@ -16,8 +16,6 @@ use super::watch::Watch;
 
 /// The interface, in Lua.
 const SYSBENCH: &str = include_str!("sysbench.lua");
-/// Its name in tracebacks.
-pub const CHUNK: &str = "sysbench";
 
 /// A Lua state.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! File and line in the messages of a script's errors.
 
-use super::machine::CHUNK;
+/// The name of the interface in Lua (`sysbench.lua`) in tracebacks.
+pub const CHUNK: &str = "sysbench";
 
 /// A message with the script's line in the traceback, as FILE:LINE, where it has none of its own.
 pub fn with_line(message: String, traceback: &str) -> String {

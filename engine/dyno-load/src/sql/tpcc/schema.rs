@@ -10,6 +10,9 @@ use dyno_mysql::blocking::Client;
 use crate::error::Error;
 use crate::sql::server::failed;
 
+/// W_ID is a SMALLINT.
+pub const MOST_WAREHOUSES: u32 = 32_767;
+
 /// One table: its name and its columns in words of CREATE TABLE.
 #[derive(Debug, Clone, Copy)]
 pub struct Table {

@@ -4,21 +4,10 @@ use dyno_loop::recorder::Part;
 use dyno_loop::{Failure, Step, Stop, Tally};
 use dyno_mysql::{Done, ServerError, Statement};
 
-use super::{Awaited, ScriptSession, State, Went, UNSUPPORTED_PREPARE};
+use super::{Awaited, ScriptSession, State, Went};
 use crate::sql::record::{record_statement, Reply, SqlRecord};
-use crate::sql::script::blocking::{refusal, Sent};
+use crate::sql::script::blocking::{refusal, UNSUPPORTED_PREPARE};
 use crate::sql::script::request::Answer;
-
-/// What other connections of a script did.
-#[derive(Debug, Default)]
-pub(super) struct Elsewhere {
-    /// Statements that succeeded, each with its service time in ns.
-    pub(super) statements: Vec<(Sent, u64)>,
-    /// How many statements failed, and errors that the script counted itself.
-    pub(super) refused: u64,
-    /// Questions beside statements: a server may count the end of a connection (COM_QUIT) as one.
-    pub(super) questions: u64,
-}
 
 impl ScriptSession {
     /// Counts what happened outside of an answer.

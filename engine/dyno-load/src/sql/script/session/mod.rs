@@ -15,8 +15,7 @@ use dyno_loop::{LoadSettings, Loss, Operation, Session, SlotState, Step, Stop, T
 use dyno_mysql::{Connection, Counters, Done, Error, Event, Phase, ServerError, Statement};
 use smallvec::SmallVec;
 
-use self::answers::Elsewhere;
-use super::blocking::{BlockingConnections, UNSUPPORTED_PREPARE};
+use super::blocking::{BlockingConnections, Elsewhere};
 use super::machine::{Machine, ScriptThread};
 use super::request::{Answer, Parameter, Refusal};
 use super::rows::StoredRows;

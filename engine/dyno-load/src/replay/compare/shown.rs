@@ -1,15 +1,69 @@
-//! A comparison for a person.
+//! A comparison for people and programs.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
 
-use super::{Comparison, Difference, DigestComparison};
+use dyno_core::wire::{Format, LineWriter};
+
+use super::{compare, Comparison, Difference, DigestComparison};
 use crate::capture::shortened;
+use crate::error::{Error, Exit};
+use crate::replay::results::read;
+
+const FORMAT: Format = Format {
+    format: "dynoload-replay-comparison",
+    format_version: 1,
+    program: "dynoload",
+    version: env!("CARGO_PKG_VERSION"),
+};
 
 const MOST_DIGESTS: usize = 20;
 const DIGEST_WIDTH: usize = 56;
 
+/// Compares two files of results and prints the comparison.
+///
+/// # Errors
+/// When a file is none, or they are of different captures.
+pub fn run(a: &Path, b: &Path, json: Option<&Path>) -> Result<Exit, Error> {
+    let (first, second) = (read(a)?, read(b)?);
+    if first.capture_identity != second.capture_identity {
+        return Err(Error::User(format!(
+            "'{}' and '{}' are replays of different captures; replay the same capture on both servers",
+            a.display(),
+            b.display()
+        )));
+    }
+    let comparison = compare(&first, &second);
+    let text = table(&comparison);
+    match json {
+        Some(path) if path == Path::new("-") => {
+            write_json(&comparison, dyno_core::streams::stdout())?;
+            dyno_core::streams::stderr().write_all(text.as_bytes())?;
+        }
+        Some(path) => {
+            let file = std::fs::File::create(path)
+                .map_err(|error| Error::User(format!("--json '{}' cannot be written: {error}", path.display())))?;
+            write_json(&comparison, file)?;
+            dyno_core::streams::stdout().write_all(text.as_bytes())?;
+        }
+        None => dyno_core::streams::stdout().write_all(text.as_bytes())?,
+    }
+    Ok(
+        match comparison.differ - comparison.differ_nondeterministic + comparison.only.0 + comparison.only.1 {
+            0 => Exit::Done,
+            _ => Exit::Invalid,
+        },
+    )
+}
+
+fn write_json(comparison: &Comparison, writer: impl std::io::Write) -> Result<(), Error> {
+    let header = serde_json::json!({ "servers": comparison.servers });
+    Ok(LineWriter::start(writer, FORMAT, &header)?.record("final", comparison)?)
+}
+
 /// The answer, then the digests: those with differences first.
-pub fn table(comparison: &Comparison) -> String {
+fn table(comparison: &Comparison) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write_table(&mut text, comparison);

@@ -1,0 +1,82 @@
+//! What the rules look at.
+
+use dyno_core::histogram::Histogram;
+use dyno_loop::recorder::{Counts, Extra, ThreadUsage};
+use dyno_loop::{End, Failure, Totals};
+
+use crate::agents::AgentFacts;
+use crate::host::TcpSegments;
+use crate::kv::KvCounts;
+use crate::server::CounterCheck;
+
+/// What the rules look at.
+#[derive(Debug)]
+pub struct QualityInputs<'a> {
+    /// The measurement.
+    pub measured: Measurement<'a>,
+    /// What was left at the end.
+    pub end: End,
+    /// Length of the measurement.
+    pub duration_s: f64,
+    /// Worker threads.
+    pub threads: u32,
+    /// Why the run ended early; none when it did not.
+    pub failure: Option<&'a Failure>,
+    /// Whether there was a plan.
+    pub open_loop: bool,
+    /// The server's counters against ours; empty where the workload cannot be compared, or they could not be read.
+    pub counters: &'a [CounterCheck],
+    /// Whether the server's counters were read before and after the load.
+    pub counters_read: bool,
+    /// The agents that loaded; empty where this program did it itself.
+    pub agents: &'a [AgentFacts],
+    /// TCP segments sent and sent again on this host meanwhile; none over a Unix socket, and where agents loaded.
+    pub tcp: Option<TcpSegments>,
+    /// What only memcached has; none for SQL.
+    pub kv: Option<KvInputs<'a>>,
+}
+
+/// What the rules look at of a measurement, whatever its family.
+#[derive(Debug, Clone, Copy)]
+pub struct Measurement<'a> {
+    /// Counts.
+    pub counts: Counts,
+    /// What the workers' threads used.
+    pub usage: ThreadUsage,
+    /// From the intended time to the end.
+    pub response: &'a Histogram,
+    /// From the first byte sent to the last received.
+    pub service: &'a Histogram,
+    /// Delay caused by this program.
+    pub lag: &'a Histogram,
+    /// Highest CPU use of one worker in one interval, percent of one CPU.
+    pub busiest_worker_cpu_pct: f64,
+    /// Length of the intervals in which the server was away.
+    pub unavailable_s: f64,
+}
+
+impl<'a> Measurement<'a> {
+    /// The measurement from the sums of a run.
+    pub fn of<E: Extra>(totals: &'a Totals<E>) -> Self {
+        Self {
+            counts: totals.measured.counts,
+            usage: totals.measured.usage,
+            response: &totals.measured.response,
+            service: &totals.measured.service,
+            lag: &totals.measured.lag,
+            busiest_worker_cpu_pct: totals.busiest_worker_cpu_pct,
+            unavailable_s: totals.unavailable_s,
+        }
+    }
+}
+
+/// What the rules look at of memcached operations.
+#[derive(Debug, Clone, Copy)]
+pub struct KvInputs<'a> {
+    /// Counts of the measurement.
+    pub measured: &'a KvCounts,
+    /// Counts of the whole load.
+    pub all: &'a KvCounts,
+    /// The share of keys that should be there; none where none was requested.
+    pub asked_hit_share: Option<f64>,
+}
