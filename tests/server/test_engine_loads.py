@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.engine import Target, run_other_tests, targets
 
-LOADS = ("tpcc", "sysbench", "slices", "slices_other", "scripts", "outages", "kv")
+LOADS = ("tpcc", "sysbench", "slices", "slices_other", "scripts", "kv")
 """Names of programs of dyno-load, the longest first."""
 TARGETS = {target.name: target for target in targets() if target.package == "dyno-load" and target.kind == "test"}
 

@@ -79,28 +79,29 @@ fn planned(result: &Run) -> u64 {
 #[test]
 fn what_is_dropped_after_the_end_of_the_measurement_is_counted() {
     let server = NullServer::start();
-    let rest = "--connections 4 --threads 2 --rate 1000 --duration 1s --overload drop-late --late-limit 50ms --quiet";
+    let rest =
+        "--connections 4 --threads 2 --rate 1000 --duration 400ms --overload drop-late --late-limit 50ms --quiet";
     // The server stands still from within the measurement to beyond its end.
-    let (result, _) = freeze(server.child.id(), &load(&server, rest), 600, 900);
-    assert_eq!(planned(&result), 1000);
+    let (result, _) = freeze(server.child.id(), &load(&server, rest), 500);
+    assert_eq!(planned(&result), 400);
     assert!(result.count("/counts/dropped_late") > 100, "{}", result.last());
     assert_eq!(result.last()["verdict"]["verdict"], "INVALID");
     let mut held = Held::start(&load(
         &server,
         "--connections 4 --threads 2 --rate 1000 --overload drop-late --late-limit 50ms",
     ));
-    held.send("go a 1 0 1000");
-    std::thread::sleep(Duration::from_millis(500));
+    held.send("go a 1 0 400");
+    std::thread::sleep(Duration::from_millis(100));
     signal(server.child.id(), Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_millis(900));
+    std::thread::sleep(Duration::from_millis(500));
     signal(server.child.id(), Signal::SIGCONT);
     let slice = held.next("slice");
     let dropped = count(&slice, "/counts/dropped_late");
     assert!(dropped > 100, "{slice}");
-    assert_eq!(count(&slice, "/end/planned"), 1000);
+    assert_eq!(count(&slice, "/end/planned"), 400);
     assert_eq!(
         count(&slice, "/counts/transactions") + count(&slice, "/end/ended_after_stop") + dropped,
-        1000
+        400
     );
     held.end();
 }
@@ -113,9 +114,8 @@ fn a_run_that_ends_early_accounts_for_what_was_due_by_then_and_a_failure_is_inva
     let began = Instant::now();
     let (aborted, _) = freeze(
         server.child.id(),
-        &load(&server, &format!("{rest} --overload abort --late-limit 50ms")),
-        600,
-        400,
+        &load(&server, &format!("{rest} --overload abort --late-limit 150ms")),
+        300,
     );
     assert_eq!(aborted.code, 1, "{}", aborted.stderr);
     assert_eq!(aborted.last()["verdict"]["verdict"], "INVALID");
@@ -124,8 +124,8 @@ fn a_run_that_ends_early_accounts_for_what_was_due_by_then_and_a_failure_is_inva
     let by_then = began.elapsed().as_millis() as u64;
     assert!((100..=by_then).contains(&planned(&aborted)), "{}", aborted.last());
     let began = Instant::now();
-    let running = start(&load(&server, rest));
-    std::thread::sleep(Duration::from_millis(1200));
+    let mut running = start(&load(&server, &format!("{rest} --interval 50ms")));
+    running.wait_for_transactions(100);
     signal(running.child.id(), Signal::SIGINT);
     let interrupted = running.end();
     assert_eq!(interrupted.code, 130, "{}", interrupted.stderr);
@@ -143,10 +143,10 @@ fn a_rate_that_nobody_can_keep_ends_by_the_clock_with_its_whole_plan() {
     let patience = Patience::seconds(12.0);
     let result = common::run(&load(
         &server,
-        "--connections 4 --rate 1000000000 --duration 1s --grace 500ms --quiet",
+        "--connections 4 --rate 1000000000 --duration 500ms --grace 200ms --quiet",
     ));
     patience.check("the end by the clock");
-    assert_eq!(planned(&result), 1_000_000_000);
+    assert_eq!(planned(&result), 500_000_000);
     assert!(result.count("/counts/transactions") > 0);
     assert_eq!(result.code, 4, "{}", result.stderr);
 }
@@ -154,43 +154,35 @@ fn a_rate_that_nobody_can_keep_ends_by_the_clock_with_its_whole_plan() {
 #[test]
 fn every_interval_has_its_plan_also_of_the_warm_up_and_while_nothing_ends() {
     let server = NullServer::start();
-    for (rest, stop_ms) in [
-        ("--rate 2000 --arrivals poisson", 700),
-        ("--rate 2000 --overload drop-late --late-limit 50ms", 700),
-        // The server does not answer again: what is in flight stays unfinished.
-        ("--rate 1000 --grace 500ms", 60_000),
+    let is_stalled =
+        |interval: &Value| count(interval, "/plan/in_flight") == 4 && count(interval, "/plan/not_started") > 100;
+    for (rest, comes_back) in [
+        ("--arrivals poisson", true),
+        ("--overload drop-late --late-limit 50ms", true),
+        // What is in flight stays unfinished.
+        ("--grace 200ms", false),
     ] {
-        let running = start(&load(
+        let mut running = start(&load(
             &server,
-            &format!("{rest} --connections 4 --threads 2 --warmup 500ms --duration 1500ms --interval 100ms --quiet"),
+            &format!(
+                "{rest} --rate 2000 --connections 4 --threads 2 --warmup 300ms --duration 1s --interval 100ms --quiet"
+            ),
         ));
-        std::thread::sleep(Duration::from_millis(900));
+        running.wait_for_measurement();
         signal(server.child.id(), Signal::SIGSTOP);
-        let id = server.child.id();
-        let resume = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(stop_ms.min(5_000)));
-            signal(id, Signal::SIGCONT);
-        });
+        running.wait_for_interval(is_stalled);
+        if comes_back {
+            signal(server.child.id(), Signal::SIGCONT);
+        }
         let result = running.end();
-        resume.join().unwrap();
+        signal(server.child.id(), Signal::SIGCONT);
         assert!(planned(&result) > 1000, "{rest}: {}", result.last());
-        let plans = |phase: &str, key: &str| {
-            let own = result.records.iter().filter(|one| one["phase"] == phase);
-            own.map(|one| count(one, &format!("/plan/{key}"))).collect::<Vec<_>>()
-        };
+        let in_phase = |phase: &'static str| result.records.iter().filter(move |one| one["phase"] == phase);
         assert!(
-            plans("warmup", "planned").iter().any(|planned| *planned > 200),
+            in_phase("warmup").any(|interval| count(interval, "/plan/planned") > 200),
             "{rest}"
         );
-        assert!(
-            plans("measure", "in_flight").contains(&4),
-            "{rest}: {:?}",
-            plans("measure", "in_flight")
-        );
-        assert!(
-            plans("measure", "not_started").iter().any(|waiting| *waiting > 100),
-            "{rest}"
-        );
+        assert!(in_phase("measure").any(is_stalled), "{rest}: {}", result.stdout);
     }
     let closed = common::run(&load(
         &server,
@@ -203,26 +195,26 @@ fn every_interval_has_its_plan_also_of_the_warm_up_and_while_nothing_ends() {
 fn the_plans_of_agents_are_added_and_one_that_dies_leaves_its_last() {
     let server = NullServer::start();
     let agents = format!("--agent|{0} agent|--agent|{0} agent", common::PROGRAM);
-    let rest = "--connections 4 --threads 2 --rate 1000 --warmup 300ms --duration 1500ms --interval 100ms --quiet";
+    let rest = "--connections 4 --threads 2 --rate 1000 --warmup 200ms --duration 500ms --interval 100ms --quiet";
     let with_agents = |rest: &str| {
         let mut command = command(&load(&server, rest));
         Running::start(command.args(agents.split('|')))
     };
     let result = with_agents(rest).end();
-    assert_eq!(planned(&result), 1500, "{}", result.stderr);
+    assert_eq!(planned(&result), 500, "{}", result.stderr);
     let rest = "--connections 4 --threads 2 --rate 1000 --duration 30s --interval 100ms --overload drop-late --late-limit 20ms \
                 --quiet";
-    let running = with_agents(rest);
-    std::thread::sleep(Duration::from_millis(900));
+    let mut running = with_agents(rest);
+    running.wait_for_transactions(300);
     signal(server.child.id(), Signal::SIGSTOP);
-    std::thread::sleep(Duration::from_millis(300));
+    running.wait_for_interval(|interval| count(interval, "/plan/not_started") > 100);
     signal(server.child.id(), Signal::SIGCONT);
-    std::thread::sleep(Duration::from_millis(600));
+    running.wait_for_interval(|interval| count(interval, "/counts/dropped_late") > 0);
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", running.child.id())).unwrap();
     let agent: u32 = children.split_ascii_whitespace().next().unwrap().parse().unwrap();
     signal(agent, Signal::SIGKILL);
     let lost = running.end();
     assert_eq!(lost.code, 1, "{}", lost.stderr);
     assert!(lost.count("/counts/dropped_late") > 0, "{}", lost.last());
-    assert!(planned(&lost) > 500, "{}", lost.last());
+    assert!(planned(&lost) > 300, "{}", lost.last());
 }

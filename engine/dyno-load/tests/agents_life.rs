@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::time::Duration;
-
 use common::{command, signal, NullServer, Run, Running, PROGRAM};
 use dyno_patience::{wait_until, Patience};
 use nix::sys::signal::Signal;
@@ -45,8 +43,7 @@ impl Started {
     /// Waits until all agents have threads of a load.
     fn with(server: &NullServer, more: &str, agents: &[&str]) -> Self {
         let arguments = format!(
-            "oltp run --any-server --quiet --port {} --workload oltp_point_select --connections 4 --interval 10ms --rate 1000 \
-             {more}",
+            "oltp run --any-server --quiet --port {} --workload oltp_point_select --connections 4 --rate 1000 {more}",
             server.port()
         );
         let mut command = command(&arguments);
@@ -61,12 +58,6 @@ impl Started {
             started.agents.len() == agents.len()
         });
         started
-    }
-
-    /// Waits until the load has been under way for so long.
-    fn wait_for_measurement(&mut self, load: Duration) {
-        self.coordinator.wait_for_measurement();
-        std::thread::sleep(load);
     }
 
     /// The result, which must come in time.
@@ -93,7 +84,7 @@ fn assert_failed(result: &Run, words: &[&str]) {
 fn an_interrupted_run_has_what_the_agents_measured() {
     let server = NullServer::start();
     // Intervals so short that reports never cease.
-    let mut run = Started::start(&server, "--duration 60s");
+    let mut run = Started::start(&server, "--interval 10ms --duration 60s");
     run.coordinator.wait_for_transactions(300);
     signal(run.coordinator.child.id(), Signal::SIGINT);
     let result = run.end(20.0);
@@ -106,9 +97,9 @@ fn an_interrupted_run_has_what_the_agents_measured() {
 #[test]
 fn the_password_is_in_no_agents_arguments_or_environment() {
     let server = NullServer::start();
-    let mut run = Started::start(&server, "--duration 2s");
+    let mut run = Started::start(&server, "--interval 100ms --duration 1s");
     // Before it becomes the agent, the new process has what its parent has.
-    run.wait_for_measurement(Duration::ZERO);
+    run.coordinator.wait_for_measurement();
     for id in &run.agents {
         for file in ["cmdline", "environ"] {
             let bytes = std::fs::read(format!("/proc/{id}/{file}")).unwrap();
@@ -123,8 +114,8 @@ fn the_password_is_in_no_agents_arguments_or_environment() {
 #[test]
 fn an_agent_that_dies_ends_the_run_and_the_other_agent() {
     let server = NullServer::start();
-    let mut run = Started::start(&server, "--duration 60s");
-    run.wait_for_measurement(Duration::from_millis(500));
+    let mut run = Started::start(&server, "--interval 100ms --duration 60s");
+    run.coordinator.wait_for_transactions(100);
     signal(run.agents[1], Signal::SIGKILL);
     let result = run.end(6.0);
     assert_failed(&result, &["ended (signal: 9"]);
@@ -134,8 +125,8 @@ fn an_agent_that_dies_ends_the_run_and_the_other_agent() {
 #[test]
 fn an_agent_that_is_interrupted_on_its_host_says_so() {
     let server = NullServer::start();
-    let mut run = Started::start(&server, "--duration 60s");
-    run.wait_for_measurement(Duration::from_millis(500));
+    let mut run = Started::start(&server, "--interval 100ms --duration 60s");
+    run.coordinator.wait_for_transactions(100);
     signal(run.agents[0], Signal::SIGTERM);
     let result = run.end(6.0);
     assert_failed(&result, &["interrupted on its host"]);
@@ -144,8 +135,8 @@ fn an_agent_that_is_interrupted_on_its_host_says_so() {
 #[test]
 fn an_agent_that_hangs_ends_the_run_by_the_hard_stop() {
     let server = NullServer::start();
-    let mut run = Started::start(&server, "--duration 3s --grace 500ms");
-    run.wait_for_measurement(Duration::from_millis(500));
+    let mut run = Started::start(&server, "--interval 100ms --duration 1s --grace 300ms");
+    run.coordinator.wait_for_transactions(100);
     signal(run.agents[0], Signal::SIGSTOP);
     let result = run.end(10.0);
     assert_failed(&result, &["did not end by the hard stop"]);
@@ -154,8 +145,8 @@ fn an_agent_that_hangs_ends_the_run_by_the_hard_stop() {
 #[test]
 fn a_killed_coordinator_leaves_no_agent() {
     let server = NullServer::start();
-    let mut run = Started::start(&server, "--duration 60s");
-    run.wait_for_measurement(Duration::ZERO);
+    let mut run = Started::start(&server, "--interval 100ms --duration 60s");
+    run.coordinator.wait_for_measurement();
     signal(run.coordinator.child.id(), Signal::SIGKILL);
     run.coordinator.child.wait().unwrap();
     assert_none_left(&run.agents);

@@ -1,4 +1,4 @@
-//! The key-value workload against a real memcached: counts, values, hits, losses, freezing, presets.
+//! The key-value workload against a real memcached: counts, values, hits, presets.
 //!
 //! DYNO_TEST_MEMCACHED is a memcached program; each test starts its own with it.
 
@@ -8,17 +8,10 @@ mod memcached;
 
 use std::time::Duration;
 
-use common::freeze::{assert_closed_form, freeze, on_a_still_host};
-use common::{command, plain, run, signal, Run, Running};
+use common::{plain, run, Run};
 use dyno_kv::blocking::Client;
 use dyno_kv::{Arithmetic, Detail, Event, Item, Protocol, Status, Store};
-use dyno_patience::Patience;
 use memcached::Memcached;
-use nix::sys::signal::Signal;
-
-fn start(arguments: &str) -> Running {
-    Running::start(&mut command(arguments))
-}
 
 fn kv(result: &Run, name: &str) -> u64 {
     result.count(&format!("/kv/whole_load_counts/{name}"))
@@ -280,89 +273,6 @@ fn hits_are_as_asked_and_misses_are_counted_truly() {
     assert_eq!(cold.code, 4, "{}", cold.stderr);
     assert_eq!(cold.count("/kv/counts/get_hits"), 0);
     assert!(cold.last()["verdict"].to_string().contains("hit_ratio"));
-}
-
-#[test]
-fn a_killed_server_ends_the_run_and_what_was_measured_stays() {
-    let Some(mut server) = Memcached::start("a_killed_server_ends_the_run_and_what_was_measured_stays", &[]) else {
-        return;
-    };
-    let running = start(&format!(
-        "kv run {} --connections 4 --fill 100% --duration 20s --quiet",
-        server.place()
-    ));
-    server.wait_for_gets(1000);
-    let patience = Patience::seconds(10.0);
-    server.kill();
-    let result = running.end();
-    patience.check("the end of the run");
-    assert_eq!(result.code, 1, "{}", result.stderr);
-    assert!(result.stderr.contains("--ignore-errors 2003,2013"), "{}", result.stderr);
-    assert!(result.count("/counts/transactions") > 0);
-    assert_eq!(result.count("/failure/code"), 2013);
-    assert!(result.number("/duration_s") < 20.0);
-}
-
-#[test]
-fn a_server_that_comes_back_is_used_again_and_what_was_lost_is_counted() {
-    let test = "a_server_that_comes_back_is_used_again_and_what_was_lost_is_counted";
-    let Some(mut server) = Memcached::start(test, &[]) else {
-        return;
-    };
-    let running = start(&format!(
-        "kv run {} --connections 4 --rate 2000 --ignore-errors 2003,2013 --duration 5s --ratio 1:1 --quiet",
-        server.place()
-    ));
-    server.wait_for_gets(500);
-    let port = server.port;
-    server.kill();
-    // Long enough that operations fall due in it.
-    std::thread::sleep(Duration::from_millis(300));
-    let _again = Memcached::start_at(test, port, &[]).unwrap();
-    let result = running.end();
-    assert!(matches!(result.code, 0 | 4), "{}", result.stderr);
-    assert!(result.count("/counts/reconnects") >= 4, "{}", result.last()["counts"]);
-    let ended = result.count("/counts/transactions") + result.count("/ends/ended_after_stop");
-    let (lost, unfinished) = (kv(&result, "lost"), result.count("/ends/unfinished"));
-    assert_eq!(ended + unfinished, result.count("/plan/planned"), "lost {lost}");
-    assert_eq!(lost, unfinished);
-}
-
-#[test]
-fn a_frozen_server_shows_in_response_time_by_the_closed_form_and_not_in_service_time() {
-    let Some(server) = Memcached::start("a_frozen_server_shows_in_response_time_by_the_closed_form", &[]) else {
-        return;
-    };
-    let arguments = format!(
-        "kv run {} --connections 4 --rate 400 --duration 4s --grace 5s --ratio 1:0 --quiet",
-        server.place()
-    );
-    on_a_still_host("a_frozen_server_shows_in_response_time_by_the_closed_form", || {
-        let (result, freeze_s) = freeze(server.child.id(), &arguments, 1500, 1000);
-        assert_closed_form(&result, 400.0, 4.0, freeze_s);
-    });
-}
-
-#[test]
-fn the_run_stops_by_the_clock_when_the_server_hangs() {
-    let Some(server) = Memcached::start("the_run_stops_by_the_clock_when_the_server_hangs", &[]) else {
-        return;
-    };
-    let patience = Patience::seconds(14.0);
-    let running = start(&format!(
-        "kv run {} --connections 4 --depth 2 --rate 100 --duration 2s --grace 500ms --quiet",
-        server.place()
-    ));
-    server.wait_for_gets(10);
-    signal(server.child.id(), Signal::SIGSTOP);
-    let result = running.end();
-    signal(server.child.id(), Signal::SIGCONT);
-    patience.check("the hard stop");
-    assert_eq!(result.code, 4, "{}", result.stderr);
-    let (unfinished, not_started) = (result.count("/ends/unfinished"), result.count("/plan/not_started"));
-    assert_eq!(unfinished, 8);
-    let ended = result.count("/counts/transactions") + result.count("/ends/ended_after_stop");
-    assert_eq!(ended + unfinished + not_started, result.count("/plan/planned"));
 }
 
 #[test]

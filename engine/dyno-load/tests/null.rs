@@ -2,8 +2,6 @@
 
 mod common;
 
-use std::time::Duration;
-
 use common::freeze::{assert_closed_form, freeze, on_a_still_host};
 use common::{command, parse, plain, run, signal, NullServer, Running};
 use dyno_core::clock::shared_monotonic_s;
@@ -109,10 +107,11 @@ fn think_time_paces_a_closed_loop() {
 fn the_run_stops_by_the_clock_when_the_server_hangs() {
     on_a_still_host("the_run_stops_by_the_clock_when_the_server_hangs", || {
         let server = NullServer::start();
-        let arguments = "--workload oltp_point_select --connections 4 --rate 100 --duration 1s --grace 500ms";
+        let arguments =
+            "--workload oltp_point_select --connections 4 --rate 100 --duration 1s --grace 300ms --interval 100ms";
         let patience = Patience::seconds(8.0);
-        let running = Running::start(&mut command(&base(&server, arguments)));
-        std::thread::sleep(Duration::from_millis(600));
+        let mut running = Running::start(&mut command(&base(&server, arguments)));
+        running.wait_for_measurement();
         signal(server.child.id(), Signal::SIGSTOP);
         let result = running.end();
         patience.check("the hard stop");
@@ -130,10 +129,10 @@ fn the_run_stops_by_the_clock_when_the_server_hangs() {
 #[test]
 fn a_frozen_server_shows_in_response_time_by_the_closed_form_and_not_in_service_time() {
     let server = NullServer::start();
-    let arguments = "--workload oltp_point_select --connections 4 --rate 400 --duration 4s --grace 5s";
+    let arguments = "--workload oltp_point_select --connections 4 --rate 400 --duration 2s --grace 5s";
     on_a_still_host("a_frozen_server_shows_in_response_time_by_the_closed_form", || {
-        let (result, freeze_s) = freeze(server.child.id(), &base(&server, arguments), 1500, 1000);
-        assert_closed_form(&result, 400.0, 4.0, freeze_s);
+        let (result, freeze_s) = freeze(server.child.id(), &base(&server, arguments), 600);
+        assert_closed_form(&result, 400.0, 2.0, freeze_s);
     });
 }
 
@@ -142,22 +141,23 @@ fn late_transactions_are_dropped_and_counted_or_end_the_run_as_asked() {
     let server = NullServer::start();
     let frozen = |policy: &str| {
         let arguments = format!(
-            "--workload oltp_point_select --connections 2 --rate 200 --duration 2s --overload {policy} --late-limit 100ms"
+            "--workload oltp_point_select --connections 2 --rate 200 --duration 1s --overload {policy} --late-limit 100ms"
         );
-        freeze(server.child.id(), &base(&server, &arguments), 700, 600).0
+        freeze(server.child.id(), &base(&server, &arguments), 600)
     };
     on_a_still_host(
         "late_transactions_are_dropped_and_counted_or_end_the_run_as_asked",
         || {
-            let dropping = frozen("drop-late");
+            let (dropping, freeze_s) = frozen("drop-late");
             let dropped = dropping.count("/counts/dropped_late");
-            // Those due in the first 500 of the 600 ms are later than 100 ms; the two under way are not dropped.
-            assert!((80..=115).contains(&dropped), "{dropped}");
+            // All but those due in the last 100 ms are later than 100 ms; the two under way are not dropped.
+            let expected = (freeze_s - 0.1) * 200.0;
+            assert!((dropped as f64 - expected).abs() < 15.0, "{dropped} not {expected}");
             assert_eq!(
                 dropping.count("/response/count") + dropped,
                 dropping.count("/plan/planned")
             );
-            let aborting = frozen("abort");
+            let (aborting, _) = frozen("abort");
             assert_eq!(aborting.code, 1, "{}", aborting.stderr);
             assert!(aborting.stderr.contains("does not keep up"), "{}", aborting.stderr);
         },

@@ -5,11 +5,11 @@ mod common;
 mod memcached;
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use common::{command, free_port, Running, PROGRAM};
+use common::{command, free_port, Run, Running, PROGRAM};
 use dyno_patience::wait_until;
 use memcached::Memcached;
+use serde_json::Value;
 
 /// A null server on this port, once it listens.
 fn null_server(port: u16) -> Child {
@@ -29,55 +29,57 @@ fn end(mut child: Child) {
     child.wait().unwrap();
 }
 
-/// Runs the load of `seconds`; the server is away from `from_s` to about `to_s` of it. The result, and how long it was, s.
-fn run_with_outage(more: &str, seconds: u32, from_s: f64, to_s: f64) -> (common::Run, f64) {
-    let port = free_port();
-    let server = null_server(port);
-    let load = format!(
-        "oltp run --any-server --workload oltp_point_select --connections 4 --port {port} --duration {seconds}s \
-         --ignore-errors 2003,2013 {more}"
-    );
-    let running = Running::start(&mut command(&load));
-    std::thread::sleep(Duration::from_secs_f64(from_s));
-    let ended = Instant::now();
-    end(server);
-    std::thread::sleep(Duration::from_secs_f64(to_s - from_s));
-    let server = null_server(port);
-    let away_s = ended.elapsed().as_secs_f64();
-    let run = running.end();
-    end(server);
-    (run, away_s)
+/// No transaction ended in it, and connections were lost or could not be made again.
+fn is_outage(interval: &Value) -> bool {
+    let errors = interval["counts"]["ignored_errors"].as_u64().unwrap();
+    interval["counts"]["transactions"] == 0 && errors > 0
 }
 
-#[test]
-fn an_outage_makes_the_run_invalid_although_its_errors_are_ignored() {
-    for (more, seconds, from_s, to_s) in [("", 8, 1.5, 6.5), ("--rate 300", 5, 1.2, 3.6)] {
-        let (run, away_s) = run_with_outage(more, seconds, from_s, to_s);
-        let text = &run.stderr;
-        assert_eq!(run.code, 4, "{text}");
-        assert_eq!(run.last()["verdict"]["verdict"], "INVALID", "{text}");
-        assert!(run.count("/counts/ignored_errors") > 4, "{text}");
-        assert_eq!(run.count("/counts/errors"), 0);
-        // Whole seconds without a transaction: at least all but the first and the last of the outage.
-        let unavailable_s = run.number("/availability/unavailable_s");
-        assert!(
-            unavailable_s >= to_s - from_s - 2.0 && unavailable_s <= away_s + 1.0,
-            "{unavailable_s}: {text}"
-        );
-        let available_pct = run.number("/availability/available_pct");
-        assert!((available_pct - (1.0 - unavailable_s / f64::from(seconds)) * 100.0).abs() < 0.1);
-        let ignored = format!("errors ignored: {}", run.count("/counts/ignored_errors"));
-        for words in [&ignored[..], "the server was unavailable", "% of the time"] {
-            assert!(text.contains(words), "no '{words}' in {text}");
-        }
+/// The run is invalid, with as much time without the server as its intervals show.
+fn assert_outage(run: &Run) {
+    let text = &run.stderr;
+    assert_eq!(run.code, 4, "{text}");
+    assert_eq!(run.last()["verdict"]["verdict"], "INVALID", "{text}");
+    let measured: Vec<&Value> = run.records.iter().filter(|one| one["phase"] == "measure").collect();
+    let (mut is_away, mut away_s) = (false, 0.0);
+    for interval in measured {
+        is_away = interval["counts"]["transactions"] == 0 && (is_away || is_outage(interval));
+        away_s += if is_away {
+            interval["length_s"].as_f64().unwrap()
+        } else {
+            0.0
+        };
+    }
+    let unavailable_s = run.number("/availability/unavailable_s");
+    assert!(
+        unavailable_s > 0.0 && (unavailable_s - away_s).abs() < 1e-6,
+        "{unavailable_s} not {away_s}"
+    );
+    let expected_pct = (1.0 - unavailable_s / run.number("/duration_s")) * 100.0;
+    assert!((run.number("/availability/available_pct") - expected_pct).abs() < 1e-6);
+    let ignored = format!("errors ignored: {}", run.count("/counts/ignored_errors"));
+    for words in [&ignored[..], "the server was unavailable", "% of the time"] {
+        assert!(text.contains(words), "no '{words}' in {text}");
     }
 }
 
 #[test]
-fn a_reconnect_without_an_outage_is_no_finding() {
-    let (run, _) = run_with_outage("--interval 4s", 4, 1.0, 1.0);
-    assert_eq!(run.number("/availability/unavailable_s"), 0.0, "{}", run.stderr);
-    assert!(!run.stderr.contains("unavailable"), "{}", run.stderr);
+fn an_outage_makes_the_run_invalid_although_its_errors_are_ignored() {
+    let port = free_port();
+    let server = null_server(port);
+    let mut running = Running::start(&mut command(&format!(
+        "oltp run --any-server --workload oltp_point_select --connections 4 --port {port} --duration 2s --interval 100ms \
+         --ignore-errors 2003,2013"
+    )));
+    running.wait_for_transactions(100);
+    end(server);
+    running.wait_for_interval(is_outage);
+    let server = null_server(port);
+    let run = running.end();
+    end(server);
+    assert_outage(&run);
+    assert_eq!(run.count("/counts/errors"), 0);
+    assert!(run.count("/counts/reconnects") > 0, "{}", run.last());
 }
 
 #[test]
@@ -85,24 +87,11 @@ fn an_outage_of_memcached_is_found_in_the_same_way() {
     let Some(mut server) = Memcached::start("an_outage_of_memcached_is_found_in_the_same_way", &[]) else {
         return;
     };
-    let load = format!(
-        "kv run --keys 100 --fill 100% --connections 3 --duration 6s --ignore-errors 2003,2013 {}",
+    let running = Running::start(&mut command(&format!(
+        "kv run --keys 100 --connections 3 --duration 1500ms --interval 100ms --ignore-errors 2003,2013 {}",
         server.place()
-    );
-    let begun = Instant::now();
-    let running = Running::start(&mut command(&load));
+    )));
     server.wait_for_gets(100);
-    std::thread::sleep(Duration::from_millis(2000));
-    let least_s = 6.0 - begun.elapsed().as_secs_f64() - 1.0;
     server.kill();
-    let run = running.end();
-    assert_eq!(run.code, 4, "{}", run.stderr);
-    // Whole seconds; two of the six were before it.
-    let unavailable_s = run.number("/availability/unavailable_s");
-    assert!(
-        unavailable_s >= least_s.max(1.0) && unavailable_s <= 4.0,
-        "{unavailable_s}: {}",
-        run.stderr
-    );
-    assert!(run.stderr.contains("the server was unavailable"), "{}", run.stderr);
+    assert_outage(&running.end());
 }

@@ -91,13 +91,13 @@ fn idle_connections_outlive_the_servers_wait_timeout_and_the_counters_are_compar
     let mut control = client(&server.socket());
     control.exec("SET GLOBAL wait_timeout = 1").unwrap();
     let load = format!("oltp run {place} {DATA} --workload oltp_point_select --warmup 0s --quiet");
-    let thinking = run(&format!("{load} --connections 2 --duration 5s --think-time 2s"));
+    let thinking = run(&format!("{load} --connections 2 --duration 2s --think-time 1500ms"));
     is_kept(&mut control, &thinking, "SELECT 1");
     // The connection that reads the counters is idle during the load; most of the others too.
-    let rare = run(&format!("{load} --connections 16 --duration 4s --rate 4"));
+    let rare = run(&format!("{load} --connections 16 --duration 2s --rate 4"));
     is_kept(&mut control, &rare, "SELECT 1");
     let connecting = run(&format!(
-        "oltp run {place} --workload connect --connections 1 --warmup 0s --duration 3s --quiet"
+        "oltp run {place} --workload connect --connections 1 --warmup 0s --duration 2s --quiet"
     ));
     assert_eq!(found(&connecting, "reconciliation"), 0, "{}", connecting.last());
 }

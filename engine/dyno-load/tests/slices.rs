@@ -154,7 +154,7 @@ fn on_hold_no_statement_is_sent_and_no_cpu_is_used() {
         ));
         held.slice("go a 1 0 200");
         let (questions, activity) = (status(&mut control, "Questions"), held.settled_activity());
-        std::thread::sleep(Duration::from_millis(700));
+        std::thread::sleep(Duration::from_millis(300));
         assert_eq!(status(&mut control, "Questions"), questions + 1, "{rest}");
         assert_eq!(held.activity(), activity, "{rest}");
         let slice = held.slice_that(2, 0, 200, |slice| transactions(slice) > 0);

@@ -50,14 +50,14 @@ fn a_server_that_dies_ends_the_load_with_a_failure() {
     let load = format!("oltp run --workload oltp_point_select --socket {socket} {TABLE} --connections 4");
     let (mut on_hold, mut hanging, mut loading) = (
         Held::start(&load),
-        Held::start(&format!("{load} --grace 4s")),
+        Held::start(&format!("{load} --grace 2s")),
         Held::start(&load),
     );
     on_hold.slice("go a 1 0 100");
     signal(server.id, Signal::SIGSTOP);
     // The counters cannot be read then: the frozen server keeps the program waiting, up to the control connection's limit.
     hanging.send("go a 1 0 100");
-    std::thread::sleep(Duration::from_millis(4400));
+    std::thread::sleep(Duration::from_millis(2300));
     signal(server.id, Signal::SIGCONT);
     hanging.next("slice");
     loading.send("go a 1 0 60000");

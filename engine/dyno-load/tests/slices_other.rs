@@ -94,7 +94,7 @@ fn same_customers_in_the_same_stream(control: &mut dyno_mysql::blocking::Client,
     // On a busy host five New-Orders may take longer than a slice.
     let mut customers = |stream: u32| {
         (0..6)
-            .map(|round| asked_in(stream, 1000 << round))
+            .map(|round| asked_in(stream, 250 << round))
             .find(|customers| customers.len() == 5)
             .expect("no slice had five New-Orders")
     };
@@ -208,7 +208,7 @@ fn the_counted_part_ends_in_time_when_memcached_does_not_answer() {
         held.send("go b 2 150 330");
         std::thread::sleep(Duration::from_millis(60));
         signal(server.child.id(), Signal::SIGSTOP);
-        std::thread::sleep(Duration::from_millis(700));
+        std::thread::sleep(Duration::from_millis(500));
         signal(server.child.id(), Signal::SIGCONT);
         let slice = held.next("slice");
         assert!((number(&slice, "/length_s") - 0.33).abs() < 0.03, "{slice}");

@@ -255,12 +255,12 @@ fn assert_accounted_for(result: &Run) {
 fn ten_thousand_terminals_share_few_connections(server: &PrivateServer) {
     let result = run(&format!(
         "tpcc run --socket {} --database tpcc --connections 8 --threads 1 --terminals 10000 --key-and-think-times on \
-         --time-factor 20 --duration 10s --grace 60s --quiet",
+         --time-factor 4 --duration 2s --grace 60s --quiet",
         server.socket()
     ));
     assert!(result.code == 0 || result.code == 4, "{}", result.stderr);
     assert_eq!(result.last()["settings"]["mode"], "terminals");
-    // First times spread over 480 s: 10,000 / 480 a second for 10 s, each at most once.
+    // First times spread over 96 s: 10,000 / 96 a second for 2 s, each at most once.
     let ended = result.count("/response/count") as f64;
     assert!((ended - 208.0).abs() < 60.0, "{ended}");
     assert_accounted_for(&result);

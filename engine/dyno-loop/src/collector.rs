@@ -226,3 +226,163 @@ impl<'a, E: Extra> Collector<'a, E> {
         let _ = self.spares[worker].send(recorder);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::recorder::client_code;
+    use crate::settings::LoadShape;
+
+    const SECOND: u64 = 1_000_000_000;
+    /// Measurements of 3.5 s with a warm-up of 1 s, in intervals of 1 s.
+    const SHAPE: LoadShape = LoadShape {
+        threads: 2,
+        connections: 2,
+        warmup_ns: SECOND,
+        duration_ns: 3 * SECOND + SECOND / 2,
+        grace_ns: SECOND,
+        interval_ns: SECOND,
+        schedule: None,
+        catch_up: None,
+        slowest: 0,
+        has_terminals: false,
+    };
+
+    impl Extra for () {
+        type Sums = ();
+
+        fn add_to(&self, (): &mut ()) {}
+
+        fn merge(&mut self, (): &Self) {}
+
+        fn merge_latencies(&mut self, (): &Self) {}
+
+        fn clear(&mut self) {}
+    }
+
+    /// Phase, start and transactions of each interval, and its plan.
+    #[derive(Default)]
+    struct Seen(Vec<(Phase, f64, u64, Option<PlanAccount>)>);
+
+    impl Observer<()> for Seen {
+        fn interval(&mut self, interval: &Interval<'_, ()>) -> std::io::Result<()> {
+            let transactions = interval.recorder.counts.transactions;
+            self.0
+                .push((interval.phase, interval.start_s, transactions, interval.plan));
+            Ok(())
+        }
+    }
+
+    /// An interval with so many transactions and lost connections.
+    fn recorder(transactions: u64, losses: u64) -> Recorder<()> {
+        let mut recorder = Recorder::new(0);
+        recorder.counts.transactions = transactions;
+        (0..transactions).for_each(|_| recorder.response.record(1000));
+        (0..losses).for_each(|_| recorder.errors.record(client_code::SERVER_LOST, "lost"));
+        recorder
+    }
+
+    /// Collects workers' intervals, in the order of their reports: second since the start of the load, worker, what was
+    /// recorded, and the plan.
+    fn collect(
+        open_loop: bool,
+        reports: impl IntoIterator<Item = (u64, usize, Recorder<()>, Option<PlanAccount>)>,
+    ) -> (Totals<()>, Seen) {
+        let mut seen = Seen::default();
+        let timeline = Timeline::new(10 * SECOND, &SHAPE);
+        let (spares, _receivers): (Vec<_>, Vec<_>) = (0..SHAPE.threads).map(|_| channel()).unzip();
+        let mut collector = Collector::new(timeline, open_loop, 0, &spares, &mut seen);
+        for (second, worker, recorder, plan) in reports {
+            let id = timeline.interval_at((10 + second) * SECOND);
+            collector.take(id, worker, Box::new(recorder), plan).unwrap();
+        }
+        let totals = collector.finish().unwrap();
+        (totals, seen)
+    }
+
+    #[test]
+    fn the_server_is_away_from_a_loss_until_the_next_transaction_of_any_worker() {
+        // Transactions and losses of both workers in a second.
+        const BUSY: [(u64, u64); 2] = [(9, 0), (9, 0)];
+        const LOST: [(u64, u64); 2] = [(0, 1), (0, 2)];
+        const SILENT: [(u64, u64); 2] = [(0, 0), (0, 0)];
+        const ONE_IS_BACK: [(u64, u64); 2] = [(0, 3), (1, 0)];
+        // The last second of the measurement is half a one.
+        for (seconds, unavailable_s) in [
+            ([BUSY, BUSY, BUSY, BUSY], 0.0),
+            ([BUSY, LOST, SILENT, ONE_IS_BACK], 2.0),
+            ([BUSY, BUSY, BUSY, LOST], 0.5),
+            ([SILENT, LOST, BUSY, SILENT], 1.0),
+            ([LOST, ONE_IS_BACK, LOST, BUSY], 2.0),
+            // Connections were lost and made again.
+            ([BUSY, ONE_IS_BACK, ONE_IS_BACK, BUSY], 0.0),
+            // A server that stalls has lost nothing.
+            ([BUSY, SILENT, SILENT, BUSY], 0.0),
+        ] {
+            let of_second = |(second, workers): (u64, [(u64, u64); 2])| {
+                [0, 1].map(|worker| (second, worker, recorder(workers[worker].0, workers[worker].1), None))
+            };
+            let (totals, seen) = collect(false, (1..).zip(seconds).flat_map(of_second));
+            assert_eq!(totals.unavailable_s, unavailable_s, "{seconds:?}");
+            assert_eq!((totals.intervals, seen.0.len()), (4, 4));
+        }
+        let since_warmup = [(0, 0, 1), (1, 0, 0), (2, 5, 0)];
+        let of_second = |(second, transactions, losses)| (second, 0, recorder(transactions, losses), None);
+        let (totals, _) = collect(false, since_warmup.map(of_second));
+        assert_eq!(totals.unavailable_s, 1.0, "the warm-up itself does not count");
+    }
+
+    fn plan(planned: u64, ended: u64) -> Option<PlanAccount> {
+        Some(PlanAccount {
+            planned,
+            ended,
+            not_started: planned - ended,
+            ..PlanAccount::default()
+        })
+    }
+
+    #[test]
+    fn intervals_are_passed_on_in_order_and_their_plans_are_the_last_of_every_worker() {
+        let reports = [
+            (0, 0, 4, plan(5, 4)),
+            (0, 1, 5, plan(5, 5)),
+            (1, 0, 10, plan(10, 10)),
+            // The second worker has none for its first second, which it missed, and the first one is ahead by one.
+            (2, 0, 8, plan(20, 18)),
+            (3, 0, 9, plan(30, 27)),
+            (2, 1, 7, plan(20, 7)),
+            (3, 1, 11, plan(30, 18)),
+        ];
+        let reported = |(second, worker, transactions, plan)| (second, worker, recorder(transactions, 0), plan);
+        let (totals, seen) = collect(true, reports.map(reported));
+        assert_eq!(
+            seen.0,
+            [
+                (Phase::Warmup, -1.0, 9, plan(10, 9)),
+                // The measurement has a plan of its own.
+                (Phase::Measure, 0.0, 10, plan(10, 10)),
+                (Phase::Measure, 1.0, 15, plan(40, 25)),
+                (Phase::Measure, 2.0, 20, plan(60, 45)),
+            ]
+        );
+        assert_eq!(totals.measured.counts.transactions, 45);
+        assert_eq!(totals.all.transactions, 54);
+    }
+
+    #[test]
+    fn what_an_open_loop_does_after_the_stop_is_in_its_latencies_and_not_in_its_rate() {
+        for (open_loop, responses, dropped_late) in [(true, 10, 3), (false, 6, 0)] {
+            let mut drain = recorder(4, 0);
+            drain.counts.dropped_late = 3;
+            let plan = plan(13, 10).filter(|_| open_loop);
+            let (totals, seen) = collect(open_loop, [(1, 0, recorder(6, 0), plan), (5, 0, drain, plan)]);
+            assert_eq!(seen.0[1].0, Phase::Drain);
+            assert_eq!((totals.measured.counts.transactions, totals.ended_after_stop), (6, 4));
+            assert_eq!(totals.measured.response.count(), responses);
+            assert_eq!(totals.measured.counts.dropped_late, dropped_late);
+            assert_eq!(totals.all.transactions, 10);
+        }
+    }
+}

@@ -89,3 +89,17 @@ impl ConnectionArguments {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, FromArgMatches as _};
+
+    use super::*;
+
+    #[test]
+    fn a_connection_has_ten_seconds_by_default() {
+        let matches = ConnectionArguments::augment_args(Command::new("dynoload")).get_matches_from(["dynoload"]);
+        let arguments = ConnectionArguments::from_arg_matches(&matches).unwrap();
+        assert_eq!(arguments.spec().connect_timeout, Duration::from_secs(10));
+    }
+}

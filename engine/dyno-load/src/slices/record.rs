@@ -146,3 +146,45 @@ fn host_cpu(marks: &[Mark]) -> Option<Value> {
     let after = reading(marks, Edge::Stop)?.host_cpu?;
     Some(json!(after.since(&before)))
 }
+
+#[cfg(test)]
+mod tests {
+    use dyno_loop::SliceTimes;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn the_times_of_a_slice_are_the_workers_own() {
+        let planned = SliceTimes {
+            stream: 7,
+            washout_ns: 100 * MS,
+            measure_ns: 300 * MS,
+            rate_per_ks: None,
+        };
+        let timeline = Timeline::slice(50 * MS, &planned, 1000 * MS);
+        let mark = |edge: Edge, at_ms: u64| Mark {
+            edge,
+            at_ns: at_ms * MS,
+            reading: None,
+        };
+        // The second worker crosses every limit later.
+        let marks = [
+            mark(Edge::Start, 51),
+            mark(Edge::Start, 53),
+            mark(Edge::Measure, 150),
+            mark(Edge::Stop, 450),
+            mark(Edge::Measure, 154),
+            mark(Edge::Hold, 455),
+            mark(Edge::Stop, 460),
+            mark(Edge::Hold, 480),
+        ];
+        let times = Times::of(&timeline, &marks, 48 * MS);
+        let lengths_ms = [times.start_s, times.length_s, times.drain_s].map(|seconds| (seconds * 1e3).round());
+        assert_eq!(lengths_ms, [3.0, 303.0, 30.0]);
+        // Without marks nothing was counted, and the slice ended when it was due.
+        let none = Times::of(&timeline, &[], 48 * MS);
+        assert_eq!((none.start_s, none.length_s, none.drain_s), (0.0, 0.0, 0.0));
+    }
+}

@@ -78,10 +78,11 @@ impl Watch {
     }
 }
 
-/// Runs the program and stops a server's process meanwhile; the result, and how long the server stood still, s.
-pub fn freeze(server_id: u32, arguments: &str, after_ms: u64, for_ms: u64) -> (Run, f64) {
-    let running = Running::start(&mut command(arguments));
-    std::thread::sleep(Duration::from_millis(after_ms));
+/// Runs the program and stops a server's process after the first 100 ms of the measurement; the result, and how long the
+/// server stood still, s.
+pub fn freeze(server_id: u32, arguments: &str, for_ms: u64) -> (Run, f64) {
+    let mut running = Running::start(command(arguments).args(["--interval", "100ms"]));
+    running.wait_for_measurement();
     let frozen = Instant::now();
     signal(server_id, Signal::SIGSTOP);
     std::thread::sleep(Duration::from_millis(for_ms));

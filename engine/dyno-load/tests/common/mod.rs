@@ -201,40 +201,37 @@ impl Running {
     /// One that has written its header: it connects now, and then the load begins.
     pub fn start(command: &mut Command) -> Running {
         let mut running = Self::spawn(command);
-        running.wait_for(r#""record":"header""#);
+        running.wait_for_record(|record| record["record"] == "header");
         running
     }
 
     /// Waits for the first interval of the measurement.
     pub fn wait_for_measurement(&mut self) {
-        self.wait_for(r#""phase":"measure""#);
+        self.wait_for_interval(|_| true);
     }
 
     /// Waits until its intervals of the measurement have so many transactions.
     pub fn wait_for_transactions(&mut self, count: u64) {
         let mut seen = 0;
-        while seen < count {
-            let Some(line) = self.next_line() else { return };
-            let record: Value = serde_json::from_slice(line).unwrap();
-            if record["phase"] == "measure" {
-                seen += record["counts"]["transactions"].as_u64().unwrap();
-            }
-        }
+        self.wait_for_interval(|interval| {
+            seen += interval["counts"]["transactions"].as_u64().unwrap();
+            seen >= count
+        });
     }
 
-    /// Reads up to a record with these words, or to the end.
-    fn wait_for(&mut self, words: &str) {
-        while let Some(line) = self.next_line() {
-            if String::from_utf8_lossy(line).contains(words) {
+    /// Waits for an interval of the measurement that is so, or for the end.
+    pub fn wait_for_interval(&mut self, mut is_so: impl FnMut(&Value) -> bool) {
+        self.wait_for_record(|record| record["phase"] == "measure" && is_so(record));
+    }
+
+    fn wait_for_record(&mut self, mut is_so: impl FnMut(&Value) -> bool) {
+        loop {
+            let before = self.read.len();
+            let count = self.output.read_until(b'\n', &mut self.read).unwrap();
+            if count == 0 || is_so(&serde_json::from_slice(&self.read[before..]).unwrap()) {
                 return;
             }
         }
-    }
-
-    fn next_line(&mut self) -> Option<&[u8]> {
-        let before = self.read.len();
-        let count = self.output.read_until(b'\n', &mut self.read).unwrap();
-        (count > 0).then(|| &self.read[before..])
     }
 
     /// Its result when it has ended.

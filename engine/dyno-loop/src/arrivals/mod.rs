@@ -204,3 +204,68 @@ impl<T: TerminalCycle> Arrivals<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dyno_core::schedule::Arrivals as Kind;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn shape(rate: &str, threads: u32) -> LoadShape {
+        LoadShape {
+            threads,
+            connections: 2 * threads,
+            warmup_ns: 100 * MS,
+            duration_ns: 1000 * MS,
+            grace_ns: 100 * MS,
+            interval_ns: 100 * MS,
+            schedule: Some(Arc::new(ArrivalSchedule::parse(rate, Kind::Constant, 1).unwrap())),
+            catch_up: None,
+            slowest: 0,
+            has_terminals: false,
+        }
+    }
+
+    fn open_loop(shape: &LoadShape) -> Vec<Arrivals<NoTerminals>> {
+        (0..u64::from(shape.threads))
+            .map(|worker| Arrivals::new(shape, None, None, worker))
+            .collect()
+    }
+
+    /// Takes what is due by `now`, at most so many.
+    fn take(arrivals: &mut Arrivals<NoTerminals>, now: u64, most: usize) -> Vec<NextOperation> {
+        std::iter::from_fn(|| {
+            let is_due = arrivals.next_release().is_some_and(|release| release <= now);
+            is_due.then(|| arrivals.take(now)).flatten()
+        })
+        .take(most)
+        .collect()
+    }
+
+    #[test]
+    fn what_a_stalled_server_leaves_of_the_plan_is_accounted_for_whenever_the_load_ends() {
+        let shape = shape("1000", 2);
+        let timeline = Timeline::new(5000 * MS, &shape);
+        for worker in &mut open_loop(&shape) {
+            worker.enter(Phase::Warmup, &timeline);
+            // The backlog of the warm-up is not the measurement's: it takes none of its operations.
+            let of_warmup = worker.account(End::default(), Phase::Warmup, timeline.start_ns + 50 * MS);
+            assert_eq!(of_warmup, End::default());
+            worker.enter(Phase::Measure, &timeline);
+            let (stalled_ns, later_ns) = (timeline.measure_ns + 400 * MS - 1, timeline.measure_ns + 600 * MS);
+            assert_eq!(take(worker, stalled_ns, usize::MAX).len(), 200);
+            // No slot is free for 200 ms, and then for 50 operations.
+            assert_eq!((worker.planned(later_ns), worker.not_started(later_ns)), (300, 100));
+            let caught_up = take(worker, later_ns, 50);
+            let intended_ns: Vec<u64> = caught_up.iter().map(|next| next.intended_ns).collect();
+            assert!(intended_ns.is_sorted() && intended_ns[0] > stalled_ns && intended_ns[49] < later_ns - 90 * MS);
+            let interrupted = worker.account(End::default(), Phase::Measure, later_ns);
+            assert_eq!((interrupted.planned, interrupted.not_started), (300, 50));
+            // After the stop the whole plan was due.
+            let drained = worker.account(End::default(), Phase::Drain, timeline.stop_ns + 50 * MS);
+            assert_eq!((worker.planned(u64::MAX), drained.not_started), (500, 250));
+        }
+    }
+}
