@@ -98,5 +98,5 @@ def study_again(folder: Path) -> Study:
 def _reported(folder: Path) -> tuple[Path, dict[str, Any]]:
     """The study's folder and its summary."""
     (made,) = (folder / "studies").iterdir()
-    subprocess.run([str(REPOSITORY / "mydyno"), "report", str(made)], check=True, capture_output=True)
-    return made, json.loads((made / "summary.json").read_text())
+    command = [str(REPOSITORY / "mydyno"), "report", str(made), "--format", "json"]
+    return made, json.loads(subprocess.run(command, check=True, capture_output=True).stdout)

@@ -30,6 +30,7 @@ from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.summary import summarise
 
 
@@ -77,7 +78,7 @@ async def run_study(
         time_s = request.experiment.design.time if plan.sequential else None
         time = request.timing(folder, request.experiment, plan, time_s)
         summary = await _execute(environment, time, live, request.decided)
-        live.finished(summary)
+        live.finished(StoredResult.load(folder))
         return folder, summary
 
 
@@ -121,7 +122,7 @@ async def resume_study(
         if time_s is None and plan.sequential:
             time_s = remaining_s(plan, folder, study.experiment)
         summary = await _execute(environment, timing(folder, study.experiment, plan, time_s, more), live, decided)
-        live.finished(summary)
+        live.finished(StoredResult.load(folder))
         return folder, summary
 
 

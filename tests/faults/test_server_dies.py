@@ -16,6 +16,7 @@ import pytest
 
 from tests.faults.test_killed import STAGES
 from tests.support.real import ONE_ARM, SHORT_STEP, Leftovers, Program, end, experiment_text, server_pid
+from tests.support.worded import worded_json
 
 
 def test_a_server_killed_while_measured_makes_that_run_invalid_and_no_other(
@@ -27,7 +28,7 @@ def test_a_server_killed_while_measured_makes_that_run_invalid_and_no_other(
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         assert end(process, signal.SIGCONT) == 0
-    summary = json.loads((program.study() / "summary.json").read_text())
+    summary = worded_json(program.study())
     assert [run["valid"] for run in summary["runs"]] == [False, True]
     dead = summary["runs"][0]
     assert "the server ended with exit code -9 during oltp_read_only-2" in dead["reasons"][0]["text"]
@@ -107,7 +108,7 @@ def test_a_disk_full_of_data_is_the_servers_failure_and_the_study_can_be_resumed
         filler.unlink()
         done = inside.run("resume", str(program.study()))
         assert done.returncode == 0, done.stderr
-    summary = json.loads((program.study() / "summary.json").read_text())
+    summary = worded_json(program.study())
     assert [run["valid"] for run in summary["runs"]] == [False, True]
 
 

@@ -25,6 +25,7 @@ from tests.support.other_server import START_SERVER, open_copy
 from tests.support.patience import HANG_S, wait_until
 from tests.support.real import Program
 from tests.support.real_sshd import Sshd, real_sshd, sshd_packages
+from tests.support.worded import worded
 
 PASSWORD = "not a secret"
 EXPERIMENT = """
@@ -163,9 +164,8 @@ def test_the_users_hooks_run_before_each_run_and_the_servers_host_is_sampled(ext
     assert facts["hostname"] == socket.gethostname() and facts["cpus"] == os.cpu_count()
     assert facts["memory_bytes"] == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024 * 1024
     assert facts["kernel"] == os.uname().release
-    summary = folder.summary()
-    assert summary is not None
+    scope = worded(folder).scope
     where = f"External server 127.0.0.1:{external.port} on {facts['hostname']} ("
-    assert summary.scope.startswith(where), summary.scope
+    assert scope.startswith(where), scope
     assert PASSWORD not in "".join(one.read_text(errors="replace") for one in path.rglob("*") if one.is_file())
     assert wait_until(lambda: not external.sshd.sessions(), 15)

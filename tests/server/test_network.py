@@ -29,6 +29,7 @@ from mydyno.model.definition.quantities import parse_bits_per_s
 from mydyno.treatments.link_proof import judge
 from tests.support.network_study import NetworkStudy, means_or_words, network_study
 from tests.support.not_run import note_not_run
+from tests.support.worded import worded_json
 
 CIPHER = "ECDHE-ECDSA-AES128-GCM-SHA256"
 ATTEMPTS = 3
@@ -125,7 +126,7 @@ def study(apart: list[str]) -> Iterator[tuple[NetworkStudy, dict[str, Any]] | No
             if not refused:
                 break
             note_not_run(f"attempt {attempt} of {ATTEMPTS} at the network study: {'; '.join(refused)}")
-        yield made, {**runs, "summary": json.loads((folder / "summary.json").read_text())}
+        yield made, {**runs, "summary": worded_json(folder)}
 
 
 def unproved(run: dict[str, Any]) -> list[str]:

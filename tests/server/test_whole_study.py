@@ -12,7 +12,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -34,6 +33,7 @@ from tests.support.real import (
     study_processes,
 )
 from tests.support.real_fleet import link_or_copy
+from tests.support.worded import worded_json
 
 STEPS = """\
 [[steps]]
@@ -64,14 +64,9 @@ def studied(
     return program, program.study(), done.stdout
 
 
-def summary_of(study: Path) -> dict[str, Any]:
-    summary: dict[str, Any] = json.loads((study / "summary.json").read_text())
-    return summary
-
-
 def test_a_study_is_complete_and_ends_with_its_answer(studied: tuple[Program, Path, str]) -> None:
     _, study, printed = studied
-    summary = summary_of(study)
+    summary = worded_json(study)
     assert summary["state"] == "complete"
     assert [run["valid"] for run in summary["runs"]] == [True] * 6, [run["reasons"] for run in summary["runs"]]
     assert all(sentence in " ".join(printed.split()) for sentence in (*summary["answer"], summary["scope"]))
@@ -94,7 +89,7 @@ def test_a_study_is_complete_and_ends_with_its_answer(studied: tuple[Program, Pa
 
 def test_telemetry_of_host_server_and_driver_is_there(studied: tuple[Program, Path, str]) -> None:
     _, study, _ = studied
-    values = summary_of(study)["runs"][0]["values"]["oltp_read_only-2"]
+    values = worded_json(study)["runs"][0]["values"]["oltp_read_only-2"]
     wanted = {"qps", "tps", "latency_p99_us", "server_rss_bytes", "cpu_user_pct", "disk_write_bytes_per_s"}
     assert wanted <= values.keys()
     assert 30e6 < values["server_rss_bytes"] < 1e9
@@ -179,7 +174,7 @@ DESIGN = np.array([[1, block, server == 2] for block in (0, 1) for server in (0,
 def test_summary_json_is_what_the_samples_say(studied: tuple[Program, Path, str]) -> None:
     """Recomputed from samples.parquet and run.json alone: windows, means, paired log ratios, t interval."""
     _, study, _ = studied
-    summary = summary_of(study)
+    summary = worded_json(study)
     values: dict[tuple[str, int, str, int], float] = {}
     for told in summary["runs"]:
         run = json.loads((study / told["folder"] / "run.json").read_text())
@@ -230,7 +225,7 @@ def test_the_report_is_made_again_from_the_folder(studied: tuple[Program, Path, 
     (moved / "report.html").unlink()
     done = program.run("report", str(moved))
     assert (done.returncode, done.stdout.strip()) == (0, str(moved / "report.html")), done.stderr
-    assert summary_of(moved) == summary_of(study)
+    assert worded_json(moved) == worded_json(study)
     html = (moved / "report.html").read_text()
     assert "jemalloc" in html
     assert str(program.paths.cache) not in program.run("report", str(moved), "--format", "csv").stdout
@@ -270,8 +265,8 @@ def test_an_ordinary_user_makes_a_whole_study(real_paths: HostPaths, short_folde
     done = program.run("run", path)
     assert done.returncode == 0, done.stderr
     study = program.study()
-    assert summary_of(study)["state"] == "complete"
-    assert [run["valid"] for run in summary_of(study)["runs"]] == [True, True, True]
+    assert worded_json(study)["state"] == "complete"
+    assert [run["valid"] for run in worded_json(study)["runs"]] == [True, True, True]
     assert study.stat().st_uid == 65534
     assert json.loads((study / "study.json").read_text())["host"]["root"] is False
     assert not study_processes()
@@ -299,7 +294,7 @@ def test_a_cache_below_a_closed_folder_serves_a_server_that_is_not_root(
     (closed / "tmp").mkdir()
     done = program.run("run", program.write(experiment_text("closed", TWO_ARMS, SHORT_STEP)))
     assert done.returncode == 0, done.stderr
-    assert [run["valid"] for run in summary_of(program.study())["runs"]] == [True, True, True]
+    assert [run["valid"] for run in worded_json(program.study())["runs"]] == [True, True, True]
     assert closed.stat().st_mode & 0o777 == 0o700
     assert not [line for line in program.mounts() if str(closed) in line]
     assert list((closed / "tmp").iterdir()) == []

@@ -30,7 +30,6 @@ from mydyno.model.stored.records import (
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, RunSummary, Summary
 from mydyno.store.slices import SLICES_FILE, write_slices
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.answer import with_answer
 
 CREATED_NS = 1_795_000_000_000_000_000
 COST, RATIO = "server_cpu_us_per_query", "server_cpu_ratio"
@@ -95,7 +94,7 @@ def build(folder: Path, shape: Interleaved | None = None) -> StudyFolder:
         _runs(study, shape, experiment, block, made, clock)
         slices += made
     summary = _summary(study, shape, experiment, slices)
-    study.write_summary(with_answer(summary, record, tuple(study.runs())))
+    study.write_summary(summary)
     return study
 
 
@@ -318,7 +317,6 @@ def _summary(study: StudyFolder, shape: Interleaved, experiment: Experiment, sli
             sd_between={s.id: {"qps": 0.008, RATIO: 0.004} for s in steps},
             notes=("No carry-over from the preceding server was found.",),
         ),
-        sentences=tuple(effect.sentence for effect in effects if effect.verdict),
     )
 
 

@@ -28,7 +28,6 @@ from mydyno.model.stored.records import (
 )
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.answer import with_answer
 from tests.support.fake_summary import summarise
 
 CREATED_NS = 1_795_000_000_000_000_000
@@ -101,7 +100,7 @@ def build(folder: Path, shape: Shape | None = None) -> StudyFolder:
         order = plan.blocks[planned.block - 1].step_order
         clock = _write_run(study, experiment, shape, planned, order, clock)
     if shape.summarise:
-        study.write_summary(with_answer(summarise(study), study.study(), tuple(study.runs())))
+        study.write_summary(summarise(study))
     return study
 
 

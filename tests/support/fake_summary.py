@@ -65,7 +65,6 @@ def summarise(study: StudyFolder) -> Summary:
         effects=effects,
         noise_floor=floors,
         published=_published(effects),
-        sentences=_sentences(effects, experiment.control) if valid else ("Not measurable here: no run is valid.",),
     )
 
 
@@ -186,12 +185,3 @@ def _published(effects: tuple[EffectRecord, ...]) -> tuple[dict[str, object], ..
                 }
             )
     return tuple(entries)
-
-
-def _sentences(effects: tuple[EffectRecord, ...], control: str) -> tuple[str, ...]:
-    sentences = []
-    for arm in dict.fromkeys(effect.arm for effect in effects):
-        verdicts = [effect.verdict for effect in effects if effect.arm == arm and effect.primary]
-        counted = ", ".join(f"{word} at {verdicts.count(word)}" for word in dict.fromkeys(verdicts))
-        sentences.append(f"QPS with {arm} against {control}, of {len(verdicts)} load levels: {counted}.")
-    return tuple(sentences)

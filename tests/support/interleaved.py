@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from mydyno.model.stored.records import SliceRecord
 from mydyno.store.slices import SLICES_FILE, read_slices
 from tests.support.real import experiment_text
+from tests.support.worded import worded_json
 
 HERE = Path(__file__).parent
 BURN_US = 500
@@ -50,8 +50,7 @@ def slices_of(study: Path) -> list[SliceRecord]:
 
 def summary_of(study: Path) -> dict[str, Any]:
     """summary.json."""
-    summary: dict[str, Any] = json.loads((study / "summary.json").read_text())
-    return summary
+    return worded_json(study)
 
 
 def effect_of(summary: dict[str, Any], arm: str, metric: str) -> dict[str, Any]:

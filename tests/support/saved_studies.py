@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,18 @@ CREATED_NS = 1_795_000_000_000_000_000
 DAY_NS = 86_400_000_000_000
 HOST = {"hostname": "vm-7", "kernel": "6.1.0", "cpu_model": "AMD EPYC", "cpus": 2, "memory_bytes": 4 << 30}
 VARIABLES = {"innodb_buffer_pool_size": "268435456", "innodb_io_capacity": "200"}
+
+
+class InMemory(StudyFolder):
+    """A folder with these runs that is not on disk."""
+
+    def __init__(self, name: str, runs: Sequence[RunRecord]) -> None:
+        super().__init__(Path(name))
+        self._runs = runs
+
+    def runs(self) -> Iterator[RunRecord]:
+        """The runs."""
+        return iter(self._runs)
 
 
 def experiment(arms: Sequence[str] = ("A", "x", "y"), steps: int = 1, **changes: Any) -> Experiment:
@@ -109,7 +121,6 @@ def saved(
         look=look,
         looks=None if look is None else dict(SIX.rates),
         alpha=alpha,
-        answer=("It is.",),
         **changes,
     )
     record = StudyRecord(
@@ -134,7 +145,7 @@ def saved(
         )
         for place, arm in enumerate(arms)
     )
-    return SavedStudy(StudyFolder(Path(name)), record, plan, summary, first)
+    return SavedStudy(InMemory(name, first), record, plan, summary, first)
 
 
 def values(

@@ -19,6 +19,7 @@ from mydyno.results.follow_up import FOLLOW_UP_FILE
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script
+from tests.support.worded import worded
 
 SETTINGS = ("design.time=none", "design.blocks=3", "design.cycles=2", "design.quiet_wait=0s")
 FLUSH, POOL = "innodb_flush_log_at_trx_commit", "innodb_buffer_pool_size"
@@ -52,7 +53,7 @@ async def test_the_variables_that_matter_are_found_with_their_size_and_followed_
     assert found[FLUSH].ratio == pytest.approx(1.3, rel=0.03)
     assert found[POOL].ratio == pytest.approx(0.8, rel=0.03)
     assert record.follow_up == (FLUSH, POOL)
-    assert summary.answer[0].startswith("2 of 7 variables matter for transactions per second: innodb_flush")
+    assert worded(folder).answer[0].startswith("2 of 7 variables matter for transactions per second: innodb_flush")
     assert not any(effect.verdict for effect in summary.effects), "runs of the design are not compared one by one"
     page = render_page(folder)
     assert "Main effects of the variables" in page
@@ -72,7 +73,7 @@ async def test_without_an_effect_none_is_called_active(script: Script, paths: Ho
     planted(script, asked, {})
     folder, summary = await run_study(Request(asked, source.text, tmp_path), paths, Watched(script), opener(script))
     assert not any(factor.active for factor in summary.screening[0].factors)
-    assert summary.answer[0].startswith("None of the 7 variables is shown to change transactions per second")
+    assert worded(folder).answer[0].startswith("None of the 7 variables is shown to change transactions per second")
     assert not (folder.path / FOLLOW_UP_FILE).exists()
 
 
@@ -86,10 +87,10 @@ async def test_a_block_without_one_of_its_runs_is_not_used(script: Script, paths
         return "it does not start" if arm == "run-03" and started.count(arm) == 2 else None
 
     script.start_error = start_error
-    _, summary = await run_study(Request(asked, source.text, tmp_path), paths, Watched(script), opener(script))
+    folder, summary = await run_study(Request(asked, source.text, tmp_path), paths, Watched(script), opener(script))
     (record,) = summary.screening
     assert (record.blocks, record.lost_blocks) == (2, 1)
-    assert "run-03 failed in 1 of 3 blocks" in " ".join(summary.answer)
+    assert "run-03 failed in 1 of 3 blocks" in " ".join(worded(folder).answer)
 
 
 def test_the_short_form_of_set_replaces_the_variables_of_the_file() -> None:

@@ -23,6 +23,7 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, resume_study, run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
+from tests.support.worded import worded
 
 
 async def study(
@@ -142,20 +143,20 @@ async def test_a_setting_that_the_server_rounds_is_said_in_the_answer(
     words = "table_open_cache is 10, wanted 5"
     script.evidence = lambda _run: Evidence(treatment="variables", holds=False, text=words)
     asked = experiment(design={"blocks": 2}, treatments={"jemalloc": {"fake": 1}})
-    _, summary, _ = await study(script, paths, tmp_path, asked)
-    assert summary.sentences.count(f"jemalloc does not run with the settings that it declares: {words}.") == 1
+    folder, _, _ = await study(script, paths, tmp_path, asked)
+    assert worded(folder).sentences.count(f"jemalloc does not run with the settings that it declares: {words}.") == 1
 
 
 async def test_a_driver_that_fails_makes_an_invalid_run_with_its_own_words(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
     script.driver_error = lambda run, _step: "FATAL: no" if run and run.arm == "jemalloc" and run.block == 1 else None
-    _, summary, watcher = await study(script, paths, tmp_path, experiment(design={"blocks": 2}))
+    folder, summary, watcher = await study(script, paths, tmp_path, experiment(design={"blocks": 2}))
     invalid = [run for run in summary.runs if not run.valid]
     assert [(run.block, run.arm) for run in invalid] == [(1, "jemalloc")]
     assert "FATAL: no" in invalid[0].reasons[0].text
     assert len(watcher.ended) == 6
-    assert any("1 of 6 runs are invalid" in sentence for sentence in summary.sentences)
+    assert any("1 of 6 runs are invalid" in sentence for sentence in worded(folder).sentences)
 
 
 @pytest.mark.parametrize(
@@ -314,10 +315,10 @@ async def test_the_steady_gate_is_closed_where_the_experiment_wants_it_strict(
 async def test_a_single_arm_shows_its_noise_floor_and_compares_nothing(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
-    _, summary, _ = await study(script, paths, tmp_path, experiment(("only",), design={"blocks": 2}))
+    folder, summary, _ = await study(script, paths, tmp_path, experiment(("only",), design={"blocks": 2}))
     assert (summary.state, summary.effects) == ("complete", ())
     assert summary.noise_floor["qps"]["oltp_read_only-4"] == pytest.approx(1.0)
-    assert "noise floor" in summary.sentences[0]
+    assert "noise floor" in worded(folder).sentences[0]
 
 
 def of_rule(rule: str, level: Literal["suspect", "invalid"] = "invalid") -> tuple[DriverFinding, ...]:

@@ -86,7 +86,11 @@ def running(studies: Path) -> Iterator[Path]:
 def _make_hostile(study: StudyFolder) -> None:
     summary = study.summary()
     assert summary is not None
-    study.write_summary(summary.model_copy(update={"question": HOSTILE, "answer": (HOSTILE,), "scope": HOSTILE}))
+    effects = tuple(one.model_copy(update={"arm": HOSTILE, "verdict": "higher"}) for one in summary.effects)
+    study.write_summary(summary.model_copy(update={"question": HOSTILE, "effects": effects}))
+    record = study.study()
+    named = record.model_copy(update={"host": {**record.host, "hostname": HOSTILE}})
+    (study.path / "study.json").write_text(named.model_dump_json(by_alias=True))
     run = next(iter(study.path.glob("blocks/01/1-*")))
     (run / "server.log").write_text(HOSTILE)
     (run / "my.cnf").write_text(HOSTILE)

@@ -18,10 +18,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from mydyno.hosts.identity import ProcessIdentity
 from mydyno.store.live_log import LIVE_FILE, read_live
+from mydyno.store.study_folder import StudyFolder
 from tests.support import ROOT
 from tests.support.live_writer import LiveWriter
 from tests.support.patience import HANG_S, ended, first_line
 from tests.support.web_server import WebServer
+from tests.support.worded import worded
 from tests.web.conftest import COMPLETE, HOSTILE, RUNNING
 
 
@@ -55,7 +57,7 @@ def test_no_page_of_any_study_fails(server: WebServer, studies: Path) -> None:
 
 
 def test_the_page_of_a_study_begins_with_its_answer(server: WebServer, studies: Path) -> None:
-    answer = json.loads((studies / COMPLETE / "summary.json").read_text())["answer"]
+    answer = worded(StudyFolder.open(studies / COMPLETE)).answer
     page = server.get(f"/studies/{COMPLETE}").text
     positions = [page.find(text) for text in ('class="lead"', answer[0][:30], 'class="report"', 'id="runs-title"')]
     assert -1 not in positions and positions == sorted(positions)

@@ -46,6 +46,7 @@ from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.projection import precision_so_far
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.summary import summarise
 
 Linker = Callable[[HostGroup, HostPaths], HostLink]
@@ -328,7 +329,7 @@ class _Fleet:
             self.folder.journal.append(CLEANED_EVENT, group=name)
         for name, why in left.items():
             self.folder.journal.append(UNCLEANED_EVENT, group=name, why=why)
-        self.watcher.finished(summary)
+        self.watcher.finished(StoredResult.load(self.folder))
         return summary
 
     async def _undo_left(self) -> None:

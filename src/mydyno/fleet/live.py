@@ -16,9 +16,9 @@ from mydyno.execution.live.observer import Remaining, live_precision, pilot_prec
 from mydyno.execution.live.writer import Listener, LiveWriter, live_run
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.live import LiveSecond, LiveState
-from mydyno.model.stored.summary import Summary
 from mydyno.results.projection import Precision
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.stored_result import StoredResult
 
 
 class FleetWatcher(Protocol):
@@ -53,7 +53,7 @@ class FleetLive:
         self._remaining = Remaining()
         self._folder: StudyFolder | None = None
         self._of: int | None = None
-        self._summary: Summary | None = None
+        self._result: StoredResult | None = None
 
     def __enter__(self) -> FleetLive:
         return self
@@ -61,7 +61,7 @@ class FleetLive:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.close(value, self._summary)
+        self._writer.close(value, self._result)
 
     def keep_in(self, folder: StudyFolder, plan: Plan, made: int, resumed: bool) -> None:
         """Write to the folder's live.jsonl from now on; `made` blocks are finished."""
@@ -76,9 +76,9 @@ class FleetLive:
         self._remaining.begins(made, of, left_s)
         self._now.set(state="hosts", blocks=of, made=made)
 
-    def finished(self, summary: Summary) -> None:
-        """The study's summary, for the last line."""
-        self._summary = summary
+    def finished(self, result: StoredResult) -> None:
+        """The study's result, for the last line."""
+        self._result = result
 
     def say(self, text: str) -> None:
         """Keep the message."""

@@ -1,15 +1,18 @@
-"""summary.json as it is stored: what programs read."""
+"""summary.json with its sentences: what programs read."""
 
 from __future__ import annotations
 
+from mydyno.language import speaking
 from mydyno.reports.format import ReportFormat
-from mydyno.reports.result import StudyResult
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.worded import worded_summary
 
 
 def write(folder: StudyFolder) -> str:
-    """The summary as JSON text; of a study that has none yet, one without effects that says so in its state."""
-    return StudyResult.load(folder).summary.model_dump_json(by_alias=True, indent=1)
+    """The summary as JSON text, in English; of a study that has none, one without effects that says so in its state."""
+    with speaking("en"):
+        return worded_summary(StoredResult.load(folder)).model_dump_json(by_alias=True, indent=1)
 
 
-FORMAT = ReportFormat("json", "summary.json: effects, verdicts, every run's values", write)
+FORMAT = ReportFormat("json", "summary.json with its sentences: effects, verdicts, every run's values", write)

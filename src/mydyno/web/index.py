@@ -18,13 +18,20 @@ from pathlib import Path
 from typing import Any
 
 from mydyno import __version__
+from mydyno.errors import MydynoError, UserError
 from mydyno.files.atomic import write_text
 from mydyno.files.journal import Journal
+from mydyno.language import LANGUAGES, current_language, speaking
 from mydyno.model.stored.records import READ_FORMATS
+from mydyno.model.stored.summary import Summary
+from mydyno.results.precision import block_duration_s
 from mydyno.store.live_log import LIVE_FILE
+from mydyno.store.study_folder import StudyFolder
 from mydyno.web.live_status import LASTING, LiveKind, LiveStatus, live_status
+from mydyno.wording.answer import answer_sentences
+from mydyno.wording.stored_result import StoredResult
 
-CACHE_FORMAT = 3
+CACHE_FORMAT = 4
 FILES = ("study.json", "plan.json", "summary.json")
 JOURNAL = "journal.jsonl"
 STATES = ("running", "complete", "partial", "unfinished", "killed", "failed", "damaged")
@@ -41,10 +48,8 @@ class Row:
     state: str
     question: str = ""
     experiment: str = ""
-    answer: str = ""
-    """Its first sentence."""
-    translations: dict[str, str] = field(default_factory=dict)
-    """{language: the same in it}."""
+    answers: dict[str, str] = field(default_factory=dict)
+    """{language: the answer's first sentence in it}; empty: the study was not evaluated."""
     created_unix_ns: int | None = None
     host: str = ""
     server: str = ""
@@ -55,15 +60,13 @@ class Row:
     @property
     def text(self) -> str:
         """What a search looks into."""
-        words = (
-            self.id, self.question, self.answer, *self.translations.values(), self.host, self.server, self.state,
-            self.experiment,
-        )  # fmt: skip
+        words = (self.id, self.question, *self.answers.values(), self.host, self.server, self.state, self.experiment)
         return "\n".join(words).casefold()
 
-    def answer_in(self, language: str) -> str:
-        """The answer's first sentence in a language; empty if the study has none in it."""
-        return self.answer if language == "en" else self.translations.get(language, "")
+    @property
+    def answer(self) -> str:
+        """The answer's first sentence in the present language."""
+        return self.answers.get(current_language(), "")
 
 
 class StudyIndex:
@@ -219,30 +222,39 @@ def read_row(path: Path) -> Row:
         row = replace(row, state="damaged", problem="plan.json is missing: the study was not written completely")
     if not (path / "summary.json").exists():
         return row
+    folder = StudyFolder(path)
     try:
-        summary = _document(path / "summary.json")
-    except (OSError, ValueError) as error:
-        return replace(row, state="damaged", problem=f"summary.json cannot be read: {_words(error)}")
+        summary = folder.summary()
+        assert summary is not None
+    except UserError:
+        return replace(row, state="damaged", problem="summary.json cannot be read; to make it again: mydyno report")
     row = replace(row, problem=row.problem or Journal(path / JOURNAL).damage().replace(f"{path}/", ""))
-    answer = summary.get("answer")
-    first = answer[0] if isinstance(answer, list) and answer else ""
-    state = _string(summary, "state")
     return replace(
         row,
-        state=state if state in STATES and row.state != "damaged" else row.state,
-        question=_string(summary, "question") or row.question,
-        answer=str(first),
-        translations=_first_sentences(_table(summary, "translations")),
+        state=row.state if row.state == "damaged" else summary.state,
+        question=summary.question or row.question,
+        answers=_first_sentences(folder, summary),
     )
 
 
-def _first_sentences(translations: dict[str, Any]) -> dict[str, str]:
-    """{language: first sentence of the answer}."""
+def evaluated(path: Path) -> StoredResult | None:
+    """A study as reports see it; None if it was not evaluated, or cannot be read."""
+    try:
+        result = StoredResult.load(StudyFolder.open(path))
+    except MydynoError:
+        return None
+    return result if result.evaluated else None
+
+
+def _first_sentences(folder: StudyFolder, summary: Summary) -> dict[str, str]:
+    """{language: first sentence of the answer}; empty if study.json or a run that it needs cannot be read."""
     found = {}
-    for language, text in translations.items():
-        answer = text.get("answer") if isinstance(text, dict) else None
-        if isinstance(answer, list) and answer:
-            found[language] = str(answer[0])
+    with suppress(UserError):
+        study = folder.study()
+        for language in LANGUAGES:
+            with speaking(language):
+                leading, _ = answer_sentences(summary, study, lambda: block_duration_s(tuple(folder.runs())))
+            found[language] = leading[0]
     return found
 
 

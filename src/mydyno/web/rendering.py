@@ -13,7 +13,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from mydyno import __version__
-from mydyno.language import current_language, html_language, marked, tr, tr_html, tr_plural
+from mydyno.language import html_language, marked, tr, tr_html, tr_plural
 from mydyno.model.definition.quantities import format_duration
 from mydyno.reports.page_assets import script_json, script_words, stored_text
 from mydyno.web.languages import other_languages
@@ -62,7 +62,6 @@ _ENVIRONMENT.globals.update(
     tr_html=tr_html,
     tr_plural=tr_plural,
     language=html_language,
-    language_code=current_language,
     other_languages=other_languages,
     code=lambda text: Markup("<code>{}</code>").format(text),
     state_word=lambda state: tr(STATE_WORDS[state]) if state in STATE_WORDS else state,

@@ -1,19 +1,19 @@
 """The answer in short sentences, its scope, and what would improve it.
 
 Pure: made from the summary's effects with their verdicts. A sentence claims what a verdict says and nothing beyond it.
-The sentences in full, one for each contrast, are in Summary.sentences.
+The sentences in full, one for each contrast, are in full_sentences.py.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mydyno.language import LANGUAGES, joined, listing, percent_sign, speaking, tr
+from mydyno.language import joined, listing, percent_sign, tr
 from mydyno.model.definition.factors import factors_of
 from mydyno.model.stored.records import RunRecord, StudyRecord
-from mydyno.model.stored.summary import AnswerText, Summary
+from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import (
     ALARM_WORDS,
     alarm_of,
@@ -63,7 +63,7 @@ class Answer:
 
 def answer_study(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> Answer:
     """The answer of a study from its summary; `records` are its finished runs, for times and server versions."""
-    leading, further = answer_sentences(summary, study, records)
+    leading, further = answer_sentences(summary, study, lambda: block_duration_s(records))
     return Answer(
         (*leading, *further),
         scope_line(summary, study, records),
@@ -72,32 +72,13 @@ def answer_study(summary: Summary, study: StudyRecord, records: Sequence[RunReco
     )
 
 
-def with_answer(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> Summary:
-    """The summary with answer, scope and sharpen filled in, in every language."""
-    made = {}
-    for language in LANGUAGES:
-        with speaking(language):
-            made[language] = answer_study(summary, study, records)
-    found = made.pop("en")
-    translations = {
-        language: AnswerText(answer=one.answer, further=one.further, scope=one.scope, sharpen=one.sharpen)
-        for language, one in made.items()
-    }
-    return summary.model_copy(
-        update={
-            "answer": found.answer, "further": found.further, "scope": found.scope, "sharpen": found.sharpen,
-            "translations": translations,
-        }
-    )  # fmt: skip
-
-
 def answer_sentences(
-    summary: Summary, study: StudyRecord, records: Sequence[RunRecord]
+    summary: Summary, study: StudyRecord, block_s: Callable[[], float | None]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """One to three sentences, the most important ones where there are more, or up to five where arms have several
-    controls; and those on further metrics.
+    controls; and those on further metrics. `block_s` is block_duration_s() of the runs, which few answers need.
     """
-    nothing = _nothing(summary, study, records)
+    nothing = _nothing(summary, study, block_s)
     failures = _failures(summary)
     alarm = alarm_of(summary.effects)
     if alarm:
@@ -106,7 +87,7 @@ def answer_sentences(
         ]
         found = on_these_hosts(summary, found)
         return tuple([*found, *failures][:MOST_SENTENCES]), ()
-    lead = _host_first(summary, study, records)
+    lead = _host_first(summary, study, block_s)
     if nothing:
         return tuple([*lead, nothing, *failures][:MOST_SENTENCES]), ()
     writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
@@ -148,7 +129,7 @@ def _short_alarm(alarm: str) -> str:
     return alarm.partition(f" {ALARM_WORDS}")[0]
 
 
-def _nothing(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> str:
+def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float | None]) -> str:
     """Why there is no answer at all; empty if there are contrasts with verdicts to speak of."""
     if len(study.experiment.arms) == 1:
         return tr(
@@ -164,7 +145,7 @@ def _nothing(summary: Summary, study: StudyRecord, records: Sequence[RunRecord])
         return tr("No answer: no run is valid ({why}).", why=cut(reasons.most_common(1)[0][0]))
     done = finished_blocks(summary)
     if is_sequential(summary, study.experiment) and summary.look is None:
-        length, first = block_duration_s(records), looks_of(summary).first
+        length, first = block_s(), looks_of(summary).first
         time = duration_option((first - done) * length) if length else "10m"
         return tr(
             "No answer yet: {done} of {all} blocks; continue with: mydyno resume {study} --time {time}.",
@@ -175,7 +156,7 @@ def _nothing(summary: Summary, study: StudyRecord, records: Sequence[RunRecord])
     return ""
 
 
-def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> list[str]:
+def _host_first(summary: Summary, study: StudyRecord, block_s: Callable[[], float | None]) -> list[str]:
     """What can be measured on a host of whose CPU time hypervisor and other programs take half or more."""
     told = _taken(summary)
     if not told:
@@ -191,7 +172,7 @@ def _host_first(summary: Summary, study: StudyRecord, records: Sequence[RunRecor
             needed = max(needed, blocks_for(TARGET, effects, measured, summary.alpha, looks) or 0)
     if not shows:
         return [tr("{clauses}.", clauses=told)]
-    length = block_duration_s(records)
+    length = block_s()
     more = needed - finished_blocks(summary)
     time = ""
     if length and more > 0:

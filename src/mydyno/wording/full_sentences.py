@@ -1,21 +1,80 @@
-"""Every comparison with a verdict as one sentence: the study's own in English, else made from the figures."""
+"""Every comparison with a verdict as one sentence, and what limits the verdicts: the long form of the answer."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from mydyno.language import comma, current_language, percent_sign, tr, tr_plural
-from mydyno.model.stored.summary import EffectRecord
-from mydyno.wording.numbers import NARROW_SPACE, level_percent, p_value, percent, signed_percent
+from mydyno.model.stored.summary import EffectRecord, RunSummary
+from mydyno.wording.hosts import hosts_sentences
+from mydyno.wording.limits import limit_sentences
+from mydyno.wording.numbers import NARROW_SPACE, blocks, level_percent, p_value, percent, signed_percent
 from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.verdict_table import NO_ESTIMATE, step_heading, verdict_text
 
+NOT_EVALUATED = (
+    "This study has no summary yet: it was interrupted before its first evaluation, so there are no effects to report."
+)
+SETTING_TREATMENTS = ("variables", "environment", "sysctl")
+"""Treatments of which the server or the kernel may take another value than the one set."""
+
 
 def full_sentences(result: StoredResult) -> tuple[str, ...]:
-    """The sentences in the order of the effects. summary.json has them in English, so others are made anew."""
-    if current_language() == "en":
-        return result.sentences
+    """In English what is decided first, then the rest of the long form; in other languages the verdicts alone."""
+    judged = [effect for effect in result.summary.effects if effect.verdict]
+    if current_language() != "en":
+        return () if result.before_first_look else tuple(_sentence(result, effect) for effect in judged)
     if result.before_first_look:
-        return ()
-    return tuple(_sentence(result, effect) for effect in result.summary.effects if effect.verdict)
+        of_effects = {effect.sentence for effect in result.summary.effects}
+        return tuple(one for one in dict.fromkeys(long_form(result)) if one not in of_effects)
+    decided = [effect.sentence for effect in judged if effect.verdict in ("higher", "lower", "equivalent")]
+    return tuple(dict.fromkeys((*decided, *long_form(result), *(effect.sentence for effect in judged))))
+
+
+def long_form(result: StoredResult) -> tuple[str, ...]:
+    """The primary metric's sentences, then what limits them, then limits, published conclusions and several hosts; in
+    English.
+    """
+    if not result.evaluated:
+        return (NOT_EVALUATED,)
+    # The statistics take a third of a second to load.
+    from mydyno.results.families import first_label
+    from mydyno.stats.power import minimum_blocks
+
+    summary, experiment, plan = result.summary, result.study.experiment, result.plan
+    runs = summary.runs
+    sentences = [effect.sentence for effect in summary.effects if effect.primary]
+    if len(experiment.arms) == 1:
+        sentences.append(
+            f"{experiment.control} is the only arm: this study shows its noise floor and compares nothing."
+        )
+    invalid = [run for run in runs if not run.valid]
+    if invalid:
+        causes = Counter(first_label(run.reasons) for run in invalid)
+        words = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
+        sentences.append(f"{len(invalid)} of {len(runs)} runs are invalid and not used: {words}.")
+        sentences += _settings_not_taken(invalid)
+    if len(runs) < len(plan.runs):
+        sentences.append(f"{len(runs)} of {len(plan.runs)} planned runs were made; `mydyno resume` makes the rest.")
+    contrasts = sum(effect.primary for effect in summary.effects)
+    fewest = minimum_blocks(max(1, contrasts))
+    if len(plan.blocks) < fewest and contrasts and experiment.design.time is None:
+        sentences.append(f"{blocks(len(plan.blocks))} cannot show a difference: at least {fewest} are needed.")
+    conclusions = [one.sentence for one in summary.conclusions]
+    limits = limit_sentences(summary.limits, experiment.resolved_steps)
+    return (*sentences, *limits, *conclusions, *hosts_sentences(summary))
+
+
+def _settings_not_taken(invalid: Sequence[RunSummary]) -> list[str]:
+    """What server or kernel made of settings that it rounded, clipped or ignored: a sentence per arm and setting."""
+    sentences = (
+        f"{run.arm} does not run with the settings that it declares: {one.text}."
+        for run in invalid
+        for one in run.evidence
+        if not one.holds and one.treatment in SETTING_TREATMENTS
+    )
+    return list(dict.fromkeys(sentences))
 
 
 def _sentence(result: StoredResult, effect: EffectRecord) -> str:

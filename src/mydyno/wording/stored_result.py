@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
-from mydyno.language import current_language, joined, marked, tr
+from mydyno.language import joined, tr
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.reasons import Reason
@@ -18,10 +18,6 @@ from mydyno.results.precision import is_sequential
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.answer import Answer, answer_study
 from mydyno.wording.numbers import metric_name
-
-NOT_SUMMARISED = marked(
-    "This study has no summary yet: it was interrupted before its first evaluation, so there are no effects to report."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,37 +66,26 @@ class StoredResult:
     records: dict[str, RunRecord]
     """Every finished run's run.json by its folder."""
     summary: Summary
+    evaluated: bool = True
+    """Whether there is a summary.json."""
 
     @classmethod
     def load(cls, folder: StudyFolder) -> Self:
         """Read study.json, plan.json, every run.json and summary.json. Raises UserError if one is damaged."""
         study, plan = folder.study(), folder.plan()
         records = {record.folder: record for record in folder.runs()}
-        return cls(folder, study, plan, records, folder.summary() or _empty_summary(study, records))
+        summary = folder.summary()
+        return cls(folder, study, plan, records, summary or _empty_summary(study, records), summary is not None)
 
     @cached_property
     def answer(self) -> Answer:
-        """The short answer with its scope: as summarised; made now in another language, or where there is none."""
-        summary = self.summary
-        if summary.answer and current_language() == "en":
-            return Answer(summary.answer, summary.scope, summary.sharpen, summary.further)
-        return answer_study(summary, self.study, tuple(self.records.values()))
+        """The short answer with its scope, in the present language."""
+        return answer_study(self.summary, self.study, tuple(self.records.values()))
 
     @cached_property
     def before_first_look(self) -> bool:
         """Whether the study has looks, and none was due yet: then no effect is shown."""
         return self.summary.look is None and is_sequential(self.summary, self.study.experiment)
-
-    @cached_property
-    def sentences(self) -> tuple[str, ...]:
-        """The long form: what is decided first, then the rest of the summary's sentences, each once."""
-        judged = [effect for effect in self.summary.effects if effect.verdict]
-        if self.before_first_look:
-            of_effects = {effect.sentence for effect in self.summary.effects}
-            return tuple(one for one in dict.fromkeys(self.summary.sentences) if one not in of_effects)
-        decided = [effect.sentence for effect in judged if effect.verdict in ("higher", "lower", "equivalent")]
-        rest = [effect.sentence for effect in judged]
-        return tuple(dict.fromkeys((*decided, *self.summary.sentences, *rest)))
 
     @cached_property
     def runs(self) -> tuple[RunSummary, ...]:
@@ -266,5 +251,4 @@ def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary
         ),
         effects=(),
         noise_floor={},
-        sentences=(tr(NOT_SUMMARISED),),
     )

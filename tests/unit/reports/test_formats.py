@@ -13,12 +13,15 @@ import pytest
 
 from mydyno import reports
 from mydyno.errors import UserError
+from mydyno.language import speaking
 from mydyno.model.stored.reasons import Reason
 from mydyno.reports.csv_report import COLUMNS
 from mydyno.reports.markdown_text import escape
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.stored_result import StoredResult
 from tests.support.fake_study_folder import Shape, build
 from tests.support.golden import check_golden
+from tests.support.stored_schemas import validator
 
 SMALL = Shape(
     arms=("glibc", "jemalloc"),
@@ -54,8 +57,17 @@ def test_an_unknown_format_is_the_users_error_and_names_the_known_ones(study: St
     assert "html, md, csv, json" in error.value.hint
 
 
-def test_json_is_summary_json(study: StudyFolder) -> None:
-    assert json.loads(str(reports.write(study, "json"))) == json.loads((study.path / "summary.json").read_text())
+def test_json_is_summary_json_with_its_sentences_in_english(study: StudyFolder) -> None:
+    stored = json.loads((study.path / "summary.json").read_text())
+    with speaking("zh"):
+        printed = json.loads(str(reports.write(study, "json")))
+    validator("report").validate(printed)
+    assert printed == stored | {name: printed[name] for name in ("answer", "scope", "sharpen", "sentences")}
+    result = StoredResult.load(study)
+    assert tuple(printed["answer"]) == result.answer.answer and printed["scope"] == result.answer.scope
+    assert [one for one in printed["sentences"] if one.startswith("Inconclusive")] == [
+        one.sentence for one in result.summary.effects if one.primary
+    ]
 
 
 def test_csv_has_a_row_for_every_run_step_and_metric_and_the_stored_value(study: StudyFolder) -> None:

@@ -18,6 +18,7 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.summary import summarise
 from tests.support.fake_study_folder import Shape, build
 from tests.support.golden import check_golden
+from tests.support.worded import worded
 
 TWO = Shape(
     arms=("glibc", "jemalloc", "tcmalloc"),
@@ -96,12 +97,11 @@ def test_from_three_hosts_on_there_is_an_interval_for_hosts_like_these(twelve: S
     html = section(render_page(twelve), "hosts")
     assert html.count("hosts like these") >= 2
     assert "12 hosts executed 2 blocks each." in html
-    assert summary.scope.startswith("12 hosts (16 CPUs, 64.0 GiB each); effects are means over these hosts")
+    assert worded(twelve).scope.startswith("12 hosts (16 CPUs, 64.0 GiB each); effects are means over these hosts")
 
 
 def test_the_answer_and_the_scope_name_the_hosts(two: StudyFolder) -> None:
-    summary = two.summary()
-    assert summary is not None
+    summary = worded(two)
     assert summary.answer[0].startswith("On these two hosts, ")
     assert any("differs between the hosts" in sentence for sentence in summary.answer)
     assert summary.scope.startswith("2 hosts: vm01 and vm02 (16 CPUs, 64.0 GiB each); effects are means")

@@ -24,8 +24,10 @@ from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import answer
 from mydyno.reports.sections.section import Figure, FigureGroup, render
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.answer import Answer
 from mydyno.wording.stored_result import ReportStep
 from tests.support.fake_study_folder import Shape, build
+from tests.support.worded import worded
 
 FULL = Shape(
     blocks=4,
@@ -194,8 +196,7 @@ def test_the_page_says_what_was_invalid_and_why(full: tuple[StudyFolder, str, Pa
 
 def test_the_page_holds_all_that_is_needed_to_repeat_it(full: tuple[StudyFolder, str, Page]) -> None:
     folder, _, page = full
-    study, summary = folder.study(), folder.summary()
-    assert summary is not None
+    study, summary = folder.study(), worded(folder)
     for needed in (
         summary.question,
         *summary.sentences,
@@ -368,8 +369,8 @@ def test_canaries_are_shown_and_hide_no_missing_noise_floor(tmp_path: Path) -> N
 
 def test_the_answer_stands_open_and_the_long_sentences_are_folded(full: tuple[StudyFolder, str, Page]) -> None:
     folder, text, _ = full
-    summary = folder.summary()
-    assert summary is not None and 1 <= len(summary.answer) <= 3
+    summary = worded(folder)
+    assert 1 <= len(summary.answer) <= 3
     lead = text.split('<div class="lead">')[1].split("</div>")[0]
     assert lead.count("<p>") == len(summary.answer)
     assert escape(summary.answer[0]).replace(" %", "\u00a0%") in lead
@@ -380,8 +381,8 @@ def test_the_answer_stands_open_and_the_long_sentences_are_folded(full: tuple[St
 
 def test_sentences_on_further_metrics_are_set_smaller(full: tuple[StudyFolder, str, Page]) -> None:
     result = StudyResult.load(full[0])
-    summary = result.summary.model_copy(update={"answer": ("first.", "second.", "third."), "further": 2})
-    text = answer.build(replace(result, summary=summary)).html
+    vars(result)["answer"] = Answer(("first.", "second.", "third."), "scope.", (), further=2)
+    text = answer.build(result).html
     assert '<p>first.</p>\n<p class="further">second.</p>\n<p class="further">third.</p>' in text
 
 
@@ -427,8 +428,6 @@ def test_claims_of_published_studies_stand_open_after_the_answers_table(tmp_path
 
 def test_the_page_begins_with_answer_table_sharpen_and_scope(full: tuple[StudyFolder, str, Page]) -> None:
     folder, text, _ = full
-    summary = folder.summary()
-    assert summary is not None
     table = text.index('class="scroll verdicts"')
     places = [
         text.index('<div class="lead">'),
@@ -440,7 +439,7 @@ def test_the_page_begins_with_answer_table_sharpen_and_scope(full: tuple[StudyFo
         text.index(f'<section id="{name}"') for name in ("effects", "connections", "over-time", "noise", "repeat")
     ]
     assert places == sorted(places)
-    assert text.count(escape(summary.scope)) == 1
+    assert text.count(escape(worded(folder).scope)) == 1
     assert text.count('<details class="section">') == 5, "noise, memory or published, evidence, repeat are folded"
 
 

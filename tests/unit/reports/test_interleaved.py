@@ -22,6 +22,7 @@ from mydyno.store.slices import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.verdict_table import VerdictCell, verdict_table
 from tests.support.fake_interleaved_folder import COST, FACTORS, PLANTED, RATIO, Interleaved, build
+from tests.support.worded import worded
 from tests.unit.reports.test_html import Page, assert_clean, make
 
 STEPS = ("oltp_read_only-64", "oltp_read_write-64")
@@ -98,9 +99,7 @@ def test_a_failed_arm_is_failed_in_the_table_and_has_no_number(failed: tuple[Stu
     assert table is not None
     cells = [cell for step in table.steps for name, row in step.rows if name == "tcmalloc" for cell in row]
     assert {(cell.word, cell.effect, cell.interval) for cell in cells} == {("failed", "failed", "2 of 6 blocks")}
-    summary = folder.summary()
-    assert summary is not None
-    assert summary.answer[-1] == f"tcmalloc failed in 2 of 6 blocks ({REASON})."
+    assert worded(folder).answer[-1] == f"tcmalloc failed in 2 of 6 blocks ({REASON})."
     assert "an arm failed in 2 runs" in page.visible
     markdown = str(reports.write(folder, "md"))
     assert "| tcmalloc | ✕ **failed** (2 of 6 blocks) | ✕ **failed** (2 of 6 blocks) |" in markdown
@@ -136,8 +135,7 @@ def test_twelve_arms_of_factors_are_a_grid(factors: tuple[StudyFolder, str, Page
     assert text.count('<td class="verdict control">control</td>') == 2
     assert "**network**" not in str(reports.write(folder, "md"))
     assert "| network | tls | raw | zlib |" in str(reports.write(folder, "md"))
-    summary = folder.summary()
-    assert summary is not None and summary.answer[0].startswith("All 6 arms with zlib serve fewer queries than ")
+    assert worded(folder).answer[0].startswith("All 6 arms with zlib serve fewer queries than ")
 
 
 def test_every_slice_is_drawn_at_its_time_with_the_host_below(study: tuple[StudyFolder, str, Page]) -> None:

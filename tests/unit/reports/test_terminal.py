@@ -12,6 +12,7 @@ from mydyno.reports.terminal import print_answer
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_interleaved_folder import FACTORS, Interleaved, build
 from tests.support.golden import check_golden
+from tests.support.worded import worded
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +34,7 @@ def test_a_pipe_gets_plain_text_of_80_columns_as_in_the_golden_file(study: Study
 
 
 def test_question_answer_table_sharpen_and_scope_come_in_this_order(study: StudyFolder) -> None:
-    summary = study.summary()
-    assert summary is not None
+    summary = worded(study)
     text = " ".join(printed(study).split())
     places = [text.index(words) for words in (summary.question, *summary.answer, "arm QPS CPU per query",
                                               *summary.sharpen, summary.scope)]  # fmt: skip

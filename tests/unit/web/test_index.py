@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.language import speaking
 from mydyno.store.live_log import LIVE_FILE
+from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import Row, StudyIndex, read_row
 from mydyno.web.live_status import LiveStatus, live_status
+from mydyno.wording.stored_result import StoredResult
 from tests.support.fake_study_folder import Shape, build
+from tests.support.worded import worded
 from tests.unit.web.test_live_status import opened, written
 
 SMALL = Shape(arms=("glibc", "jemalloc"), workloads=("oltp_read_only",), connections=(8,), blocks=1, warmup_s=1,
@@ -36,9 +40,11 @@ class Reads:
 
 
 def test_a_row_has_what_the_list_shows(studies: Path) -> None:
-    summary = json.loads((studies / "one" / "summary.json").read_text())
+    summary = worded(StudyFolder.open(studies / "one"))
     row = next(row for row in StudyIndex(studies).rows() if row.id == "one")
-    assert (row.question, row.answer, row.state) == (summary["question"], summary["answer"][0], summary["state"])
+    assert (row.question, row.answer, row.state) == (summary.question, summary.answer[0], summary.state)
+    with speaking("zh"):
+        assert row.answer == StoredResult.load(StudyFolder.open(studies / "one")).answer.answer[0] != summary.answer[0]
     assert (row.host, row.server) == ("bench-1", "mariadb-10.11")
     assert row.problem == ""
 
@@ -51,8 +57,8 @@ def test_only_what_changed_is_read_again(studies: Path, tmp_path: Path) -> None:
     index.rows()
     assert read.found == []
     summary = json.loads((studies / "two" / "summary.json").read_text())
-    (studies / "two" / "summary.json").write_text(json.dumps(summary | {"answer": ["Another answer."]}))
-    assert {row.id: row.answer for row in index.rows()}["two"] == "Another answer."
+    (studies / "two" / "summary.json").write_text(json.dumps(summary | {"question": "Another question?"}))
+    assert {row.id: row.question for row in index.rows()}["two"] == "Another question?"
     assert read.found == ["two"]
 
 
@@ -107,8 +113,8 @@ def test_a_study_that_was_removed_is_not_listed(studies: Path) -> None:
         ("study.json", '{"format": 99}', "format 99; this mydyno reads"),
         ("study.json", '{"format": 3}', ""),
         ("study.json", '{"format": 3, "experiment": "a word", "host": 1, "versions": null}', ""),
-        ("summary.json", '{"answer": 3', "summary.json cannot be read"),
-        ("summary.json", '{"answer": 3, "state": ["complete"]}', ""),
+        ("summary.json", '{"state": 3', "summary.json cannot be read"),
+        ("summary.json", '{"state": ["complete"]}', "summary.json cannot be read"),
         ("study.json", None, "study.json cannot be read"),
         ("plan.json", None, "plan.json is missing"),
     ],

@@ -22,8 +22,8 @@ from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Plan, PlannedRun
 from mydyno.model.stored.live import LivePrecision, LiveSecond
 from mydyno.model.stored.records import RunRecord, SliceRecord
-from mydyno.model.stored.summary import Summary
 from mydyno.results.projection import Precision
+from mydyno.wording.stored_result import StoredResult
 
 
 class Watcher(Protocol):
@@ -65,7 +65,7 @@ class LiveWatcher:
         self._now = LiveNow()
         self._writer = LiveWriter(self._second, listeners, interval_s)
         self._remaining = Remaining()
-        self._summary: Summary | None = None
+        self._result: StoredResult | None = None
 
     def __enter__(self) -> LiveWatcher:
         return self
@@ -73,7 +73,7 @@ class LiveWatcher:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.close(value, self._summary)
+        self._writer.close(value, self._result)
 
     def keep_in(self, folder: Path, study: str, plan: Plan, resumed: bool) -> None:
         """Write to the folder's live.jsonl from now on."""
@@ -81,9 +81,9 @@ class LiveWatcher:
         self._writer.open(folder, study, plan, resumed)
         self._watcher.kept_in(folder)
 
-    def finished(self, summary: Summary) -> None:
-        """The study's summary, for the last line."""
-        self._summary = summary
+    def finished(self, result: StoredResult) -> None:
+        """The study's result, for the last line."""
+        self._result = result
 
     def say(self, text: str) -> None:
         """Keep the message."""

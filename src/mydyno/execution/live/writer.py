@@ -17,8 +17,8 @@ from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.live import EndState, LiveEnded, LiveNote, LiveOpened, LiveRecord, LiveRun, LiveSecond
 from mydyno.model.stored.records import RunRecord
-from mydyno.model.stored.summary import Summary
 from mydyno.store.live_log import LiveLog
+from mydyno.wording.stored_result import StoredResult
 
 INTERVAL_S = 1.0
 
@@ -86,12 +86,12 @@ class LiveWriter:
         for listener in self._listeners:
             listener(record)
 
-    def close(self, error: BaseException | None, summary: Summary | None) -> None:
-        """The last line: with what error the study ended, or with what summary."""
+    def close(self, error: BaseException | None, result: StoredResult | None) -> None:
+        """The last line: with what error the study ended, or with what result."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
-        self.append(_ended(error, summary))
+        self.append(_ended(error, result))
         with self._lock:
             log, self._log = self._log, None
         if log is not None:
@@ -123,7 +123,7 @@ def live_run(record: RunRecord) -> LiveRun:
     )
 
 
-def _ended(error: BaseException | None, summary: Summary | None) -> LiveEnded:
+def _ended(error: BaseException | None, result: StoredResult | None) -> LiveEnded:
     state: EndState = "failed"
     text = ""
     answer: tuple[str, ...] = ()
@@ -133,6 +133,6 @@ def _ended(error: BaseException | None, summary: Summary | None) -> LiveEnded:
         text = error.message
     elif error is not None:
         text = f"{type(error).__name__}: {error}"
-    elif summary is not None:
-        state, answer = summary.state, summary.answer
+    elif result is not None:
+        state, answer = result.summary.state, result.answer.answer
     return LiveEnded(unix_ns=clock.unix_ns(), state=state, text=text, answer=answer)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from mydyno.model.frozen_record import Record
 from mydyno.model.stored.summary import StepLevel
 
@@ -38,8 +36,6 @@ class ComparedStudy(Record):
     question: str
     answer: tuple[str, ...]
     scope: str
-    stored_answer: bool = Field(False, exclude=True)
-    """Whether answer and scope are in English although the comparison is in another language."""
     created_unix_ns: int
     server: str
     """The servers of its arms, e.g. "MariaDB 10.11.19"."""

@@ -30,6 +30,7 @@ from mydyno.model.stored.log_lines import CommandLine, DriverDocument, JournalLi
 from mydyno.model.stored.records import FORMAT, RunRecord, SliceRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.model.stored.waits import WAITS_FORMAT, WaitTotals
+from mydyno.model.stored.worded import WordedSummary
 
 NAMESPACE = UUID("6f1b5a52-3c5e-4f0e-9a53-6d796479e06f")
 """The project's own; drawn once."""
@@ -80,6 +81,7 @@ STORED: dict[str, StoredFile] = {
     "driver": StoredFile(DriverDocument, ("blocks/*/*/driver*.json",), 1),
     "bisection": StoredFile(BisectRecord, ("bisect.json",), BISECT_FORMAT, of="bisection"),
     "bisect-result": StoredFile(BisectResult, ("result.json",), BISECT_FORMAT, of="bisection"),
+    "report": StoredFile(WordedSummary, (), FORMAT, printed_by="mydyno report STUDY --format json"),
     "comparison": StoredFile(Comparison, (), 1, printed_by="mydyno compare STUDY STUDY --format json"),
     "arms": StoredFile(ArmComparison, (), 1, printed_by="mydyno compare STUDY --arms ARM,ARM --format json"),
     "history": StoredFile(History, (), 2, printed_by="mydyno history EXPERIMENT --format json"),

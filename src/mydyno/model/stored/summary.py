@@ -128,15 +128,6 @@ class EffectRecord(Record):
     details: EffectDetails = EffectDetails()
 
 
-class AnswerText(Record):
-    """The beginning of a report in another language."""
-
-    answer: tuple[str, ...]
-    further: int = Field(0, exclude_if=is_empty)
-    scope: str
-    sharpen: tuple[str, ...]
-
-
 class LimitRecord(Record):
     """What limited one arm at one step, derived from utilisation."""
 
@@ -414,18 +405,6 @@ class Summary(Record):
     interleaving: InterleavingRecord | None = None
     host_groups: HostGroupsRecord | None = Field(None, exclude_if=is_empty)
     """None: one host group."""
-    answer: tuple[str, ...] = ()
-    """One to three short sentences that answer the question, then those on its further metrics."""
-    further: int = Field(0, exclude_if=is_empty)
-    """How many sentences of `answer`, the last ones, are on further metrics."""
-    scope: str = ""
-    """Where and when the answer holds, once: host, server, workload, data, durability, dates."""
-    sharpen: tuple[str, ...] = ()
-    """What would improve the answer: time needed for ±x %, a quieter host, more blocks."""
-    translations: dict[str, AnswerText] = Field(default_factory=dict, exclude_if=is_empty)
-    """{language: answer, scope and sharpen in it}, of every language but English."""
-    sentences: tuple[str, ...] = ()
-    """The long form of every verdict, in order, and what limits them."""
 
     def phrase(self, metric: str) -> Phrase:
         """The words for a metric, in a study of these workloads."""

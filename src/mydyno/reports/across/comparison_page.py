@@ -25,7 +25,6 @@ from mydyno.reports.across.overlay import overlay_data
 from mydyno.reports.across.pages import page, section
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.charts.palette import COLOURS, SHAPES, ArmStyle
-from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
 from mydyno.store.study_folder import StudyFolder
@@ -114,8 +113,7 @@ def arms_page(comparison: ArmComparison, folder: StudyFolder) -> str:
 def _studies(studies: Sequence[ComparedStudy]) -> Section:
     lists = []
     for one in studies:
-        answers = map(stored_text if one.stored_answer else str, (*one.answer, *([one.scope] if one.scope else [])))
-        lists.append((one.label + colon() + one.question, [*answers, *note_lines(one)]))
+        lists.append((one.label + colon() + one.question, [*one.answer, one.scope, *note_lines(one)]))
     title = tr("What each study asked and answered")
     return section("studies", title, tr("Studies"), tables=[tables.studies_table(studies)], lists=lists)
 

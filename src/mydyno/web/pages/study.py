@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -12,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
-from mydyno.language import current_language, tr
-from mydyno.web.index import StudyIndex
+from mydyno.language import tr
+from mydyno.web.index import StudyIndex, evaluated
 from mydyno.web.rendering import render
 from mydyno.web.reports import ReportsInLanguages
 from mydyno.web.studies import run_grid, study_path
@@ -35,35 +33,15 @@ async def show_study(request: Request) -> Response:
 
 def _page(path: Path, index: StudyIndex) -> Response:
     row = index.row(path)
-    summary = _summary(path)
-    translations = summary.get("translations")
-    own = translations.get(current_language()) if isinstance(translations, dict) else None
-    text = own if isinstance(own, dict) else summary
+    result = evaluated(path)
     return render(
         "study.html",
         row=row,
-        translated=text is own or current_language() == "en",
-        answer=[str(one) for one in _list(text, "answer")],
-        further=text["further"] if isinstance(text.get("further"), int) else 0,
-        scope=str(text.get("scope") or ""),
-        arms=[str(one) for one in _list(summary, "arms")],
-        control=str(summary.get("control") or ""),
+        found=result and result.answer,
+        summary=result and result.summary,
         grid=run_grid(path),
         has_report=_is_report(path),
     )
-
-
-def _summary(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads((path / "summary.json").read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def _list(document: dict[str, Any], name: str) -> list[Any]:
-    found = document.get(name)
-    return found if isinstance(found, list) else []
 
 
 def _is_report(path: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import colon, current_language, joined, listing, tr, tr_plural
+from mydyno.language import colon, joined, listing, tr, tr_plural
 from mydyno.model.stored.comparison import ComparedEffect, ComparedStudy, Comparison, EffectDifference, NotCompared
 from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across.common_ground import Refused
@@ -13,6 +13,7 @@ from mydyno.results.across.labels import label
 from mydyno.results.across.saved import SavedStudy
 from mydyno.wording.across.sentences import answer, conclusions, definition_note, scatter_reason, study_notes
 from mydyno.wording.across.settings import worded_settings
+from mydyno.wording.answer import answer_study
 
 
 def compare_studies(studies: Sequence[SavedStudy], beside: Sequence[SavedStudy] = ()) -> Comparison:
@@ -45,15 +46,14 @@ def compare_studies(studies: Sequence[SavedStudy], beside: Sequence[SavedStudy] 
 def compared_study(study: SavedStudy, place: int) -> ComparedStudy:
     """A study with its question, answer and noise."""
     summary, experiment = study.summary, study.study.experiment
-    said = summary.translations.get(current_language())
+    found = answer_study(summary, study.study, tuple(study.folder.runs()))
     return ComparedStudy(
         label=label(place),
         study=study.name,
         experiment=summary.experiment,
         question=summary.question or experiment.question,
-        answer=said.answer if said else summary.answer,
-        scope=said.scope if said else summary.scope,
-        stored_answer=said is None and current_language() != "en",
+        answer=found.answer,
+        scope=found.scope,
         created_unix_ns=study.study.created_unix_ns,
         server=study.server,
         host=study.host,

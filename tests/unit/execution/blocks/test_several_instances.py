@@ -30,6 +30,7 @@ from mydyno.workloads.reconcile import disagreements
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.fake_slices import Simulation
+from tests.support.worded import worded
 
 TWO = {"none-2": {"instances": 2}, "limited-2": {"instances": 2, "control": "none-2"}}
 ARMS = ("none-1", "limited-1", "none-2", "limited-2")
@@ -253,11 +254,11 @@ async def test_the_report_shows_each_instance_and_names_each_control(
     script.qps = lambda run, _step, second: 1000.0 + second % 3 + (run.block if run else 0)
     compare = [{"metrics": ["qps_instance_1", "qps_instance_2"], "arms": "limited-2", "control": "none-2"}]
     asked = experiment(ARMS, said=TWO, design={"blocks": 3}, verdict={"compare": compare})
-    folder, summary = await study(script, paths, tmp_path, asked)
+    folder, _ = await study(script, paths, tmp_path, asked)
     page = Path(str(write(folder, "html"))).read_text()
     assert "limited-2 against none-2" in page
     assert "QPS, instance 2" in page
-    said = " ".join(summary.sentences)
+    said = " ".join(worded(folder).sentences)
     assert "queries per second on instance 2" in said
 
 

@@ -25,6 +25,7 @@ from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.live_records import live_records
 from tests.support.patience import Patience
+from tests.support.worded import worded
 
 
 @dataclass
@@ -57,7 +58,7 @@ async def test_a_study_leaves_who_wrote_it_its_runs_and_its_end(
     first, last = found[0], found[-1]
     assert isinstance(first, LiveOpened) and isinstance(last, LiveEnded) and own is not None
     assert (first.pid, first.start_ticks, first.boot_id) == (own.pid, own.start_ticks, boot_id())
-    assert (last.state, last.answer) == (summary.state, summary.answer)
+    assert (last.state, last.answer) == (summary.state, worded(folder).answer)
     runs = [one for one in found if isinstance(one, LiveRun)]
     assert [(one.block, one.arm, one.copy_number) for one in runs] == [
         (run.block, run.arm, run.copy_number) for run in folder.plan().runs

@@ -16,6 +16,7 @@ from mydyno.study import resume_study
 from mydyno.wording.summary import summarise
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script
+from tests.support.worded import worded
 from tests.unit.cli.test_command_line import mydyno
 
 SAVED = Path(__file__).parents[3] / "support/data/format-1"
@@ -55,7 +56,7 @@ def test_its_summary_and_reports_are_made_anew(old: StudyFolder) -> None:
     assert written["runs"][0]["reasons"] == [
         {"gate": "unproved", "instance": None, "text": "allocator: malloc binds to libc.so.6"}
     ]
-    assert any("treatment not proved (1), not steady (1)" in sentence for sentence in summary.sentences)
+    assert any("treatment not proved (1), not steady (1)" in sentence for sentence in worded(old).sentences)
     assert [[off.reading for off in canary.off] for canary in summary.canaries] == [["cpu_bytes_per_s", "fsyncs_per_s"]]
     for name in reports.FORMATS:
         made = reports.write(old, name)

@@ -6,13 +6,14 @@ import io
 import json
 import re
 from collections.abc import Collection
+from html import escape
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from mydyno.language import speaking
+from mydyno.language import LANGUAGES, speaking
 from mydyno.reports.across import comparison_page, comparison_text, history_page, history_text
 from mydyno.results.across.history import FoundStudies, Selection
 from mydyno.results.across.saved import SavedStudy
@@ -28,7 +29,7 @@ from tests.unit.reports.test_chinese import english_sentences
 
 TWO = {"glibc": (0.0, 0.0), "jemalloc": (0.042, -0.045)}
 QUESTION = "Which one is faster?"
-STORED = ("It is.", QUESTION, "environment.ARM")
+STORED = (QUESTION, "environment.ARM")
 
 
 @pytest.fixture(scope="module")
@@ -109,11 +110,15 @@ def test_no_english_is_left_in_the_page_of_a_comparison(folders: list[StudyFolde
     assert words["No run has this metric here."] == "此处没有运行有该指标。"
 
 
-def test_an_answer_that_is_stored_in_english_only_is_marked_as_english() -> None:
-    studies = two_studies()
-    with speaking("zh"):
-        section = str(comparison_page._studies(compare_studies(studies).studies).html)
-    assert '<span lang="en">It is.</span>' in section
+def test_the_answers_of_the_studies_are_in_the_language_of_the_comparison() -> None:
+    found = {}
+    for language in LANGUAGES:
+        with speaking(language):
+            made = compare_studies(two_studies()).studies
+            found[language] = made[0].answer
+            section = str(comparison_page._studies(made).html)
+        assert all(escape(one.answer[0]).replace(" %", "\u00a0%") in section for one in made)
+    assert found["en"] != found["zh"]
 
 
 @pytest.mark.parametrize(("jump", "days"), [(0.07, 8), (0.0, 8), (-0.2, 6), (0.0, 3), (0.0, 2)])

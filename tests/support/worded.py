@@ -1,0 +1,23 @@
+"""A saved study's sentences in English."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mydyno.model.stored.worded import WordedSummary
+from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.worded import worded_summary
+
+
+def worded(folder: StudyFolder) -> WordedSummary:
+    """As `mydyno report --format json` prints it."""
+    return worded_summary(StoredResult.load(folder))
+
+
+def worded_json(study: Path) -> dict[str, Any]:
+    """The same as programs read it."""
+    found: dict[str, Any] = json.loads(worded(StudyFolder.open(study)).model_dump_json(by_alias=True))
+    return found
