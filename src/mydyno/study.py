@@ -28,10 +28,10 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
+from mydyno.results.facts import summarise
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.summary import summarise
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.metrics import metric_source
 from mydyno.model.stored.bisection import BisectRecord, Commit, Comparison, Ends, Outcome, SkipReason
 from mydyno.model.stored.summary import EffectRecord, Summary
+from mydyno.results.facts import summarise
 from mydyno.results.gate import is_interrupted
 from mydyno.results.precision import alarm_of, half_width, looks_of
 from mydyno.store.study_folder import StudyFolder
@@ -35,7 +36,6 @@ from mydyno.study import Request, resume_study, run_study
 from mydyno.verdicts import threshold as judged
 from mydyno.wording.gate import gate_study
 from mydyno.wording.reasons import cut
-from mydyno.wording.summary import summarise
 
 GOOD, CANDIDATE = "good", "candidate"
 AGAIN = "-again"

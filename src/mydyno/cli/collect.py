@@ -10,8 +10,8 @@ from mydyno.cli.streams import warn
 from mydyno.cli.study_runner import finish
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
+from mydyno.results.facts import summarise
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.summary import summarise
 
 
 def register(app: typer.Typer) -> None:

@@ -19,12 +19,12 @@ from mydyno.reports.gate.bencher import bencher
 from mydyno.reports.gate.junit import junit
 from mydyno.reports.gate.markdown import markdown
 from mydyno.reports.gate.terminal import print_gate
+from mydyno.results.facts import summarise
 from mydyno.results.gate import is_gate_decided
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
 from mydyno.verdicts.threshold import Outcome
 from mydyno.wording.gate import GateResult, gate_study
-from mydyno.wording.summary import summarise
 
 WRITERS: dict[str, Callable[[GateResult], str]] = {"--junit": junit, "--markdown": markdown, "--json": bencher}
 CODES = {Outcome.PASSED: ExitCode.DONE, Outcome.WORSE: ExitCode.GATE_WORSE, Outcome.UNDECIDED: ExitCode.GATE_OPEN}

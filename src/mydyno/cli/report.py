@@ -15,8 +15,8 @@ from mydyno.hosts.paths import check_writable
 from mydyno.language import speaking
 from mydyno.model.definition.problems import nearest
 from mydyno.reports import FORMATS, write
+from mydyno.results.facts import summarise
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.summary import summarise
 
 
 def register(app: typer.Typer) -> None:

@@ -13,10 +13,10 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.looks import looks_aimed_at
 from mydyno.model.definition.plan import Plan, make_plan
 from mydyno.model.stored.summary import Summary
+from mydyno.results.facts import summarise
 from mydyno.results.gate import is_gate_decided
 from mydyno.results.values.interleaved import RATIO_METRIC
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.summary import summarise
 
 AIM_EVENT = "aim"
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from mydyno.errors import StudyError
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import RunRecord
+from mydyno.results.facts import summarise
 from mydyno.results.values.host_noise import is_host_noise
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.summary import summarise
 
 FAILED_RUNS_IN_A_ROW = 4
 """Number of consecutive invalid runs after which a study in blocks stops."""

@@ -44,10 +44,10 @@ from mydyno.model.definition.host_groups import LOCAL, HostGroup
 from mydyno.model.definition.plan import Plan, make_plan
 from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
+from mydyno.results.facts import summarise
 from mydyno.results.projection import precision_so_far
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.summary import summarise
 
 Linker = Callable[[HostGroup, HostPaths], HostLink]
 FIRST_RETRY_S, RETRY_S = 5.0, 60.0

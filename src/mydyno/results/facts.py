@@ -1,11 +1,12 @@
-"""The facts of a summary: effects, verdicts, noise floor and causes, from the files of a study."""
+"""summary.json: effects, verdicts, noise floor and causes, made from the rest of the study folder at any time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from mydyno.files.atomic import write_text
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import metric_source, ordered
@@ -23,14 +24,15 @@ from mydyno.model.stored.summary import (
 )
 from mydyno.results.factors import factors_record
 from mydyno.results.families import families, margin_of
+from mydyno.results.follow_up import FOLLOW_UP_FILE, follow_up_toml
 from mydyno.results.host_groups import host_groups_of
-from mydyno.results.limits import Limit, limits_of
+from mydyno.results.limits import limits_of
 from mydyno.results.looks import first_finished, look_of
 from mydyno.results.precision import alarm_of
-from mydyno.results.published.conclusions import AnsweredConclusion, conclusions_of
-from mydyno.results.published.figures import ComparedFigure, compare_with_published
+from mydyno.results.published.conclusions import conclusions_of
+from mydyno.results.published.figures import compare_with_published
 from mydyno.results.scalability import scalabilities_of
-from mydyno.results.screening import Screened, screening_of
+from mydyno.results.screening import screening_of
 from mydyno.results.values.blocks import declared_windows, values_of
 from mydyno.results.values.capacity import capacities_of
 from mydyno.results.values.host_noise import is_host_noise, without_unequal_steal
@@ -53,21 +55,20 @@ OF_ALL_BLOCKS = ("cycles", "dropped_cycles", "steal_mean", "steal_max", "strange
 """What the record of an interleaved study states of all finished blocks; the rest is of the examined ones."""
 
 
-@dataclass(frozen=True)
-class StudyFacts:
-    """What a study has shown: its summary without sentences, and what that is made from."""
+def summarise(folder: StudyFolder) -> Summary:
+    """Make the summary and write it, with the experiment that follows a screening. Raises UserError if the folder is
+    damaged.
+    """
+    summary = facts_of(folder)
+    folder.write_summary(summary)
+    record = next((one for one in summary.screening if one.follow_up), None)
+    if record is not None:
+        text = follow_up_toml(folder.study().experiment, record, summary.study)
+        write_text(folder.path / FOLLOW_UP_FILE, text)
+    return summary
 
-    study: StudyRecord
-    plan: Plan
-    runs: tuple[RunRecord, ...]
-    summary: Summary
-    screening: tuple[Screened, ...]
-    limits: tuple[Limit, ...]
-    conclusions: tuple[AnsweredConclusion, ...]
-    published: tuple[ComparedFigure, ...]
 
-
-def facts_of(folder: StudyFolder) -> StudyFacts:
+def facts_of(folder: StudyFolder) -> Summary:
     """What the study's files show. Raises UserError if the folder is damaged."""
     study = folder.study()
     experiment = study.experiment
@@ -101,9 +102,8 @@ def facts_of(folder: StudyFolder) -> StudyFacts:
     profiles = profiles_of(*studied, slices_of(folder, counted_runs, PROFILED_FILE), due)
     waits = waits_of(*studied, slices_of(folder, counted_runs, WAITS_FILE), due)
     kernel = kernel_of(*studied, slices_of(folder, counted_runs, KERNEL_FILE), due)
-    host_groups = host_groups_of(summaries, records, alpha, lambda metric: margin_of(experiment, metric))
     limits = limits_of(runs, summaries, steps, _usable_cpus(study))
-    summary = Summary(
+    return Summary(
         experiment=experiment.name,
         question=experiment.question,
         study=study.study,
@@ -120,6 +120,7 @@ def facts_of(folder: StudyFolder) -> StudyFacts:
         effects=records,
         capacities=capacities_of(experiment, examined, slices, alpha),
         scalabilities=scalabilities_of(experiment, examined, alpha),
+        screening=screening_of(experiment, examined, alpha),
         factors=factors_record(experiment, examined, every, due, alarm_of(records)),
         costs=costs,
         profiles=profiles,
@@ -127,24 +128,19 @@ def facts_of(folder: StudyFolder) -> StudyFacts:
         kernel=kernel,
         candidates=candidates_of(records, costs, profiles, waits, kernel),
         noise_floor={family.metric.name: floor for family in every if (floor := _floors(family))},
+        published=tuple(compare_with_published(experiment, records, limits)),
         server_differences=server_differences(runs),
+        limits=limits,
+        conclusions=conclusions_of(experiment, summaries, records, limits),
         canaries=_canaries(folder),
         design=plan.design,
         look=look,
         looks=plan.schedule and dict(plan.schedule.rates),
         alpha=alpha,
         interleaving=interleaving.record if interleaving else None,
-        host_groups=host_groups,
-    )
-    return StudyFacts(
-        study,
-        plan,
-        tuple(runs),
-        summary,
-        screening_of(experiment, examined, alpha),
-        limits,
-        conclusions_of(experiment, summaries, records, limits),
-        tuple(compare_with_published(experiment, records, limits)),
+        host_groups=host_groups_of(
+            summaries, records, alpha, lambda metric: margin_of(experiment, metric), study.hosts
+        ),
     )
 
 

@@ -9,7 +9,7 @@ differ where the test of equal effects, adjusted by Holm over the same contrasts
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from mydyno.model.stored.summary import (
     EffectRecord,
@@ -19,6 +19,7 @@ from mydyno.model.stored.summary import (
     RunSummary,
     block_groups,
 )
+from mydyno.results.host_facts import fact_differences
 from mydyno.stats.groups import group_effects, heterogeneity, hosts_interval, in_order
 from mydyno.stats.paired import Interval
 from mydyno.stats.permutation import holm
@@ -29,10 +30,12 @@ def host_groups_of(
     effects: Sequence[EffectRecord],
     alpha: float,
     margin_of: Callable[[str], float],
+    hosts: Mapping[str, Mapping[str, Any]],
 ) -> HostGroupsRecord | None:
-    """The record of a study over several host groups, without `differences`; None if all blocks were executed by one.
+    """The record of a study over several host groups; None if all blocks were executed by one.
 
-    `alpha` is the error rate of the study's simultaneous intervals, `margin_of` gives a metric's margin.
+    `alpha` is the error rate of the study's simultaneous intervals, `margin_of` gives a metric's margin, `hosts` has
+    the facts of each group's server host.
     """
     group_of = block_groups(runs)
     if not group_of:
@@ -40,6 +43,7 @@ def host_groups_of(
     groups = in_order(group_of.values())
     return HostGroupsRecord(
         blocks={group: sum(of == group for of in group_of.values()) for group in groups},
+        differences=fact_differences(hosts, groups),
         effects=hosts_effects(effects, group_of, alpha, margin_of),
     )
 

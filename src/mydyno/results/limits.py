@@ -10,13 +10,12 @@ server is not measured: if nothing on this host is full its CPUs may be the limi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.records import RunRecord
-from mydyno.model.stored.summary import RunSummary
+from mydyno.model.stored.summary import LimitRecord, RunSummary
 
 FULL = 0.90
 THREAD_FULL = 0.95
@@ -32,33 +31,9 @@ DIRECTIONS = {
 """{whose interface was sampled: (what it counts, what the timed transfer delivered in that direction)}"""
 
 
-@dataclass(frozen=True)
-class Limit:
-    """What limited one arm at one step. `met`: what was full, the link, all CPUs, or one thread of the load program."""
-
-    arm: str
-    step: str
-    limit: Literal["link", "none"] | Whose
-    met: Literal["link", "cpus", "thread", ""]
-    exact: Mapping[str, float]
-    """The shares by which it is the limit."""
-    cpus: int | str
-    """Usable CPUs of the hosts: "2", "2 to 4"."""
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """The shares as they are stored."""
-        return {name: round(share, 4) for name, share in self.exact.items()}
-
-    @property
-    def others(self) -> float:
-        """The share of the CPUs that neither server nor load used."""
-        return max(self.exact["cpu"] - self.exact.get("server", 0.0) - self.exact["load"], 0.0)
-
-
 def limits_of(
     runs: Sequence[RunRecord], summaries: Sequence[RunSummary], steps: Sequence[Step], cpus: Mapping[str, float]
-) -> tuple[Limit, ...]:
+) -> tuple[LimitRecord, ...]:
     """One limit per arm and step, from the medians over its valid runs; arms without a proved link have none.
 
     `cpus` is the number of usable CPUs of each host group, of "" where there is one.
@@ -105,17 +80,24 @@ def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: fl
     }
 
 
-def judge(arm: str, step: Step, shares: Mapping[str, float], cpus: int | str) -> Limit:
+def judge(arm: str, step: Step, shares: Mapping[str, float], cpus: int | str) -> LimitRecord:
     """The limit that these shares name."""
-    none = Limit(arm, step.id, "none", "", shares, cpus)
+    limit, met = _limit(shares)
+    rounded = {name: round(share, 4) for name, share in shares.items()}
+    return LimitRecord(arm=arm, step=step.id, limit=limit, met=met, shares=rounded, cpus=str(cpus))
+
+
+def _limit(
+    shares: Mapping[str, float],
+) -> tuple[Whose | Literal["link", "none"], Literal["link", "cpus", "thread", ""]]:
     if shares["link"] >= FULL and shares["link_reached"] >= 0.5:
-        return replace(none, limit="link", met="link")
+        return "link", "link"
     if shares["cpu"] >= FULL:
         server, load = shares.get("server", 0.0), shares["load"]
-        most = max(server, load, none.others)
-        whose: Whose = "server CPU" if server == most else "load CPU" if load == most else "others' CPU"
-        return replace(none, limit=whose, met="cpus")
-    return replace(none, limit="load CPU", met="thread") if shares["thread"] >= THREAD_FULL else none
+        others = max(shares["cpu"] - server - load, 0.0)
+        most = max(server, load, others)
+        return ("server CPU" if server == most else "load CPU" if load == most else "others' CPU"), "cpus"
+    return ("load CPU", "thread") if shares["thread"] >= THREAD_FULL else ("none", "")
 
 
 def _medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, log
 
 import numpy as np
@@ -22,15 +21,7 @@ FEWEST_FOR_ALARM = 3
 """Blocks from which on the two copies of the control can give an alarm."""
 
 
-@dataclass(frozen=True)
-class Screened:
-    """The main effects at one step, without words; no variable is active where the control's copies differ."""
-
-    record: ScreenRecord
-    copies_differ: bool
-
-
-def screening_of(experiment: Experiment, runs: Sequence[RunSummary], alpha: float) -> tuple[Screened, ...]:
+def screening_of(experiment: Experiment, runs: Sequence[RunSummary], alpha: float) -> tuple[ScreenRecord, ...]:
     """The primary metric's main effects at every step; empty without a screening design, or without a whole block."""
     spec = experiment.screen
     if spec is None:
@@ -45,7 +36,7 @@ def screening_of(experiment: Experiment, runs: Sequence[RunSummary], alpha: floa
 
 def _screening(
     experiment: Experiment, spec: ScreenSpec, step: str, runs: Sequence[RunSummary], alpha: float
-) -> Screened | None:
+) -> ScreenRecord | None:
     metric = experiment.verdict.leading
     rows = coded(spec, experiment.arms)
     if spec.design == "definitive":
@@ -57,7 +48,7 @@ def _screening(
     made = screened(design, logs, alpha, experiment.design.seed)
     names = list(spec.variables)
     mixed = aliases(design)
-    alarm = _copies_differ(runs, step, metric, experiment.control, alpha)
+    differ = _copies_differ(runs, step, metric, experiment.control, alpha)
     factors = []
     for j, (name, levels) in enumerate(spec.variables.items()):
         whole = [f"{names[one.first]} × {names[one.second]}" for one in mixed[j] if abs(one.share) >= ALIASED]
@@ -68,26 +59,25 @@ def _screening(
                 first=str(levels[0]),
                 last=str(levels[-1]),
                 **_interval(made.effects[j]),
-                active=made.effects[j].active and not alarm,
+                active=made.effects[j].active and not differ,
                 aliases=tuple(whole),
                 partial_aliases=len(parts),
                 largest_part=round(max(parts, default=0.0), 4),
             )
         )
-    chosen = [] if alarm else strongest(made.effects, MOST_FOLLOWED)
-    record = ScreenRecord(
+    chosen = [] if differ else strongest(made.effects, MOST_FOLLOWED)
+    return ScreenRecord(
         metric=metric,
         step=step,
-        design="",
         runs=len(rows),
         blocks=len(logs),
         lost_blocks=lost,
         method="lenth" if made.method == "lenth" else "blocks",
         standard_error=made.standard_error,
         factors=tuple(factors),
+        copies_differ=differ,
         follow_up=tuple(names[j] for j in chosen),
     )
-    return Screened(record, alarm)
 
 
 def _interval(effect: MainEffect) -> dict[str, float | None]:

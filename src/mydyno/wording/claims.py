@@ -12,6 +12,7 @@ from mydyno.results.precision import answered_metrics
 from mydyno.results.published.studies import published_studies
 from mydyno.wording.next_steps import NextSteps
 from mydyno.wording.numbers import percent_range, signed_percent
+from mydyno.wording.published import fact_clauses
 from mydyno.wording.stored_result import StoredResult
 
 
@@ -35,7 +36,7 @@ def claims(result: StoredResult) -> list[Claim]:
     summary = result.summary
     steps = NextSteps(summary, result.study, tuple(result.records.values()))
     found = [
-        Claim(one.study, tr(one.claim), one.because, one.answer, steps.of_conclusion(one), stored=True)
+        Claim(one.study, tr(one.claim), fact_clauses(one.facts), one.answer, steps.of_conclusion(one), stored=True)
         for one in summary.conclusions
     ]
     answered = answered_metrics(summary)

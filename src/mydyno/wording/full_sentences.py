@@ -10,6 +10,7 @@ from mydyno.model.stored.summary import EffectRecord, RunSummary
 from mydyno.wording.hosts import hosts_sentences
 from mydyno.wording.limits import limit_sentences
 from mydyno.wording.numbers import NARROW_SPACE, blocks, level_percent, p_value, percent, signed_percent
+from mydyno.wording.published import conclusion_sentence
 from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.verdict_table import NO_ESTIMATE, step_heading, verdict_text
 
@@ -61,7 +62,7 @@ def long_form(result: StoredResult) -> tuple[str, ...]:
     fewest = minimum_blocks(max(1, contrasts))
     if len(plan.blocks) < fewest and contrasts and experiment.design.time is None:
         sentences.append(f"{blocks(len(plan.blocks))} cannot show a difference: at least {fewest} are needed.")
-    conclusions = [one.sentence for one in summary.conclusions]
+    conclusions = list(map(conclusion_sentence, summary.conclusions))
     limits = limit_sentences(summary.limits, experiment.resolved_steps)
     return (*sentences, *limits, *conclusions, *hosts_sentences(summary))
 

@@ -38,7 +38,7 @@ def facts_rows(groups: HostGroupsRecord) -> list[tuple[str, str, str]]:
     for fact, values in groups.differences.items():
         of: dict[str, list[str]] = {}
         for group in groups.blocks:
-            of.setdefault(values.get(group) or tr(UNKNOWN), []).append(group)
+            of.setdefault(fact_words(values[group]) if group in values else tr(UNKNOWN), []).append(group)
         name = fact_name(fact)
         for value, hosts in of.items():
             rows.append((name, value, names(hosts)))

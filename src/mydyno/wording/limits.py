@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.summary import LimitRecord
-from mydyno.results.limits import Limit
 
 MOST_ALONE = 3
 """Arms of one limit that each have their shares in the sentence; of more only the range is said."""
@@ -26,26 +25,25 @@ GROUPS = {
 NONE_SEEN = "neither the link nor this host's CPUs were full (the server's host is not measured) with"
 
 
-def limit_record(found: Limit, step: Step) -> LimitRecord:
-    """The limit as summary.json has it, with its sentence."""
-    shares = found.exact
+def limit_sentence(found: LimitRecord, step: Step) -> str:
+    """What limited the arm at the step, with the shares that say so."""
+    shares = found.shares
     server = f"server {_percent(shares['server'])}, " if "server" in shares else ""
     taken = f"CPUs {_percent(shares['cpu'])} of {found.cpus} busy: {server}load {_percent(shares['load'])}"
     taken += f", others {_percent(found.others)}"
     taken += "" if server else "; the server's host is not measured"
     carried = f"link {_percent(shares['link'])} of what it delivered in the timed transfer"
-    sentence = f"{found.arm} at {load_level(step.connections, step.rate)}: {_met(found)} ({carried}; {taken})."
-    return LimitRecord(arm=found.arm, step=found.step, limit=found.limit, sentence=sentence, shares=found.shares)
+    return f"{found.arm} at {load_level(step.connections, step.rate)}: {_met(found)} ({carried}; {taken})."
 
 
-def _met(found: Limit) -> str:
+def _met(found: LimitRecord) -> str:
     if found.met == "link":
         return "the link was the limit"
     if found.met == "cpus":
         return f"the CPUs were the limit, most of it {WHOSE[found.limit]}"
     if found.met == "thread":
-        return f"the load program's busiest thread was the limit ({_percent(found.exact['thread'])} of a CPU)"
-    if "server" in found.exact:
+        return f"the load program's busiest thread was the limit ({_percent(found.shares['thread'])} of a CPU)"
+    if "server" in found.shares:
         return "neither link nor CPU was full: each connection waits for its own answers"
     return "neither link nor this host's CPUs were full: the server does not answer faster"
 

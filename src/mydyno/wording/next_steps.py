@@ -22,7 +22,6 @@ from mydyno.results.published.studies import (
 from mydyno.wording.numbers import duration_option, duration_words
 
 CANNOT_TELL = "cannot tell"
-NO_FULL_LINK = "the published ratio is that of a full link, and at this load no link was full in this study"
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class NextSteps:
         if entry.agreement != CANNOT_TELL:
             return ""
         effect = next((one for one in self.summary.effects if _is_of(one, entry)), None)
-        if entry.because == NO_FULL_LINK:
+        if any(one.fact == "no link full" for one in entry.facts):
             return self._full_link()
         if effect is None or effect.ratio is None:
             return ""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, PublishedEntry
-from mydyno.results.published.conclusions import AnsweredConclusion, Because, Figure, Value
-from mydyno.results.published.figures import ComparedFigure
-from mydyno.stats.agreement import Comparison
-from mydyno.stats.tost import FEWEST_BLOCKS
-from mydyno.wording.next_steps import NO_FULL_LINK
+from collections.abc import Sequence
+
+from mydyno.model.stored.fact import ComparedRatio, Fact, FactEffect, FactValue, Figure
+from mydyno.model.stored.summary import ConclusionRecord
 
 TREATMENT_NAMES = {"tls": "TLS"}
 """Treatments that sentences do not call by their key."""
-AS_QUERIES = "published as TPS, which has the same ratio"
-WHOLE_SWEEP = "the largest over the sweep, in both studies"
-BECAUSE = {
+FACTS = {
+    "text": "{text}",
+    "table": "{table}",
+    "whole sweep": "the largest over the sweep, in both studies",
+    "as queries": "published as TPS, which has the same ratio",
+    "ratio": "{ratio}",
+    "no link full": "the published ratio is that of a full link, and at this load no link was full in this study",
     "alarm": "{alarm}",
     "sent": "{arm} at {step} sent {share} of its nominal speed",
     "no proved link": "no arm has a proved link",
@@ -41,35 +43,25 @@ BECAUSE = {
 }
 
 
-def conclusion_record(one: AnsweredConclusion) -> ConclusionRecord:
-    """The conclusion as summary.json has it."""
-    because = "; ".join(map(_fact, one.because))
-    return ConclusionRecord(study=one.study, part=one.part, claim=one.claim, answer=one.answer.value, because=because)
+def fact_clauses(facts: Sequence[Fact]) -> str:
+    """What an answer rests on, or what is noted of a figure, as clauses in English."""
+    return "; ".join(
+        FACTS[one.fact].format(**{name: _value(name, value) for name, value in one.values.items()}) for one in facts
+    )
 
 
-def published_entry(one: ComparedFigure) -> PublishedEntry:
-    """The figure as summary.json has it."""
-    because = NO_FULL_LINK if one.comparison is None else _comparison(one.comparison)
-    notes = [one.figure.table]
-    if one.figure.connections is None:
-        notes.append(WHOLE_SWEEP)
-    if one.figure.as_queries:
-        notes.append(AS_QUERIES)
-    return one.entry.model_copy(update={"because": because, "note": "; ".join(notes)})
+def conclusion_sentence(one: ConclusionRecord) -> str:
+    """The answer as one sentence, in English."""
+    return f"{one.study}, {one.part}: {one.answer}: {one.claim}: {fact_clauses(one.facts)}."
 
 
-def _fact(one: Because) -> str:
-    values = {name: _value(name, value) for name, value in one.values.items()}
-    return BECAUSE[one.fact].format(**values)
-
-
-def _value(name: str, value: Value) -> str:
+def _value(name: str, value: FactValue) -> str:
     match value:
         case Figure():
             return _figure(value)
-        case EffectRecord():
+        case FactEffect():
             return _effect(value)
-        case Comparison():
+        case ComparedRatio():
             return _comparison(value)
         case float():
             return f"{value * 100:.1f} %"
@@ -83,18 +75,20 @@ def _figure(one: Figure) -> str:
     if one.ratio is None:
         return "not measured"
     if one.low is None or one.high is None:
+        from mydyno.stats.tost import FEWEST_BLOCKS  # the statistics take a third of a second to load
+
         return f"{_signed(one.ratio)} in fewer than {FEWEST_BLOCKS} blocks"
     return f"{_signed(one.ratio)} {_interval(one.low, one.high)}"
 
 
-def _effect(one: EffectRecord) -> str:
+def _effect(one: FactEffect) -> str:
     size = "no estimate" if one.ratio is None else _signed(one.ratio)
     if one.ci_low is not None and one.ci_high is not None:
-        size = _figure(Figure(one.ratio, one.ci_low, one.ci_high))
-    return f"{one.arm} against {one.control} at {one.step}: {size}, {str(one.verdict).replace('_', ' ')}"
+        size = _figure(Figure(ratio=one.ratio, low=one.ci_low, high=one.ci_high))
+    return f"{one.arm} against {one.control} at {one.step}: {size}, {one.verdict.replace('_', ' ')}"
 
 
-def _comparison(one: Comparison) -> str:
+def _comparison(one: ComparedRatio) -> str:
     """The fact that a comparison of ratios rests on."""
     published, ours = (_tenfold(one.published), f"[{_tenfold(one.low)}, {_tenfold(one.high)}]")
     match one.because:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mydyno.language import joined, tr, tr_plural
+from mydyno.model.definition.experiment import ScreenSpec
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
 from mydyno.model.stored.summary import Summary
@@ -14,7 +15,7 @@ MOST_NAMED = 4
 
 def screening_sentences(summary: Summary) -> list[str]:
     """What matters at each step; then what to do next."""
-    found = [_active(record, len(summary.screening) > 1) for record in summary.screening]
+    found = [_active(record, summary) for record in summary.screening]
     first = next((record for record in summary.screening if record.follow_up), None)
     if first is not None:
         command = f"`mydyno run studies/{summary.study}/{FOLLOW_UP_FILE}`"
@@ -23,12 +24,13 @@ def screening_sentences(summary: Summary) -> list[str]:
     return found
 
 
-def _active(record: ScreenRecord, several: bool) -> str:
+def _active(record: ScreenRecord, summary: Summary) -> str:
     count = len(record.factors)
-    where = tr(" at {step}", step=record.step) if several else ""
+    where = tr(" at {step}", step=record.step) if len(summary.screening) > 1 else ""
     facts = {"all": count, "noun": phrase_of(record.metric).short_noun, "where": where}
-    if record.alarm:
-        return tr("No variable is called active: {why}, although they are identical.", why=record.alarm)
+    if record.copies_differ:
+        why = alarm_words(record, summary.control)
+        return tr("No variable is called active: {why}, although they are identical.", why=why)
     active = sorted((one for one in record.factors if one.active), key=_strength, reverse=True)
     if not active:
         return tr(
@@ -42,6 +44,17 @@ def _active(record: ScreenRecord, several: bool) -> str:
         "{count} of {all} variables matter for {noun}{where}: {named}.",
         len(active), **facts, named=joined(named),
     )  # fmt: skip
+
+
+def alarm_words(record: ScreenRecord, control: str) -> str:
+    """Why no variable is called active, in English; empty if the copies do not differ."""
+    return f"the two copies of {control} differ at {record.step}" if record.copies_differ else ""
+
+
+def design_words(record: ScreenRecord, spec: ScreenSpec) -> str:
+    """E.g. "Plackett–Burman, 12 runs"; in English."""
+    kind = "definitive screening" if spec.design == "definitive" else "Plackett–Burman"
+    return f"{kind}{' with foldover' if spec.foldover else ''}, {record.runs} runs"
 
 
 def _strength(one: ScreenedFactor) -> float:

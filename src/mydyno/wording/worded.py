@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from mydyno.model.stored.worded import WordedSummary
+from mydyno.model.stored.worded import WordedConclusion, WordedFigure, WordedLimit, WordedScreening, WordedSummary
 from mydyno.wording.full_sentences import long_form
+from mydyno.wording.limits import limit_sentence
+from mydyno.wording.published import fact_clauses
+from mydyno.wording.screening import alarm_words, design_words
 from mydyno.wording.stored_result import StoredResult
 
 
 def worded_summary(result: StoredResult) -> WordedSummary:
-    """The summary with its sentences, in the present language; the long ones are English."""
-    found = result.answer
+    """The summary with its sentences, in the present language; what is English everywhere is so here."""
+    summary, experiment, found = result.summary, result.study.experiment, result.answer
+    steps = {step.id: step for step in experiment.resolved_steps}
+    facts = dict(summary) | {
+        "limits": [WordedLimit(**dict(one), sentence=limit_sentence(one, steps[one.step])) for one in summary.limits],
+        "conclusions": [WordedConclusion(**dict(one), because=fact_clauses(one.facts)) for one in summary.conclusions],
+        "published": [
+            WordedFigure(**dict(one), because=fact_clauses(one.facts), note=fact_clauses(one.notes))
+            for one in summary.published
+        ],
+        "screening": [
+            WordedScreening(
+                **dict(one), design=design_words(one, experiment.screen), alarm=alarm_words(one, summary.control)
+            )
+            for one in summary.screening
+            if experiment.screen is not None
+        ],
+    }
     return WordedSummary(
-        **dict(result.summary),
+        **facts,
         answer=found.answer,
         further=found.further,
         scope=found.scope,

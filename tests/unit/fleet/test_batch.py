@@ -15,8 +15,8 @@ from mydyno.fleet.block import execute_block
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.plan import Design, make_plan
 from mydyno.model.stored.records import StudyRecord
+from mydyno.results.facts import summarise
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.summary import summarise
 from tests.support.fake_environment import opener
 from tests.support.fake_script import Script, experiment
 from tests.support.golden import check_golden

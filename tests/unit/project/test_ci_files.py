@@ -20,7 +20,7 @@ import yaml
 from mydyno.files.atomic import write_text
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.stored.records import StudyRecord
-from mydyno.wording.summary import summarise
+from mydyno.results.facts import summarise
 from tests.support import ROOT, first_in_gate
 from tests.support.fake_study_folder import Shape, build
 from tests.support.memcached_commits import commit, git, new_repository

@@ -12,8 +12,8 @@ from mydyno import reports
 from mydyno.language import speaking
 from mydyno.model.stored.reasons import Reason
 from mydyno.reports.page import render_page
+from mydyno.results.facts import summarise
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.summary import summarise
 from tests.support.fake_interleaved_folder import Interleaved, build
 from tests.support.fake_study_folder import Shape
 from tests.support.fake_study_folder import build as build_blocks

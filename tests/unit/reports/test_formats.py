@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,12 +58,21 @@ def test_an_unknown_format_is_the_users_error_and_names_the_known_ones(study: St
     assert "html, md, csv, json" in error.value.hint
 
 
+def contains(whole: Any, part: Any) -> bool:
+    """Whether a JSON document has everything that another one has."""
+    if isinstance(part, dict):
+        return all(name in whole and contains(whole[name], value) for name, value in part.items())
+    if isinstance(part, list):
+        return len(whole) == len(part) and all(map(contains, whole, part))
+    return bool(whole == part)
+
+
 def test_json_is_summary_json_with_its_sentences_in_english(study: StudyFolder) -> None:
     stored = json.loads((study.path / "summary.json").read_text())
     with speaking("zh"):
         printed = json.loads(str(reports.write(study, "json")))
     validator("report").validate(printed)
-    assert printed == stored | {name: printed[name] for name in ("answer", "scope", "sharpen", "sentences")}
+    assert contains(printed, stored) and not contains(stored, printed)
     result = StoredResult.load(study)
     assert tuple(printed["answer"]) == result.answer.answer and printed["scope"] == result.answer.scope
     assert [one for one in printed["sentences"] if one.startswith("Inconclusive")] == [

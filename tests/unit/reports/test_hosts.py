@@ -14,8 +14,8 @@ import pytest
 from mydyno.reports import csv_report, json_report, markdown_report
 from mydyno.reports.page import render_page
 from mydyno.reports.terminal import print_answer
+from mydyno.results.facts import summarise
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.summary import summarise
 from tests.support.fake_study_folder import Shape, build
 from tests.support.golden import check_golden
 from tests.support.worded import worded

@@ -12,6 +12,7 @@ from mydyno.results.host_facts import fact_differences
 from mydyno.results.host_groups import host_groups_of, hosts_effects
 from mydyno.results.looks import first_finished
 from mydyno.wording.answer import answer_study
+from mydyno.wording.host_groups import facts_rows
 from mydyno.wording.hosts import claim_words, difference_clause, hosts_sharpen, sizes
 from tests.support.fake_answer import effect, experiment, records, runs, study, summary
 from tests.support.host_groups import spread
@@ -94,15 +95,23 @@ def test_exploratory_metrics_have_no_record() -> None:
 
 def test_a_study_of_one_group_has_no_record() -> None:
     of = experiment()
-    assert host_groups_of(runs(of), [], 0.05, lambda metric: MARGIN) is None
+    assert host_groups_of(runs(of), [], 0.05, lambda metric: MARGIN, {}) is None
 
 
 def test_the_record_counts_the_blocks_of_every_group() -> None:
     of = experiment()
     groups = spread((4, 2))
     made: list[RunSummary] = [run.model_copy(update={"host_group": groups[run.block]}) for run in runs(of)]
-    record = host_groups_of(made, [], 0.05, lambda metric: MARGIN)
+    hosts = {"vm1": {"kernel": "6.1", "numa": True, "cpus": 4}, "vm2": {"kernel": "6.12", "numa": False, "cpus": 4}}
+    record = host_groups_of(made, [], 0.05, lambda metric: MARGIN, hosts)
     assert record is not None and record.blocks == {"vm1": 4, "vm2": 2}
+    assert record.differences == {"kernel": {"vm1": "6.1", "vm2": "6.12"}, "numa": {"vm1": True, "vm2": False}}
+    assert facts_rows(record) == [
+        ("kernel", "6.1", "vm1"),
+        ("", "6.12", "vm2"),
+        ("numa", "yes", "vm1"),
+        ("", "no", "vm2"),
+    ]
 
 
 def test_a_look_has_the_blocks_that_finished_first() -> None:

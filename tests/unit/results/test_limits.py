@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.records import DriverResult, Evidence, RunRecord, ServerRecord, StepRecord
-from mydyno.model.stored.summary import LimitRecord, RunSummary
+from mydyno.model.stored.summary import RunSummary
 from mydyno.results.limits import judge, limits_of, utilisation
 from mydyno.results.values.blocks import _goes_over_interfaces, _per_transaction
-from mydyno.wording.limits import limit_record, limit_sentences
+from mydyno.wording.limits import limit_sentence, limit_sentences
 
 STEP = Step(id="s", workload="w", connections=4, warmup_s=0, measure_s=1, driver="dynoload")
 STEP_64 = Step(
     id="oltp_read_only-64", workload="oltp_read_only", connections=64, warmup_s=1, measure_s=1, driver="dynoload"
 )
 SHARES = {"link": 0.2, "link_reached": 1.0, "cpu": 0.5, "server": 0.2, "load": 0.1, "thread": 0.3}
-
-
-def judged(arm: str, step: Step, shares: Mapping[str, float], cpus: int) -> LimitRecord:
-    return limit_record(judge(arm, step, shares, cpus), step)
 
 
 @pytest.mark.parametrize(
@@ -38,16 +33,17 @@ def judged(arm: str, step: Step, shares: Mapping[str, float], cpus: int) -> Limi
     ],
 )
 def test_the_limit_is_named_with_its_shares(changed: dict[str, float], limit: str, words: str) -> None:
-    found = judged("1gbit", STEP_64, {**SHARES, **changed}, 2)
+    found = judge("1gbit", STEP_64, {**SHARES, **changed}, 2)
+    sentence = limit_sentence(found, STEP_64)
     assert found.limit == limit
-    assert words in found.sentence
-    assert found.sentence.startswith("1gbit at 64 connections: ")
+    assert words in sentence
+    assert sentence.startswith("1gbit at 64 connections: ")
 
 
 def test_an_open_loop_is_named_by_its_rate() -> None:
     paced = STEP.model_copy(update={"rate": 5000.0})
-    found = judged("1gbit", paced, SHARES, 2)
-    assert found.sentence.startswith("1gbit at 5,000 transactions/s on 4 connections: ")
+    found = judge("1gbit", paced, SHARES, 2)
+    assert limit_sentence(found, paced).startswith("1gbit at 5,000 transactions/s on 4 connections: ")
     (told,) = limit_sentences([found], [paced])
     assert told.startswith("At 5,000 transactions/s on 4 connections (w): ")
 
@@ -87,10 +83,10 @@ def test_of_an_external_server_the_load_s_interface_counts_and_its_host_is_not_s
     turned = {**seen, "network_rx_bytes_per_s": seen["network_tx_bytes_per_s"], "network_tx_bytes_per_s": 1e6}
     shares = utilisation(run(link={**LINK, "side": "load"}), turned, "s", 2)
     assert shares == pytest.approx({"link": 0.5, "link_reached": 1.0, "cpu": 0.95, "load": 0.3, "thread": 0.4})
-    busy = judged("1gbit", STEP, shares, 2)
+    busy = judge("1gbit", STEP, shares, 2)
     assert busy.limit == "others' CPU"
-    idle = judged("1gbit", STEP, {**shares, "cpu": 0.4}, 2)
-    assert idle.sentence == (
+    idle = judge("1gbit", STEP, {**shares, "cpu": 0.4}, 2)
+    assert limit_sentence(idle, STEP) == (
         "1gbit at 4 connections: neither link nor this host's CPUs were full: the server does not answer faster "
         "(link 50 % of "
         "what it delivered in the timed transfer; CPUs 40 % of 2 busy: load 30 %, others 10 %; the server's host is "
@@ -103,7 +99,7 @@ def test_of_an_external_server_the_load_s_interface_counts_and_its_host_is_not_s
 
 
 def test_many_arms_of_one_limit_have_one_range_of_shares() -> None:
-    busy = [judged(f"arm-{n}", STEP, {**SHARES, "cpu": 0.98, "server": 0.5 + n / 100}, 2) for n in range(4)]
+    busy = [judge(f"arm-{n}", STEP, {**SHARES, "cpu": 0.98, "server": 0.5 + n / 100}, 2) for n in range(4)]
     assert limit_sentences(busy, [STEP]) == (
         "At 4 connections (w): the CPUs, most of them busy with the server, limited arm-0, arm-1, arm-2, arm-3 "
         "(server 50 to 53 %, load 10 % of all CPUs).",
@@ -133,9 +129,9 @@ def test_per_transaction_values_are_sums_over_the_rate() -> None:
 def test_one_sentence_a_step_says_which_arms_met_which_limit() -> None:
     unasked = STEP_64.model_copy(update={"id": "t"})
     found = [
-        judged("slow-raw", STEP_64, {**SHARES, "link": 0.97}, 2),
-        judged("slow-zlib", STEP_64, {**SHARES, "cpu": 0.98, "server": 0.7, "load": 0.2}, 2),
-        judged("fast", STEP_64, SHARES, 2),
+        judge("slow-raw", STEP_64, {**SHARES, "link": 0.97}, 2),
+        judge("slow-zlib", STEP_64, {**SHARES, "cpu": 0.98, "server": 0.7, "load": 0.2}, 2),
+        judge("fast", STEP_64, SHARES, 2),
     ]
     assert limit_sentences(found, [STEP_64, unasked]) == (
         "At 64 connections (oltp_read_only): the link limited slow-raw (97 % of the link); the CPUs, most of them busy "

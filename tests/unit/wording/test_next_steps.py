@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mydyno.model.stored.fact import Fact, fact
 from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, LimitRecord, PublishedEntry, Summary
 from mydyno.results.published.studies import published_studies
-from mydyno.wording.next_steps import NO_FULL_LINK, NextSteps
+from mydyno.wording.next_steps import NextSteps
 from tests.support.saved_studies import experiment, saved, values
 from tests.unit.results.test_factors import CROSSING, NAMES, logs, study
 
@@ -78,11 +79,11 @@ def test_more_than_two_months_is_another_host_and_so_is_an_alarm() -> None:
     assert alarmed == "a quieter host: here two copies of the control differ"
 
 
-def entry(summary: Summary, metric: str = "qps", because: str = "") -> PublishedEntry:
+def entry(summary: Summary, metric: str = "qps", facts: tuple[Fact, ...] = ()) -> PublishedEntry:
     one = summary.effects[0]
     return PublishedEntry(
         study="study-1", metric=metric, step=one.step, arm=one.arm, control=one.control, published_ratio=1.2,
-        ratio=one.ratio, agreement="cannot tell", because=because,
+        ratio=one.ratio, agreement="cannot tell", facts=facts,
     )  # fmt: skip
 
 
@@ -95,7 +96,9 @@ def test_a_figure_on_another_metric_names_the_option_that_gives_it_verdicts() ->
 
 def test_a_figure_of_a_full_link_needs_a_full_link() -> None:
     of = steps()
-    assert of.of_figure(entry(of.summary, because=NO_FULL_LINK)).startswith("a host with more CPUs, or a slower link")
+    assert of.of_figure(entry(of.summary, facts=(fact("no link full"),))).startswith(
+        "a host with more CPUs, or a slower link"
+    )
     assert of.of_figure(entry(of.summary)).startswith("about 8 minutes more on this host")
 
 

@@ -1,4 +1,4 @@
-"""Reads what studies of format 1 stored as sentences: reasons and the canaries' deviations.
+"""Reads what earlier studies stored as sentences: reasons, deviations of canaries (format 1), what answers rest on.
 
 Format 1 named the gate by the text before the first colon. Only this module looks at such text.
 """
@@ -51,3 +51,23 @@ def deviation_fields(sentence: str) -> dict[str, Any]:
     """reading and text of a CanaryDeviation."""
     label = sentence.removeprefix("no reading of ").partition(":")[0]
     return {"reading": _READINGS.get(label, label), "text": sentence}
+
+
+_NO_FULL_LINK = "the published ratio is that of a full link, and at this load no link was full in this study"
+
+
+def with_facts(value: Any) -> Any:
+    """The fields of a conclusion or a published figure, with the words `because` and `note` as facts."""
+    if not isinstance(value, dict):
+        return value
+    words = {"facts": value.get("because"), "notes": value.get("note")}
+    facts = {
+        name: [{"fact": "no link full"} if text == _NO_FULL_LINK else {"fact": "text", "values": {"text": text}}]
+        for name, text in words.items() if text
+    }  # fmt: skip
+    return {**facts, **value}
+
+
+def with_copies_differ(value: Any) -> Any:
+    """The fields of a screening, whose alarm was a clause."""
+    return {"copies_differ": bool(value.get("alarm")), **value} if isinstance(value, dict) else value

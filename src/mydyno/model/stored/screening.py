@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mydyno.model.frozen_record import Record
+from mydyno.model.stored import format_1
 
 
 class ScreenedFactor(Record):
@@ -37,9 +38,8 @@ class ScreenRecord(Record):
 
     metric: str
     step: str
-    design: str
-    """E.g. "Plackett–Burman, 12 runs"."""
     runs: int
+    """Runs of the design."""
     blocks: int
     """Blocks in which every run has a value; the others cannot be used."""
     lost_blocks: int = 0
@@ -49,7 +49,9 @@ class ScreenRecord(Record):
     """Standard error of a main effect, on the scale of the log."""
     factors: tuple[ScreenedFactor, ...] = Field(min_length=1)
     """The variables, in the order of the experiment."""
-    alarm: str = ""
-    """Why no variable is called active: the two copies of the control differ."""
+    copies_differ: bool = False
+    """Whether the two copies of the control differ: then no variable is called active."""
     follow_up: tuple[str, ...] = ()
     """The variables of the follow-up experiment, the largest effect first; empty: none is active."""
+
+    _from_words = model_validator(mode="before")(format_1.with_copies_differ)

@@ -17,6 +17,7 @@ from mydyno.model.phrases import Phrase
 from mydyno.model.stored import format_1
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.capacity import CapacityRecord
+from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.factors import FactorsRecord
 from mydyno.model.stored.kernel import KernelRecord
 from mydyno.model.stored.profiles import ProfilesRecord
@@ -134,9 +135,17 @@ class LimitRecord(Record):
     arm: str
     step: str
     limit: Literal["link", "server CPU", "load CPU", "others' CPU", "none"]
-    sentence: str
+    met: Literal["link", "cpus", "thread", ""] = ""
+    """What was full: the link, all CPUs, or one thread of the load program."""
     shares: dict[str, float] = Field(default_factory=dict)
-    """Shares of 1: link, cpu, server, load, thread."""
+    """Shares of 1 by which it is the limit: link, cpu, server, load, thread."""
+    cpus: str = ""
+    """Usable CPUs of the hosts: "2", "2 to 4"."""
+
+    @property
+    def others(self) -> float:
+        """The share of the CPUs that neither server nor load used."""
+        return max(self.shares["cpu"] - self.shares.get("server", 0.0) - self.shares["load"], 0.0)
 
 
 class ConclusionRecord(Record):
@@ -147,12 +156,10 @@ class ConclusionRecord(Record):
     """The published study's own name for the part, e.g. N2."""
     claim: str
     answer: Literal["agrees", "disagrees", "cannot tell"]
-    because: str
+    facts: tuple[Fact, ...] = ()
+    """What the answer rests on."""
 
-    @property
-    def sentence(self) -> str:
-        """The answer as one sentence."""
-        return f"{self.study}, {self.part}: {self.answer}: {self.claim}: {self.because}."
+    _from_words = model_validator(mode="before")(format_1.with_facts)
 
 
 class PublishedEntry(Record):
@@ -168,8 +175,12 @@ class PublishedEntry(Record):
     ci_low: float | None = None
     ci_high: float | None = None
     agreement: Literal["agrees", "disagrees", "cannot tell"]
-    because: str = ""
-    note: str = ""
+    facts: tuple[Fact, ...] = ()
+    """What the agreement rests on."""
+    notes: tuple[Fact, ...] = ()
+    """Where the figure was published, and of what it is."""
+
+    _from_words = model_validator(mode="before")(format_1.with_facts)
 
 
 CANARY_EVENT = "canary"
@@ -297,8 +308,8 @@ class HostGroupsRecord(Record):
 
     blocks: dict[str, int]
     """Host group → its blocks with a run, in order of the groups."""
-    differences: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """{fact: {host group: value in words}} of the facts that differ between the server hosts; what is unknown of a
+    differences: dict[str, dict[str, str | bool]] = Field(default_factory=dict)
+    """{fact: {host group: value}} of the facts that differ between the server hosts; what is unknown of a
     host is absent."""
     effects: tuple[HostsEffect, ...] = ()
 

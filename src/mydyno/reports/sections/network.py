@@ -36,6 +36,7 @@ from mydyno.reports.telemetry import read_one
 from mydyno.results.limits import FRAME_TO_PAYLOAD
 from mydyno.results.published.studies import StudyPart, published_studies
 from mydyno.wording.numbers import DisplayUnit, display_unit, percent, percent_range, signed_percent
+from mydyno.wording.published import fact_clauses
 from mydyno.wording.stored_result import ReportStep
 from mydyno.wording.verdict_table import SYMBOLS, WORDS, merit
 
@@ -180,7 +181,9 @@ def _part(
             "network.html",
             intro=tr(part.text)
             + tr_after("What the study concluded, tested against this study's own effects and limits."),
-            conclusions=[(tr(ANSWERS[one.answer]), _claim(one), stored_text(one.because)) for one in conclusions],
+            conclusions=[
+                (tr(ANSWERS[one.answer]), _claim(one), stored_text(fact_clauses(one.facts))) for one in conclusions
+            ],
             tables=[_contrast_table(result, contrasts)],
             legend=legend(result, with_copy=False, arms=arms),
             groups=[group for group in groups if group.figures],

@@ -14,6 +14,7 @@ from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.wording.claims import counted
 from mydyno.wording.numbers import percent_range, signed_percent
+from mydyno.wording.published import fact_clauses
 
 AGREEMENT = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? undecided")}
 
@@ -56,7 +57,7 @@ def _figure(result: StudyResult, study: str, entries: list[PublishedEntry]) -> F
             row = ForestRow(result.styles[entry.arm], ours, low, high, (), agreement, published)
             by_group.setdefault(label, []).append(row)
         interval = "–" if low is None or high is None else percent_range(low, high)
-        why = stored_text(" · ".join(filter(None, (entry.because, entry.note))))
+        why = stored_text(" · ".join(filter(None, (fact_clauses(entry.facts), fact_clauses(entry.notes)))))
         cells = [_percent(published), _percent(ours), interval]
         rows.append(
             [label, entry.arm, *(Cell(cell, "num") for cell in cells), Cell(agreement, "word"), Cell(why, "prose")]

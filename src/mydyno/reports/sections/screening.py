@@ -13,7 +13,7 @@ from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.stats.screening import half_normal_quantiles
 from mydyno.wording.numbers import metric_name, p_value, percent_range, signed_percent
-from mydyno.wording.screening import mixed_words
+from mydyno.wording.screening import design_words, mixed_words
 
 LENTH = marked("With one block the standard error is Lenth's, which takes the small effects for noise.")
 BLOCKS = marked("The standard error comes from the differences between blocks, of all variables together.")
@@ -24,7 +24,7 @@ def build(result: StudyResult) -> Section | None:
     records = result.summary.screening
     if not records:
         return None
-    groups = [FigureGroup(record.step, [_figure(record)], text=_words(record)) for record in records]
+    groups = [FigureGroup(record.step, [_figure(record)], text=_words(result, record)) for record in records]
     return Section(
         "screening",
         tr("Main effects of the variables"),
@@ -43,11 +43,13 @@ def build(result: StudyResult) -> Section | None:
     )
 
 
-def _words(record: ScreenRecord) -> str:
+def _words(result: StudyResult, record: ScreenRecord) -> str:
+    spec = result.study.experiment.screen
+    assert spec is not None
     blocks = tr_plural("{count} block", "{count} blocks", record.blocks)
     lost = tr_after("{count} lack a run and are not used.", count=record.lost_blocks) if record.lost_blocks else ""
     method = LENTH if record.method == "lenth" else BLOCKS
-    first = tr("{clauses}.", clauses=comma((record.design, blocks)))
+    first = tr("{clauses}.", clauses=comma((design_words(record, spec), blocks)))
     return sentence_space().join((first + lost, tr(method), mixed_words(record)))
 
 

@@ -19,8 +19,9 @@ from statistics import fmean
 from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.quantities import parse_bits_per_s
-from mydyno.model.stored.summary import EffectRecord, RunSummary
-from mydyno.results.limits import Limit
+from mydyno.model.stored.fact import Fact, FactEffect, FactValue, Figure, fact
+from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
+from mydyno.results.published.figures import compared_ratio
 from mydyno.results.published.studies import (
     Conclusion,
     FlatAtFullLink,
@@ -32,58 +33,14 @@ from mydyno.results.published.studies import (
     VerdictOfPairs,
     published_studies,
 )
-from mydyno.stats.agreement import Agreement, Comparison, compare
+from mydyno.stats.agreement import Agreement, compare
 from mydyno.stats.paired import paired
 from mydyno.stats.tost import FEWEST_BLOCKS
 
 AGREES, DISAGREES, CANNOT_TELL = Agreement.AGREES, Agreement.DISAGREES, Agreement.CANNOT_TELL
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A ratio with its 95 % interval over blocks; without `low` and `high` there are too few blocks."""
-
-    ratio: float | None
-    low: float | None
-    high: float | None
-
-    def within(self, tolerance: float) -> Agreement:
-        """Agrees where the interval lies inside 1 ± tolerance, disagrees where it lies outside."""
-        if self.low is None or self.high is None:
-            return CANNOT_TELL
-        if 1 - tolerance <= self.low and self.high <= 1 + tolerance:
-            return AGREES
-        return DISAGREES if self.low > 1 + tolerance or self.high < 1 - tolerance else CANNOT_TELL
-
-
-Value = str | int | float | Figure | EffectRecord | Comparison
-
-
-@dataclass(frozen=True)
-class Because:
-    """A fact that an answer rests on: a key of BECAUSE in wording/published.py, and values. Shares of 1 are float."""
-
-    fact: str
-    values: Mapping[str, Value]
-
-
-def because(fact: str, **values: Value) -> Because:
-    """The same with the values by name."""
-    return Because(fact, values)
-
-
-Answer = tuple[Agreement, tuple[Because, ...]]
-
-
-@dataclass(frozen=True)
-class AnsweredConclusion:
-    """A conclusion of a published study with its answer."""
-
-    study: str
-    part: str
-    claim: str
-    answer: Agreement
-    because: tuple[Because, ...]
+Answer = tuple[Agreement, tuple[Fact, ...]]
 
 
 @dataclass(frozen=True)
@@ -93,7 +50,7 @@ class Facts:
     experiment: Experiment
     runs: Sequence[RunSummary]
     effects: Sequence[EffectRecord]
-    limits: Mapping[tuple[str, str], Limit]
+    limits: Mapping[tuple[str, str], LimitRecord]
     """{(arm, step): limit}."""
 
     def contrasts(self, treatment: str) -> Iterator[tuple[EffectRecord, Step]]:
@@ -135,16 +92,25 @@ def figure_of(log_ratios: Sequence[float]) -> Figure:
     """The figure from one log ratio per block."""
     answer = paired(log_ratios)
     if answer.n < FEWEST_BLOCKS:
-        return Figure(answer.ratio, None, None)
-    return Figure(answer.ratio, answer.interval.low, answer.interval.high)
+        return Figure(ratio=answer.ratio, low=None, high=None)
+    return Figure(ratio=answer.ratio, low=answer.interval.low, high=answer.interval.high)
+
+
+def _within(figure: Figure, tolerance: float) -> Agreement:
+    """Agrees where the interval lies inside 1 ± tolerance, disagrees where it lies outside."""
+    if figure.low is None or figure.high is None:
+        return CANNOT_TELL
+    if 1 - tolerance <= figure.low and figure.high <= 1 + tolerance:
+        return AGREES
+    return DISAGREES if figure.low > 1 + tolerance or figure.high < 1 - tolerance else CANNOT_TELL
 
 
 def conclusions_of(
     experiment: Experiment,
     runs: Sequence[RunSummary],
     effects: Sequence[EffectRecord],
-    limits: Sequence[Limit],
-) -> tuple[AnsweredConclusion, ...]:
+    limits: Sequence[LimitRecord],
+) -> tuple[ConclusionRecord, ...]:
     """Every conclusion with its answer, in the study's order; empty where the experiment does not repeat it."""
     facts = Facts(experiment, runs, effects, {(limit.arm, limit.step): limit for limit in limits})
     known = published_studies()
@@ -155,9 +121,11 @@ def conclusions_of(
             continue
         for part in study.parts:
             for conclusion in part.conclusions:
-                alarm = because("alarm", alarm=facts.alarm)
+                alarm = fact("alarm", alarm=facts.alarm)
                 answer, why = (CANNOT_TELL, (alarm,)) if facts.alarm else _answer(facts, part, conclusion)
-                found.append(AnsweredConclusion(name, part.name, conclusion.claim, answer, why))
+                found.append(
+                    ConclusionRecord(study=name, part=part.name, claim=conclusion.claim, answer=answer.value, facts=why)
+                )
     return tuple(found)
 
 
@@ -196,8 +164,8 @@ def _full_link_share(facts: Facts, test: FullLinkShare) -> Answer:
                 most[speed] = share, arm, step, figure
     if not most:
         return CANNOT_TELL, (_no_full_link(facts),)
-    why = tuple(because("sent", arm=arm, step=step, share=share) for share, arm, step, _ in most.values())
-    return _all([figure.within(test.tolerance) for *_, figure in most.values()]), why
+    why = tuple(fact("sent", arm=arm, step=step, share=share) for share, arm, step, _ in most.values())
+    return _all([_within(figure, test.tolerance) for *_, figure in most.values()]), why
 
 
 def _all(answers: Sequence[Agreement]) -> Agreement:
@@ -207,22 +175,22 @@ def _all(answers: Sequence[Agreement]) -> Agreement:
     return AGREES if answers and all(answer == AGREES for answer in answers) else CANNOT_TELL
 
 
-def _no_full_link(facts: Facts) -> Because:
+def _no_full_link(facts: Facts) -> Fact:
     if not facts.limits:
-        return because("no proved link")
+        return fact("no proved link")
     fullest = max(facts.limits.values(), key=lambda limit: limit.shares.get("link", 0.0))
     share = fullest.shares.get("link", 0.0)
-    return because("no full link", arm=fullest.arm, step=fullest.step, share=share)
+    return fact("no full link", arm=fullest.arm, step=fullest.step, share=share)
 
 
-def _no_pair_at_a_full_link(facts: Facts, fact: str, treatment: str) -> Because:
+def _no_pair_at_a_full_link(facts: Facts, name: str, treatment: str) -> Fact:
     """What was there instead of pairs at a full link."""
     full = [f"{arm} at {step}" for (arm, step), limit in facts.limits.items() if limit.limit == "link"]
-    return because(fact, treatment=treatment, full=", ".join(full)) if full else _no_full_link(facts)
+    return fact(name, treatment=treatment, full=", ".join(full)) if full else _no_full_link(facts)
 
 
 def _flat_at_full_link(facts: Facts, test: FlatAtFullLink) -> Answer:
-    growth: list[tuple[Figure, Because]] = []
+    growth: list[tuple[Figure, Fact]] = []
     for arm in facts.experiment.arms:
         measured = facts.logs("tps", arm.name)
         full = [step for step in facts.experiment.resolved_steps if facts.limit(arm.name, step.id) == "link"]
@@ -230,18 +198,25 @@ def _flat_at_full_link(facts: Facts, test: FlatAtFullLink) -> Answer:
         if len(full) > 1 and full[0].workload == full[-1].workload:
             first, last = full[0], full[-1]
             figure = facts.growth("tps", arm.name, first.id, last.id)
-            why = because("grew", arm=arm.name, first=first.connections, last=last.connections, growth=figure)
+            why = fact("grew", arm=arm.name, first=first.connections, last=last.connections, growth=figure)
             growth.append((figure, why))
     if not growth:
-        return CANNOT_TELL, (because("no link full at two loads"),)
-    return _all([figure.within(test.tolerance) for figure, _ in growth]), tuple(why for _, why in growth)
+        return CANNOT_TELL, (fact("no link full at two loads"),)
+    return _all([_within(figure, test.tolerance) for figure, _ in growth]), tuple(why for _, why in growth)
 
 
-def _by_verdict(effects: Sequence[EffectRecord], wanted: str, absent: Because) -> Answer:
+def _fact_effect(one: EffectRecord) -> FactEffect:
+    return FactEffect(
+        step=one.step, arm=one.arm, control=one.control, ratio=one.ratio, ci_low=one.ci_low, ci_high=one.ci_high,
+        verdict=str(one.verdict),
+    )  # fmt: skip
+
+
+def _by_verdict(effects: Sequence[EffectRecord], wanted: str, absent: Fact) -> Answer:
     """Agrees where a verdict is the wanted one and none is decided otherwise."""
     if not effects:
         return CANNOT_TELL, (absent,)
-    why = tuple(because("effect", effect=one) for one in effects)
+    why = tuple(fact("effect", effect=_fact_effect(one)) for one in effects)
     decided = [effect.verdict for effect in effects if effect.verdict in ("higher", "lower", "equivalent")]
     if not decided:
         return CANNOT_TELL, why
@@ -255,7 +230,7 @@ def _verdict_of_pairs(facts: Facts, treatment: str, test: VerdictOfPairs) -> Ans
     ]
     if test.where == "away_from_full_link":
         pairs = [effect for effect, _, of_control in limits if of_control not in ("link", "unknown")]
-        absent = because("no pair away from a full link", treatment=treatment)
+        absent = fact("no pair away from a full link", treatment=treatment)
     elif test.where == "control_at_full_link":
         pairs = [effect for effect, _, of_control in limits if of_control == "link"]
         absent = _no_pair_at_a_full_link(facts, "no control at a full link", treatment)
@@ -268,10 +243,12 @@ def _verdict_of_pairs(facts: Facts, treatment: str, test: VerdictOfPairs) -> Ans
 def _ratio_at_connections(facts: Facts, treatment: str, test: RatioAtConnections) -> Answer:
     pairs = [effect for effect, step in facts.contrasts(treatment) if step.connections == test.connections]
     if not pairs:
-        return CANNOT_TELL, (because("no pair at", treatment=treatment, connections=test.connections),)
+        return CANNOT_TELL, (fact("no pair at", treatment=treatment, connections=test.connections),)
     margin = facts.experiment.verdict.margin
     answers = [compare(test.ratio, e.verdict, e.ci_low, e.ci_high, test.rounding, margin) for e in pairs]
-    why = tuple(because("compared", arm=e.arm, ratio=answer) for e, answer in zip(pairs, answers, strict=True))
+    why = tuple(
+        fact("compared", arm=e.arm, ratio=compared_ratio(answer)) for e, answer in zip(pairs, answers, strict=True)
+    )
     agreements = [Agreement(answer.agreement) for answer in answers]
     if all(one == CANNOT_TELL for one in agreements):
         return CANNOT_TELL, why
@@ -279,7 +256,7 @@ def _ratio_at_connections(facts: Facts, treatment: str, test: RatioAtConnections
 
 
 def _stops_growing(facts: Facts, treatment: str, test: StopsGrowing) -> Answer:
-    found: list[tuple[Agreement, Because]] = []
+    found: list[tuple[Agreement, Fact]] = []
     for control, arm in dict.fromkeys((effect.control, effect.arm) for effect, _ in facts.contrasts(treatment)):
         without_it, with_it = facts.logs("tps", control), facts.logs("tps", arm)
         free = sorted(
@@ -297,7 +274,7 @@ def _stops_growing(facts: Facts, treatment: str, test: StopsGrowing) -> Answer:
             continue
         low, high = free[0].id, free[-1].id
         untreated, treated = (facts.growth("tps", one, low, high) for one in (control, arm))
-        grew: dict[str, Value] = {
+        grew: dict[str, FactValue] = {
             "low": low,
             "high": high,
             "control": control,
@@ -311,15 +288,15 @@ def _stops_growing(facts: Facts, treatment: str, test: StopsGrowing) -> Answer:
             or treated.low is None
             or treated.high is None
         ):
-            least = because("no growth without it", **grew, share=test.control_grows, treatment=treatment)
+            least = fact("no growth without it", **grew, share=test.control_grows, treatment=treatment)
             found.append((CANNOT_TELL, least))
         elif treated.high - 1 <= test.at_most:
-            found.append((AGREES, because("grew apart", **grew)))
+            found.append((AGREES, fact("grew apart", **grew)))
         else:
             answer = DISAGREES if treated.low - 1 > test.at_most else CANNOT_TELL
-            found.append((answer, because("grew apart", **grew)))
+            found.append((answer, fact("grew apart", **grew)))
     if not found:
-        return CANNOT_TELL, (because("no two loads", least=test.from_connections),)
+        return CANNOT_TELL, (fact("no two loads", least=test.from_connections),)
     return _all([answer for answer, _ in found if answer != CANNOT_TELL]), tuple(why for _, why in found)
 
 

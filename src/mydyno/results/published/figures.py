@@ -8,14 +8,14 @@ compared by the inverse ratio.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import log
 from typing import Any
 
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.metrics import split_instance
-from mydyno.model.stored.summary import EffectRecord, PublishedEntry
-from mydyno.results.limits import Limit
+from mydyno.model.stored.fact import ComparedRatio, fact
+from mydyno.model.stored.summary import EffectRecord, LimitRecord, PublishedEntry
 from mydyno.results.published.studies import PublishedStudy, published_studies
 from mydyno.stats.agreement import Agreement, Comparison, compare
 
@@ -44,18 +44,6 @@ class Figure:
     queries in each transaction."""
 
 
-@dataclass(frozen=True)
-class ComparedFigure:
-    """A published figure beside this study's effect, as an entry without words.
-
-    No comparison: the figure is that of a full link, and no link was full here.
-    """
-
-    entry: PublishedEntry
-    figure: Figure
-    comparison: Comparison | None
-
-
 def figures_of(study: PublishedStudy) -> Iterator[Figure]:
     """Every published ratio of a study."""
     for effect in study.effects:
@@ -79,8 +67,8 @@ def figures_of(study: PublishedStudy) -> Iterator[Figure]:
 
 
 def compare_with_published(
-    experiment: Experiment, effects: Sequence[EffectRecord], limits: Sequence[Limit] = ()
-) -> list[ComparedFigure]:
+    experiment: Experiment, effects: Sequence[EffectRecord], limits: Sequence[LimitRecord] = ()
+) -> list[PublishedEntry]:
     """The figures of the studies that the experiment names, each that it repeats.
 
     TPS are left out where they would be compared as QPS and the study published those too: that is one claim.
@@ -93,21 +81,25 @@ def compare_with_published(
         for figure in figures_of(study) if study is not None else ():
             one = _compared(name, figure, _our_arms(experiment, study.arms if study else {}), experiment, effects)
             if one is not None:
-                found.append(_where_the_link_is_full(one, full))
-    as_qps = {_place(one.entry) for one in found if one.entry.metric == "qps" and not one.figure.as_queries}
-    return [one for one in found if not one.figure.as_queries or _place(one.entry) not in as_qps]
+                found.append((one[0], _where_the_link_is_full(*one, full)))
+    as_qps = {_place(entry) for figure, entry in found if entry.metric == "qps" and not figure.as_queries}
+    return [entry for figure, entry in found if not figure.as_queries or _place(entry) not in as_qps]
+
+
+def compared_ratio(one: Comparison) -> ComparedRatio:
+    """The comparison as it is stored."""
+    return ComparedRatio.model_validate(asdict(one))
 
 
 def _place(one: PublishedEntry) -> tuple[str, str, str]:
     return one.study, one.step, one.arm
 
 
-def _where_the_link_is_full(one: ComparedFigure, full: Collection[tuple[str, str]]) -> ComparedFigure:
-    """The figure; "cannot tell" where its ratio came from a full link there and no link was full here."""
-    if not one.figure.link_full or any((arm, one.entry.step) in full for arm in (one.entry.arm, one.entry.control)):
-        return one
-    entry = one.entry.model_copy(update={"agreement": Agreement.CANNOT_TELL.value})
-    return replace(one, entry=entry, comparison=None)
+def _where_the_link_is_full(figure: Figure, entry: PublishedEntry, full: Collection[tuple[str, str]]) -> PublishedEntry:
+    """The entry; "cannot tell" where the figure's ratio came from a full link there and no link was full here."""
+    if not figure.link_full or any((arm, entry.step) in full for arm in (entry.arm, entry.control)):
+        return entry
+    return entry.model_copy(update={"agreement": Agreement.CANNOT_TELL.value, "facts": (fact("no link full"),)})
 
 
 def _our_arms(experiment: Experiment, published: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -122,8 +114,8 @@ def _our_arms(experiment: Experiment, published: Mapping[str, Mapping[str, Any]]
 
 def _compared(
     study: str, figure: Figure, ours: Mapping[str, str], experiment: Experiment, effects: Sequence[EffectRecord]
-) -> ComparedFigure | None:
-    """None if the experiment does not repeat this figure."""
+) -> tuple[Figure, PublishedEntry] | None:
+    """The figure as it was compared, and the entry; None if the experiment does not repeat it."""
     arm, control = ours.get(figure.arm), ours.get(figure.control)
     if arm is None or control is None:
         return None
@@ -152,6 +144,11 @@ def _compared(
         figure.rounding,
         _margin(experiment, figure.metric),
     )
+    notes = [fact("table", table=figure.table)]
+    if figure.connections is None:
+        notes.append(fact("whole sweep"))
+    if figure.as_queries:
+        notes.append(fact("as queries"))
     entry = PublishedEntry(
         study=study,
         metric=figure.metric,
@@ -163,8 +160,10 @@ def _compared(
         ci_low=effect.ci_low,
         ci_high=effect.ci_high,
         agreement=Agreement(said.agreement).value,
+        facts=(fact("ratio", ratio=compared_ratio(said)),),
+        notes=tuple(notes),
     )
-    return ComparedFigure(entry, figure, said)
+    return figure, entry
 
 
 def _effect_for(

@@ -17,10 +17,10 @@ from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.definition.looks import EARLY, SIX, looks_aimed_at
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import Summary
+from mydyno.results.facts import summarise
 from mydyno.store.slices import ALONE_FILE, SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, resume_study, run_study
-from mydyno.wording.summary import summarise
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.stored_schemas import check

@@ -11,14 +11,16 @@ from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.reasons import GATE_LABELS, Reason, joined
 from mydyno.model.stored.records import READ_FORMATS
+from mydyno.results.facts import summarise
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study
-from mydyno.wording.summary import summarise
+from mydyno.wording.stored_result import StoredResult
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script
 from tests.support.worded import worded
 from tests.unit.cli.test_command_line import mydyno
 
+NO_FULL_LINK = "the published ratio is that of a full link, and at this load no link was full in this study"
 SAVED = Path(__file__).parents[3] / "support/data/format-1"
 
 
@@ -90,6 +92,35 @@ def test_another_format_is_refused(old: StudyFolder, found: object) -> None:
 )
 def test_a_sentence_of_format_1_is_split_once(sentence: str, reason: Reason) -> None:
     assert Reason.model_validate(sentence) == reason
+
+
+def test_a_summary_that_stored_words_is_read_and_printed_with_them(old: StudyFolder) -> None:
+    path = old.path / "summary.json"
+    summary = json.loads(path.read_bytes())
+    entry = {**summary["published"][0], "because": NO_FULL_LINK, "note": "table 1"}
+    claim = {"study": "study-4", "part": "N1", "claim": "TLS costs", "answer": "agrees", "because": "+1 %"}
+    screening = {
+        "metric": "qps", "step": "a", "design": "Plackett–Burman, 8 runs", "runs": 8, "blocks": 2, "method": "blocks",
+        "standard_error": 0.1, "factors": [{"name": "x", "first": "1", "last": "2", "ratio": 1.0, "active": False}],
+        "alarm": "the two copies of glibc differ at a",
+    }  # fmt: skip
+    stored = {"translations": {"zh": {"answer": ["一"], "scope": "二", "sharpen": []}}, "answer": ["An old answer."]}
+    words = {"published": [entry], "conclusions": [claim], "screening": [screening]}
+    path.write_text(json.dumps({**summary, **stored, **words}))
+    found = old.summary()
+    assert found is not None and found.screening[0].copies_differ
+    assert [one.fact for one in found.published[0].facts] == ["no link full"]
+    again = type(found).model_validate_json(found.model_dump_json(by_alias=True))
+    assert again == found
+    printed = worded(old)
+    assert (printed.published[0].because, printed.published[0].note) == (NO_FULL_LINK, "table 1")
+    assert printed.conclusions[0].because == "+1 %"
+    assert printed.answer == StoredResult.load(old).answer.answer != ("An old answer.",)
+    assert printed.answer == (
+        "No variable is called active: the two copies of glibc differ at a, although they are identical.",
+    )
+    old.write_summary(found)
+    assert not {"answer", "scope", "sharpen", "sentences", "translations"} & json.loads(path.read_bytes()).keys()
 
 
 def test_the_words_of_a_reason_do_not_decide_what_it_counts_as() -> None:

@@ -107,7 +107,7 @@ def test_a_study_of_format_1_is_not_valid_by_the_present_schema_until_it_is_summ
     shutil.copytree(old, tmp_path / "old")
     summary = validator("summary")
     assert not summary.is_valid(json.loads((tmp_path / "old/summary.json").read_text()))
-    from mydyno.wording.summary import summarise  # scipy takes most of a second to load
+    from mydyno.results.facts import summarise  # scipy takes most of a second to load
 
     summarise(StudyFolder.open(tmp_path / "old"))
     assert summary.is_valid(json.loads((tmp_path / "old/summary.json").read_text()))

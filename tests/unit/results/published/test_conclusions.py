@@ -9,11 +9,10 @@ import pytest
 
 from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ServerSpec, StepSpec
-from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, EffectRecord, RunSummary
-from mydyno.results.limits import Limit
-from mydyno.results.published import conclusions
+from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, EffectRecord, LimitRecord, RunSummary
+from mydyno.results.published.conclusions import conclusions_of
 from mydyno.results.published.studies import Conclusion, PublishedStudy
-from mydyno.wording.published import conclusion_record
+from mydyno.wording.published import conclusion_sentence, fact_clauses
 from tests.support.fake_script import experiment
 
 ARMS = {
@@ -35,10 +34,6 @@ def asked(**changes: Any) -> Experiment:
     )
 
 
-def conclusions_of(*of: Any) -> tuple[ConclusionRecord, ...]:
-    return tuple(map(conclusion_record, conclusions.conclusions_of(*of)))
-
-
 def effect(arm: str, control: str, step: str, ratio: float, verdict: str, half: float = 0.01) -> EffectRecord:
     return EffectRecord(
         metric=asked().verdict.leading, step=step, arm=arm, control=control, n=8, ratio=ratio, ci_low=ratio - half,
@@ -46,8 +41,8 @@ def effect(arm: str, control: str, step: str, ratio: float, verdict: str, half: 
     )  # fmt: skip
 
 
-def limit(arm: str, step: str, what: Any) -> Limit:
-    return Limit(arm, step, what, "", {"link": 0.96 if what == "link" else 0.4}, 2)
+def limit(arm: str, step: str, what: Any) -> LimitRecord:
+    return LimitRecord(arm=arm, step=step, limit=what, shares={"link": 0.96 if what == "link" else 0.4})
 
 
 def run(arm: str, values: dict[str, dict[str, float]], valid: bool = True, block: int = 1) -> RunSummary:
@@ -72,7 +67,7 @@ def runs_of(
 
 
 def told(
-    effects: tuple[EffectRecord, ...] = (), limits: tuple[Limit, ...] = (), runs: tuple[RunSummary, ...] = ()
+    effects: tuple[EffectRecord, ...] = (), limits: tuple[LimitRecord, ...] = (), runs: tuple[RunSummary, ...] = ()
 ) -> dict[str, ConclusionRecord]:
     found = conclusions_of(asked(), runs, effects, limits)
     assert [one.part for one in found] == ["N1", "N1", "N2", "N2", "N3", "N3", "N3"]
@@ -110,7 +105,10 @@ def test_a_link_that_was_never_full_is_named() -> None:
     found = told(limits=(limit("1gbit-plain-raw", FORTY, "server CPU"),))
     claim = found["a full link carries 97 % of its nominal speed"]
     assert claim.answer == "cannot tell"
-    assert claim.because == "no link was full: the fullest was that of 1gbit-plain-raw at oltp_read_only-40, 40.0 %"
+    assert (
+        fact_clauses(claim.facts)
+        == "no link was full: the fullest was that of 1gbit-plain-raw at oltp_read_only-40, 40.0 %"
+    )
 
 
 @pytest.mark.parametrize(("last", "answer"), [(1010.0, "agrees"), (1300.0, "disagrees")])
@@ -161,7 +159,7 @@ def test_tls_at_a_full_link_costs_nothing_where_both_arms_fill_it() -> None:
     one = (both[0], limit("1gbit-tls-raw", FORTY, "server CPU"))
     alone = told((pair,), one)["at the link's limit TLS costs nothing more"]
     assert alone.answer == "cannot tell"
-    assert alone.because == (
+    assert fact_clauses(alone.facts) == (
         "no pair of arms that differ in TLS alone was together at a full link; "
         f"the full links were those of 1gbit-plain-raw at {FORTY}"
     )
@@ -205,12 +203,12 @@ def test_nothing_is_concluded_where_two_copies_of_the_control_differ() -> None:
     )
     found = told((alarmed,), (limit(arm, FORTY, "link"),), runs)
     assert {one.answer for one in found.values()} == {"cannot tell"}
-    assert {one.because for one in found.values()} == {"two copies of 1gbit-plain-raw differ by 3 %"}
+    assert {fact_clauses(one.facts) for one in found.values()} == {"two copies of 1gbit-plain-raw differ by 3 %"}
 
 
 def test_a_conclusion_is_one_sentence_with_its_reason() -> None:
     found = told()["where the link is the limit"]
-    assert found.sentence == (
+    assert conclusion_sentence(found) == (
         "study-4, N2: cannot tell: where the link is the limit, compression raises throughput: "
         "no arm has a proved link."
     )
@@ -239,7 +237,7 @@ def test_the_rules_numbers_come_from_the_published_studies_file(monkeypatch: pyt
             ],
         }
     )
-    monkeypatch.setattr(conclusions, "published_studies", lambda: {"study-4": made_up})
+    monkeypatch.setattr("mydyno.results.published.conclusions.published_studies", lambda: {"study-4": made_up})
     pair = effect("10gbit-plain-zlib", "10gbit-plain-raw", FORTY, 0.5, "lower")
     found = conclusions_of(asked(), (), (pair,), ())
     assert [(one.part, one.claim, one.answer) for one in found] == [
@@ -247,7 +245,7 @@ def test_the_rules_numbers_come_from_the_published_studies_file(monkeypatch: pyt
         ("X", "a third", "disagrees"),
         ("X", "at 8", "cannot tell"),
     ]
-    assert found[2].because == "no pair of arms differs in compression alone at 8 connections"
+    assert fact_clauses(found[2].facts) == "no pair of arms differs in compression alone at 8 connections"
 
 
 def test_an_unknown_rule_is_refused() -> None:

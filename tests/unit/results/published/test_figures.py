@@ -8,20 +8,14 @@ from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiments import built_in, load, source_of, vocabulary
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.metrics import METRICS
-from mydyno.model.stored.summary import EffectRecord, PublishedEntry
-from mydyno.results.limits import Limit
-from mydyno.results.published import figures
-from mydyno.results.published.figures import figures_of
+from mydyno.model.stored.summary import EffectRecord, LimitRecord
+from mydyno.results.published.figures import compare_with_published, figures_of
 from mydyno.results.published.studies import TableFigure, published_studies
-from mydyno.wording.published import published_entry
+from mydyno.wording.published import fact_clauses
 from tests.support.fake_script import experiment
 
 EXAMPLE = {"variable": ("vary.variables.sync_binlog=[0,1]",)}
 GLIBC, JEMALLOC = {"allocator": "glibc"}, {"allocator": "jemalloc"}
-
-
-def compare_with_published(*of: Any) -> list[PublishedEntry]:
-    return [published_entry(one) for one in figures.compare_with_published(*of)]
 
 
 def effect(arm: str, control: str, ratio: float, half: float, step: str = "oltp_read_write-16") -> EffectRecord:
@@ -57,7 +51,9 @@ def test_arms_are_matched_by_what_they_do_and_not_by_their_names() -> None:
 def test_an_interval_that_does_not_reach_the_published_ratio_disagrees() -> None:
     (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [effect("b", "a", 0.9, 0.03)])
     assert entry.agreement == "disagrees"
-    assert entry.because == ("the published +13.5 % points the other way: measured here [−13.0 %, −7.0 %], lower")
+    assert fact_clauses(entry.facts) == (
+        "the published +13.5 % points the other way: measured here [−13.0 %, −7.0 %], lower"
+    )
 
 
 def test_a_published_control_that_is_our_arm_is_compared_by_the_inverse() -> None:
@@ -94,7 +90,7 @@ def test_published_tps_are_held_against_the_verdict_on_qps_where_tps_have_none()
     assert {one.agreement for one in undecided} == {"cannot tell"}
     (entry,) = [one for one in compare_with_published(loaded, [transactions, queries]) if one.step == step]
     assert (entry.metric, entry.agreement, entry.published_ratio) == ("qps", "agrees", pytest.approx(figure.ratio))
-    assert "published as TPS" in entry.note
+    assert "published as TPS" in fact_clauses(entry.notes)
 
 
 def test_a_study_that_published_tps_and_qps_of_a_load_claims_it_once() -> None:
@@ -102,7 +98,7 @@ def test_a_study_that_published_tps_and_qps_of_a_load_claims_it_once() -> None:
     queries = effect("b", "a", 1.14, 0.03)
     transactions = queries.model_copy(update={"metric": "tps", "verdict": None})
     (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [queries, transactions])
-    assert (entry.metric, entry.note) == ("qps", "QPS against connections")
+    assert (entry.metric, fact_clauses(entry.notes)) == ("qps", "QPS against connections")
 
 
 def test_an_effect_without_an_interval_cannot_tell() -> None:
@@ -137,7 +133,7 @@ def test_the_ratio_of_a_full_link_is_compared_only_where_one_was_full(limit: Any
         effect("slow", "fast", ratio, 0.01, step).model_copy(update={"metric": "tps"})
         for ratio, step in ((0.83, "oltp_read_only-1"), (0.18, "oltp_read_only-64"))
     ]
-    met = Limit("slow", "oltp_read_only-64", limit, "", {}, 2)
+    met = LimitRecord(arm="slow", step="oltp_read_only-64", limit=limit)
     one, many = compare_with_published(asked_of, effects, [met])
     assert one.agreement == "agrees", "at one connection nobody's link is full"
     assert many.agreement == agreement
