@@ -46,7 +46,6 @@ def effect(arm: str, verdict: str | None, percent: float | None = None, half: fl
         "ci_high": None if ratio is None else ratio * (1 + half / 100),
         "p": 0.01,
         "verdict": verdict,
-        "sentence": f"{arm}: {verdict}.",
         "primary": verdict is not None,
     }
     return EffectRecord(**values | changes)

@@ -164,5 +164,5 @@ def effect_of(cause: Cause, short_us: float = 8000.0) -> EffectRecord:
     ratio = short_us / (short_us + cause.longer_us)
     return EffectRecord(
         metric="tps", step=STEP, arm="changed", control="base", n=6, ratio=ratio, ci_low=ratio * 0.97,
-        ci_high=ratio * 1.03, p=0.01, verdict="lower", sentence="", primary=True,
+        ci_high=ratio * 1.03, p=0.01, verdict="lower", primary=True,
     )  # fmt: skip

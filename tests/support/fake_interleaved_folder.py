@@ -354,7 +354,6 @@ def _effect(
     if judged and alpha is not None:
         inside = low > 1 - shape.margin and high < 1 + shape.margin
         verdict = "higher" if low > 1 else "lower" if high < 1 else "equivalent" if inside else "inconclusive"
-    words = f"{metric} of {arm} at {step}: {(ratio - 1) * 100:+.1f} %"
     common: dict[str, Any] = {
         "metric": metric,
         "step": step,
@@ -364,14 +363,13 @@ def _effect(
         "details": {"log_ratios": {str(block): value for block, value in enumerate(logs, 1) if block not in failed}},
     }
     if failed:
+        common["details"]["failure"] = f"the arm failed in {len(failed)} of {len(logs)} blocks"
         return EffectRecord(
             **common, n=len(logs) - len(failed), ratio=None, ci_low=None, ci_high=None, p=None,
             verdict="not_measurable" if judged else None,
-            sentence=f"{arm} failed in {len(failed)} of {len(logs)} blocks.",
         )  # fmt: skip
     before = interval(plain)
     return EffectRecord(
         **common, n=len(logs), ratio=ratio, ci_low=low, ci_high=high, p=0.01,
-        verdict=verdict, sentence=f"{words} [{(low - 1) * 100:+.1f}, {(high - 1) * 100:+.1f}].",
-        unadjusted=before[:3],
+        verdict=verdict, unadjusted=before[:3],
     )  # fmt: skip

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
-from mydyno.verdicts import Effect, Family, Metric, Observation, Scope, decide
+from mydyno.model.stored.summary import StepLevel
+from mydyno.results.facts import effect_record
+from mydyno.verdicts import Effect, Family, Metric, Observation, decide
+from mydyno.wording.effects import effect_sentence
 
-SCOPE = Scope("oltp_read_only", 64)
+LEVEL = StepLevel(id="oltp_read_only-64", workload="oltp_read_only", connections=64)
 QPS = Metric("qps", "1/s", "higher")
 
 
@@ -41,8 +43,7 @@ def study(
                 value = float(np.exp(host + np.log1p(planted) + random.normal(0.0, run_sd)))
                 observations.append(Observation(block, arm, value, copy))
         steps[f"oltp_read_only-{level}"] = tuple(observations)
-    scopes = {step: replace(SCOPE, connections=level) for step, level in zip(steps, connections, strict=True)}
-    return Family(metric, "glibc", ("glibc", "jemalloc", "tcmalloc"), steps, margin, scopes, primary)
+    return Family(metric, "glibc", ("glibc", "jemalloc", "tcmalloc"), steps, margin, primary)
 
 
 def exact_study(values: Mapping[tuple[str, int], list[float | None]], reason: str = "", margin: float = 0.02) -> Family:
@@ -52,9 +53,14 @@ def exact_study(values: Mapping[tuple[str, int], list[float | None]], reason: st
         for (arm, copy), series in values.items()
         for block, value in enumerate(series, 1)
     )
-    return Family(Metric("qps"), "glibc", ("glibc", "jemalloc"), {"s": observations}, margin, {"s": SCOPE})
+    return Family(Metric("qps"), "glibc", ("glibc", "jemalloc"), {"s": observations}, margin)
 
 
 def jemalloc(family: Family) -> Effect:
     """The first effect of jemalloc."""
     return next(effect for effect in decide(family) if effect.arm == "jemalloc")
+
+
+def said(effect: Effect, level: StepLevel | None = LEVEL, *, hosts: int = 1, looks: bool = False) -> str:
+    """The sentence that an effect of these families allows, at this load level."""
+    return effect_sentence(effect_record(effect), level, hosts, 0.02, looks)

@@ -126,21 +126,16 @@ def _effect(
     primary = metric == "qps"
     ratio = low = high = p = None
     verdict = "not_measurable" if primary else None
-    sentence = f"Not measurable here: {arm} and {experiment.control} share {len(values)} valid blocks."
     if len(values) >= 2:
         mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
         half = float(stats.t.ppf(0.975, len(values) - 1)) * error
         ratio, low, high = (round(math.exp(x), 6) for x in (mean, mean - half, mean + half))
         p = round(2 * float(stats.t.sf(abs(mean) / error, len(values) - 1)), 6) if error else None
         word = "higher" if ratio > 1 else "lower"
-        span = f"{(ratio - 1) * 100:+.1f} % [{(low - 1) * 100:+.1f}, {(high - 1) * 100:+.1f}]"
-        sentence = f"{metric} of {arm} at {step}: {span} relative to {experiment.control}, on this host."
         if primary:
             floor = floors.get(metric, {}).get(step, 1.0)
             clear = (low > 1 or high < 1) and abs(ratio - 1) > floor - 1
             verdict = word if clear else "equivalent" if low > 0.98 and high < 1.02 else "inconclusive"
-            if verdict == "inconclusive":
-                sentence = f"Inconclusive: {sentence} About 6 more blocks are needed for ±2 %."
     return EffectRecord(
         metric=metric,
         step=step,
@@ -152,7 +147,6 @@ def _effect(
         ci_high=high,
         p=p,
         verdict=verdict,
-        sentence=sentence,
         primary=primary,
         details={"log_ratios": {str(block): round(value, 6) for block, value in logs.items()}},
     )
@@ -181,7 +175,7 @@ def _published(effects: tuple[EffectRecord, ...]) -> tuple[dict[str, object], ..
                     "ci_low": effect.ci_low,
                     "ci_high": effect.ci_high,
                     "agreement": "cannot tell" if effect.ratio is None else "agrees" if inside else "disagrees",
-                    "note": "MySQL 5.7.18, 16 tables of 25,000,000 rows",
+                    "notes": ({"fact": "table", "values": {"table": "MySQL 5.7.18, 16 tables of 25,000,000 rows"}},),
                 }
             )
     return tuple(entries)

@@ -103,7 +103,7 @@ def saved(
         for place, (arm, copy) in enumerate(servers)
     )
     metrics = ("qps", "latency_p99_us") if latency else ("qps",)
-    effects = decide_study(list(families(study, runs, metrics, {})), alpha, None if look is None else SIX)
+    effects = decide_study(list(families(study, runs, metrics)), alpha, None if look is None else SIX)
     summary = Summary(
         experiment=study.name,
         question=study.question,

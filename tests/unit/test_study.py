@@ -341,7 +341,7 @@ async def test_an_arm_that_stalls_under_a_rate_has_failed_and_gets_no_ratio_of_i
     assert summary.state == "complete"
     effects = [effect for effect in summary.effects if effect.primary]
     assert [(effect.verdict, effect.ratio) for effect in effects] == [("not_measurable", None)]
-    assert "failed in 4 of 10 blocks (it did not keep up: " in effects[0].sentence
+    assert "failed in 4 of 10 blocks (it did not keep up: " in effects[0].details.failure
     stalled = next(step for run in folder.runs() for step in run.steps if step.failed)
     assert (stalled.valid, stalled.reasons) == (False, ())
 

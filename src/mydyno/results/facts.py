@@ -23,7 +23,7 @@ from mydyno.model.stored.summary import (
     Window,
 )
 from mydyno.results.factors import factors_record
-from mydyno.results.families import families, margin_of
+from mydyno.results.families import families
 from mydyno.results.follow_up import FOLLOW_UP_FILE, follow_up_toml
 from mydyno.results.host_groups import host_groups_of
 from mydyno.results.limits import limits_of
@@ -47,7 +47,7 @@ from mydyno.results.why.waits import waits_of
 from mydyno.store.samples import damage_of
 from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
 from mydyno.store.study_folder import StudyFolder
-from mydyno.verdicts import Effect, Family, Scope, decide_study, noise_floors
+from mydyno.verdicts import Effect, Family, decide_study, noise_floors
 
 CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
 RSS_AFTER = "server_rss_after_bytes"
@@ -84,16 +84,15 @@ def facts_of(folder: StudyFolder) -> Summary:
     summaries = _summaries(folder, experiment, runs, interleaving, windows)
     early = plan.sequential and look is None
     examined = () if early else tuple(run for run in summaries if run.block in due_blocks)
-    scopes = {step.id: Scope(step.workload, step.connections, step.rate) for step in steps}
     measured = _measured(summaries if early else examined)
-    every = list(families(experiment, examined, measured, scopes))
+    every = list(families(experiment, examined, measured))
     due = None if early else alpha
     at = (due, plan.schedule, experiment.verdict.error_rate)
     effects = decide_study(every, *at)
     records = tuple(effect_record(effect) for effect in effects)
     if interleaving:
         plain = [run.model_copy(update={"values": run.unadjusted}) for run in examined]
-        records = _with_unadjusted(records, decide_study(list(families(experiment, plain, measured, scopes)), *at))
+        records = _with_unadjusted(records, decide_study(list(families(experiment, plain, measured)), *at))
     costs = None
     if experiment.screen is None:  # the runs of a screening design are not compared one by one
         served = [one for one in slices if one.search is None]
@@ -112,7 +111,7 @@ def facts_of(folder: StudyFolder) -> Summary:
         arms=tuple(arm.name for arm in experiment.arms),
         primary=experiment.verdict.leading,
         also_primary=experiment.verdict.primary[1:],
-        margin=margin_of(experiment, experiment.verdict.leading),
+        margin=experiment.verdict.margin_of(experiment.verdict.leading),
         steps=tuple(StepLevel.of(step) for step in steps),
         metrics={name: source.record() for name in _measured(summaries) if (source := metric_source(name)) is not None},
         windows=windows,
@@ -138,9 +137,7 @@ def facts_of(folder: StudyFolder) -> Summary:
         looks=plan.schedule and dict(plan.schedule.rates),
         alpha=alpha,
         interleaving=interleaving.record if interleaving else None,
-        host_groups=host_groups_of(
-            summaries, records, alpha, lambda metric: margin_of(experiment, metric), study.hosts
-        ),
+        host_groups=host_groups_of(summaries, records, alpha, experiment.verdict.margin_of, study.hosts),
     )
 
 

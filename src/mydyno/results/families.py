@@ -7,23 +7,21 @@ verdicts are tested together (verdicts/decide.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.metrics import COST_METRICS, metric_source, of_instance, split_instance
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import RunSummary, block_groups
-from mydyno.verdicts import Family, Metric, Observation, Scope
+from mydyno.verdicts import Family, Metric, Observation
 
 
-def families(
-    experiment: Experiment, runs: Sequence[RunSummary], measured: Sequence[str], scopes: Mapping[str, Scope]
-) -> Iterator[Family]:
+def families(experiment: Experiment, runs: Sequence[RunSummary], measured: Sequence[str]) -> Iterator[Family]:
     """Every family: metrics in the order given, of each the experiment's own control first, then further contrasts."""
     if experiment.screen is not None:
         # The runs of a screening design are compared by variable (results/screening.py), not one by one.
         for metric in measured:
-            yield contrast_family(experiment, runs, metric, experiment.control, (), False, scopes)
+            yield contrast_family(experiment, runs, metric, experiment.control, (), False)
         return
     for metric in measured:
         verdicts = _declared(experiment, metric)
@@ -33,12 +31,12 @@ def families(
                 verdicts[control] = list(dict.fromkeys((*arms, *verdicts.get(control, ()))))
             explored = {}
         for control, arms in verdicts.items():
-            yield contrast_family(experiment, runs, metric, control, tuple(arms), True, scopes)
+            yield contrast_family(experiment, runs, metric, control, tuple(arms), True)
         for control, arms in explored.items():
             rest = tuple(arm for arm in arms if arm not in verdicts.get(control, ()))
             # The experiment's own control has a family even alone: its copies' noise floor is a result.
             if rest or (control == experiment.control and control not in verdicts):
-                yield contrast_family(experiment, runs, metric, control, rest, False, scopes)
+                yield contrast_family(experiment, runs, metric, control, rest, False)
 
 
 def verdict_metrics(experiment: Experiment) -> tuple[str, ...]:
@@ -60,7 +58,7 @@ def expected_contrasts(
         block=1, position=1, arm=experiment.control, valid=True, reasons=(), evidence=(), folder="", values=values
     )
     known = [m for m in metrics if m not in without and (measured is None or m in measured)]
-    found = families(experiment, (run,), known, {})
+    found = families(experiment, (run,), known)
     return max(1, sum(len(set(one.arms) - {one.control}) * len(one.steps) for one in found if one.primary))
 
 
@@ -80,7 +78,6 @@ def contrast_family(
     control: str,
     arms: tuple[str, ...],
     primary: bool,
-    scopes: Mapping[str, Scope],
 ) -> Family:
     """One metric of these arms against one control, from the runs' values."""
     source = metric_source(metric)
@@ -95,8 +92,7 @@ def contrast_family(
             control=of,
             arms=among,
             steps={step: _observations(runs, step, name, among) for step in _steps_with(experiment, runs, name)},
-            margin=margin_of(experiment, metric),
-            scopes=scopes,
+            margin=experiment.verdict.margin_of(metric),
             primary=primary,
             seed=experiment.design.seed,
             a_a=a_a,
@@ -151,8 +147,3 @@ def _observations(runs: Sequence[RunSummary], step: str, metric: str, arms: Sequ
 def first_label(reasons: tuple[Reason, ...]) -> str:
     """The first reason's gate in words ("not steady", "treatment not proved"), by which sentences count them."""
     return reasons[0].label if reasons else "not measured"
-
-
-def margin_of(experiment: Experiment, metric: str) -> float:
-    """The margin declared for a metric."""
-    return experiment.verdict.latency_margin if metric.startswith("latency_") else experiment.verdict.margin

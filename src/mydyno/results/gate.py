@@ -112,7 +112,7 @@ def _comparisons(
         steps = tuple(step.id for step in experiment.resolved_steps if one.holds_at(step))
         for control, every_arm in experiment.contrasts().items():
             arms = tuple(arm for arm in every_arm if not one.arms or arm in one.arms)
-            family = contrast_family(experiment, runs, one.metric, control, every_arm, True, {})
+            family = contrast_family(experiment, runs, one.metric, control, every_arm, True)
             bounds.append(Bound(family, one.ratio, arms, steps))
             meant += [(family.metric, step, arm, control, one.ratio) for step in steps for arm in arms]
     judged = judge(bounds, alpha, alarm_of(summary.effects), looks, experiment.verdict.error_rate)

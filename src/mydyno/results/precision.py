@@ -21,8 +21,6 @@ LATER_ALPHA = 0.005
 """Error rate of the looks after the first, approximately."""
 ANSWERED_COSTS = (*COST_METRICS, "server_cpu_us_per_transaction")
 """What stands for the cost of a query, the preferred one first."""
-ALARM_WORDS = "although they are identical"
-"""What a summary without `EffectDetails.alarm` has the alarm's clause by."""
 UNPLANNED = 10_000
 """A number of blocks larger than any plan."""
 MOST_S = 60 * 86_400.0
@@ -132,13 +130,8 @@ def strangers_share(summary: Summary) -> float | None:
 
 def alarm_of(effects: Sequence[EffectRecord]) -> str:
     """The A/A alarm in words; empty if there is none."""
-    for effect in effects:
-        if effect.verdict == "not_measurable":
-            if effect.details.alarm:
-                return effect.details.alarm
-            if ALARM_WORDS in effect.sentence:
-                return effect.sentence.rpartition(";")[2].strip().rstrip(".")
-    return ""
+    alarms = (effect.details.alarm for effect in effects if effect.verdict == "not_measurable")
+    return next(filter(None, alarms), "")
 
 
 def failed_blocks(runs: Sequence[RunSummary], arm: str, step: str | None = None) -> dict[int, str]:

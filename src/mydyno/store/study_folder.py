@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from mydyno.errors import UserError
 from mydyno.files.atomic import sync_folder, write_text
 from mydyno.files.journal import Journal
 from mydyno.model.definition.plan import Plan, PlannedRun
+from mydyno.model.stored.format_1 import without_sentences
 from mydyno.model.stored.records import READ_FORMATS, RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
 
@@ -91,7 +92,8 @@ class StudyFolder:
 
     def summary(self) -> Summary | None:
         """summary.json, or None if there is none yet."""
-        return self._read("summary.json", Summary) if (self.path / "summary.json").is_file() else None
+        is_there = (self.path / "summary.json").is_file()
+        return self._read("summary.json", Summary, without_sentences) if is_there else None
 
     def write_summary(self, summary: Summary) -> None:
         """Write summary.json as a whole."""
@@ -182,11 +184,15 @@ class StudyFolder:
         final = self.path / folder
         return final.with_name(f".{final.name}.unfinished")
 
-    def _read(self, name: str, model: type[Stored]) -> Stored:
+    def _read(
+        self, name: str, model: type[Stored], migrated: Callable[[bytes], dict[str, Any] | None] = lambda _: None
+    ) -> Stored:
         path = self.path / name
         try:
-            return model.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError) as error:
+            content = path.read_bytes()
+            document = migrated(content)
+            return model.model_validate_json(content) if document is None else model.model_validate(document)
+        except (OSError, ValueError) as error:
             raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from math import expm1
 
 from mydyno.model.definition.looks import Looks
+from mydyno.model.stored.fact import Fact
 from mydyno.stats.contrast import Estimate
-from mydyno.stats.paired import Interval, Paired
+from mydyno.stats.paired import Interval
 from mydyno.stats.power import (
     MOST_BLOCKS,
     blocks_for_detection,
@@ -19,7 +20,7 @@ from mydyno.stats.power import (
     sample_size,
 )
 from mydyno.stats.tost import Equivalence
-from mydyno.verdicts.effect import Metric, Scope, Verdict
+from mydyno.verdicts.effect import Verdict
 
 SLACK = 1e-12
 
@@ -34,15 +35,9 @@ class Case:
     as a clause, or empty. `looks` are those of a sequential study; `due`: a verdict may be given now.
     """
 
-    metric: Metric
-    step: str
-    arm: str
-    control: str
-    scope: Scope
     margin: float
     alpha: float
     contrasts: int
-    paired: Paired
     estimate: Estimate
     interval: Interval
     half_width: float | None
@@ -51,25 +46,16 @@ class Case:
     copies_differ: float | None
     labels: tuple[int, ...]
     servers: int
-    tried: int
     lost: Mapping[str, int]
-    halved: Mapping[str, int]
     failure: str
     alarm: str
     looks: Looks | None = None
     due: bool = True
-    copied: str = ""
-    """The arm whose two copies are the A/A comparison; empty: the control."""
 
     @property
     def n(self) -> int:
         """Blocks that count."""
         return self.estimate.n
-
-    @property
-    def noise_of(self) -> str:
-        """The arm that every block runs twice."""
-        return self.copied or self.control
 
     @property
     def beyond_copies(self) -> bool:
@@ -162,8 +148,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One verdict: when it holds, and the sentence it allows."""
+    """One verdict: when it holds, and the facts that it rests on beside the numbers of the effect."""
 
     verdict: Verdict
     holds: Callable[[Case], bool]
-    sentence: Callable[[Case], str]
+    facts: Callable[[Case], tuple[Fact, ...]] = lambda _: ()

@@ -18,20 +18,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mydyno.model.definition.looks import SIX, TOTAL, Looks
+from mydyno.model.english_numbers import blocks, p_value, percent
 from mydyno.model.metrics import phrase_of
 from mydyno.stats.contrast import log_ratios
-from mydyno.stats.groups import grouped_estimate, grouped_noise, groups_among, weighted_mean, without_group_means
+from mydyno.stats.groups import grouped_estimate, grouped_noise, weighted_mean, without_group_means
 from mydyno.stats.maxt import family_test
 from mydyno.stats.noise import NoiseFloor, noise_floor
-from mydyno.stats.paired import Interval, Paired, paired
+from mydyno.stats.paired import Interval, paired
 from mydyno.stats.permutation import joint_test
 from mydyno.stats.tost import check_margin, equivalence
-from mydyno.verdicts import equivalent, exploratory, higher, inconclusive, lower, not_measurable
+from mydyno.verdicts import equivalent, higher, inconclusive, lower, not_measurable
 from mydyno.verdicts.case import Case, Rule
-from mydyno.verdicts.effect import Effect, Family, Scope, Verdict
+from mydyno.verdicts.effect import Effect, Family, Verdict
 from mydyno.verdicts.gather import ContrastBlocks, StepCells, Table
 from mydyno.verdicts.together import MeasuredContrast, Together, exchange, tested_together
-from mydyno.verdicts.words import blocks, p_value, percent
 
 RULES: tuple[Rule, ...] = (not_measurable.RULE, higher.RULE, lower.RULE, equivalent.RULE, inconclusive.RULE)
 """Tried in this order; the first that holds is the verdict."""
@@ -199,17 +199,10 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
     p_adjusted = None if place is None else together.joint.adjusted[place]
     contrasts = len(together.estimates)
     copies = StepCells(family.a_a, gathered.step).copies() if family.a_a else one.cells.copies()
-    answer = _paired(one)
     case = Case(
-        metric=family.metric,
-        step=gathered.step,
-        arm=gathered.arm,
-        control=family.control,
-        scope=_scope(one),
         margin=family.margin,
         alpha=alpha,
         contrasts=max(1, contrasts),
-        paired=answer,
         estimate=found,
         interval=interval,
         half_width=half,
@@ -218,56 +211,43 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
         copies_differ=weighted_mean(copies, family.host_groups) if copies else None,
         labels=tuple(len(of) for of in one.exchange.differences.values()),
         servers=int((~np.isnan(one.pool.residuals)).any(axis=0).sum()),
-        tried=gathered.tried,
         lost=gathered.lost,
-        halved=gathered.halved,
         failure=gathered.failure,
         alarm=study.alarm,
         looks=study.looks,
         due=study.due,
-        copied=family.copied,
     )
     rule = next(rule for rule in RULES if rule.holds(case))
     needed = case.blocks_needed() if rule.verdict is Verdict.INCONCLUSIVE else None
     return replace(
-        _alone(one, answer, noise, together.critical_p, alpha, p_alone),
+        _alone(one, noise, together.critical_p, alpha, p_alone),
         ci_low=case.interval.low,
         ci_high=case.interval.high,
         p=p_adjusted,
         verdict=rule.verdict,
-        sentence=rule.sentence(case),
         p_adjusted_permutation=p_adjusted,
         blocks_needed=None if needed is None else needed - found.n,
         adjustment="none" if contrasts <= 1 else ADJUSTMENT,
         alarm=study.alarm,
+        lost=gathered.lost,
+        copied="" if family.copied == family.control else family.copied,
+        facts=rule.facts(case),
         half_width=half,
         method="pooled" if found.pooled else "pairs",
         freedom=found.freedom,
     )
 
 
-def _scope(one: MeasuredContrast) -> Scope:
-    """The step's scope, with the number of host groups that have a block of this contrast."""
-    scope, groups = one.family.scopes.get(one.gathered.step, Scope()), one.family.host_groups
-    return replace(scope, hosts=len(groups_among(one.gathered.blocks, groups))) if groups else scope
-
-
 def _explored(one: MeasuredContrast, noise: NoiseFloor, p_alone: float | None) -> Effect:
-    """The effect of one contrast of an exploratory metric: unadjusted, with a sentence and without a verdict."""
+    """The effect of one contrast of an exploratory metric: unadjusted, without a verdict."""
     alpha = _alpha(one.family)
-    effect = _alone(one, _paired(one), noise, alpha, alpha, p_alone)
-    return replace(effect, sentence=exploratory.sentence(effect, one.family.metric, _scope(one)))
+    return _alone(one, noise, alpha, alpha, p_alone)
 
 
-def _paired(one: MeasuredContrast) -> Paired:
-    return paired(without_group_means(log_ratios(one.gathered.blocks), one.family.host_groups))
-
-
-def _alone(
-    one: MeasuredContrast, answer: Paired, noise: NoiseFloor, critical_p: float, alpha: float, p_alone: float | None
-) -> Effect:
-    """What the contrast shows alone, without adjustment, verdict or sentence."""
+def _alone(one: MeasuredContrast, noise: NoiseFloor, critical_p: float, alpha: float, p_alone: float | None) -> Effect:
+    """What the contrast shows alone, without adjustment or verdict."""
     gathered, found, family, before = one.gathered, one.estimate, one.family, one.before
+    answer = paired(without_group_means(log_ratios(gathered.blocks), family.host_groups))
     plain = found.interval(alpha, 1.0 - alpha)
     tost = equivalence(found, family.margin, alpha)
     p_t = found.p()
@@ -284,7 +264,6 @@ def _alone(
         ci_high=plain.high,
         p=max(known) if known else None,
         verdict=None,
-        sentence="",
         primary=family.primary,
         log_ratios=log_ratios(gathered.blocks),
         hodges_lehmann=answer.hodges_lehmann,

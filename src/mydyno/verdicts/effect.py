@@ -1,4 +1,4 @@
-"""Input and output of the verdicts: observations and their scope, and one effect per arm and step.
+"""Input and output of the verdicts: observations, and one effect per arm and step.
 
 Everything here is frozen and plain, so that an effect can be written to summary.json and read back without this
 package.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from mydyno.model.stored.fact import Fact
 
 
 class Verdict(StrEnum):
@@ -52,20 +54,10 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """Where a sentence holds: the load, of an open loop with its transactions a second, and the number of hosts."""
-
-    workload: str = ""
-    connections: int | None = None
-    rate: float | None = None
-    hosts: int = 1
-
-
-@dataclass(frozen=True, slots=True)
 class Family:
     """One metric with its contrasts (arms against one control, at every step) as declared before the study.
 
-    `steps` maps a step's id to its observations, `scopes` the same ids to their scope. `margin` is a fraction: 0.02 is
+    `steps` maps a step's id to its observations. `margin` is a fraction: 0.02 is
     ±2 %. `arms` lists every declared arm, so that one without a single valid run is still reported; the control may be
     among them or not. `primary` is False for an exploratory metric, which gets unadjusted intervals at `level` and no
     verdict; families with True are tested together, at the study's error rate. Where the control of this family has no
@@ -78,7 +70,6 @@ class Family:
     arms: tuple[str, ...]
     steps: Mapping[str, tuple[Observation, ...]]
     margin: float
-    scopes: Mapping[str, Scope] = field(default_factory=dict)
     primary: bool = True
     level: float = 0.95
     seed: int = 1
@@ -94,7 +85,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One contrast, one verdict, one sentence. The first eleven fields are summary.json's; the rest is for the report.
+    """One contrast, one verdict. The first eleven fields are summary.json's; the rest is for the report.
 
     `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %), of several host groups the mean over
     these groups, with equal weights (stats/groups.py); they are None if too few blocks are
@@ -113,7 +104,6 @@ class Effect:
     ci_high: float | None
     p: float | None
     verdict: Verdict | None
-    sentence: str
     primary: bool
     log_ratios: Mapping[int, float]
     """d of each block: ln(arm) less the mean of the logs of A and A′, as far as both are there; the chart's dots."""
@@ -155,5 +145,11 @@ class Effect:
     """Who failed: the arm, its control, or the control's copy (with ′); empty if neither did."""
     alarm: str = ""
     """The A/A alarm of the study as a clause; empty if there is none."""
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """{reason: blocks that do not count}, of a contrast with a verdict."""
+    copied: str = ""
+    """The arm whose two copies are the A/A comparison, where that is not the control."""
+    facts: tuple[Fact, ...] = ()
+    """What the verdict rests on beside these numbers: see the rules."""
     unadjusted: tuple[float, float | None, float | None] | None = None
     """Ratio and interval of the values before they were adjusted for the host's speed, where they were."""

@@ -6,10 +6,8 @@ interval around 1 is `inconclusive`.
 
 from __future__ import annotations
 
-from mydyno.model.metrics import phrase_of
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Verdict
-from mydyno.verdicts.words import at_load, caveats, margin, signed, where
 
 
 def holds(case: Case) -> bool:
@@ -17,16 +15,4 @@ def holds(case: Case) -> bool:
     return case.equivalent
 
 
-def sentence(case: Case) -> str:
-    """Equivalent within the margin, with the interval that shows it."""
-    interval = case.equivalence.interval
-    assert interval.low is not None and interval.high is not None
-    noun = phrase_of(case.metric.name, (case.scope.workload,)).noun
-    return (
-        f"{case.arm} and {case.control} are equivalent within ±{margin(case.margin)} in {noun} "
-        f"[{signed(interval.low)}, {signed(interval.high)}]{at_load(case.scope)}{where(case.scope, case.n)}."
-        f"{caveats(case)}"
-    )
-
-
-RULE = Rule(Verdict.EQUIVALENT, holds, sentence)
+RULE = Rule(Verdict.EQUIVALENT, holds)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from mydyno.model.metrics import phrase_of
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Verdict
-from mydyno.verdicts.higher import positive_sentence
+from mydyno.verdicts.higher import facts
 
 
 def holds(case: Case) -> bool:
@@ -13,9 +12,4 @@ def holds(case: Case) -> bool:
     return case.differs and (case.estimate.mean or 0.0) < 0.0
 
 
-def sentence(case: Case) -> str:
-    """X % less than the control, with the interval."""
-    return positive_sentence(case, phrase_of(case.metric.name, (case.scope.workload,)).past_less)
-
-
-RULE = Rule(Verdict.LOWER, holds, sentence)
+RULE = Rule(Verdict.LOWER, holds, facts)

@@ -15,7 +15,6 @@ from mydyno.model.definition.factors import factors_of
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import (
-    ALARM_WORDS,
     alarm_of,
     answered_metrics,
     block_duration_s,
@@ -126,7 +125,7 @@ def answer_sentences(
 
 def _short_alarm(alarm: str) -> str:
     """The alarm without what the surrounding sentence contains."""
-    return alarm.partition(f" {ALARM_WORDS}")[0]
+    return alarm.partition(" although they are identical")[0]
 
 
 def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float | None]) -> str:

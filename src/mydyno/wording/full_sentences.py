@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from mydyno.language import comma, current_language, percent_sign, tr, tr_plural
 from mydyno.model.stored.summary import EffectRecord, RunSummary
+from mydyno.wording.effects import sentence_of
 from mydyno.wording.hosts import hosts_sentences
 from mydyno.wording.limits import limit_sentences
 from mydyno.wording.numbers import NARROW_SPACE, blocks, level_percent, p_value, percent, signed_percent
@@ -27,16 +28,18 @@ def full_sentences(result: StoredResult) -> tuple[str, ...]:
     if current_language() != "en":
         return () if result.before_first_look else tuple(_sentence(result, effect) for effect in judged)
     if result.before_first_look:
-        of_effects = {effect.sentence for effect in result.summary.effects}
-        return tuple(one for one in dict.fromkeys(long_form(result)) if one not in of_effects)
-    decided = [effect.sentence for effect in judged if effect.verdict in ("higher", "lower", "equivalent")]
-    return tuple(dict.fromkeys((*decided, *long_form(result), *(effect.sentence for effect in judged))))
+        return tuple(dict.fromkeys(what_limits(result)))
+    decided = [sentence_of(result, one) for one in judged if one.verdict in ("higher", "lower", "equivalent")]
+    return tuple(dict.fromkeys((*decided, *long_form(result), *(sentence_of(result, one) for one in judged))))
 
 
 def long_form(result: StoredResult) -> tuple[str, ...]:
-    """The primary metric's sentences, then what limits them, then limits, published conclusions and several hosts; in
-    English.
-    """
+    """The primary metric's sentences, then what limits them; in English."""
+    return (*(sentence_of(result, one) for one in result.summary.effects if one.primary), *what_limits(result))
+
+
+def what_limits(result: StoredResult) -> tuple[str, ...]:
+    """What limits the verdicts, then limits, published conclusions and several hosts; in English."""
     if not result.evaluated:
         return (NOT_EVALUATED,)
     # The statistics take a third of a second to load.
@@ -45,7 +48,7 @@ def long_form(result: StoredResult) -> tuple[str, ...]:
 
     summary, experiment, plan = result.summary, result.study.experiment, result.plan
     runs = summary.runs
-    sentences = [effect.sentence for effect in summary.effects if effect.primary]
+    sentences = []
     if len(experiment.arms) == 1:
         sentences.append(
             f"{experiment.control} is the only arm: this study shows its noise floor and compares nothing."

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from mydyno.model.stored.worded import WordedConclusion, WordedFigure, WordedLimit, WordedScreening, WordedSummary
+from mydyno.model.stored.worded import (
+    WordedConclusion,
+    WordedEffect,
+    WordedFigure,
+    WordedLimit,
+    WordedScreening,
+    WordedSummary,
+)
+from mydyno.wording.effects import sentence_of
 from mydyno.wording.full_sentences import long_form
 from mydyno.wording.limits import limit_sentence
 from mydyno.wording.published import fact_clauses
@@ -15,6 +23,7 @@ def worded_summary(result: StoredResult) -> WordedSummary:
     summary, experiment, found = result.summary, result.study.experiment, result.answer
     steps = {step.id: step for step in experiment.resolved_steps}
     facts = dict(summary) | {
+        "effects": [WordedEffect(**dict(one), sentence=sentence_of(result, one)) for one in summary.effects],
         "limits": [WordedLimit(**dict(one), sentence=limit_sentence(one, steps[one.step])) for one in summary.limits],
         "conclusions": [WordedConclusion(**dict(one), because=fact_clauses(one.facts)) for one in summary.conclusions],
         "published": [

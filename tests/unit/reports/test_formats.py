@@ -76,7 +76,7 @@ def test_json_is_summary_json_with_its_sentences_in_english(study: StudyFolder) 
     result = StoredResult.load(study)
     assert tuple(printed["answer"]) == result.answer.answer and printed["scope"] == result.answer.scope
     assert [one for one in printed["sentences"] if one.startswith("Inconclusive")] == [
-        one.sentence for one in result.summary.effects if one.primary
+        one["sentence"] for one in printed["effects"] if one["primary"]
     ]
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from mydyno import reports
+from mydyno.model.stored.fact import fact
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import CanaryRecord, ConclusionRecord
 from mydyno.reports.result import StudyResult
@@ -411,7 +412,11 @@ def test_claims_of_published_studies_stand_open_after_the_answers_table(tmp_path
     told = [("agrees", "N1"), ("agrees", "N2"), ("cannot tell", "N3")]
     conclusions = tuple(
         ConclusionRecord(
-            study="study-4", part=part, claim="TLS costs about 10 % at one connection", answer=answer, because="+1 %"
+            study="study-4",
+            part=part,
+            claim="TLS costs about 10 % at one connection",
+            answer=answer,
+            facts=(fact("text", text="+1 %"),),
         )
         for answer, part in told
     )

@@ -217,8 +217,7 @@ def test_before_the_first_look_there_is_no_table_and_no_verdict(tmp_path: Path) 
     assert 'class="scroll verdicts"' not in text
     assert not re.search(r"[▲▼] (higher|lower)", page.visible)
     assert "No look is due yet." in page.visible and not any(chart.startswith("forest:") for chart in page.charts)
-    summary = folder.summary()
-    assert summary is not None and not any(effect.sentence in page.visible for effect in summary.effects)
+    assert not any(effect.sentence in page.visible for effect in worded(folder).effects)
 
 
 def test_a_study_of_blocks_has_none_of_these_sections(tmp_path: Path) -> None:
@@ -236,7 +235,7 @@ def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(
     summary, of = folder.summary(), folder.study().experiment
     assert summary is not None and '<section id="factors"' not in factors[1], "a study of an earlier version has none"
     of = of.model_copy(update={"verdict": of.verdict.model_copy(update={"primary": ("qps",)})})
-    record = factors_record(of, summary.runs, list(families(of, summary.runs, ("qps",), {})), summary.alpha, "")
+    record = factors_record(of, summary.runs, list(families(of, summary.runs, ("qps",))), summary.alpha, "")
     assert record is not None
     folder.write_summary(summary.model_copy(update={"factors": record}))
     text, page = make(folder)

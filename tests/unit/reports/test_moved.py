@@ -17,7 +17,7 @@ from tests.support.fake_study_folder import Shape, build
 def effect(
     arm: str, ratio: float | None, low: float | None = None, high: float | None = None, **more: object
 ) -> EffectRecord:
-    fields = {"metric": "qps", "step": "s", "control": "A", "n": 6, "p": None, "verdict": None, "sentence": ""}
+    fields = {"metric": "qps", "step": "s", "control": "A", "n": 6, "p": None, "verdict": None}
     return EffectRecord(**{**fields, "arm": arm, "ratio": ratio, "ci_low": low, "ci_high": high, **more})
 
 

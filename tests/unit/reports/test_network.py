@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mydyno.model.stored.fact import fact
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import network
@@ -47,9 +48,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyResult
         summary.model_copy(
             update={
                 "effects": (*_with_verdicts(summary.effects), own),
-                "limits": (LimitRecord(arm="slow", step=own.step, limit="link", sentence="", shares=SHARES),),
+                "limits": (LimitRecord(arm="slow", step=own.step, limit="link", shares=SHARES),),
                 "conclusions": tuple(
-                    ConclusionRecord(study="study-4", part=part, claim=claim, answer=answer, because=because)
+                    ConclusionRecord(
+                        study="study-4", part=part, claim=claim, answer=answer, facts=(fact("text", text=because),)
+                    )
                     for part, claim, answer, because in said
                 ),
             }
@@ -60,7 +63,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyResult
 
 
 def _with_verdicts(effects: tuple[EffectRecord, ...]) -> tuple[EffectRecord, ...]:
-    return tuple(one.model_copy(update={"verdict": one.verdict or "lower"}) for one in effects)
+    return tuple(one.model_copy(update={"verdict": one.verdict or "lower"}) for one in effects if one.ratio is not None)
 
 
 def test_the_page_is_clean_and_has_a_section_for_each_part_that_was_compared(

@@ -270,7 +270,7 @@ def test_an_arm_that_crashes_in_some_blocks_is_never_higher(failed: int) -> None
         for effect in decide_study(crashed):
             if effect.arm == "x":
                 assert (effect.verdict, effect.ratio, effect.ci_low) == ("not_measurable", None, None)
-                assert f"the arm failed in {failed} of 10 blocks (crashed)" in effect.sentence
+                assert effect.failure == f"the arm failed in {failed} of 10 blocks (crashed)"
 
 
 @pytest.mark.parametrize("truth", first_in_gate([0.98, 1.02]))
@@ -311,7 +311,7 @@ def through_the_program(simulation: Simulation, seed: int) -> list[Effect]:
         for block in range(1, simulation.blocks + 1)
         for arm, copy in simulation.servers
     ]  # fmt: skip
-    return decide_study(list(families(asked, runs, ("qps", "server_cpu_us_per_query", "server_cpu_ratio"), {})))
+    return decide_study(list(families(asked, runs, ("qps", "server_cpu_us_per_query", "server_cpu_ratio"))))
 
 
 def test_slices_on_a_wandering_host_claim_nothing_where_there_is_nothing() -> None:

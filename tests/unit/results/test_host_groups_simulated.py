@@ -31,7 +31,7 @@ def through_the_program(
 ) -> tuple[list[EffectRecord], tuple[HostsEffect, ...]]:
     """The effects of one study, and the same over its hosts."""
     runs = fleet.runs(random, effects)
-    decided = [effect_record(one) for one in decide_study(list(families(fleet.experiment, runs, ("qps",), {})))]
+    decided = [effect_record(one) for one in decide_study(list(families(fleet.experiment, runs, ("qps",))))]
     return decided, hosts_effects(decided, block_groups(runs), 0.05, lambda metric: 0.02)
 
 

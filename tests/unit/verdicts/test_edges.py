@@ -6,8 +6,9 @@ from math import inf, log, nan
 import pytest
 
 from mydyno.errors import BugError
-from mydyno.verdicts import Family, Metric, Observation, Scope, Verdict, decide, noise_floors
-from tests.support.fake_observations import exact_study, jemalloc, study
+from mydyno.model.stored.summary import StepLevel
+from mydyno.verdicts import Family, Metric, Observation, Verdict, decide, noise_floors
+from tests.support.fake_observations import exact_study, jemalloc, said, study
 
 A: list[float | None] = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.9, 100.1]
 COPY: list[float | None] = [100.2, 100.8, 99.1, 100.4, 99.7, 100.0, 100.0, 100.2]
@@ -26,15 +27,15 @@ def test_no_block_at_all_is_not_measurable_and_has_no_numbers() -> None:
     effect = jemalloc(three([], [], []))
     assert (effect.n, effect.ratio, effect.ci_low, effect.ci_high, effect.p) == (0, None, None, None, None)
     assert effect.verdict == "not_measurable"
-    assert "no block has a valid run of both arms" in effect.sentence
+    assert "no block has a valid run of both arms" in said(effect)
 
 
 def test_one_block_gives_a_ratio_without_an_interval_and_is_inconclusive() -> None:
     effect = jemalloc(three(ARM[:1], A[:1], COPY[:1]))
     assert (effect.n, effect.ci_low, effect.p, effect.verdict) == (1, None, pytest.approx(1 / 3), "inconclusive")
     assert effect.ratio == pytest.approx(105.0 / (100.0 * 100.2) ** 0.5)
-    assert "was +4.9 % in the only block, without an interval" in effect.sentence
-    assert "1 block cannot give a p of 0.05 or less: 3 are needed to claim a difference" in effect.sentence
+    assert "was +4.9 % in the only block, without an interval" in said(effect)
+    assert "1 block cannot give a p of 0.05 or less: 3 are needed to claim a difference" in said(effect)
 
 
 def test_two_blocks_give_an_interval_and_no_claim() -> None:
@@ -58,7 +59,7 @@ def test_an_arm_that_never_ran_well_is_named_with_its_reason_and_the_others_keep
     alive, lost = decide(dead)
     assert alive.verdict == "higher" and alive.adjustment == "none"
     assert (lost.arm, lost.n, lost.verdict) == ("tcmalloc", 0, "not_measurable")
-    assert lost.sentence.endswith("no block has a valid run of both arms: tcmalloc: allocator not proved (8 blocks).")
+    assert said(lost).endswith("no block has a valid run of both arms: tcmalloc: allocator not proved (8 blocks).")
 
 
 def test_a_lost_block_is_left_out_counted_and_explained() -> None:
@@ -66,7 +67,7 @@ def test_a_lost_block_is_left_out_counted_and_explained() -> None:
     assert (effect.n, effect.verdict) == (7, "higher")
     assert sorted(effect.log_ratios) == [2, 3, 4, 5, 6, 7, 8]
     assert effect.reasons == ("jemalloc: not steady (1 block)",)
-    assert effect.sentence.endswith(" 1 block of 8 is not used: jemalloc: not steady.")
+    assert said(effect).endswith(" 1 block of 8 is not used: jemalloc: not steady.")
 
 
 @pytest.mark.parametrize("lost", ["a", "copy"])
@@ -89,16 +90,15 @@ def test_without_any_second_copy_the_noise_is_unknown_and_nothing_is_claimed() -
     effect = jemalloc(three(copy=[]))
     assert effect.verdict == "not_measurable"
     assert effect.noise_floor is None
-    assert (
-        "the second copy of glibc has no valid run, so the difference between equal servers is "
-        "unknown" in effect.sentence
+    assert "the second copy of glibc has no valid run, so the difference between equal servers is unknown" in said(
+        effect
     )
 
 
 def test_more_blocks_lost_than_left_is_not_measurable() -> None:
     effect = jemalloc(three([*ARM[:3], None, None, None, None, None]))
     assert (effect.n, effect.verdict) == (3, "not_measurable")
-    assert "5 of 8 blocks are not used: jemalloc: not steady (5 blocks)" in effect.sentence
+    assert "5 of 8 blocks are not used: jemalloc: not steady (5 blocks)" in said(effect)
 
 
 @pytest.mark.parametrize("value", [0.0, -5.0, nan, inf])
@@ -117,7 +117,7 @@ def test_values_that_never_vary_have_no_p_of_zero_and_say_that_no_noise_was_seen
     same = jemalloc(three([103.0] * 8, [100.0] * 8, [100.0] * 8))
     assert (same.verdict, same.p_t) == ("higher", None)
     assert same.p == pytest.approx(3.0**-8)
-    assert same.sentence.endswith("Every block has exactly the same ratio, so the interval has no width.")
+    assert said(same).endswith("Every block has exactly the same ratio, so the interval has no width.")
     equal = jemalloc(three([100.0] * 8, [100.0] * 8, [100.0] * 8))
     assert (equal.verdict, equal.p, equal.ratio) == ("equivalent", 1.0, 1.0)
 
@@ -125,7 +125,7 @@ def test_values_that_never_vary_have_no_p_of_zero_and_say_that_no_noise_was_seen
 def test_a_skewed_difference_is_flagged_in_its_sentence() -> None:
     effect = jemalloc(three([*ARM[:7], 125.0]))
     assert effect.skewed
-    assert "The block differences are skewed" in effect.sentence
+    assert "The block differences are skewed" in said(effect)
 
 
 def test_a_study_that_was_cut_short_is_judged_by_the_blocks_it_has() -> None:
@@ -182,15 +182,15 @@ def test_a_margin_in_percent_is_a_bug_of_the_caller() -> None:
 
 
 def test_a_sentence_has_the_load_the_blocks_and_the_number_of_hosts() -> None:
-    scope = Scope("tpcc", 8, 500.0, 3)
-    family = study(0.1)
-    effect = jemalloc(replace(family, scopes=dict.fromkeys(family.steps, scope)))
-    assert effect.sentence.endswith("] at 500 transactions/s on 8 connections (tpcc, 8 blocks on 3 hosts).")
+    paced = StepLevel(id="tpcc-8", workload="tpcc", connections=8, rate=500.0)
+    assert said(jemalloc(study(0.1)), paced, hosts=3).endswith(
+        "] at 500 transactions/s on 8 connections (tpcc, 8 blocks on 3 hosts)."
+    )
 
 
-def test_without_a_scope_a_sentence_has_the_blocks() -> None:
-    effect = jemalloc(replace(study(0.1), scopes={}))
-    assert "than glibc [" in effect.sentence and "] (8 blocks)." in effect.sentence
+def test_without_a_load_level_a_sentence_has_the_blocks() -> None:
+    sentence = said(jemalloc(study(0.1)), None)
+    assert "than glibc [" in sentence and "] (8 blocks)." in sentence
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_without_a_scope_a_sentence_has_the_blocks() -> None:
 )
 def test_each_metric_is_spoken_of_in_its_own_words(metric: str, words: str) -> None:
     effect = jemalloc(study(0.1, metric=Metric(metric), run_sd=0.0005))
-    assert words in effect.sentence
+    assert words in said(effect)
 
 
 def test_the_five_verdicts_are_the_words_of_summary_json() -> None:

@@ -12,7 +12,7 @@ from mydyno.model.definition.looks import SIX
 from mydyno.verdicts import Effect, Family, Metric, Observation, Verdict, decide, decide_study, decided
 from mydyno.verdicts.decide import RULES
 from tests.support import first_in_gate
-from tests.support.fake_observations import exact_study, jemalloc, study
+from tests.support.fake_observations import LEVEL, exact_study, jemalloc, said, study
 
 WHERE = "at 64 connections (oltp_read_only, 8 blocks)"
 LATENCY = Metric("latency_p99_us", "µs", "lower")
@@ -25,41 +25,40 @@ def test_the_rules_are_tried_in_the_documented_order() -> None:
 def test_higher_says_how_much_more() -> None:
     effect = jemalloc(study(0.042))
     assert effect.verdict == "higher"
-    assert effect.sentence == (f"jemalloc served 4.5 % more queries per second than glibc [3.7 %, 5.2 %] {WHERE}.")
+    assert said(effect) == (f"jemalloc served 4.5 % more queries per second than glibc [3.7 %, 5.2 %] {WHERE}.")
 
 
 def test_lower_says_how_much_less_with_sizes_in_the_same_direction() -> None:
     effect = jemalloc(study(-0.05))
     assert effect.verdict == "lower"
     assert effect.ci_high is not None and effect.ci_high < 1.0
-    assert "jemalloc served 4.8 % fewer queries per second than glibc [4.1 %, 5.5 %]" in effect.sentence
+    assert "jemalloc served 4.8 % fewer queries per second than glibc [4.1 %, 5.5 %]" in said(effect)
 
 
 def test_a_transaction_of_the_workload_connect_is_a_connection() -> None:
-    family = study(-0.05, metric=Metric("tps", "1/s", "higher"))
-    connecting = {step: replace(scope, workload="connect") for step, scope in family.scopes.items()}
-    effect = jemalloc(replace(family, scopes=connecting))
-    assert "jemalloc completed 4.8 % fewer connections per second than glibc" in effect.sentence
+    effect = jemalloc(study(-0.05, metric=Metric("tps", "1/s", "higher")))
+    connecting = LEVEL.model_copy(update={"workload": "connect"})
+    assert "jemalloc completed 4.8 % fewer connections per second than glibc" in said(effect, connecting)
 
 
 def test_a_lower_latency_is_lower_and_the_reader_is_told_that_lower_is_better() -> None:
     effect = jemalloc(study(-0.05, metric=LATENCY))
     assert effect.verdict == "lower"
-    assert "jemalloc had 4.8 % lower 99th-percentile latency than glibc" in effect.sentence
-    assert "(lower is better, oltp_read_only," in effect.sentence
+    assert "jemalloc had 4.8 % lower 99th-percentile latency than glibc" in said(effect)
+    assert "(lower is better, oltp_read_only," in said(effect)
 
 
 def test_a_difference_that_is_surely_below_the_margin_is_said_to_be_within_it() -> None:
     effect = jemalloc(study(0.01, run_sd=0.003))
     assert effect.verdict == "higher"
-    assert effect.sentence.endswith(" The difference is within ±2 %.")
+    assert said(effect).endswith(" The difference is within ±2 %.")
 
 
 def test_equivalent_is_claimed_by_the_90_percent_interval_and_shows_it() -> None:
     effect = jemalloc(study(0.0))
     assert effect.verdict == "equivalent"
     assert effect.equivalence_low is not None and effect.equivalence_high is not None
-    assert effect.sentence == (
+    assert said(effect) == (
         f"jemalloc and glibc are equivalent within ±2 % in queries per second [−0.3 %, +0.8 %] {WHERE}."
     )
 
@@ -69,10 +68,10 @@ def test_inconclusive_says_what_it_could_be_what_can_be_shown_and_how_many_more_
     assert effect.verdict == "inconclusive"
     assert effect.blocks_needed is not None and effect.half_width is not None
     total = 8 + effect.blocks_needed
-    assert effect.sentence.startswith(
+    assert said(effect).startswith(
         "Inconclusive: the difference in queries per second between jemalloc and glibc is between −"
     )
-    assert effect.sentence.endswith(
+    assert said(effect).endswith(
         f"; this study can show ≥ {100 * effect.half_width:.1f} %"
         f"; about {effect.blocks_needed} more blocks ({total} in a new study) are needed for ±2 %."
     )
@@ -82,7 +81,7 @@ def test_two_blocks_never_claim_a_difference_and_say_why() -> None:
     effect = jemalloc(study(0.2, blocks=2))
     assert effect.verdict == "inconclusive"
     assert effect.p == pytest.approx(1.0 / 9.0)
-    assert "2 blocks cannot give a p of 0.05 or less: 3 are needed to claim a difference" in effect.sentence
+    assert "2 blocks cannot give a p of 0.05 or less: 3 are needed to claim a difference" in said(effect)
 
 
 def test_with_two_copies_of_the_control_three_blocks_can_claim_differences() -> None:
@@ -117,12 +116,14 @@ def test_where_interval_and_permutation_disagree_the_sentence_names_the_weaker_o
             continue
         apart, agrees = not effect.ci_low <= 1.0 <= effect.ci_high, effect.p <= SIX.rates[6]
         assert not (apart and agrees)
-        assert ("the interval alone finds a difference" in effect.sentence) == apart
-        assert ("the permutation test alone finds a difference" in effect.sentence) == agrees
+        assert ("the interval alone finds a difference" in said(effect)) == apart
+        assert ("the permutation test alone finds a difference" in said(effect)) == agrees
         if apart or agrees:
             found.add(apart)
             assert effect.blocks_needed is not None
-            assert f"(up to the look at {6 + effect.blocks_needed}) are needed to show a difference" in effect.sentence
+            assert f"(up to the look at {6 + effect.blocks_needed}) are needed to show a difference" in said(
+                effect, looks=True
+            )
     assert found
 
 
@@ -148,7 +149,7 @@ def test_an_interval_without_1_never_stands_beside_inconclusive_without_the_reas
             "cannot give a p of",
             "no verdict before the look at",
         )
-        assert sum(reason in one.sentence for reason in reasons) == 1, one.sentence
+        assert sum(reason in said(one) for reason in reasons) == 1, said(one)
         assert one.blocks_needed is not None and one.blocks_needed > 0
 
 
@@ -188,18 +189,16 @@ def test_power_grows_with_blocks_on_a_noisy_host(n: int) -> None:
 def test_two_copies_that_differ_silence_the_whole_study() -> None:
     for effect in decide(study(0.2, copies_differ=0.03, connections=(16, 64))):
         assert effect.verdict == "not_measurable"
-        assert "two copies of glibc differ by" in effect.sentence
-        assert "so this study claims neither a difference nor equivalence" in effect.sentence
+        assert "two copies of glibc differ by" in said(effect)
+        assert "so this study claims neither a difference nor equivalence" in said(effect)
 
 
 def test_a_secondary_metric_gets_a_number_and_none_of_the_five_words() -> None:
     effect = jemalloc(study(-0.12, metric=Metric("server_rss_bytes", "bytes", "lower"), primary=False))
     assert (effect.verdict, effect.primary, effect.adjustment) == (None, False, "none")
     assert (effect.ci_low, effect.ci_high) == (effect.unadjusted_low, effect.unadjusted_high)
-    assert effect.sentence.startswith(
-        "Exploratory: resident memory of jemalloc against glibc −11.8 % [−12.3 %, −11.2 %]"
-    )
-    assert not any(word in effect.sentence for word in Verdict)
+    assert said(effect).startswith("Exploratory: resident memory of jemalloc against glibc −11.8 % [−12.3 %, −11.2 %]")
+    assert not any(word in said(effect) for word in Verdict)
 
 
 @pytest.mark.parametrize("effect", [-0.5, -0.02, 0.0, 0.005, 0.02, 0.5, 2.0])
@@ -208,12 +207,12 @@ def test_a_secondary_metric_gets_a_number_and_none_of_the_five_words() -> None:
 def test_no_sentence_says_what_is_forbidden(effect: float, blocks: int, run_sd: float) -> None:
     for primary in (True, False):
         for answer in decide(study(effect, blocks=blocks, run_sd=run_sd, primary=primary, connections=(16, 64))):
-            text = answer.sentence.lower()
+            text = said(answer).lower()
             assert not any(
                 phrase in text for phrase in ("no difference in", "almost the same", "because", "nan", "none", "inf ")
             )
-            assert answer.sentence.endswith(".") and "  " not in answer.sentence and ".." not in answer.sentence
-            assert answer.arm in answer.sentence and "oltp_read_only" in answer.sentence
+            assert said(answer).endswith(".") and "  " not in said(answer) and ".." not in said(answer)
+            assert answer.arm in said(answer) and "oltp_read_only" in said(answer)
 
 
 @pytest.mark.slow
@@ -223,7 +222,7 @@ def test_near_the_margin_more_blocks_are_asked_for_than_the_usual_plan_has() -> 
     undecided = [answer for answer in answers if answer.verdict == "inconclusive"]
     assert len(undecided) >= 10
     assert all(answer.blocks_needed is not None and answer.blocks_needed >= 1 for answer in undecided)
-    assert all(f"about {answer.blocks_needed} more block" in answer.sentence for answer in undecided)
+    assert all(f"about {answer.blocks_needed} more block" in said(answer) for answer in undecided)
 
 
 def test_all_metrics_controls_and_steps_are_one_family() -> None:
@@ -255,7 +254,7 @@ def test_a_look_decides_at_its_own_error_rate() -> None:
 def test_between_looks_nothing_is_decided_but_failures() -> None:
     for effect in decide_study([study(0.2, blocks=8), study(0.0, blocks=8, metric=LATENCY)], alpha=None, looks=SIX):
         assert effect.verdict == "inconclusive"
-        assert "no verdict before the look at 10 blocks" in effect.sentence
+        assert "no verdict before the look at 10 blocks" in said(effect)
 
 
 def test_a_large_family_has_clear_differences_at_the_first_look() -> None:
@@ -268,7 +267,7 @@ def test_more_blocks_of_a_sequential_study_are_those_of_a_later_look() -> None:
     effect = decide_study([study(0.01, run_sd=0.02, blocks=6)], alpha=SIX.rates[6], looks=SIX)[0]
     assert effect.verdict == "inconclusive"
     assert effect.blocks_needed is not None and 6 + effect.blocks_needed in SIX.rates
-    assert f"(up to the look at {6 + effect.blocks_needed})" in effect.sentence
+    assert f"(up to the look at {6 + effect.blocks_needed})" in said(effect, looks=True)
 
 
 def test_a_study_is_decided_when_every_contrast_is() -> None:
@@ -315,7 +314,7 @@ def test_an_arm_that_fails_in_some_blocks_has_no_ratio_of_the_others() -> None:
     )  # fmt: skip
     assert effect.failure == "the arm failed in 4 of 10 blocks (crashed)"
     assert effect.failed_arm == "jemalloc"
-    assert effect.sentence == (
+    assert said(effect) == (
         "Not measurable here: queries per second of jemalloc against glibc at 64 connections "
         "(oltp_read_only, 10 blocks): the arm failed in 4 of 10 blocks (crashed)."
     )

@@ -11,7 +11,7 @@ from mydyno.language import speaking
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, StepSpec
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.records import Metric
-from mydyno.model.stored.summary import EffectRecord
+from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.results.precision import blocks_for, half_width
 from mydyno.wording.answer import answer_study
 from mydyno.wording.numbers import duration_option, duration_words, plus_minus, signed
@@ -163,11 +163,11 @@ def test_a_control_that_failed_is_said_as_such() -> None:
 
 
 def test_under_an_alarm_nothing_is_concluded() -> None:
-    sentence = (
-        "Not measurable here: QPS of jemalloc against glibc; two copies of glibc differ by 3.1 % at step "
-        "oltp_read_only-64 (adjusted p = 0.01) although they are identical, so this study claims no difference."
+    alarm = EffectDetails(
+        alarm="two copies of glibc differ by 3.1 % at step oltp_read_only-64 (adjusted p = 0.01) although they are "
+        "identical, so this study claims no difference"
     )
-    said = answer([effect(arm, "not_measurable", 4.0, sentence=sentence) for arm in ("jemalloc", "tcmalloc")])
+    said = answer([effect(arm, "not_measurable", 4.0, details=alarm) for arm in ("jemalloc", "tcmalloc")])
     assert said.startswith(
         "The control differs from its own copy, so no conclusion is drawn: two copies of glibc differ"
     )

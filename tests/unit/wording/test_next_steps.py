@@ -36,7 +36,7 @@ def steps(limit: str = "none", verdict: str = "inconclusive", needed: int | None
         )
         for one in found.summary.effects
     )
-    limits = [LimitRecord(arm=arm, step=step, limit=limit, sentence="", shares={"link": 0.31}) for arm in NAMES]
+    limits = [LimitRecord(arm=arm, step=step, limit=limit, shares={"link": 0.31}) for arm in NAMES]
     summary = found.summary.model_copy(update={"effects": effects, "limits": tuple(limits)})
     minute = 60 * 10**9
     runs = tuple(run.model_copy(update={"ended_unix_ns": run.started_unix_ns + 2 * minute}) for run in found.runs)
@@ -45,7 +45,7 @@ def steps(limit: str = "none", verdict: str = "inconclusive", needed: int | None
 
 def conclusion(start: str, answer: str = "cannot tell") -> ConclusionRecord:
     claim = next(claim for claim in CLAIMS if claim.startswith(start))
-    return ConclusionRecord(study="study-4", part=CLAIMS[claim], claim=claim, answer=answer, because="")
+    return ConclusionRecord(study="study-4", part=CLAIMS[claim], claim=claim, answer=answer)
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,7 @@ def test_a_conclusion_that_cannot_be_told_says_what_would_decide_it(start: str, 
 
 def test_a_claim_that_is_decided_needs_nothing() -> None:
     assert steps().of_conclusion(conclusion("where it is not", "agrees")) == ""
-    assert (
-        steps().of_conclusion(ConclusionRecord(study="x", part="y", claim="z", answer="cannot tell", because="")) == ""
-    )
+    assert steps().of_conclusion(ConclusionRecord(study="x", part="y", claim="z", answer="cannot tell")) == ""
 
 
 def test_more_than_two_months_is_another_host_and_so_is_an_alarm() -> None:

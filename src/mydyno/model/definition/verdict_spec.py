@@ -63,3 +63,7 @@ class VerdictSpec(BaseModel):
     def leading(self) -> str:
         """The first metric of the question."""
         return self.primary[0]
+
+    def margin_of(self, metric: str) -> float:
+        """The margin declared for a metric."""
+        return self.latency_margin if metric.startswith("latency_") else self.margin

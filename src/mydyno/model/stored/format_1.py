@@ -5,6 +5,7 @@ Format 1 named the gate by the text before the first colon. Only this module loo
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -54,20 +55,37 @@ def deviation_fields(sentence: str) -> dict[str, Any]:
 
 
 _NO_FULL_LINK = "the published ratio is that of a full link, and at this load no link was full in this study"
+_ALARM = "although they are identical"
 
 
-def with_facts(value: Any) -> Any:
-    """The fields of a conclusion or a published figure, with the words `because` and `note` as facts."""
-    if not isinstance(value, dict):
-        return value
-    words = {"facts": value.get("because"), "notes": value.get("note")}
-    facts = {
-        name: [{"fact": "no link full"} if text == _NO_FULL_LINK else {"fact": "text", "values": {"text": text}}]
-        for name, text in words.items() if text
-    }  # fmt: skip
-    return {**facts, **value}
+def without_sentences(summary: bytes) -> dict[str, Any] | None:
+    """A summary.json that has sentences, with facts in their place; None if it has none, or is not as it should be.
+
+    Raises ValueError if it is no JSON.
+    """
+    if b'"sentences":' not in summary:
+        return None
+    document: dict[str, Any] = json.loads(summary)
+    try:
+        _replace_words(document)
+    except (AttributeError, KeyError, TypeError):
+        return None
+    return document
 
 
-def with_copies_differ(value: Any) -> Any:
-    """The fields of a screening, whose alarm was a clause."""
-    return {"copies_differ": bool(value.get("alarm")), **value} if isinstance(value, dict) else value
+def _replace_words(document: dict[str, Any]) -> None:
+    for effect in document.get("effects", ()):
+        details = effect.setdefault("details", {})
+        details.setdefault("facts", [_text(effect["sentence"])])
+        if effect.get("verdict") == "not_measurable" and _ALARM in effect["sentence"]:
+            details.setdefault("alarm", effect["sentence"].rpartition(";")[2].strip().rstrip("."))
+    for one in (*document.get("conclusions", ()), *document.get("published", ())):
+        because, note = one.get("because"), one.get("note")
+        one["facts"] = [{"fact": "no link full"} if because == _NO_FULL_LINK else _text(because)] if because else []
+        one["notes"] = [_text(note)] if note else []
+    for one in document.get("screening", ()):
+        one["copies_differ"] = bool(one.get("alarm"))
+
+
+def _text(words: str) -> dict[str, Any]:
+    return {"fact": "text", "values": {"text": words}}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from mydyno.model.frozen_record import Record
-from mydyno.model.stored import format_1
 
 
 class ScreenedFactor(Record):
@@ -53,5 +52,3 @@ class ScreenRecord(Record):
     """Whether the two copies of the control differ: then no variable is called active."""
     follow_up: tuple[str, ...] = ()
     """The variables of the follow-up experiment, the largest effect first; empty: none is active."""
-
-    _from_words = model_validator(mode="before")(format_1.with_copies_differ)

@@ -106,10 +106,13 @@ class EffectDetails(Record):
     failure: str = ""
     failed_arm: str = Field("", exclude_if=is_empty)
     alarm: str = ""
+    lost: dict[str, int] = Field(default_factory=dict, exclude_if=is_empty)
+    copied: str = Field("", exclude_if=is_empty)
+    facts: tuple[Fact, ...] = Field((), exclude_if=is_empty)
 
 
 class EffectRecord(Record):
-    """One effect in summary.json: the ratio of an arm to the control at one step, and the sentence it allows."""
+    """One effect in summary.json: the ratio of an arm to the control at one step, and its verdict."""
 
     metric: str
     step: str
@@ -122,7 +125,6 @@ class EffectRecord(Record):
     p: float | None
     verdict: Literal["higher", "lower", "equivalent", "inconclusive", "not_measurable"] | None
     """None for secondary metrics: they are exploratory and get no verdict."""
-    sentence: str
     primary: bool = False
     unadjusted: tuple[float, float | None, float | None] | None = None
     """For an interleaved study: ratio, low and high end before the adjustment for the host's speed."""
@@ -159,8 +161,6 @@ class ConclusionRecord(Record):
     facts: tuple[Fact, ...] = ()
     """What the answer rests on."""
 
-    _from_words = model_validator(mode="before")(format_1.with_facts)
-
 
 class PublishedEntry(Record):
     """One figure of a published study beside this study's effect."""
@@ -179,8 +179,6 @@ class PublishedEntry(Record):
     """What the agreement rests on."""
     notes: tuple[Fact, ...] = ()
     """Where the figure was published, and of what it is."""
-
-    _from_words = model_validator(mode="before")(format_1.with_facts)
 
 
 CANARY_EVENT = "canary"

@@ -6,7 +6,13 @@ from pydantic import Field
 
 from mydyno.model.frozen_record import is_empty
 from mydyno.model.stored.screening import ScreenRecord
-from mydyno.model.stored.summary import ConclusionRecord, LimitRecord, PublishedEntry, Summary
+from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, PublishedEntry, Summary
+
+
+class WordedEffect(EffectRecord):
+    """An effect with the sentence that it allows."""
+
+    sentence: str
 
 
 class WordedScreening(ScreenRecord):
@@ -40,6 +46,7 @@ class WordedFigure(PublishedEntry):
 class WordedSummary(Summary):
     """The summary with the beginning of the report and its sentences, in English."""
 
+    effects: tuple[WordedEffect, ...]
     limits: tuple[WordedLimit, ...] = ()
     conclusions: tuple[WordedConclusion, ...] = ()
     published: tuple[WordedFigure, ...] = ()

@@ -70,7 +70,7 @@ def _undeclared(study: SavedStudy, metrics: Sequence[str], pairs: Sequence[tuple
     runs = [run for run in study.summary.runs if run.block in study.examined_blocks]
     own = {
         family.metric.name: family
-        for family in families(study.study.experiment, runs, metrics, {})
+        for family in families(study.study.experiment, runs, metrics)
         if family.control == study.summary.control
     }
     several = [_family(own[metric], arm, against) for metric in metrics if metric in own for arm, against in pairs]

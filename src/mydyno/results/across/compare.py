@@ -38,7 +38,7 @@ from mydyno.results.across.estimates import estimate_of, mean_log, mean_of
 from mydyno.results.across.labels import MOST_STUDIES, label
 from mydyno.results.across.saved import SavedStudy, without_copies
 from mydyno.results.across.scatter import Scatter, session_scatter
-from mydyno.results.families import margin_of, verdict_metrics
+from mydyno.results.families import verdict_metrics
 from mydyno.stats.between import difference, with_sessions
 from mydyno.stats.contrast import Estimate
 from mydyno.stats.tost import equivalence
@@ -135,7 +135,7 @@ class _Judge:
 
     def margin(self, metric: str) -> float:
         """The smallest margin that a study declares for a metric."""
-        return min(margin_of(study.study.experiment, metric) for study in self.studies)
+        return min(study.study.experiment.verdict.margin_of(metric) for study in self.studies)
 
     def difference(
         self,

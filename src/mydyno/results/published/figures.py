@@ -142,7 +142,7 @@ def _compared(
         effect.ci_low,
         effect.ci_high,
         figure.rounding,
-        _margin(experiment, figure.metric),
+        experiment.verdict.margin_of(figure.metric),
     )
     notes = [fact("table", table=figure.table)]
     if figure.connections is None:
@@ -183,7 +183,3 @@ def _effect_for(
     if not measured:
         return candidates[0] if candidates else None
     return max(measured, key=lambda effect: abs(log(effect.ratio or 1.0)))
-
-
-def _margin(experiment: Experiment, metric: str) -> float:
-    return experiment.verdict.latency_margin if metric.startswith("latency_") else experiment.verdict.margin

@@ -17,7 +17,6 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.costs import COSTS, Cost
 from mydyno.model.stored.records import RunRecord, SliceRecord, StepRecord
 from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime, RunSummary, block_groups
-from mydyno.results.families import margin_of
 from mydyno.verdicts import Effect, Family, Metric, Observation, decide_study
 
 Lane = tuple[int, str, int]
@@ -233,7 +232,7 @@ def _family(
             control=of,
             arms=among,
             steps=steps,
-            margin=margin_of(experiment, name),
+            margin=experiment.verdict.margin_of(name),
             seed=experiment.design.seed,
             a_a=a_a,
             host_groups=block_groups(summaries),

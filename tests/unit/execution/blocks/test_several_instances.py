@@ -179,8 +179,10 @@ async def test_verdicts_are_given_per_control_and_on_declared_comparisons(
     script.qps = qps
     compare = [{"metrics": "qps_instance_1", "arms": "limited-2", "control": "limited-1"}]
     asked = experiment(ARMS, said=TWO, design={"blocks": 8}, verdict={"compare": compare})
-    _, summary = await study(script, paths, tmp_path, asked)
-    judged = {(e.metric, e.arm, e.control): e for e in summary.effects if e.step == "oltp_read_only-4" and e.verdict}
+    folder, summary = await study(script, paths, tmp_path, asked)
+    judged = {
+        (e.metric, e.arm, e.control): e for e in worded(folder).effects if e.step == "oltp_read_only-4" and e.verdict
+    }
     assert {key: effect.verdict for key, effect in judged.items()} == {
         ("qps", "limited-1", "none-1"): "lower",
         ("qps", "limited-2", "none-2"): "higher",

@@ -12,6 +12,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.reasons import GATE_LABELS, Reason, joined
 from mydyno.model.stored.records import READ_FORMATS
 from mydyno.results.facts import summarise
+from mydyno.results.precision import alarm_of
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study
 from mydyno.wording.stored_result import StoredResult
@@ -104,23 +105,38 @@ def test_a_summary_that_stored_words_is_read_and_printed_with_them(old: StudyFol
         "standard_error": 0.1, "factors": [{"name": "x", "first": "1", "last": "2", "ratio": 1.0, "active": False}],
         "alarm": "the two copies of glibc differ at a",
     }  # fmt: skip
-    stored = {"translations": {"zh": {"answer": ["一"], "scope": "二", "sharpen": []}}, "answer": ["An old answer."]}
+    alarmed = {
+        **summary["effects"][0], "verdict": "not_measurable", "details": {},
+        "sentence": "Not measurable here: x; two copies differ although they are identical, so nothing is claimed.",
+    }  # fmt: skip
+    stored = {
+        "effects": [alarmed],
+        "translations": {"zh": {"answer": ["一"], "scope": "二", "sharpen": []}},
+        "answer": ["An old answer."],
+    }
     words = {"published": [entry], "conclusions": [claim], "screening": [screening]}
     path.write_text(json.dumps({**summary, **stored, **words}))
     found = old.summary()
     assert found is not None and found.screening[0].copies_differ
     assert [one.fact for one in found.published[0].facts] == ["no link full"]
+    assert alarm_of(found.effects) == "two copies differ although they are identical, so nothing is claimed"
     again = type(found).model_validate_json(found.model_dump_json(by_alias=True))
     assert again == found
     printed = worded(old)
+    assert printed.effects[0].sentence == alarmed["sentence"]
     assert (printed.published[0].because, printed.published[0].note) == (NO_FULL_LINK, "table 1")
     assert printed.conclusions[0].because == "+1 %"
     assert printed.answer == StoredResult.load(old).answer.answer != ("An old answer.",)
-    assert printed.answer == (
-        "No variable is called active: the two copies of glibc differ at a, although they are identical.",
-    )
+    assert printed.answer == ("The control differs from its own copy, so no conclusion is drawn: two copies differ.",)
     old.write_summary(found)
     assert not {"answer", "scope", "sharpen", "sentences", "translations"} & json.loads(path.read_bytes()).keys()
+
+
+@pytest.mark.parametrize("effects", ['[{"arm": "x"}]', '["x"]', "3", "[", "null"])
+def test_a_damaged_summary_that_stored_words_is_the_users_to_repair(old: StudyFolder, effects: str) -> None:
+    (old.path / "summary.json").write_text('{"sentences": [], "effects": ' + effects + "}")
+    with pytest.raises(UserError, match=r"summary\.json cannot be read"):
+        old.summary()
 
 
 def test_the_words_of_a_reason_do_not_decide_what_it_counts_as() -> None:

@@ -37,7 +37,7 @@ def asked(**changes: Any) -> Experiment:
 def effect(arm: str, control: str, step: str, ratio: float, verdict: str, half: float = 0.01) -> EffectRecord:
     return EffectRecord(
         metric=asked().verdict.leading, step=step, arm=arm, control=control, n=8, ratio=ratio, ci_low=ratio - half,
-        ci_high=ratio + half, p=0.01, verdict=verdict, sentence="", primary=True,
+        ci_high=ratio + half, p=0.01, verdict=verdict, primary=True,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ GLIBC, JEMALLOC = {"allocator": "glibc"}, {"allocator": "jemalloc"}
 def effect(arm: str, control: str, ratio: float, half: float, step: str = "oltp_read_write-16") -> EffectRecord:
     return EffectRecord(
         metric="qps", step=step, arm=arm, control=control, n=8, ratio=ratio, ci_low=ratio - half, ci_high=ratio + half,
-        p=0.01, verdict="higher" if ratio > 1 else "lower", sentence="", primary=True,
+        p=0.01, verdict="higher" if ratio > 1 else "lower", primary=True,
     )  # fmt: skip
 
 
