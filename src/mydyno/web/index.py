@@ -220,14 +220,13 @@ def read_row(path: Path) -> Row:
     )
     if not (path / "plan.json").exists():
         row = replace(row, state="damaged", problem="plan.json is missing: the study was not written completely")
-    if not (path / "summary.json").exists():
-        return row
     folder = StudyFolder(path)
     try:
         summary = folder.summary()
-        assert summary is not None
     except UserError:
         return replace(row, state="damaged", problem="summary.json cannot be read; to make it again: mydyno report")
+    if summary is None:
+        return row
     row = replace(row, problem=row.problem or Journal(path / JOURNAL).damage().replace(f"{path}/", ""))
     return replace(
         row,
@@ -247,9 +246,9 @@ def evaluated(path: Path) -> StoredResult | None:
 
 
 def _first_sentences(folder: StudyFolder, summary: Summary) -> dict[str, str]:
-    """{language: first sentence of the answer}; empty if study.json or a run that it needs cannot be read."""
+    """{language: first sentence of the answer}; empty if files that it needs are damaged or contradict each other."""
     found = {}
-    with suppress(UserError):
+    with suppress(UserError, ArithmeticError, LookupError, ValueError):
         study = folder.study()
         for language in LANGUAGES:
             with speaking(language):

@@ -131,5 +131,16 @@ def test_a_damaged_study_is_listed_with_what_is_wrong(
     assert (row.state == "damaged") == bool(words)
 
 
+def test_a_study_whose_numbers_cannot_be_is_listed_without_an_answer(studies: Path) -> None:
+    path = studies / "one" / "summary.json"
+    summary = json.loads(path.read_text())
+    factor = {"name": "x", "first": "1", "last": "2", "ratio": 1.0, "ci_low": 0.0, "ci_high": 1.0, "active": False}
+    screening = {"metric": "qps", "step": "s", "runs": 8, "blocks": 2, "method": "blocks", "standard_error": 0.0}
+    path.write_text(json.dumps({**summary, "screening": [{**screening, "factors": [factor]}]}))
+    rows = {row.id: row for row in StudyIndex(studies).rows()}
+    assert (rows["one"].problem, rows["one"].state, rows["one"].answers) == ("", summary["state"], {})
+    assert rows["two"].answer
+
+
 def test_a_missing_folder_has_no_studies(tmp_path: Path) -> None:
     assert StudyIndex(tmp_path / "missing", tmp_path / "cache").rows() == []
