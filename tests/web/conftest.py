@@ -95,7 +95,7 @@ def _make_hostile(study: StudyFolder) -> None:
     (run / "server.log").write_text(HOSTILE)
     (run / "my.cnf").write_text(HOSTILE)
     (study.path / "report.html").write_text(
-        "<script>if (top !== self) { try { top.location = '/assets/web.css' } catch (error) { } "
+        "<html lang=\"en\"><script>if (top !== self) { try { top.location = '/assets/web.css' } catch (error) { } "
         "parent.document.title = 'owned' }</script>"
     )
 
