@@ -48,8 +48,8 @@ memcached-8 = { server = "memcached", memcached = { memory = "8M" } }
 memcached-16 = { server = "memcached", memcached = { memory = "16M", threads = 2, crash = true } }
 """
 WITH_NETWORK = """\
-1gbit-plain = { network = "1gbit", tls = "off", compression = "off" }
-100mbit-tls = { network = "100mbit", tls = "1.3", compression = "zlib" }
+20mbit-plain = { network = "20mbit", tls = "off", compression = "off" }
+10mbit-tls = { network = "10mbit", tls = "1.3", compression = "zlib" }
 """
 WITH_CGROUPS = """\
 quota-1 = { cgroup = { cpu_quota = 1.0 } }
@@ -74,7 +74,7 @@ def experiment_here() -> Experiment:
     """Every arm that this host can have."""
     plain = parsed(EVERYWHERE)
     arms = EVERYWHERE
-    if means_or_words() and not missing(NetworkTreatment("1gbit"), plain):
+    if means_or_words() and not missing(NetworkTreatment("20mbit"), plain):
         arms += WITH_NETWORK
     if not missing(CgroupTreatment({"cpu_quota": 1}), plain):
         arms += WITH_CGROUPS

@@ -52,7 +52,7 @@ _numbers = itertools.count(1)
 
 
 class GroupLostError(Exception):
-    """A group cannot continue its block: connection lost, host full, version wrong."""
+    """A group takes no more blocks: connection lost, host full, version wrong, too many failures."""
 
 
 def _remove_scratch_of_killed_controllers(folder: Path) -> None:
@@ -174,10 +174,6 @@ class Cluster:
             dashboard=False,
         )
         self._changed.set()
-
-    async def remove(self, name: str) -> None:
-        """Let a group that executes no block take none any more."""
-        await self._workers[name].close(reason="blocks fail there")
 
     async def map(self, blocks: Iterable[int]) -> AsyncIterator[tuple[int, Any]]:
         """(block, result) as they end. Raises StudyError when no group is left, and what the work raises.

@@ -348,13 +348,6 @@ class _Fleet:
         """Before the look the target is never lowered: blocks under way may be beyond it."""
         experiment, plan = self.study.experiment, self.time.plan
         async for block, _ in self.cluster.map(self.time.missing(look)):
-            runs = [run for run in self.folder.runs() if run.block == block]
-            if plan.design == "interleaved":
-                whys = [self._stopping.block_ended(runs, experiment.control)]
-            else:
-                whys = [self._stopping.run_ended(run) for run in runs]
-            if why := next(filter(None, whys), None):
-                await self._exclude(runs[0].host_group, why)
             self.time.groups = max(1, len(self.cluster.live))
             if late := self.time.late(look, self.time.done):
                 self.watcher.say(late)
@@ -362,16 +355,10 @@ class _Fleet:
             lengthen_washout(self.folder, plan, experiment, block, self.watcher.say)
         self.target = self.time.replan(self.target, look)
 
-    async def _exclude(self, group: str, why: str) -> None:
-        """Give a group no more blocks, on which they fail in a row. Raises StudyError if there is no other group."""
-        if not self._returning and set(self.cluster.live) <= {group}:
-            self._stopping.stop(why)
-        self.folder.journal.append(EXCLUDED_EVENT, group=group, why=why)
-        self.watcher.group_lost(group, why, True)
-        await self.cluster.remove(group)
-
     async def _execute(self, group: str, block: int) -> None:
-        """One block on one group. Raises GroupLostError, and another group takes it."""
+        """One block on one group, if it is not made yet. Raises GroupLostError: only other groups take blocks now."""
+        if self.folder.block_path(block).is_dir():
+            return  # on a group that was excluded then
         attempt = self.leases.lease(block, group)
         plan = self.time.plan
         self.watcher.block_leased(group, block, self.target.blocks)
@@ -390,6 +377,23 @@ class _Fleet:
         finally:
             self._flying.discard(block)
         self._commit(group, block, attempt, aside, finished)
+        if why := self._fails_in_a_row(group, block):
+            self._exclude(group, why)
+            raise GroupLostError(why)
+
+    def _fails_in_a_row(self, group: str, block: int) -> str | None:
+        """Note the runs of a block that ended: why the group should execute no more of them, or None."""
+        runs = [run for run in self.folder.runs() if run.block == block and run.host_group == group]
+        if self.time.plan.design == "interleaved":
+            return self._stopping.block_ended(runs, self.study.experiment.control) if runs else None
+        return next(filter(None, [self._stopping.run_ended(run) for run in runs]), None)
+
+    def _exclude(self, group: str, why: str) -> None:
+        """Raises StudyError if there is no other group."""
+        if not self._returning and set(self.cluster.live) <= {group}:
+            self._stopping.stop(why)
+        self.folder.journal.append(EXCLUDED_EVENT, group=group, why=why)
+        self.watcher.group_lost(group, why, True)
 
     def _lost(self, group: str, block: int, attempt: int, error: GroupLostError) -> None:
         self.leases.lost(block, attempt, group, str(error))

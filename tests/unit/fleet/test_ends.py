@@ -187,5 +187,8 @@ async def test_a_group_on_which_blocks_fail_in_a_row_gets_no_more_and_the_others
     assert summary.state == "complete"
     assert watcher.lost == [("b", why, True)]
     assert [(one["group"], one["why"]) for one in journal(folder, EXCLUDED_EVENT)] == [("b", why)]
+    events = [(event["event"], event.get("group")) for event in folder.journal.read()]
+    at = events.index((EXCLUDED_EVENT, "b"))
+    assert events[at - 1] == ("block_committed", "b"), "before the group could begin another block"
     made = [run.host_group for run in folder.runs() if (run.arm, run.copy_number) == ("glibc", 1)]
     assert (made.count("a"), made.count("b")) == (9 - blocks, blocks)
