@@ -19,7 +19,7 @@ from mydyno.results.published.studies import (
     VerdictOfPairs,
     published_studies,
 )
-from mydyno.wording.numbers import duration_option, duration_words
+from mydyno.wording.numbers import duration_option, duration_words, option_s
 
 CANNOT_TELL = "cannot tell"
 
@@ -128,7 +128,7 @@ class NextSteps:
         if not sequential:
             return tr("a new study of {count} blocks, about {time}", count=needed, time=duration_words(more))
         command = f"mydyno resume {self.summary.study} --time {duration_option(more)}"
-        return tr("about {time} more on this host: {command}", time=duration_words(more), command=command)
+        return tr("about {time} more on this host: {command}", time=duration_words(option_s(more)), command=command)
 
 
 def _is_of(effect: EffectRecord, entry: PublishedEntry) -> bool:

@@ -24,6 +24,8 @@ ALIKE = 1.5
 MOST_NAMES = 4
 """Arms that a sentence names; of more it gives the number."""
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+STEPS = {10 * MINUTE: MINUTE, HOUR: 5 * MINUTE, 5 * HOUR: 0.5 * HOUR}
+"""{up to so long: what a time to wait is a multiple of}; hours beyond."""
 
 _SUFFIXES = ("_bytes_per_s", "_per_s", "_bytes", "_pct", "_us", "_ms", "_s")
 _WORDS = {
@@ -258,7 +260,8 @@ def blocks(count: int) -> str:
 def duration_words(duration_s: float) -> str:
     """A time to wait, in round numbers: "4 minutes", "25 minutes", "3 hours", "5 days"."""
     if duration_s < HOUR:
-        minutes = _rounded(duration_s / MINUTE)
+        step = 1 if duration_s <= 10 * MINUTE else 5
+        minutes = max(1, step * round(duration_s / MINUTE / step))
         if minutes < 60:
             return tr_plural("{count} minute", "{count} minutes", minutes)
         return tr_plural("{hours} hour", "{hours} hours", 1, hours="1")
@@ -270,13 +273,13 @@ def duration_words(duration_s: float) -> str:
     return tr("{days} days", days=days) if duration_s <= MOST_S else tr("more than two months")
 
 
+def option_s(duration_s: float) -> float:
+    """Rounded up to what duration_words says: minutes, 5 minutes from 10 on, half hours from 1 on, hours from 5 on."""
+    unit = next((unit for most, unit in STEPS.items() if duration_s <= most), HOUR)
+    return unit * max(1, math.ceil(duration_s / unit - 1e-9))
+
+
 def duration_option(duration_s: float) -> str:
-    """The same as a value of --time, rounded up: "25m", "3h"."""
-    if duration_s < 1.5 * HOUR:
-        return f"{_rounded(duration_s / MINUTE, up=True)}m"
-    return f"{math.ceil(duration_s / HOUR)}h"
-
-
-def _rounded(minutes: float, up: bool = False) -> int:
-    step = 1 if minutes <= 10 else 5
-    return max(1, step * (math.ceil(minutes / step - 1e-9) if up else round(minutes / step)))
+    """A value of --time, rounded up: "25m", "150m", "3h"."""
+    hours, rest_s = divmod(round(option_s(duration_s)), round(HOUR))
+    return f"{hours * 60 + rest_s // 60}m" if rest_s else f"{hours}h"

@@ -23,7 +23,7 @@ from mydyno.results.precision import (
     strangers_share,
 )
 from mydyno.wording.hosts import hosts_sharpen
-from mydyno.wording.numbers import DAY, blocks, duration_option, duration_words, plus_minus, plus_minus_of
+from mydyno.wording.numbers import DAY, blocks, duration_option, duration_words, option_s, plus_minus, plus_minus_of
 
 NOTICED_STEAL = 0.03
 NOTICED_STRANGERS = 0.05
@@ -117,10 +117,10 @@ def _needs(summary: Summary, needed: int, done: int, length: float | None, seque
             "{blocks}, {time}, in a new study: --blocks {count}",
             blocks=blocks(needed), time=duration_words(needed * length), count=needed,
         )  # fmt: skip
-    words = tr("{time} more", time=duration_words(more))
-    if more < DAY:
-        words += tr(" (mydyno resume {study} --time {time})", study=summary.study, time=duration_option(more))
-    return words
+    if more >= DAY:
+        return tr("{time} more", time=duration_words(more))
+    command = tr(" (mydyno resume {study} --time {time})", study=summary.study, time=duration_option(more))
+    return tr("{time} more", time=duration_words(option_s(more))) + command
 
 
 def _look(summary: Summary, records: Sequence[RunRecord]) -> list[str]:

@@ -14,7 +14,7 @@ from mydyno.model.stored.records import Metric
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.results.precision import blocks_for, half_width
 from mydyno.wording.answer import answer_study
-from mydyno.wording.numbers import duration_option, duration_words, plus_minus, signed
+from mydyno.wording.numbers import duration_option, duration_words, option_s, plus_minus, signed
 from mydyno.wording.reasons import cut
 from tests.support.fake_answer import effect, experiment, records, study, summary
 
@@ -454,7 +454,7 @@ def test_the_time_left_counts_from_all_blocks_but_the_precision_from_the_look() 
     needed = blocks_for(0.02, made.effects, 6, made.alpha, looks=True)
     assert needed is not None
     (time, look) = answer_study(made, study(of), records(of, 8)).sharpen
-    assert f"needs about {duration_words((needed - 8) * 120)} more" in time
+    assert f"needs about {duration_words(option_s((needed - 8) * 120))} more" in time
     assert "the next at 10, 2 blocks more, about 4 minutes" in look
 
 
@@ -463,7 +463,11 @@ def test_times_are_round_and_numbers_have_few_digits() -> None:
     assert [duration_words(time) for time in times] == [
         "1 minute", "2 minutes", "25 minutes", "1 hour", "1.5 hours", "11 hours", "2 days", "more than two months",
     ]  # fmt: skip
-    assert [duration_option(time) for time in (20, 130, 1510, 20_000)] == ["1m", "3m", "30m", "6h"]
+    needed = (20, 130, 661, 1510, 3500, 3700, 5500, 16_300, 20_000)
+    assert [duration_option(time) for time in needed] == ["1m", "3m", "15m", "30m", "1h", "90m", "2h", "5h", "6h"]
+    assert [duration_words(option_s(time)) for time in needed] == [
+        "1 minute", "3 minutes", "15 minutes", "30 minutes", "1 hour", "1.5 hours", "2 hours", "5 hours", "6 hours",
+    ]  # fmt: skip
     assert [plus_minus(share) for share in (0.02, 0.0049, 0.137, 9.0)] == [
         "±2 %",
         "±0.49 %",
