@@ -104,7 +104,7 @@ def finish(folder: StudyFolder, summary: Summary, as_json: bool) -> None:
     """Write the report and print the answer with its table."""
     report = write(folder, "html")
     if as_json:
-        print(write(folder, "json"))
+        print(write(folder, "json"), end="")
     else:
         print()
         print_answer(folder, sys.stdout)

@@ -12,7 +12,7 @@ from mydyno.wording.worded import worded_summary
 def write(folder: StudyFolder) -> str:
     """The summary as JSON text, in English; of a study that has none, one without effects that says so in its state."""
     with speaking("en"):
-        return worded_summary(StoredResult.load(folder)).model_dump_json(by_alias=True, indent=1)
+        return worded_summary(StoredResult.load(folder)).model_dump_json(by_alias=True, indent=1) + "\n"
 
 
 FORMAT = ReportFormat("json", "summary.json with its sentences: effects, verdicts, every run's values", write)
