@@ -4,12 +4,13 @@ Each round has a new history of memcached with one commit, at a random place, fr
 more CPU time of the server. A short study before the first round measures what an answer costs, and what a turn of the
 loop costs that is planted. Shown is what each round found, and how long it took.
 
-With --alike each round is one study that compares two builds of one commit; shown is its verdict on CPU time per query.
+With --alike each round is one study that compares two builds of one commit, with two primary metrics: CPU time per
+query and operations per second. Shown are its verdicts.
 
 Exit code 0: every round found the commit. 1: a round did not; it ended at a wrong commit ("wrong"), at several commits
 of which one is the planted one, because comparisons stayed undecided ("range"), or the ends could not be told apart
-("undecided", "no difference"); with --alike, more than one round in twenty found a difference. 3: a round or the set-up
-failed.
+("undecided", "no difference"); with --alike, more than one round in twenty found a difference in either metric. 3: a
+round or the set-up failed.
 
 Takes some five times --time for each round: by default 10 rounds of 15 commits, --time 3m, some two and a half hours.
 """
@@ -28,6 +29,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -69,18 +71,21 @@ slice = "1s"
 washout = "0.2s"
 quiet_wait = "1s"
 [verdict]
-primary = "{metric}"
+primary = {metrics}
 margin = "1%"
 """
 METRIC = "server_cpu_us_per_query"
+ALIKE_METRICS = (METRIC, "ops")
 
 
-def text_of(source: MemcachedSource, repository: Path, control: str = "", arms: str = "") -> str:
+def text_of(
+    source: MemcachedSource, repository: Path, control: str = "", arms: str = "", metrics: Sequence[str] = (METRIC,)
+) -> str:
     """The experiment on a repository."""
     environment = ", ".join(f'{name} = "{value}"' for name, value in source.environment.items())
     return EXPERIMENT.format(
         repository=repository, command=QUICK_COMMAND, environment=environment, control=control,
-        arms=arms, metric=METRIC,
+        arms=arms, metrics=json.dumps(metrics),
     )  # fmt: skip
 
 
@@ -151,25 +156,31 @@ def bisected(number: int, turns: int, options: argparse.Namespace, source: Memca
 
 def compared(number: int, options: argparse.Namespace, source: MemcachedSource, objects: list[Path],
              folder: Path) -> str:  # fmt: skip
-    """One round of --alike: the verdict on two builds of one commit."""
+    """One round of --alike: "differs", "equivalent" (in every metric) or "inconclusive"."""
     repository = folder / f"history-{number}"
     (commit,) = history(repository, objects, [Change("Begin")])
     again = f'again = {{ server.build = {{ ref = "{commit}", environment = {{ COPY = "{number}" }} }} }}'
     name = f"round-{number}.toml"
-    (folder / name).write_text(text_of(source, repository, f'server.build.ref = "{commit}"', again))
+    (folder / name).write_text(text_of(source, repository, f'server.build.ref = "{commit}"', again, ALIKE_METRICS))
     done = mydyno(folder, "run", name, "--time", options.time, "--studies", f"studies-{number}", "--json")
     if done.returncode not in (0, 5):
         raise BenchError(f"round {number} ended with exit code {done.returncode}")
-    (effect,) = (one for one in json.loads(done.stdout)["effects"] if one["metric"] == METRIC)
-    low, high = effect["ci_low"], effect["ci_high"]
-    interval = "" if low is None else f" ({100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %)"
-    print(f"round {number:>2}: {effect['verdict']}{interval}", flush=True)
-    return str(effect["verdict"])
+    found = [one for one in json.loads(done.stdout)["effects"] if one["verdict"]]
+    shown = []
+    for effect in found:
+        low, high = effect["ci_low"], effect["ci_high"]
+        interval = "" if low is None else f" ({100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %)"
+        shown.append(f"{effect['metric']} {effect['verdict']}{interval}")
+    print(f"round {number:>2}: {', '.join(shown)}", flush=True)
+    verdicts = {one["verdict"] for one in found}
+    if verdicts & {"higher", "lower"}:
+        return "differs"
+    return "equivalent" if verdicts == {"equivalent"} else "inconclusive"
 
 
 def alike_exit_code(states: Counter[str]) -> int:
     """0 if at most one round in twenty found a difference between two builds of one commit, else 1."""
-    return 0 if 20 * (states["higher"] + states["lower"]) <= states.total() else 1
+    return 0 if 20 * states["differs"] <= states.total() else 1
 
 
 def exit_code(states: Counter[str]) -> int:
