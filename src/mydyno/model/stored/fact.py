@@ -8,6 +8,10 @@ from pydantic import Field
 
 from mydyno.model.frozen_record import Record
 
+Because = Literal[
+    "exploratory", "undecided", "both within", "equivalent", "contains both", "inside", "outside", "opposite"
+]
+
 
 class Figure(Record):
     """A ratio with its 95 % interval over blocks; without `low` and `high` there are too few blocks."""
@@ -30,11 +34,14 @@ class FactEffect(Record):
 
 
 class ComparedRatio(Record):
-    """A published ratio beside this study's: see stats/agreement.py for the meanings."""
+    """A published ratio beside this study's interval.
 
-    because: Literal[
-        "exploratory", "undecided", "both within", "equivalent", "contains both", "inside", "outside", "opposite"
-    ]
+    `because`: nothing was decided ("exploratory", "undecided"); "both within" the margin; an "equivalent" interval that
+    does not reach the published ratio, or one that "contains both" it and no change; the published ratio is "inside" or
+    "outside" the interval, or in the "opposite" direction.
+    """
+
+    because: Because
     published: float
     verdict: str
     low: float

@@ -21,7 +21,7 @@ from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.quantities import parse_bits_per_s
 from mydyno.model.stored.fact import Fact, FactEffect, FactValue, Figure, fact
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
-from mydyno.results.published.figures import compared_ratio
+from mydyno.results.published.agreement import AGREEMENT, Agreement, compare
 from mydyno.results.published.studies import (
     Conclusion,
     FlatAtFullLink,
@@ -33,7 +33,6 @@ from mydyno.results.published.studies import (
     VerdictOfPairs,
     published_studies,
 )
-from mydyno.stats.agreement import Agreement, compare
 from mydyno.stats.paired import paired
 from mydyno.stats.tost import FEWEST_BLOCKS
 
@@ -246,10 +245,8 @@ def _ratio_at_connections(facts: Facts, treatment: str, test: RatioAtConnections
         return CANNOT_TELL, (fact("no pair at", treatment=treatment, connections=test.connections),)
     margin = facts.experiment.verdict.margin
     answers = [compare(test.ratio, e.verdict, e.ci_low, e.ci_high, test.rounding, margin) for e in pairs]
-    why = tuple(
-        fact("compared", arm=e.arm, ratio=compared_ratio(answer)) for e, answer in zip(pairs, answers, strict=True)
-    )
-    agreements = [Agreement(answer.agreement) for answer in answers]
+    why = tuple(fact("compared", arm=e.arm, ratio=answer) for e, answer in zip(pairs, answers, strict=True))
+    agreements = [AGREEMENT[answer.because] for answer in answers]
     if all(one == CANNOT_TELL for one in agreements):
         return CANNOT_TELL, why
     return (DISAGREES if DISAGREES in agreements else AGREES), why

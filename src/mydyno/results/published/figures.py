@@ -8,16 +8,16 @@ compared by the inverse ratio.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import log
 from typing import Any
 
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.metrics import split_instance
-from mydyno.model.stored.fact import ComparedRatio, fact
+from mydyno.model.stored.fact import fact
 from mydyno.model.stored.summary import EffectRecord, LimitRecord, PublishedEntry
+from mydyno.results.published.agreement import AGREEMENT, Agreement, compare
 from mydyno.results.published.studies import PublishedStudy, published_studies
-from mydyno.stats.agreement import Agreement, Comparison, compare
 
 METRIC_KEYS = (
     "qps", "tps", "cpu_user_pct", "server_cpu_us_per_query", "server_rss_bytes", "server_vsize_bytes"
@@ -25,7 +25,7 @@ METRIC_KEYS = (
 
 
 @dataclass(frozen=True)
-class Figure:
+class PublishedRatio:
     """One published ratio."""
 
     metric: str
@@ -44,13 +44,13 @@ class Figure:
     queries in each transaction."""
 
 
-def figures_of(study: PublishedStudy) -> Iterator[Figure]:
+def figures_of(study: PublishedStudy) -> Iterator[PublishedRatio]:
     """Every published ratio of a study."""
     for effect in study.effects:
         for metric in METRIC_KEYS:
             percent = getattr(effect, metric)
             if percent is not None:
-                yield Figure(
+                yield PublishedRatio(
                     metric, effect.workload, effect.connections, effect.arm, effect.control, 1 + percent / 100,
                     effect.rounding / 100, 1, effect.table,
                 )  # fmt: skip
@@ -60,7 +60,7 @@ def figures_of(study: PublishedStudy) -> Iterator[Figure]:
             for connections, value, control in zip(table.connections, row, rows[table.control], strict=True):
                 if arm != table.control:
                     ratio = control / value if table.inverse else value / control
-                    yield Figure(
+                    yield PublishedRatio(
                         table.metric, table.workload, connections, arm, table.control, ratio, 0.0, table.instances,
                         table.table, table.link_full_from is not None and connections >= table.link_full_from,
                     )  # fmt: skip
@@ -86,16 +86,13 @@ def compare_with_published(
     return [entry for figure, entry in found if not figure.as_queries or _place(entry) not in as_qps]
 
 
-def compared_ratio(one: Comparison) -> ComparedRatio:
-    """The comparison as it is stored."""
-    return ComparedRatio.model_validate(asdict(one))
-
-
 def _place(one: PublishedEntry) -> tuple[str, str, str]:
     return one.study, one.step, one.arm
 
 
-def _where_the_link_is_full(figure: Figure, entry: PublishedEntry, full: Collection[tuple[str, str]]) -> PublishedEntry:
+def _where_the_link_is_full(
+    figure: PublishedRatio, entry: PublishedEntry, full: Collection[tuple[str, str]]
+) -> PublishedEntry:
     """The entry; "cannot tell" where the figure's ratio came from a full link there and no link was full here."""
     if not figure.link_full or any((arm, entry.step) in full for arm in (entry.arm, entry.control)):
         return entry
@@ -113,8 +110,8 @@ def _our_arms(experiment: Experiment, published: Mapping[str, Mapping[str, Any]]
 
 
 def _compared(
-    study: str, figure: Figure, ours: Mapping[str, str], experiment: Experiment, effects: Sequence[EffectRecord]
-) -> tuple[Figure, PublishedEntry] | None:
+    study: str, figure: PublishedRatio, ours: Mapping[str, str], experiment: Experiment, effects: Sequence[EffectRecord]
+) -> tuple[PublishedRatio, PublishedEntry] | None:
     """The figure as it was compared, and the entry; None if the experiment does not repeat it."""
     arm, control = ours.get(figure.arm), ours.get(figure.control)
     if arm is None or control is None:
@@ -159,15 +156,15 @@ def _compared(
         ratio=effect.ratio,
         ci_low=effect.ci_low,
         ci_high=effect.ci_high,
-        agreement=Agreement(said.agreement).value,
-        facts=(fact("ratio", ratio=compared_ratio(said)),),
+        agreement=AGREEMENT[said.because].value,
+        facts=(fact("ratio", ratio=said),),
         notes=tuple(notes),
     )
     return figure, entry
 
 
 def _effect_for(
-    figure: Figure, arm: str, control: str, steps: Mapping[str, Step], effects: Sequence[EffectRecord]
+    figure: PublishedRatio, arm: str, control: str, steps: Mapping[str, Step], effects: Sequence[EffectRecord]
 ) -> EffectRecord | None:
     """Our effect at the figure's load; of a figure for a whole sweep, our largest one."""
     candidates = [

@@ -3,7 +3,7 @@
 import pytest
 
 from mydyno.errors import BugError
-from mydyno.stats.agreement import Agreement, compare
+from mydyno.results.published.agreement import AGREEMENT, Agreement, compare
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from mydyno.stats.agreement import Agreement, compare
 def test_a_published_ratio_is_compared_with_the_verdict(
     published: float, verdict: str, low: float, high: float, answer: Agreement
 ) -> None:
-    assert compare(published, verdict, low, high).agreement == answer
+    assert AGREEMENT[compare(published, verdict, low, high).because] == answer
 
 
 @pytest.mark.parametrize("verdict", ["inconclusive", "not_measurable", None])
@@ -31,12 +31,12 @@ def test_without_a_decided_verdict_no_interval_agrees_or_disagrees(
     verdict: str | None, low: float | None, high: float | None
 ) -> None:
     for published in (1.25, 1.0):
-        assert compare(published, verdict, low, high).agreement == Agreement.CANNOT_TELL
+        assert AGREEMENT[compare(published, verdict, low, high).because] == Agreement.CANNOT_TELL
 
 
 def test_the_rounding_of_the_publication_is_given_the_benefit_of_the_doubt() -> None:
-    assert compare(1.25, "higher", 1.253, 1.30).agreement == Agreement.DISAGREES
-    assert compare(1.25, "higher", 1.253, 1.30, rounding=0.005).agreement == Agreement.AGREES
+    assert AGREEMENT[compare(1.25, "higher", 1.253, 1.30).because] == Agreement.DISAGREES
+    assert AGREEMENT[compare(1.25, "higher", 1.253, 1.30, rounding=0.005).because] == Agreement.AGREES
 
 
 def test_an_effect_the_other_way_is_called_one() -> None:

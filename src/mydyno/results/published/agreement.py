@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from math import log
-from typing import Literal
 
 from mydyno.errors import BugError
+from mydyno.model.stored.fact import Because, ComparedRatio
 
 
 class Agreement(StrEnum):
@@ -22,24 +21,17 @@ DECIDED = ("higher", "lower", "equivalent")
 """Verdicts that say something definite."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The answer, the fact it rests on, and what was compared.
-
-    `because`: nothing was decided ("exploratory", "undecided"); "both within" the margin; an "equivalent" interval that
-    does not reach the published ratio, or one that "contains both" it and no change; the published ratio is "inside" or
-    "outside" the interval, or in the "opposite" direction.
-    """
-
-    agreement: Agreement
-    because: Literal[
-        "exploratory", "undecided", "both within", "equivalent", "contains both", "inside", "outside", "opposite"
-    ]
-    published: float
-    verdict: str
-    low: float
-    high: float
-    margin: float
+AGREEMENT = {
+    "exploratory": Agreement.CANNOT_TELL,
+    "undecided": Agreement.CANNOT_TELL,
+    "contains both": Agreement.CANNOT_TELL,
+    "both within": Agreement.AGREES,
+    "inside": Agreement.AGREES,
+    "equivalent": Agreement.DISAGREES,
+    "outside": Agreement.DISAGREES,
+    "opposite": Agreement.DISAGREES,
+}
+"""What a comparison rests on → its answer."""
 
 
 def compare(
@@ -49,7 +41,7 @@ def compare(
     ci_high: float | None,
     rounding: float = 0.0,
     margin: float = 0.02,
-) -> Comparison:
+) -> ComparedRatio:
     """Compares a published ratio with our verdict: higher, lower, equivalent, another, or None (exploratory).
 
     `rounding` is half of the last digit the publication prints, as a fraction (0.005 for "+25 %"); the published ratio
@@ -62,19 +54,19 @@ def compare(
         raise BugError(
             f"a published ratio must be above 0 and its rounding smaller than it, not {published!r}, {rounding!r}"
         )
+    numbers = {"published": published, "margin": margin}
     if verdict is None:
-        return Comparison(Agreement.CANNOT_TELL, "exploratory", published, "", 0.0, 0.0, margin)
+        return ComparedRatio(because="exploratory", verdict="", low=0.0, high=0.0, **numbers)
     if verdict not in DECIDED or ci_low is None or ci_high is None:
-        return Comparison(Agreement.CANNOT_TELL, "undecided", published, verdict, 0.0, 0.0, margin)
-    compared = published, verdict, ci_low, ci_high, margin
+        return ComparedRatio(because="undecided", verdict=verdict, low=0.0, high=0.0, **numbers)
     outside = published + rounding < ci_low or published - rounding > ci_high
+    because: Because
     if verdict == "equivalent":
-        if abs(log(published)) <= log(1.0 + margin) + 1e-12:
-            return Comparison(Agreement.AGREES, "both within", *compared)
-        if outside:
-            return Comparison(Agreement.DISAGREES, "equivalent", *compared)
-        return Comparison(Agreement.CANNOT_TELL, "contains both", *compared)
-    if outside:
+        within = abs(log(published)) <= log(1.0 + margin) + 1e-12
+        because = "both within" if within else "equivalent" if outside else "contains both"
+    elif outside:
         opposite = published < 1.0 if verdict == "higher" else published > 1.0
-        return Comparison(Agreement.DISAGREES, "opposite" if opposite else "outside", *compared)
-    return Comparison(Agreement.AGREES, "inside", *compared)
+        because = "opposite" if opposite else "outside"
+    else:
+        because = "inside"
+    return ComparedRatio(because=because, verdict=verdict, low=ci_low, high=ci_high, **numbers)
