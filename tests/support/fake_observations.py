@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mydyno.model.stored.summary import StepLevel
-from mydyno.results.facts import effect_record
-from mydyno.verdicts import Effect, Family, Metric, Observation, decide
+from mydyno.model.stored.summary import EffectRecord, StepLevel
+from mydyno.verdicts import Family, Metric, Observation, decide
 from mydyno.wording.effects import effect_sentence
 
 LEVEL = StepLevel(id="oltp_read_only-64", workload="oltp_read_only", connections=64)
@@ -56,11 +55,11 @@ def exact_study(values: Mapping[tuple[str, int], list[float | None]], reason: st
     return Family(Metric("qps"), "glibc", ("glibc", "jemalloc"), {"s": observations}, margin)
 
 
-def jemalloc(family: Family) -> Effect:
+def jemalloc(family: Family) -> EffectRecord:
     """The first effect of jemalloc."""
     return next(effect for effect in decide(family) if effect.arm == "jemalloc")
 
 
-def said(effect: Effect, level: StepLevel | None = LEVEL, *, hosts: int = 1, looks: bool = False) -> str:
+def said(effect: EffectRecord, level: StepLevel | None = LEVEL, *, hosts: int = 1, looks: bool = False) -> str:
     """The sentence that an effect of these families allows, at this load level."""
-    return effect_sentence(effect_record(effect), level, hosts, 0.02, looks)
+    return effect_sentence(effect, level, hosts, 0.02, looks)

@@ -24,7 +24,6 @@ from mydyno.model.metrics import METRICS
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import RunSummary, StepLevel, Summary
 from mydyno.results.across.saved import SavedStudy
-from mydyno.results.facts import effect_record
 from mydyno.results.families import families
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import decide_study
@@ -116,7 +115,7 @@ def saved(
         steps=tuple(StepLevel.of(step) for step in steps),
         metrics={metric: METRICS[metric].record() for metric in metrics},
         runs=runs,
-        effects=tuple(effect_record(effect) for effect in effects),
+        effects=tuple(effects),
         noise_floor={},
         look=look,
         looks=None if look is None else dict(SIX.rates),

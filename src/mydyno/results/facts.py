@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from mydyno.files.atomic import write_text
@@ -15,7 +14,6 @@ from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import (
     CANARY_EVENT,
     CanaryRecord,
-    EffectDetails,
     EffectRecord,
     RunSummary,
     StepLevel,
@@ -47,9 +45,8 @@ from mydyno.results.why.waits import waits_of
 from mydyno.store.samples import damage_of
 from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
 from mydyno.store.study_folder import StudyFolder
-from mydyno.verdicts import Effect, Family, decide_study, noise_floors
+from mydyno.verdicts import Family, decide_study, noise_floors
 
-CONTRACT_FIELDS = frozenset(EffectRecord.model_fields) - {"details"}
 RSS_AFTER = "server_rss_after_bytes"
 OF_ALL_BLOCKS = ("cycles", "dropped_cycles", "steal_mean", "steal_max", "strangers_mean")
 """What the record of an interleaved study states of all finished blocks; the rest is of the examined ones."""
@@ -88,8 +85,7 @@ def facts_of(folder: StudyFolder) -> Summary:
     every = list(families(experiment, examined, measured))
     due = None if early else alpha
     at = (due, plan.schedule, experiment.verdict.error_rate)
-    effects = decide_study(every, *at)
-    records = tuple(effect_record(effect) for effect in effects)
+    records = tuple(decide_study(every, *at))
     if interleaving:
         plain = [run.model_copy(update={"values": run.unadjusted}) for run in examined]
         records = _with_unadjusted(records, decide_study(list(families(experiment, plain, measured)), *at))
@@ -173,7 +169,7 @@ def _with_warning(run: RunSummary, words: str | None) -> RunSummary:
     return run.model_copy(update={"warnings": (*run.warnings, words)}) if words else run
 
 
-def _with_unadjusted(records: Sequence[EffectRecord], effects: Sequence[Effect]) -> tuple[EffectRecord, ...]:
+def _with_unadjusted(records: Sequence[EffectRecord], effects: Sequence[EffectRecord]) -> tuple[EffectRecord, ...]:
     """The effects with what the same tests say of the values before the adjustment for the host's speed."""
     found = {
         (effect.metric, effect.step, effect.arm, effect.control): (effect.ratio, effect.ci_low, effect.ci_high)
@@ -271,11 +267,3 @@ def _run_summary(run: RunRecord, values: dict[str, dict[str, float]], steps: Seq
         failures=failures,
         values=values,
     )
-
-
-def effect_record(effect: Effect) -> EffectRecord:
-    """The effect as summary.json has it."""
-    plain = asdict(effect)
-    plain["verdict"] = None if effect.verdict is None else effect.verdict.value
-    details = {name: value for name, value in plain.items() if name not in CONTRACT_FIELDS}
-    return EffectRecord(**{name: plain[name] for name in CONTRACT_FIELDS}, details=EffectDetails(**details))

@@ -1,10 +1,9 @@
 """Effect verdicts: five words, one rule a file, tried in a fixed order; `decide_study` is the way in."""
 
 from mydyno.verdicts.decide import decide, decide_study, decided, noise_floors
-from mydyno.verdicts.effect import Effect, Family, Metric, Observation, Verdict
+from mydyno.verdicts.effect import Family, Metric, Observation, Verdict
 
 __all__ = [
-    "Effect",
     "Family",
     "Metric",
     "Observation",

@@ -13,13 +13,14 @@ simultaneous over them (verdicts/together.py); one A/A alarm is raised for all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from mydyno.model.definition.looks import SIX, TOTAL, Looks
 from mydyno.model.english_numbers import blocks, p_value, percent
 from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.stats.contrast import log_ratios
 from mydyno.stats.groups import grouped_estimate, grouped_noise, weighted_mean, without_group_means
 from mydyno.stats.maxt import family_test
@@ -29,7 +30,7 @@ from mydyno.stats.permutation import joint_test
 from mydyno.stats.tost import check_margin, equivalence
 from mydyno.verdicts import equivalent, higher, inconclusive, lower, not_measurable
 from mydyno.verdicts.case import Case, Rule
-from mydyno.verdicts.effect import Effect, Family, Verdict
+from mydyno.verdicts.effect import Family, Verdict
 from mydyno.verdicts.gather import ContrastBlocks, StepCells, Table
 from mydyno.verdicts.together import MeasuredContrast, Together, exchange, tested_together
 
@@ -51,14 +52,14 @@ class Study:
     due: bool
 
 
-def decide(family: Family) -> list[Effect]:
+def decide(family: Family) -> list[EffectRecord]:
     """The effects of a study that consists of this family alone, at the family's own level."""
     return decide_study([family], _alpha(family))
 
 
 def decide_study(
     families: Sequence[Family], alpha: float | None = TOTAL, looks: Looks | None = None, total: float = TOTAL
-) -> list[Effect]:
+) -> list[EffectRecord]:
     """The effects of all families in order: steps in the family's order, arms in their declared order.
 
     Families with `primary` are tested together at error rate `alpha`; the others are exploratory. `looks` are
@@ -96,14 +97,14 @@ def decide_study(
     return effects
 
 
-def decided(effects: Sequence[Effect]) -> bool:
+def decided(effects: Sequence[EffectRecord]) -> bool:
     """Whether every contrast with a verdict is decided: higher, lower, equivalent, or arm or control failed.
 
     Then no further block can change the answer. False where nothing has a verdict.
     """
     judged = [effect for effect in effects if effect.verdict is not None]
     final = (Verdict.HIGHER, Verdict.LOWER, Verdict.EQUIVALENT)
-    return bool(judged) and all(effect.verdict in final or effect.failure for effect in judged)
+    return bool(judged) and all(effect.verdict in final or effect.details.failure for effect in judged)
 
 
 def noise_floors(family: Family) -> dict[str, NoiseFloor]:
@@ -190,7 +191,7 @@ def _rate_of_next_look(members: Sequence[MeasuredContrast], looks: Looks) -> flo
     return looks.rates[looks.next_after(made) or looks.last]
 
 
-def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: float | None) -> Effect:
+def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: float | None) -> EffectRecord:
     """The effect of one contrast with a verdict: that of the first rule that holds."""
     together, place = study.together, study.places.get(id(one))
     gathered, family, alpha = one.gathered, one.family, study.together.alpha
@@ -219,32 +220,39 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
     )
     rule = next(rule for rule in RULES if rule.holds(case))
     needed = case.blocks_needed() if rule.verdict is Verdict.INCONCLUSIVE else None
-    return replace(
-        _alone(one, noise, together.critical_p, alpha, p_alone),
-        ci_low=case.interval.low,
-        ci_high=case.interval.high,
-        p=p_adjusted,
-        verdict=rule.verdict,
-        p_adjusted_permutation=p_adjusted,
-        blocks_needed=None if needed is None else needed - found.n,
-        adjustment="none" if contrasts <= 1 else ADJUSTMENT,
-        alarm=study.alarm,
-        lost=gathered.lost,
-        copied="" if family.copied == family.control else family.copied,
-        facts=rule.facts(case),
-        half_width=half,
-        method="pooled" if found.pooled else "pairs",
-        freedom=found.freedom,
+    alone = _alone(one, noise, together.critical_p, alpha, p_alone)
+    details = {
+        "p_adjusted_permutation": p_adjusted,
+        "blocks_needed": None if needed is None else needed - found.n,
+        "adjustment": "none" if contrasts <= 1 else ADJUSTMENT,
+        "alarm": study.alarm,
+        "lost": dict(gathered.lost),
+        "copied": "" if family.copied == family.control else family.copied,
+        "facts": rule.facts(case),
+        "half_width": half,
+        "method": "pooled" if found.pooled else "pairs",
+        "freedom": found.freedom,
+    }
+    return alone.model_copy(
+        update={
+            "ci_low": case.interval.low,
+            "ci_high": case.interval.high,
+            "p": p_adjusted,
+            "verdict": rule.verdict.value,
+            "details": alone.details.model_copy(update=details),
+        }
     )
 
 
-def _explored(one: MeasuredContrast, noise: NoiseFloor, p_alone: float | None) -> Effect:
+def _explored(one: MeasuredContrast, noise: NoiseFloor, p_alone: float | None) -> EffectRecord:
     """The effect of one contrast of an exploratory metric: unadjusted, without a verdict."""
     alpha = _alpha(one.family)
     return _alone(one, noise, alpha, alpha, p_alone)
 
 
-def _alone(one: MeasuredContrast, noise: NoiseFloor, critical_p: float, alpha: float, p_alone: float | None) -> Effect:
+def _alone(
+    one: MeasuredContrast, noise: NoiseFloor, critical_p: float, alpha: float, p_alone: float | None
+) -> EffectRecord:
     """What the contrast shows alone, without adjustment or verdict."""
     gathered, found, family, before = one.gathered, one.estimate, one.family, one.before
     answer = paired(without_group_means(log_ratios(gathered.blocks), family.host_groups))
@@ -253,7 +261,7 @@ def _alone(one: MeasuredContrast, noise: NoiseFloor, critical_p: float, alpha: f
     p_t = found.p()
     known = [p for p in (p_t, p_alone) if p is not None]
     earlier = before.interval(critical_p, 1.0 - alpha) if before is not None else None
-    return Effect(
+    return EffectRecord(
         metric=family.metric.name,
         step=gathered.step,
         arm=gathered.arm,
@@ -265,29 +273,28 @@ def _alone(one: MeasuredContrast, noise: NoiseFloor, critical_p: float, alpha: f
         p=max(known) if known else None,
         verdict=None,
         primary=family.primary,
-        log_ratios=log_ratios(gathered.blocks),
-        hodges_lehmann=answer.hodges_lehmann,
-        skewed=answer.skewed,
-        unadjusted_low=plain.low,
-        unadjusted_high=plain.high,
-        p_t=p_t,
-        p_permutation=p_alone,
-        p_adjusted_permutation=None,
-        equivalence_low=tost.interval.low,
-        equivalence_high=tost.interval.high,
-        smallest_margin=tost.smallest_margin,
-        noise_floor=noise.floor,
-        blocks_needed=None,
-        reasons=_reasons(gathered),
-        adjustment="none",
-        half_width=found.half_width(critical_p),
-        method="pooled" if found.pooled else "pairs",
-        freedom=found.freedom,
-        failure=gathered.failure,
-        failed_arm=gathered.failed_arm,
         unadjusted=None
         if before is None or before.ratio is None or earlier is None
         else (before.ratio, earlier.low, earlier.high),
+        details=EffectDetails(
+            log_ratios=log_ratios(gathered.blocks),
+            hodges_lehmann=answer.hodges_lehmann,
+            skewed=answer.skewed,
+            unadjusted_low=plain.low,
+            unadjusted_high=plain.high,
+            p_t=p_t,
+            p_permutation=p_alone,
+            equivalence_low=tost.interval.low,
+            equivalence_high=tost.interval.high,
+            smallest_margin=tost.smallest_margin,
+            noise_floor=noise.floor,
+            reasons=_reasons(gathered),
+            half_width=found.half_width(critical_p),
+            method="pooled" if found.pooled else "pairs",
+            freedom=found.freedom,
+            failure=gathered.failure,
+            failed_arm=gathered.failed_arm,
+        ),
     )
 
 

@@ -18,10 +18,10 @@ from scipy import stats
 
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.definition.looks import EARLY, LOOK_BLOCKS, SIX, looks_aimed_at
-from mydyno.model.stored.summary import RunSummary
+from mydyno.model.stored.summary import EffectRecord, RunSummary
 from mydyno.results.families import families
 from mydyno.results.values.interleaved import interleaved_values
-from mydyno.verdicts import Effect, Family, Metric, Observation, decide_study, decided
+from mydyno.verdicts import Family, Metric, Observation, decide_study, decided
 from tests.support import first_in_gate
 from tests.support.fake_script import experiment
 from tests.support.fake_sessions import DRIFTS, Random, normal, sessions
@@ -60,7 +60,7 @@ def families_of(
     ]
 
 
-def claims(effects: list[Effect]) -> bool:
+def claims(effects: list[EffectRecord]) -> bool:
     """Whether any contrast is called different."""
     return any(effect.verdict in ("higher", "lower") for effect in effects)
 
@@ -106,7 +106,7 @@ def test_a_study_without_effects_claims_one_in_at_most_5_percent_and_its_interva
         effects = decide_study(families_of(logs))
         wrong += claims(effects)
         together += all((e.ci_low or 9.0) <= 1.0 <= (e.ci_high or 0.0) for e in effects)
-        alone += [(e.unadjusted_low or 9.0) <= 1.0 <= (e.unadjusted_high or 0.0) for e in effects]
+        alone += [(e.details.unadjusted_low or 9.0) <= 1.0 <= (e.details.unadjusted_high or 0.0) for e in effects]
     assert at_most(wrong / count, count)
     assert at_most(1.0 - together / count, count, 0.07)
     assert np.mean(alone) >= 0.93
@@ -184,7 +184,7 @@ def test_huge_effects_of_some_arms_hide_no_others_and_interval_and_test_agree() 
     for _ in range(count):
         study = many(random, "AR(1)", 6, 5, 3, controls=True)
         effects = decide_study(planted(study, {"arm0": -2.8, "arm1": -1.2, "arm2": -0.09}), SIX.rates[6], SIX)
-        if effects[0].alarm:
+        if effects[0].details.alarm:
             continue
         huge = [e for e in effects if e.control == "A" and e.arm in ("arm0", "arm1")]
         assert {(str(e.verdict), e.p is not None and e.p < 0.01) for e in huge} == {("lower", True)}
@@ -201,9 +201,9 @@ def test_huge_effects_of_some_arms_hide_no_others_and_interval_and_test_agree() 
     assert np.mean(differ) <= 0.01
 
 
-def at_its_last_look(logs: Logs, aim: int = 6) -> list[Effect]:
+def at_its_last_look(logs: Logs, aim: int = 6) -> list[EffectRecord]:
     """The effects at the look at which the study ends: everything is decided, or it is the last one."""
-    effects: list[Effect] = []
+    effects: list[EffectRecord] = []
     looks = looks_aimed_at(aim)
     for blocks, alpha in looks.rates.items():
         effects = decide_study(families_of(logs[:blocks], 1), alpha, looks)
@@ -239,7 +239,7 @@ def test_pooled_intervals_are_narrower_than_pairs_with_one_control(capsys: pytes
         logs[:, 2:] += np.log(1.04)
         effect = decide_study(families_of(logs, 1))[0]
         found += effect.verdict == "higher"
-        pooled.append(np.log((effect.unadjusted_high or 0.0) / (effect.unadjusted_low or 1.0)) / 2)
+        pooled.append(np.log((effect.details.unadjusted_high or 0.0) / (effect.details.unadjusted_low or 1.0)) / 2)
         d = logs[:, 2, 0] - logs[:, 0, 0]
         pairs.append(stats.t.ppf(0.975, 5) * d.std(ddof=1) / sqrt(6))
     gain = float(np.median(pairs) / np.median(pooled))
@@ -270,7 +270,7 @@ def test_an_arm_that_crashes_in_some_blocks_is_never_higher(failed: int) -> None
         for effect in decide_study(crashed):
             if effect.arm == "x":
                 assert (effect.verdict, effect.ratio, effect.ci_low) == ("not_measurable", None, None)
-                assert effect.failure == f"the arm failed in {failed} of 10 blocks (crashed)"
+                assert effect.details.failure == f"the arm failed in {failed} of 10 blocks (crashed)"
 
 
 @pytest.mark.parametrize("truth", first_in_gate([0.98, 1.02]))
@@ -295,7 +295,7 @@ def test_an_arm_that_stalls_in_a_third_of_its_runs_is_rarely_called_equivalent()
 SLICED = Simulation(arms=("glibc", "jemalloc", "tcmalloc"), cycles=6)
 
 
-def through_the_program(simulation: Simulation, seed: int) -> list[Effect]:
+def through_the_program(simulation: Simulation, seed: int) -> list[EffectRecord]:
     """Slices → values of runs → families → effects, as summarise does it."""
     asked = experiment(simulation.arms, steps=(StepSpec(workload="oltp_read_only", connections=(4,)),))
     found = list(simulation.slices(seed))
@@ -321,7 +321,7 @@ def test_slices_on_a_wandering_host_claim_nothing_where_there_is_nothing() -> No
         effects = through_the_program(SLICED, seed)
         assert [e.primary for e in effects] == [True] * 6
         wrong += claims(effects)
-        covered += [(e.unadjusted_low or 9.0) <= 1.0 <= (e.unadjusted_high or 0.0) for e in effects]
+        covered += [(e.details.unadjusted_low or 9.0) <= 1.0 <= (e.details.unadjusted_high or 0.0) for e in effects]
     assert at_most(wrong / count, count)
     assert np.mean(covered) >= 0.93
 
@@ -330,7 +330,7 @@ def test_slices_find_what_was_planted_with_the_right_size() -> None:
     planted = replace(
         SLICED, effects={"jemalloc": 0.08, "tcmalloc": -0.08}, costs={"jemalloc": -0.06, "tcmalloc": 0.06}, cycles=10
     )
-    found: dict[tuple[str, str], list[Effect]] = {}
+    found: dict[tuple[str, str], list[EffectRecord]] = {}
     for seed in range(20):
         for effect in through_the_program(planted, seed):
             found.setdefault((effect.metric, effect.arm), []).append(effect)
@@ -354,7 +354,7 @@ def test_a_server_that_dies_between_slices_is_a_failure_of_its_arm() -> None:
     dying = replace(SLICED, effects={"jemalloc": 0.2}, failing={"jemalloc": (2, 5)})
     for effect in through_the_program(dying, 1):
         if effect.arm == "jemalloc":
-            assert effect.failure == "the arm failed in 2 of 6 blocks (the server ended with signal 11)"
+            assert effect.details.failure == "the arm failed in 2 of 6 blocks (the server ended with signal 11)"
             assert effect.ratio is None
         else:
-            assert effect.failure == ""
+            assert effect.details.failure == ""

@@ -13,7 +13,6 @@ import pytest
 from numpy.typing import NDArray
 
 from mydyno.model.stored.summary import EffectRecord, HostsEffect, block_groups
-from mydyno.results.facts import effect_record
 from mydyno.results.families import families
 from mydyno.results.host_groups import hosts_effects
 from mydyno.verdicts import decide_study
@@ -31,7 +30,7 @@ def through_the_program(
 ) -> tuple[list[EffectRecord], tuple[HostsEffect, ...]]:
     """The effects of one study, and the same over its hosts."""
     runs = fleet.runs(random, effects)
-    decided = [effect_record(one) for one in decide_study(list(families(fleet.experiment, runs, ("qps",))))]
+    decided = decide_study(list(families(fleet.experiment, runs, ("qps",))))
     return decided, hosts_effects(decided, block_groups(runs), 0.05, lambda metric: 0.02)
 
 

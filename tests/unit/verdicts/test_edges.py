@@ -57,7 +57,7 @@ def test_an_arm_that_never_ran_well_is_named_with_its_reason_and_the_others_keep
         },
     )
     alive, lost = decide(dead)
-    assert alive.verdict == "higher" and alive.adjustment == "none"
+    assert alive.verdict == "higher" and alive.details.adjustment == "none"
     assert (lost.arm, lost.n, lost.verdict) == ("tcmalloc", 0, "not_measurable")
     assert said(lost).endswith("no block has a valid run of both arms: tcmalloc: allocator not proved (8 blocks).")
 
@@ -65,8 +65,8 @@ def test_an_arm_that_never_ran_well_is_named_with_its_reason_and_the_others_keep
 def test_a_lost_block_is_left_out_counted_and_explained() -> None:
     effect = jemalloc(three([None, *ARM[1:]]))
     assert (effect.n, effect.verdict) == (7, "higher")
-    assert sorted(effect.log_ratios) == [2, 3, 4, 5, 6, 7, 8]
-    assert effect.reasons == ("jemalloc: not steady (1 block)",)
+    assert sorted(effect.details.log_ratios or {}) == [2, 3, 4, 5, 6, 7, 8]
+    assert effect.details.reasons == ("jemalloc: not steady (1 block)",)
     assert said(effect).endswith(" 1 block of 8 is not used: jemalloc: not steady.")
 
 
@@ -76,20 +76,20 @@ def test_a_block_with_one_valid_copy_of_the_control_counts_with_that_one(lost: s
     effect = jemalloc(three(**{lost: [None, *series[lost][1:]]}))
     assert (effect.n, effect.verdict) == (8, "higher")
     other = {"a": COPY, "copy": A}[lost][0]
-    assert effect.log_ratios[1] == pytest.approx(log((ARM[0] or 0.0) / (other or 0.0)))
-    assert effect.reasons == ("glibc: not steady, one of two copies (1 block)",)
+    assert effect.details.log_ratios[1] == pytest.approx(log((ARM[0] or 0.0) / (other or 0.0)))
+    assert effect.details.reasons == ("glibc: not steady, one of two copies (1 block)",)
 
 
 def test_a_block_without_any_valid_control_is_lost() -> None:
     effect = jemalloc(three(a=[None, *A[1:]], copy=[None, *COPY[1:]]))
     assert effect.n == 7
-    assert effect.reasons == ("glibc: not steady (1 block)",)
+    assert effect.details.reasons == ("glibc: not steady (1 block)",)
 
 
 def test_without_any_second_copy_the_noise_is_unknown_and_nothing_is_claimed() -> None:
     effect = jemalloc(three(copy=[]))
     assert effect.verdict == "not_measurable"
-    assert effect.noise_floor is None
+    assert effect.details.noise_floor is None
     assert "the second copy of glibc has no valid run, so the difference between equal servers is unknown" in said(
         effect
     )
@@ -105,7 +105,7 @@ def test_more_blocks_lost_than_left_is_not_measurable() -> None:
 def test_a_value_without_a_logarithm_is_a_lost_block_with_a_reason(value: float) -> None:
     effect = jemalloc(three([value, *ARM[1:]]))
     assert effect.n == 7
-    assert effect.reasons == ("jemalloc: the value is not a positive number (1 block)",)
+    assert effect.details.reasons == ("jemalloc: the value is not a positive number (1 block)",)
 
 
 def test_an_arm_that_served_nothing_is_not_measurable_and_not_infinitely_worse() -> None:
@@ -115,7 +115,7 @@ def test_an_arm_that_served_nothing_is_not_measurable_and_not_infinitely_worse()
 
 def test_values_that_never_vary_have_no_p_of_zero_and_say_that_no_noise_was_seen() -> None:
     same = jemalloc(three([103.0] * 8, [100.0] * 8, [100.0] * 8))
-    assert (same.verdict, same.p_t) == ("higher", None)
+    assert (same.verdict, same.details.p_t) == ("higher", None)
     assert same.p == pytest.approx(3.0**-8)
     assert said(same).endswith("Every block has exactly the same ratio, so the interval has no width.")
     equal = jemalloc(three([100.0] * 8, [100.0] * 8, [100.0] * 8))
@@ -124,7 +124,7 @@ def test_values_that_never_vary_have_no_p_of_zero_and_say_that_no_noise_was_seen
 
 def test_a_skewed_difference_is_flagged_in_its_sentence() -> None:
     effect = jemalloc(three([*ARM[:7], 125.0]))
-    assert effect.skewed
+    assert effect.details.skewed
     assert "The block differences are skewed" in said(effect)
 
 
@@ -132,7 +132,7 @@ def test_a_study_that_was_cut_short_is_judged_by_the_blocks_it_has() -> None:
     whole = three()
     cut = replace(whole, steps={"s": tuple(o for o in whole.steps["s"] if o.block <= 6 or o.arm == "glibc")})
     effect = jemalloc(cut)
-    assert (effect.n, effect.reasons) == (6, ())
+    assert (effect.n, effect.details.reasons) == (6, ())
 
 
 def test_swapping_arm_and_control_swaps_higher_and_lower() -> None:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mydyno.model.definition.looks import SIX
-from mydyno.verdicts import Effect, Family, Metric, Observation, Verdict, decide, decide_study, decided
+from mydyno.model.stored.summary import EffectRecord
+from mydyno.verdicts import Family, Metric, Observation, Verdict, decide, decide_study, decided
 from mydyno.verdicts.decide import RULES
 from tests.support import first_in_gate
 from tests.support.fake_observations import LEVEL, exact_study, jemalloc, said, study
@@ -57,7 +58,7 @@ def test_a_difference_that_is_surely_below_the_margin_is_said_to_be_within_it() 
 def test_equivalent_is_claimed_by_the_90_percent_interval_and_shows_it() -> None:
     effect = jemalloc(study(0.0))
     assert effect.verdict == "equivalent"
-    assert effect.equivalence_low is not None and effect.equivalence_high is not None
+    assert effect.details.equivalence_low is not None and effect.details.equivalence_high is not None
     assert said(effect) == (
         f"jemalloc and glibc are equivalent within ±2 % in queries per second [−0.3 %, +0.8 %] {WHERE}."
     )
@@ -66,14 +67,14 @@ def test_equivalent_is_claimed_by_the_90_percent_interval_and_shows_it() -> None
 def test_inconclusive_says_what_it_could_be_what_can_be_shown_and_how_many_more_blocks_would_tell() -> None:
     effect = jemalloc(study(0.004, run_sd=0.016))
     assert effect.verdict == "inconclusive"
-    assert effect.blocks_needed is not None and effect.half_width is not None
-    total = 8 + effect.blocks_needed
+    assert effect.details.blocks_needed is not None and effect.details.half_width is not None
+    total = 8 + effect.details.blocks_needed
     assert said(effect).startswith(
         "Inconclusive: the difference in queries per second between jemalloc and glibc is between −"
     )
     assert said(effect).endswith(
-        f"; this study can show ≥ {100 * effect.half_width:.1f} %"
-        f"; about {effect.blocks_needed} more blocks ({total} in a new study) are needed for ±2 %."
+        f"; this study can show ≥ {100 * effect.details.half_width:.1f} %"
+        f"; about {effect.details.blocks_needed} more blocks ({total} in a new study) are needed for ±2 %."
     )
 
 
@@ -120,8 +121,8 @@ def test_where_interval_and_permutation_disagree_the_sentence_names_the_weaker_o
         assert ("the permutation test alone finds a difference" in said(effect)) == agrees
         if apart or agrees:
             found.add(apart)
-            assert effect.blocks_needed is not None
-            assert f"(up to the look at {6 + effect.blocks_needed}) are needed to show a difference" in said(
+            assert effect.details.blocks_needed is not None
+            assert f"(up to the look at {6 + effect.details.blocks_needed}) are needed to show a difference" in said(
                 effect, looks=True
             )
     assert found
@@ -150,7 +151,7 @@ def test_an_interval_without_1_never_stands_beside_inconclusive_without_the_reas
             "no verdict before the look at",
         )
         assert sum(reason in said(one) for reason in reasons) == 1, said(one)
-        assert one.blocks_needed is not None and one.blocks_needed > 0
+        assert one.details.blocks_needed is not None and one.details.blocks_needed > 0
 
 
 def copy_of(family: Family, metric: str) -> Family:
@@ -163,7 +164,7 @@ def test_a_noise_floor_above_the_margin_hides_no_clear_difference() -> None:
     arm: list[float | None] = [102.5, 102.6, 102.4, 102.5, 102.6, 102.4, 102.5, 102.5] * 5
     copies: list[float | None] = [103.0, 97.0, 103.0, 97.0, 103.0, 97.0, 103.0, 97.0] * 5
     effect = jemalloc(exact_study({("glibc", 1): [100.0] * 40, ("glibc", 2): copies, ("jemalloc", 1): arm}))
-    assert effect.noise_floor == pytest.approx(1.03, abs=0.001)
+    assert effect.details.noise_floor == pytest.approx(1.03, abs=0.001)
     assert effect.verdict == "higher"
 
 
@@ -174,7 +175,7 @@ def test_an_effect_that_is_not_larger_than_the_mean_difference_of_the_copies_is_
     first: list[float | None] = [100.0 - 150 * w for w in wobble]
     family = exact_study({("glibc", 1): first, ("glibc", 2): copies, ("jemalloc", 1): arm})
     effect = jemalloc(family)
-    assert effect.alarm == ""
+    assert effect.details.alarm == ""
     assert effect.verdict in ("equivalent", "inconclusive")
 
 
@@ -195,8 +196,8 @@ def test_two_copies_that_differ_silence_the_whole_study() -> None:
 
 def test_a_secondary_metric_gets_a_number_and_none_of_the_five_words() -> None:
     effect = jemalloc(study(-0.12, metric=Metric("server_rss_bytes", "bytes", "lower"), primary=False))
-    assert (effect.verdict, effect.primary, effect.adjustment) == (None, False, "none")
-    assert (effect.ci_low, effect.ci_high) == (effect.unadjusted_low, effect.unadjusted_high)
+    assert (effect.verdict, effect.primary, effect.details.adjustment) == (None, False, "none")
+    assert (effect.ci_low, effect.ci_high) == (effect.details.unadjusted_low, effect.details.unadjusted_high)
     assert said(effect).startswith("Exploratory: resident memory of jemalloc against glibc −11.8 % [−12.3 %, −11.2 %]")
     assert not any(word in said(effect) for word in Verdict)
 
@@ -221,8 +222,8 @@ def test_near_the_margin_more_blocks_are_asked_for_than_the_usual_plan_has() -> 
     answers = [jemalloc(study(0.012, run_sd=0.014, seed=seed)) for seed in range(60)]
     undecided = [answer for answer in answers if answer.verdict == "inconclusive"]
     assert len(undecided) >= 10
-    assert all(answer.blocks_needed is not None and answer.blocks_needed >= 1 for answer in undecided)
-    assert all(f"about {answer.blocks_needed} more block" in said(answer) for answer in undecided)
+    assert all(answer.details.blocks_needed is not None and answer.details.blocks_needed >= 1 for answer in undecided)
+    assert all(f"about {answer.details.blocks_needed} more block" in said(answer) for answer in undecided)
 
 
 def test_all_metrics_controls_and_steps_are_one_family() -> None:
@@ -232,7 +233,7 @@ def test_all_metrics_controls_and_steps_are_one_family() -> None:
     assert together.ci_low is not None and alone.ci_low is not None and alone.p is not None and together.p is not None
     assert together.ci_low < alone.ci_low
     assert together.p > alone.p
-    assert (together.unadjusted_low, together.p_t) == (alone.unadjusted_low, alone.p_t)
+    assert (together.details.unadjusted_low, together.details.p_t) == (alone.details.unadjusted_low, alone.details.p_t)
 
 
 def test_an_exploratory_family_costs_the_others_nothing() -> None:
@@ -245,10 +246,10 @@ def test_a_look_decides_at_its_own_error_rate() -> None:
     family = study(0.012, blocks=10)
     fixed, look = jemalloc(family), decide_study([family], alpha=SIX.rates[10], looks=SIX)[0]
     assert fixed.verdict == "higher"
-    assert look.half_width is not None and fixed.half_width is not None
-    assert look.half_width > 1.3 * fixed.half_width
-    assert look.equivalence_high is not None and fixed.equivalence_high is not None
-    assert look.equivalence_high > fixed.equivalence_high
+    assert look.details.half_width is not None and fixed.details.half_width is not None
+    assert look.details.half_width > 1.3 * fixed.details.half_width
+    assert look.details.equivalence_high is not None and fixed.details.equivalence_high is not None
+    assert look.details.equivalence_high > fixed.details.equivalence_high
 
 
 def test_between_looks_nothing_is_decided_but_failures() -> None:
@@ -266,8 +267,8 @@ def test_a_large_family_has_clear_differences_at_the_first_look() -> None:
 def test_more_blocks_of_a_sequential_study_are_those_of_a_later_look() -> None:
     effect = decide_study([study(0.01, run_sd=0.02, blocks=6)], alpha=SIX.rates[6], looks=SIX)[0]
     assert effect.verdict == "inconclusive"
-    assert effect.blocks_needed is not None and 6 + effect.blocks_needed in SIX.rates
-    assert f"(up to the look at {6 + effect.blocks_needed})" in said(effect, looks=True)
+    assert effect.details.blocks_needed is not None and 6 + effect.details.blocks_needed in SIX.rates
+    assert f"(up to the look at {6 + effect.details.blocks_needed})" in said(effect, looks=True)
 
 
 def test_a_study_is_decided_when_every_contrast_is() -> None:
@@ -296,7 +297,7 @@ def test_values_before_the_adjustment_are_judged_beside_the_adjusted_ones() -> N
     assert jemalloc(family).unadjusted is None
 
 
-def crashing(blocks: int, failed: dict[tuple[str, int], tuple[int, ...]], better: str = "higher") -> Effect:
+def crashing(blocks: int, failed: dict[tuple[str, int], tuple[int, ...]], better: str = "higher") -> EffectRecord:
     """jemalloc 5 % up, with failures of (arm, copy) in some blocks."""
     family = study(0.05, blocks=blocks, metric=Metric("qps", "1/s", better))
     step = next(iter(family.steps))
@@ -312,8 +313,8 @@ def test_an_arm_that_fails_in_some_blocks_has_no_ratio_of_the_others() -> None:
     assert (effect.verdict, effect.ratio, effect.ci_low, effect.ci_high, effect.p) == (
         "not_measurable", None, None, None, None,
     )  # fmt: skip
-    assert effect.failure == "the arm failed in 4 of 10 blocks (crashed)"
-    assert effect.failed_arm == "jemalloc"
+    assert effect.details.failure == "the arm failed in 4 of 10 blocks (crashed)"
+    assert effect.details.failed_arm == "jemalloc"
     assert said(effect) == (
         "Not measurable here: queries per second of jemalloc against glibc at 64 connections "
         "(oltp_read_only, 10 blocks): the arm failed in 4 of 10 blocks (crashed)."
@@ -328,14 +329,14 @@ def test_an_arm_that_fails_in_some_blocks_has_no_ratio_of_the_others() -> None:
 def test_a_control_that_fails_is_named(copies: tuple[int, ...], named: str, words: str) -> None:
     effect = crashing(8, {("glibc", copy): (3,) for copy in copies})
     assert (effect.verdict, effect.ratio) == ("not_measurable", None)
-    assert effect.failure == f"{words} failed in 1 of 8 blocks (crashed)"
-    assert effect.failed_arm == named
+    assert effect.details.failure == f"{words} failed in 1 of 8 blocks (crashed)"
+    assert effect.details.failed_arm == named
 
 
 def test_a_block_in_which_both_failed_is_a_lost_block() -> None:
     effect = crashing(8, {("glibc", 1): (3,), ("jemalloc", 1): (3,)})
     assert (effect.verdict, effect.n) == ("higher", 7)
-    assert effect.reasons == ("arm and control both failed (1 block)",)
+    assert effect.details.reasons == ("arm and control both failed (1 block)",)
 
 
 def test_the_other_arms_keep_their_answers_and_lose_nothing() -> None:
@@ -343,8 +344,8 @@ def test_the_other_arms_keep_their_answers_and_lose_nothing() -> None:
     step = next(iter(family.steps))
     found = tuple(replace(o, failed="" if o.arm != "tcmalloc" else "never started") for o in family.steps[step])
     alive, dead = decide(replace(family, steps={step: found}))
-    assert (alive.verdict, alive.adjustment) == ("higher", "none")
-    assert dead.failure == "the arm failed in 8 of 8 blocks (never started)"
+    assert (alive.verdict, alive.details.adjustment) == ("higher", "none")
+    assert dead.details.failure == "the arm failed in 8 of 8 blocks (never started)"
 
 
 def test_a_rate_of_zero_is_a_failure_and_a_latency_of_zero_a_lost_block() -> None:
@@ -356,4 +357,4 @@ def test_a_rate_of_zero_is_a_failure_and_a_latency_of_zero_a_lost_block() -> Non
         )
         effect = jemalloc(replace(family, steps={step: zero}))
         assert effect.verdict == verdict
-        assert ("it served nothing" in effect.failure) == (better == "higher")
+        assert ("it served nothing" in effect.details.failure) == (better == "higher")

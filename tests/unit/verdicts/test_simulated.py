@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from mydyno.model.definition.looks import EARLY, looks_aimed_at
+from mydyno.model.stored.summary import EffectRecord
 from mydyno.stats.permutation import Exchange, joint_test, possible
-from mydyno.verdicts import Effect, Family, Metric, Observation, decide, decide_study
+from mydyno.verdicts import Family, Metric, Observation, decide, decide_study
 from tests.support import first_in_gate
 from tests.support.fake_observations import jemalloc, study
 from tests.support.fake_sessions import DRIFTS, sessions
@@ -14,7 +15,7 @@ from tests.support.simulated import at_most, simulated
 pytestmark = pytest.mark.slow
 
 
-def counts(effects: list[Effect]) -> dict[str, int]:
+def counts(effects: list[EffectRecord]) -> dict[str, int]:
     found: dict[str, int] = {}
     for effect in effects:
         found[str(effect.verdict)] = found.get(str(effect.verdict), 0) + 1
@@ -39,7 +40,7 @@ def test_without_an_effect_almost_no_study_claims_one_and_quiet_ones_show_equiva
 def test_identical_copies_raise_the_alarm_in_about_5_percent_of_studies() -> None:
     count = simulated(300, 3)
     effects = [jemalloc(study(0.03, seed=seed, blocks=8)) for seed in range(count)]
-    alarms = [effect for effect in effects if effect.alarm]
+    alarms = [effect for effect in effects if effect.details.alarm]
     assert len(alarms) >= 0.01 * count
     assert at_most(len(alarms) / count, count)
 
@@ -76,7 +77,7 @@ def test_an_arm_is_compared_with_the_mean_of_both_controls_and_skewed_noise_does
     assert (p <= 4 / 81 + 1e-9).mean() == pytest.approx(4 / 81, abs=0.014)
     family = study(0.03)
     observed = {(o.block, o.arm, o.copy): np.log(o.value or 0.0) for found in family.steps.values() for o in found}
-    for block, value in jemalloc(family).log_ratios.items():
+    for block, value in jemalloc(family).details.log_ratios.items():
         control = (observed[block, "glibc", 1] + observed[block, "glibc", 2]) / 2
         assert value == pytest.approx(observed[block, "jemalloc", 1] - control)
 

@@ -82,37 +82,64 @@ class StepLevel(Record):
 
 
 class EffectDetails(Record):
-    """What the report shows of an effect beside its interval and verdict: see verdicts/effect.py for the meanings."""
+    """What the report shows of an effect beside its interval and verdict."""
 
     log_ratios: dict[int, float] | None = None
-    """{block: ln(arm / control)}; None: not recorded."""
+    """{block: ln(arm) less the mean of the logs of A and A′, as far as both are there}, the dots of the chart; None:
+    not recorded."""
     hodges_lehmann: float | None = None
     skewed: bool = False
     unadjusted_low: float | None = None
     unadjusted_high: float | None = None
+    """The interval without adjustment for other contrasts."""
     p_t: float | None = None
+    """Unadjusted p of the t; None if it does not exist (fewer than two blocks, no spread at all)."""
     p_permutation: float | None = None
+    """Unadjusted p of the label permutation."""
     p_adjusted_permutation: float | None = None
+    """The same adjusted for all contrasts of the study, which are permuted together; None for an exploratory metric."""
     equivalence_low: float | None = None
     equivalence_high: float | None = None
     smallest_margin: float | None = None
+    """The smallest margin (a fraction) within which these data would be called equivalent; None without an interval."""
     noise_floor: float | None = None
+    """The median A/A difference at this step as a ratio (1.008), for charts; it decides nothing."""
     blocks_needed: int | None = None
+    """About how many more blocks an inconclusive contrast needs; None for every other verdict."""
     reasons: tuple[str, ...] = ()
+    """Why blocks are missing and what weakens the answer, each a phrase that the report prints."""
     adjustment: str = "none"
+    """"max-t, joint permutation" (how intervals and p are adjusted), or "none"."""
     half_width: float | None = None
+    """Half of the interval on the log scale, as a fraction: 0.02 is ±2 %; None without an interval."""
     method: str = "pooled"
+    """The noise in the interval: "pooled" over the servers of a step, or "pairs", this contrast's own. With several
+    host groups it is the noise inside the groups."""
     freedom: int = 0
+    """Degrees of freedom of the interval."""
     failure: str = ""
+    """That arm or control failed, in how many blocks, and why; empty if neither did."""
     failed_arm: str = Field("", exclude_if=is_empty)
+    """Who failed: the arm, its control, or the control's copy (with ′); empty if neither did."""
     alarm: str = ""
+    """The A/A alarm of the study as a clause; empty if there is none."""
     lost: dict[str, int] = Field(default_factory=dict, exclude_if=is_empty)
+    """{reason: blocks that do not count}, of a contrast with a verdict."""
     copied: str = Field("", exclude_if=is_empty)
+    """The arm whose two copies are the A/A comparison, where that is not the control."""
     facts: tuple[Fact, ...] = Field((), exclude_if=is_empty)
+    """What the verdict rests on beside these numbers: see the rules in verdicts/."""
 
 
 class EffectRecord(Record):
-    """One effect in summary.json: the ratio of an arm to the control at one step, and its verdict."""
+    """One effect in summary.json: the ratio of an arm to the control at one step, and its verdict.
+
+    `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %), of several host groups the mean over
+    these groups, with equal weights (stats/groups.py); they are None if too few blocks are valid (a ratio needs one, an
+    interval two) and where arm or control failed. For metrics with verdicts the interval is simultaneous over the study
+    and `p` that of the joint permutation of labels; for others both are unadjusted, and `p` is the larger of the t's
+    and the permutation's.
+    """
 
     metric: str
     step: str

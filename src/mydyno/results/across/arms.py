@@ -15,7 +15,6 @@ from mydyno.model.definition.problems import nearest
 from mydyno.model.stored.comparison import ArmEffect
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.across.saved import SavedStudy
-from mydyno.results.facts import effect_record
 from mydyno.results.families import families, verdict_metrics
 from mydyno.verdicts import Family, decide_study
 
@@ -76,7 +75,7 @@ def _undeclared(study: SavedStudy, metrics: Sequence[str], pairs: Sequence[tuple
     several = [_family(own[metric], arm, against) for metric in metrics if metric in own for arm, against in pairs]
     effects = decide_study(several)
     return tuple(
-        _effect(effect_record(replace(one, verdict=None)), (one.arm, one.control), False)
+        _effect(one.model_copy(update={"verdict": None}), (one.arm, one.control), False)
         for one in effects
         if (one.arm, one.control) in pairs
     )

@@ -16,8 +16,8 @@ import numpy as np
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.costs import COSTS, Cost
 from mydyno.model.stored.records import RunRecord, SliceRecord, StepRecord
-from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime, RunSummary, block_groups
-from mydyno.verdicts import Effect, Family, Metric, Observation, decide_study
+from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord, OperationTime, RunSummary, block_groups
+from mydyno.verdicts import Family, Metric, Observation, decide_study
 
 Lane = tuple[int, str, int]
 """(block, arm, copy)"""
@@ -74,7 +74,7 @@ def costs_of(
         if (family := _family(experiment, values, summaries, name, control, tuple(arms))) is not None
     ]
     decided = decide_study(families, alpha, total=experiment.verdict.error_rate)
-    alarm = next((effect.alarm for effect in decided if effect.alarm), "")
+    alarm = next((effect.details.alarm for effect in decided if effect.details.alarm), "")
     records = tuple(
         record for effect in decided if (record := _record(effect, values, alarm, alpha is not None)) is not None
     )
@@ -244,7 +244,7 @@ def _family(
     return None if copies is None else family(control, (*arms, control), copies)
 
 
-def _record(effect: Effect, values: CostValues, alarm: str, due: bool) -> CostRecord | None:
+def _record(effect: EffectRecord, values: CostValues, alarm: str, due: bool) -> CostRecord | None:
     def mean(arm: str) -> float | None:
         of_arm = [steps.get(effect.step, {}) for (_, of, _), steps in values.items() if of == arm]
         found = [costs[effect.metric] for costs in of_arm if effect.metric in costs]
