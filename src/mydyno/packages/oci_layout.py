@@ -12,14 +12,19 @@ import json
 import os
 import platform
 import shutil
-import tarfile
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from mydyno.errors import HostError, UserError
+from mydyno.errors import UserError
+
+if sys.version_info >= (3, 12):
+    import tarfile
+else:
+    from backports import tarfile  # as in tar_archive.py
 
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Architectures as the kernel names them → as images do."""
@@ -80,9 +85,7 @@ def read_image(folder: Path, tag: str = "") -> Image:
 
 
 def unpack_image(image: Image, root: Path) -> int:
-    """Apply the layers below `root`; returns how many files were written. Raises UserError, HostError."""
-    if not hasattr(tarfile, "data_filter"):
-        raise HostError("this Python cannot unpack archives safely (tarfile.data_filter)", "use Python 3.11.4 or later")
+    """Apply the layers below `root`; returns how many files were written. Raises UserError."""
     import pyarrow
 
     root.mkdir(parents=True, exist_ok=True)

@@ -4,11 +4,16 @@ devices, and set-user-ID bits (PEP 706).
 
 from __future__ import annotations
 
-import tarfile
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from mydyno.errors import HostError, UserError
+
+if sys.version_info >= (3, 12):
+    import tarfile
+else:
+    from backports import tarfile  # Debian 12's Python 3.11.2 has no filters
 
 NAMED = 5
 """Links of a refused archive that are named, so that a message is one."""
@@ -20,10 +25,8 @@ def extract(archive: Path, folder: Path, place: Place) -> int:
     """Unpack the members that have a place; returns how many files.
 
     Compression is recognised from the content (gzip, bzip2, xz). Raises UserError for a damaged or dangerous archive,
-    HostError on a Python without the filter.
+    HostError where it cannot be written.
     """
-    if not hasattr(tarfile, "data_filter"):
-        raise HostError("this Python cannot unpack archives safely (tarfile.data_filter)", "use Python 3.11.4 or later")
     count = 0
     try:
         with tarfile.open(archive, "r:*") as source:
