@@ -19,6 +19,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.quiet import process_cpu_s
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.metrics import GROWTH
 from mydyno.results.values.interleaved import interleaved_values
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.cgroup import CgroupTreatment
@@ -231,6 +232,25 @@ def test_planted_memory_is_found_with_its_size(program: Program) -> None:
         assert keeping - plain == pytest.approx(kept, rel=0.3), metric
         assert leaking - plain > 0.7 * leaked * served, metric
     assert effect_of(summary, "keeping", "server_vsize_bytes")["ratio"] > 1.0
+
+
+@pytest.mark.exhaustive
+def test_a_leak_is_found_with_its_size_in_ten_minutes(program: Program) -> None:
+    """50 kB/s, 2 to 3 % of its resident memory a minute, whatever it serves; 20 MB that are kept do not grow."""
+    library, rate = planted(program.folder), 50_000
+    arms = f'control = "plain"\nplain = {{ {preloading(library, leak_bytes_per_s=0)} }}\n'
+    arms += f"leaking = {{ {preloading(library, leak_bytes_per_s=rate)} }}\n"
+    arms += f"keeping = {{ {preloading(library, keep_bytes=20_000_000)} }}\n"
+    text = interleaved_text("leak", arms, [("oltp_read_write", 16)], slice_s=1.0)
+    settings = ["--set", 'verdict.primary=["qps", "rss", "leak"]', "--set", "verdict.margin=1%"]
+    done = program.run("run", program.write(text), *settings, "--time", "10m")
+    assert done.returncode == 0, done.stderr
+    summary = summary_of(program.study())
+    planted_growth = 60 * rate / mean_of(summary, "values", "plain", "server_rss_bytes")
+    leaking, keeping = (effect_of(summary, arm, GROWTH) for arm in ("leaking", "keeping"))
+    assert leaking["verdict"] == "higher"
+    assert leaking["ci_low"] <= 1 + planted_growth <= leaking["ci_high"]
+    assert keeping["verdict"] in ("equivalent", "inconclusive")
 
 
 def assert_burnt_in(summary: dict[str, Any], function: str) -> None:

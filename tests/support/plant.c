@@ -6,6 +6,8 @@
    PLANT_EXIT_CODE   how it ends: by _exit() with this code; 0: by abort()
    PLANT_KEEP_BYTES  memory that the server takes at its start, writes to and never gives back
    PLANT_LEAK_BYTES  memory that each send() takes, writes to and never gives back
+   PLANT_LEAK_BYTES_PER_S
+                     the same for each second since the start, as soon as they are 4 kB and a send() comes
    PLANT_STALL_EVERY_MS, PLANT_STALL_MS
                      at every multiple of the first on the monotonic clock each send() waits until the second is over
 */
@@ -19,8 +21,9 @@
 #include <unistd.h>
 
 static ssize_t (*real_send)(int, const void *, size_t, int);
-static long burn_ns, clock_ns, end_after, exit_code, leak_bytes, stall_every_ms, stall_ms;
-static atomic_long calls;
+static long burn_ns, clock_ns, end_after, exit_code, leak_bytes, leak_bytes_per_s, stall_every_ms, stall_ms;
+static atomic_long calls, leaked_bytes;
+static long start_ns;
 
 static long number(const char *name) {
     const char *text = getenv(name);
@@ -61,14 +64,21 @@ __attribute__((constructor)) static void read_environment(void) {
     end_after = number("PLANT_END_AFTER");
     exit_code = number("PLANT_EXIT_CODE");
     leak_bytes = number("PLANT_LEAK_BYTES");
+    leak_bytes_per_s = number("PLANT_LEAK_BYTES_PER_S");
     keep(number("PLANT_KEEP_BYTES"));
     stall_every_ms = number("PLANT_STALL_EVERY_MS");
     stall_ms = number("PLANT_STALL_MS");
     /* What reading the clock takes is burnt, too. */
-    long began_ns = clock_now_ns();
+    long began_ns = start_ns = clock_now_ns();
     for (int i = 0; i < 1000; i++)
         clock_now_ns();
     clock_ns = (clock_now_ns() - began_ns) / 1000;
+}
+
+static void leak_by_time(void) {
+    long due = (clock_now_ns() - start_ns) / 1000 * leak_bytes_per_s / 1000000, before = atomic_load(&leaked_bytes);
+    if (due - before >= 4096 && atomic_compare_exchange_strong(&leaked_bytes, &before, due))
+        keep(due - before);
 }
 
 /* Longer between two readings of the clock: another thread, or another machine, had the CPU. */
@@ -101,6 +111,8 @@ ssize_t send(int socket, const void *bytes, size_t length, int flags) {
     }
     if (leak_bytes)
         keep(leak_bytes);
+    if (leak_bytes_per_s)
+        leak_by_time();
     if (stall_every_ms)
         wait_for_end_of_stall();
     if (burn_ns)

@@ -52,6 +52,9 @@ def _latency(name: str, label: str, noun: str = "") -> MetricSource:
     )
 
 
+GROWTH = "server_rss_growth_per_min"
+FEWEST_OF_GROWTH = 6
+"""Cycles of a step in a block from which on memory's growth is measured."""
 SPREAD_OF = {"tpmc": "TpmC", "tps": "TPS", "qps": "QPS"}
 """Rates whose spread between the instances of a run is a metric itself."""
 
@@ -191,6 +194,24 @@ METRICS: dict[str, MetricSource] = {
         "slices",
         label="Resident memory after the load",
         phrase=use("resident memory after the load"),
+    ),
+    GROWTH: MetricSource(
+        "",
+        "lower",
+        "factor by which resident memory of the server grows in a minute (1.01: 1 %); from 6 cycles in a block on",
+        "instance",
+        "slices",
+        label="Resident memory, growth per minute",
+        phrase=Phrase(
+            noun="growth of resident memory per minute",
+            past_more="grew in resident memory by {x} a minute more than",
+            past_less="grew in resident memory by {x} a minute less than",
+            one="grows",
+            several="grow",
+            more="more in resident memory",
+            less="less in resident memory",
+            short_noun="growth of resident memory",
+        ),
     ),
     "server_vsize_bytes": MetricSource(
         "bytes",

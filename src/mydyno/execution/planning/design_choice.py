@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from mydyno.errors import HostError, UserError
 from mydyno.execution.planning.forecast import forecast
-from mydyno.execution.planning.time_plan import check_time, plan_time, shape_of
+from mydyno.execution.planning.time_plan import FEWEST_CYCLES_OVER_TIME, check_time, cycles_of, plan_time, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, Plan, make_plan
+from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH
 from mydyno.treatments.coexistence import client_work_differs, interleaving_obstacles, shortages
 
 MOST_BLOCKS = 40
@@ -33,6 +34,23 @@ def choose_design(experiment: Experiment, paths: HostPaths) -> Design:
     """The design with its reason. Raises UserError if the experiment demands one that is impossible, HostError if that
     is for lack of memory or disk.
     """
+    design = _design(experiment, paths)
+    if GROWTH in experiment.verdict.primary:
+        if design.kind == "blocks":
+            raise UserError(
+                f"verdict.primary: {GROWTH} is measured in the interleaved design only; this study has blocks: "
+                f"{design.why}",
+                "remove it from verdict.primary",
+            )
+        if experiment.design.time is None and cycles_of(experiment) < FEWEST_OF_GROWTH:
+            raise UserError(
+                f"verdict.primary: {GROWTH} needs {FEWEST_OF_GROWTH} cycles in a block, not {cycles_of(experiment)}",
+                f"use design.cycles = {FEWEST_CYCLES_OVER_TIME}, or a time, such as --time 10m",
+            )
+    return design
+
+
+def _design(experiment: Experiment, paths: HostPaths) -> Design:
     untouched = not client_work_differs(experiment)
     kind = experiment.design.kind
     if kind == "blocks":

@@ -18,12 +18,14 @@ from mydyno.model.definition.looks import EARLY, LOOK_BLOCKS, Looks
 from mydyno.model.definition.profile_spec import PROFILE_EVERY as EVERY
 from mydyno.model.definition.profile_spec import apart_slice_s
 from mydyno.model.definition.quantities import format_duration
+from mydyno.model.metrics import GROWTH
 from mydyno.workloads.data import kind_of
 
 FEWEST_CYCLES = 2
 """Fewest cycles of each step in a block, given a choice: more starts give more information than longer ones."""
-FEWEST_CYCLES_OF_SEARCH = 12
-"""The same of a capacity search: fewer slices of a start do not show its capacity (docs/guides/capacity.md)."""
+FEWEST_CYCLES_OVER_TIME = 12
+"""The same where a start must be under load for long: fewer slices show neither its capacity
+(docs/guides/capacity.md) nor how its memory grows."""
 SLICE_GAP_S = 0.12
 """Between two slices: readings, and the end of what is in flight (measured)."""
 PROFILE_GAP_S = 1.0
@@ -58,6 +60,8 @@ class Shape:
     start_s: float = START_S_PER_SERVER
     """Time for one server, from the copy of its data to its stop, without any load."""
     fewest_cycles: int = FEWEST_CYCLES
+    least_cycles: int = 1
+    """Fewer give no answer at all."""
     extra_cycles: int = 0
     """Cycles of slices apart (CPU profiles, waits, the kernel view) that follow some of the cycles."""
 
@@ -88,6 +92,7 @@ def shape_of(experiment: Experiment) -> Shape:
     of_control = experiment.instances_of(experiment.arm(experiment.control))
     kind = kind_of(experiment.data)
     store_s = 0.0 if kind.store_s is None else kind.store_s(experiment.data)
+    growth = GROWTH in experiment.verdict.primary
     links = any("network" in arm.treatments for arm in experiment.arms)
     return Shape(
         servers=sum(experiment.instances_of(arm) for arm in experiment.arms) + of_control,
@@ -100,7 +105,8 @@ def shape_of(experiment: Experiment) -> Shape:
         + LINK_S_PER_SERVER * links
         + store_s / 2  # servers store at the same time
         + kind.size_bytes(experiment.data) / COPY_BYTES_PER_S,
-        fewest_cycles=FEWEST_CYCLES_OF_SEARCH if experiment.is_search else FEWEST_CYCLES,
+        fewest_cycles=FEWEST_CYCLES_OVER_TIME if experiment.is_search or growth else FEWEST_CYCLES,
+        least_cycles=FEWEST_CYCLES_OVER_TIME if growth else 1,
         extra_cycles=len(experiment.profile.kinds),
     )
 
@@ -127,14 +133,16 @@ def plan_time(time_s: float, shape: Shape, done: int = 0, overhead_s: float | No
     """The blocks to make in `time_s`, after `done` blocks were made before, by so many host groups at the same time."""
     usable_s = max(1.0, time_s - PREPARATION_RESERVE_S)
     for least in (shape.fewest_cycles, 2, 1):
-        for look in sorted(LOOK_BLOCKS if least > 1 else (EARLY, *LOOK_BLOCKS), reverse=True):
+        if least < shape.least_cycles:
+            break
+        for look in sorted((EARLY, *LOOK_BLOCKS) if least == shape.least_cycles else LOOK_BLOCKS, reverse=True):
             if look <= done:
                 break
             block_s = usable_s / ceil((look - done) / groups)
             cycles = shape.cycles_in(block_s, overhead_s)
             if cycles >= least:
                 return TimePlan(look, block_s, cycles, True)
-    least_s = shape.block_s(1, overhead_s)
+    least_s = shape.block_s(shape.least_cycles, overhead_s)
     rounds = max(1, int(usable_s / least_s))
     block_s = usable_s / rounds
     return TimePlan(done + rounds * groups, block_s, max(1.0, shape.cycles_in(block_s, overhead_s)), False)
@@ -144,7 +152,7 @@ def check_time(time_s: float, shape: Shape, groups: int = 1) -> None:
     """Raise UserError where a new study of this length would end before its first look."""
     if plan_time(time_s, shape, groups=groups).reaches_look:
         return
-    least_s = PREPARATION_RESERVE_S + ceil(EARLY / groups) * shape.block_s(1)
+    least_s = PREPARATION_RESERVE_S + ceil(EARLY / groups) * shape.block_s(shape.least_cycles)
     raise UserError(
         f"{format_duration(time_s)} are too short for a verdict: {EARLY} blocks of {shape.servers} servers and "
         f"{shape.steps} step{'s' * (shape.steps > 1)} take about {format_duration(least_s)}",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.metrics import METRICS, SPREAD_OF, ordered, split_instance
+from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH, METRICS, SPREAD_OF, ordered, split_instance
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import InterleavingRecord
 from mydyno.results.values.capacity import capacity_values
@@ -354,7 +354,7 @@ def _others(own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane:
         latency["mean"] = sum(o.latency_us.get("mean", 0.0) * o.transactions for o in own) / transactions
         latency["max"] = max(one.latency_us.get("max", 0.0) for one in own)
     found |= {f"latency_{name}_us": value for name, value in latency.items() if value > 0}
-    found |= _memory_at_equal_operations(own, all_slices, lane)
+    found |= _memory_at_equal_operations(own, all_slices, lane) | _growth(own)
     steals = [one.steal for one in own if one.steal is not None]
     if steals:
         found["cpu_steal_pct"] = 100 * float(np.mean(steals))
@@ -375,6 +375,17 @@ def _others(own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane:
         if (name in PLAIN or base in METRICS) and all(name in one.rates for one in own):
             found[name] = float(np.mean([one.rates[name] for one in own]))
     return found | _between_instances(found, own)
+
+
+def _growth(own: Sequence[SliceRecord]) -> dict[str, float]:
+    """The factor by which resident memory grows in a minute: least squares over the log of what it is after slices."""
+    memory = [(one.started_unix_ns + one.length_s * 1e9, one.server_rss_bytes) for one in own if one.server_rss_bytes]
+    if len(memory) < max(FEWEST_OF_GROWTH, len(own)):
+        return {}
+    ends_ns, used = np.array(memory).T
+    minutes = (ends_ns - ends_ns[0]) / 60e9
+    slope = np.polynomial.Polynomial.fit(minutes, np.log(used), 1).convert().coef[1]
+    return {GROWTH: float(np.exp(slope))}
 
 
 def _between_instances(means: Mapping[str, float], own: Sequence[SliceRecord]) -> dict[str, float]:

@@ -10,10 +10,20 @@ import pytest
 
 from mydyno.errors import UserError
 from mydyno.execution.planning.design_choice import plan_study
-from mydyno.execution.planning.time_plan import FEWEST_CYCLES, Shape, is_over, plan_time, replanned, shape_of
+from mydyno.execution.planning.time_plan import (
+    FEWEST_CYCLES,
+    FEWEST_CYCLES_OVER_TIME,
+    Shape,
+    is_over,
+    plan_time,
+    replanned,
+    shape_of,
+)
 from mydyno.experiments import built_in, load
 from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.looks import Looks, looks_aimed_at
+from mydyno.model.metrics import GROWTH
 from tests.support.fake_script import experiment
 
 EXAMPLE_SETTINGS = {"variable": ("vary.variables.innodb_flush_log_at_trx_commit=[1, 2]",)}
@@ -40,6 +50,39 @@ def test_a_time_that_ends_before_a_look_is_refused_with_the_shortest_that_does_n
     minutes = int(re.findall(r"--time (\d+)m", refused.value.hint)[0])
     assert plan_time(60.0 * minutes, shape_of(asked)).reaches_look
     assert not plan_time(60.0 * (minutes - 1), shape_of(asked)).reaches_look
+
+
+def growing(**design: object) -> Experiment:
+    """A question about the growth of memory."""
+    asked = experiment(design=design)
+    return asked.model_copy(update={"verdict": asked.verdict.model_copy(update={"primary": ("qps", GROWTH)})})
+
+
+def test_a_study_of_growth_has_blocks_that_are_long_enough_for_it(paths: HostPaths) -> None:
+    ten_minutes = shape_of(growing(kind="interleaved", time="10m"))
+    target = plan_time(600.0, ten_minutes)
+    assert target.reaches_look and target.cycles >= FEWEST_CYCLES_OVER_TIME
+    with pytest.raises(UserError, match=r"^2 min are too short for a verdict: ") as refused:
+        plan_study(growing(kind="interleaved", time="2m"), paths)
+    minutes = int(re.findall(r"--time (\d+)m", str(refused.value.hint))[0])
+    assert plan_time(60.0 * minutes, ten_minutes).cycles >= FEWEST_CYCLES_OVER_TIME
+    assert not plan_time(60.0 * (minutes - 1), ten_minutes).reaches_look
+
+
+@pytest.mark.parametrize(
+    ("design", "words"),
+    [
+        ({"kind": "interleaved", "blocks": 6, "cycles": 5}, f"{GROWTH} needs 6 cycles in a block, not 5"),
+        (
+            {"kind": "blocks", "blocks": 6},
+            f"{GROWTH} is measured in the interleaved design only; this study",
+        ),
+    ],
+)
+def test_a_design_that_cannot_show_growth_is_refused(paths: HostPaths, design: dict[str, object], words: str) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        plan_study(growing(**design), paths)
+    assert plan_study(growing(kind="interleaved", blocks=6, cycles=6), paths).design == "interleaved"
 
 
 def made(random: Random, shape: Shape, time_s: float, lost: float) -> tuple[int, float, Looks]:

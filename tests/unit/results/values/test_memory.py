@@ -1,4 +1,4 @@
-"""Memory of interleaved servers is compared where each has served as many queries as the one that served fewest."""
+"""Memory of interleaved servers: after as many queries as the server that served fewest, and how it grows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH
 from mydyno.results.values.interleaved import MEMORY, interleaved_values
 from mydyno.results.values.step_slices import lane_of
 from tests.support.fake_script import experiment
@@ -29,3 +30,22 @@ def test_memory_that_grows_with_the_queries_is_no_larger_for_a_faster_arm() -> N
         found = {lane[1:]: steps[STEP][name] for lane, steps in values.items()}
         assert found["jemalloc", 1] / found["glibc", 1] == pytest.approx(1.1, rel=0.02)
         assert found["jemalloc", 1] > 1.5e8, "most of the memory is what was served"
+
+
+def test_memory_that_grows_by_one_percent_a_minute_has_that_growth_however_much_was_served() -> None:
+    slices, began_ns = [], 0
+    for one in Simulation(effects={"jemalloc": 1.0}, blocks=1, cycles=FEWEST_OF_GROWTH, host=QUIET).slices(seed=1):
+        began_ns = began_ns or one.started_unix_ns
+        minutes = (one.started_unix_ns - began_ns) / 60e9
+        rss = 3e8 * (1.01 if one.arm == "jemalloc" else 1.0) ** minutes
+        slices.append(one.model_copy(update={"server_rss_bytes": rss}))
+    asked = experiment(("glibc", "jemalloc"), design={"kind": "interleaved", "blocks": 1})
+
+    def growth(first_cycles: int) -> dict[tuple[str, int], float]:
+        some = [one for one in slices if one.cycle <= first_cycles]
+        values = interleaved_values(asked, some, client_untouched=True).adjusted
+        return {lane[1:]: steps[STEP][GROWTH] for lane, steps in values.items() if GROWTH in steps[STEP]}
+
+    found = growth(FEWEST_OF_GROWTH)
+    assert found == pytest.approx({("glibc", 1): 1.0, ("glibc", 2): 1.0, ("jemalloc", 1): 1.01}, abs=1e-6)
+    assert growth(FEWEST_OF_GROWTH - 1) == {}, "too few slices"
