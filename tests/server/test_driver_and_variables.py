@@ -110,15 +110,15 @@ async def test_the_password_of_the_load_is_not_in_the_process_list(
     await instance.start()
     # Longer than ps needs on the busiest host; ended as soon as it is listed.
     asking = asyncio.ensure_future(run_step(environment, instance, step("oltp_point_select", 1, 300), tmp_path))
-    listed = ""
-    while f"--config-file={tmp_path}" not in listed and not asking.done():
+    listed, log = "", tmp_path / "driver.log"
+    while not (f"--config-file={tmp_path}" in listed and log.exists()) and not asking.done():
         listed = (await asyncio.to_thread(subprocess.run, ["ps", "axeww"], capture_output=True, text=True)).stdout
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert instance.credentials.load not in listed
     assert (tmp_path / "sysbench.conf").stat().st_mode & 0o077 == 0
-    assert instance.credentials.load not in (tmp_path / "driver.log").read_text()
+    assert instance.credentials.load not in log.read_text()
 
 
 async def test_a_wrong_password_is_a_failure_in_sysbenchs_own_words(
