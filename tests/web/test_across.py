@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.support import first_in_gate
 from tests.support.web_server import WebServer
@@ -126,6 +126,22 @@ def test_marks_remain_while_the_list_changes(page: Page, server: WebServer, comp
     page.get_by_role("button", name="Unmark all").click()
     page.goto(at(server, "/"))
     expect(page.locator(".studies input:checked, #marked input")).to_have_count(0)
+
+
+def test_a_mark_that_is_set_before_the_script_is_there_remains(
+    page: Page, server: WebServer, comparable: list[str]
+) -> None:
+    first, _ = comparable
+    held: list[Route] = []
+    page.route("**/studies.js*", lambda route: held.append(route))  # noqa: PLW0108 (Playwright wraps no built-in)
+    page.goto(at(server, "/"), wait_until="commit")
+    page.get_by_role("checkbox", name=f"compare {first}").check()
+    expect(page.locator("#unmark")).to_be_hidden()
+    held[0].continue_()
+    expect(page.locator("#unmark")).to_be_visible()
+    page.unroute("**/studies.js*")
+    page.goto(at(server, "/?q=nothing+matches"))
+    expect(page.locator("#marked")).to_contain_text(first)
 
 
 def test_a_mark_is_a_text_whatever_it_is(page: Page, server: WebServer, studies: Path) -> None:

@@ -78,6 +78,8 @@
     event.preventDefault();
     show();
   });
+  for (const box of results.querySelectorAll(".studies input[name=study]:checked")) marks.add(box.value);
+  keep(); // marked before this script was there
   results.addEventListener("change", ({ target }) => {
     if (target.name !== "study") return;
     if (target.checked) marks.add(target.value);
