@@ -49,6 +49,25 @@ make_once() {
     rm -f "$folder.lock"
 }
 
+# make_once of each two of $@, all at the same time, each in a process group of its own, which ends with this script.
+make_together() {
+    local group
+    making=()
+    trap 'kill -- "${making[@]/#/-}" 2>/dev/null' EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    while [ $# -gt 0 ]; do
+        set -m
+        make_once "$1" "$2" &
+        set +m
+        making+=("$!")
+        shift 2
+    done
+    for group in "${making[@]}"; do wait "$group" || exit; done
+    trap - EXIT HUP INT TERM
+}
+
 make_environment() {
     local folder=$1
     "$python" -m venv "$folder"
@@ -106,14 +125,16 @@ mydyno_bootstrap() {
         find_cargo
         command -v cc >/dev/null || die "no C compiler (cc) on PATH; Debian and Ubuntu: apt-get install gcc libc6-dev"
     fi
+    local missing=()
     if [ ! -e "$cache/python/$python_key/.complete" ]; then
         say "first start: making a private Python environment in $cache (about a minute)"
-        make_once "$cache/python/$python_key" make_environment
+        missing+=("$cache/python/$python_key" make_environment)
     fi
     if [ ! -e "$cache/engine/$engine_key/.complete" ]; then
         say "building the engine (about two minutes)"
-        make_once "$cache/engine/$engine_key" make_engine
+        missing+=("$cache/engine/$engine_key" make_engine)
     fi
+    make_together "${missing[@]}"
     # shellcheck disable=SC2034 # for the script that sources this file
     MYDYNO_PYTHON=$cache/python/$python_key/bin/python
     export MYDYNO_CACHE=$cache MYDYNO_ENGINE=$cache/engine/$engine_key/bin

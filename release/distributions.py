@@ -22,18 +22,14 @@ def build_engine(source: Source, target: Path, out: Path) -> Path:
     return _build_wheel(source, list(RELEASE_OPTIONS), source.environment(target), out)
 
 
-def build_unoptimized_engine(source: Source, target: Path, out: Path) -> Path:
-    """A wheel with the same files for tests. Some two minutes of CPU time for an empty target folder.
+def build_unoptimized_engine(source: Source, environment: dict[str, str], out: Path) -> Path:
+    """A wheel with the same files for tests: the programs are slow and need the glibc of this host.
 
-    The programs are slow and need the glibc of this host. The target folder must not be one in which other builds
-    are made or run: programs have the same names there, and crates are compiled again for SOURCE_DATE_EPOCH.
+    The target folder of the environment must not be one in which other builds are made or run: programs have the same
+    names there.
     """
-    environment = {
-        **source.plain_environment(),
-        "CARGO_TARGET_DIR": str(target),
-        "CARGO_PROFILE_DEV_DEBUG": "false",
-        "CARGO_INCREMENTAL": "0",
-    }
+    environment = {**source.plain_environment(), **environment}
+    del environment["SOURCE_DATE_EPOCH"]  # crates are compiled again for it
     return _build_wheel(source, ["--profile", "dev"], environment, out)
 
 

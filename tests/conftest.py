@@ -33,16 +33,18 @@ settings.register_profile(
 settings.load_profile("any-host")
 
 
-LONGEST = (
-    "tests/release/test_packages.py", "tests/server/test_engine_loads.py", "tests/server/test_engine.py",
-    "tests/engine/test_programs.py", "tests/server/test_whole_study.py", "tests/web/test_across.py",
+FIRST = (
+    "tests/server/test_whole_study.py", "tests/server/test_study_files.py", "tests/web/test_browser.py",
+    "tests/server/test_network.py", "tests/server/test_engine_loads.py", "tests/server/test_engine.py",
+    "tests/engine/test_programs.py", "tests/release/test_packages.py", "tests/web/test_across.py",
 )  # fmt: skip
-"""Files that take a minute or more, the longest first: whichever process is free takes the next file."""
+"""The files that take longest: whichever process is free takes the next file. Four that need nothing which Cargo
+compiles come first: the engine's test programs are compiled meanwhile."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    places = {ROOT / file: place for place, file in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
+    places = {ROOT / file: place for place, file in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path, len(FIRST)))
 
 
 def pytest_configure(config: pytest.Config) -> None:

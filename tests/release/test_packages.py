@@ -30,7 +30,7 @@ from mydyno import __version__
 from mydyno.errors import ArchiveError
 from tests.support import ALL, ROOT
 from tests.support.archives import EPOCH_S, collapsed, members
-from tests.support.engine import ENGINE
+from tests.support.engine import ENGINE, compiler
 from tests.support.golden import check_golden
 from tests.support.not_run import note_not_run
 from tests.support.patience import HANG_S
@@ -56,7 +56,10 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     source = replace(Source.of_checkout(ROOT, with_changes=True), epoch_s=EPOCH_S)
     made = Release(source, tmp_path_factory.mktemp("release"))
     copied = replace(made.source, folder=ENGINE.parent)
-    build_unoptimized_engine(copied, Path(os.environ["CARGO_TARGET_DIR"]) / "packages", made.out)
+    target = os.environ["CARGO_TARGET_DIR"]
+    # Crates that test programs need too are compiled once; before 1.91 Cargo does not know the second variable.
+    folders = {"CARGO_TARGET_DIR": f"{target}/packages", "CARGO_BUILD_BUILD_DIR": target}
+    build_unoptimized_engine(copied, {**compiler(), **folders}, made.out)
     build_engine_sdist(made.source, made.out)
     build_mydyno(made.source, made.out)
     return made

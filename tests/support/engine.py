@@ -82,10 +82,14 @@ def targets() -> list[Target]:
     return sorted(found, key=lambda target: target.id)
 
 
-def build_environment() -> dict[str, str]:
+def compiler() -> dict[str, str]:
     """As in ./test: what the lint has compiled is not compiled again."""
-    lint = {"RUSTC_WORKSPACE_WRAPPER": str(shutil.which("clippy-driver")), "CLIPPY_ARGS": CLIPPY_ARGS}
-    return {"CARGO_TARGET_DIR": str(ENGINE / "target"), **lint, **os.environ}
+    return {"RUSTC_WORKSPACE_WRAPPER": str(shutil.which("clippy-driver")), "CLIPPY_ARGS": CLIPPY_ARGS}
+
+
+def build_environment() -> dict[str, str]:
+    """For Cargo."""
+    return {"CARGO_TARGET_DIR": str(ENGINE / "target"), **compiler(), **os.environ}
 
 
 def build_test_programs() -> dict[str, tuple[Path, Path]]:

@@ -1,15 +1,18 @@
-"""The engine that bootstrap.sh makes, with Cargo and a program of one line in the engine's place."""
+"""What bootstrap.sh makes: the engine, with Cargo and a program of one line in its place, and the parts of it all."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support import ROOT
+from tests.support.patience import HANG_S, wait_until
 
 MANIFEST = """
 [package]
@@ -44,6 +47,47 @@ def test_checkouts_with_one_cache_get_each_its_own_engine(tmp_path: Path) -> Non
     # The second one's files are older than what is built of the first.
     assert says(tmp_path / "first", tmp_path / "cache") == "first"
     assert says(tmp_path / "second", tmp_path / "cache") == "second"
+
+
+MAKE_TOGETHER = """
+source "$0/bootstrap.sh"
+fails() { until [ -e "$PWD/held" ]; do sleep 0.01; done; echo it broke; return 1; }
+hangs() { exec 5>"$PWD/held"; flock 5; sleep 99; }
+make_together "$PWD/some where/a" "$1" "$PWD/b" hangs
+"""
+
+
+def nothing_hangs(folder: Path) -> bool:
+    with (folder / "held").open() as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def test_what_cannot_be_made_ends_what_is_made_beside_it(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", MAKE_TOGETHER, ROOT, "fails"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    log = tmp_path / "some where/a.log"
+    assert done.stderr == f"it broke\nmydyno: error: setting up failed; the whole output is in {log}\n"
+    assert wait_until(lambda: nothing_hangs(tmp_path))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_all_that_is_being_made(tmp_path: Path, number: signal.Signals) -> None:
+    # A shell cannot trap what was ignored when it began, as by nohup.
+    script = subprocess.Popen(
+        ["env", "--default-signal", "bash", "-euo", "pipefail", "-c", MAKE_TOGETHER, ROOT, "true"], cwd=tmp_path
+    )
+    assert wait_until(lambda: (tmp_path / "held").exists() and (tmp_path / "some where/a/.complete").exists())
+    script.send_signal(number)
+    assert script.wait(HANG_S) == 128 + number
+    assert wait_until(lambda: nothing_hangs(tmp_path))
+    assert not (tmp_path / "b/.complete").exists()
 
 
 @pytest.mark.parametrize(
