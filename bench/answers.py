@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from support.noisy_host import noisy_host
-from support.programs import REPOSITORY, BenchError, say
+from support.programs import REPOSITORY, BenchError, end_as_by_ctrl_c, say
 from support.studies import END_S, Study, make_study, seconds
 
 METRICS = {"qps": "queries per second", "server_cpu_us_per_query": "server CPU per query"}
@@ -230,6 +230,7 @@ def measure(options: argparse.Namespace, folder: Path) -> tuple[list[Contrast], 
 def main() -> int:
     """Measure, and print. Exit code 1: a planted effect was not found, or a study failed."""
     options = arguments()
+    end_as_by_ctrl_c()
     try:
         if options.keep:
             options.keep.mkdir(parents=True)
@@ -240,6 +241,9 @@ def main() -> int:
     except BenchError as error:
         say(f"bench/run: {error}")
         return 1
+    except KeyboardInterrupt:
+        say("interrupted")
+        return 130
     if options.json:
         result: dict[str, Any] = {"planted": [asdict(one) for one in plants], "equal": [asdict(one) for one in equals]}
         print(json.dumps({"bench": "answers", **result}, indent=1))

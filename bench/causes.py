@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from support.plants import ARM, CONTROL, Plant, plants
-from support.programs import REPOSITORY, BenchError, say
+from support.programs import REPOSITORY, BenchError, end_as_by_ctrl_c, say
 from support.studies import Study, make_study, seconds, study_again
 
 EQUAL = "equal"
@@ -151,6 +151,7 @@ def arguments() -> argparse.Namespace:
     folder.add_argument("--again", type=Path, metavar="FOLDER", help="judge the studies that --keep kept anew")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
     options = parser.parse_args()
+    end_as_by_ctrl_c()
     if options.equal < 0:
         parser.error("argument --equal: not less than 0")
     if options.keep and options.keep.exists():

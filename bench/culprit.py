@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from support.programs import REPOSITORY, BenchError, say
+from support.programs import REPOSITORY, BenchError, end_as_by_ctrl_c, say
 from support.studies import END_S
 
 sys.path.append(str(REPOSITORY))
@@ -201,6 +201,7 @@ def main() -> int:
     parser.add_argument("--alike", action="store_true", help="compare two builds of one commit instead")
     parser.add_argument("--seed", type=int, default=1, help="of the places of the commits [1]")
     options = parser.parse_args()
+    end_as_by_ctrl_c()
     try:
         with tempfile.TemporaryDirectory(prefix="mydyno-culprit-") as name:
             folder, paths = Path(name), HostPaths.resolve()

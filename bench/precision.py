@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from support.noisy_host import noisy_host
-from support.programs import BenchError, say
+from support.programs import BenchError, end_as_by_ctrl_c, say
 from support.studies import END_S, make_study, seconds
 
 METRICS = {"qps": "queries per second", "server_cpu_us_per_transaction": "server CPU per transaction"}
@@ -184,6 +184,7 @@ def measure(options: argparse.Namespace, folder: Path) -> list[Precision]:
 def main() -> int:
     """Measure, and print."""
     options = arguments()
+    end_as_by_ctrl_c()
     try:
         if options.keep:
             studies = measure(options, options.keep)
@@ -193,6 +194,9 @@ def main() -> int:
     except BenchError as error:
         say(f"bench/run: {error}")
         return 1
+    except KeyboardInterrupt:
+        say("interrupted")
+        return 130
     if options.json:
         print(json.dumps({"bench": "precision", "studies": [asdict(one) for one in studies]}, indent=1))
     else:

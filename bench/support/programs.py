@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -258,6 +259,12 @@ def compiled(source: Path, folder: Path) -> Program:
     return Program(
         f"bare epoll loop ({source.name})", (str(program),), f"bench/{source.name}, {shlex.join(command[:2])}"
     )
+
+
+def end_as_by_ctrl_c() -> None:
+    """Have every signal that ends a program raise KeyboardInterrupt: what was started and made is ended and removed."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
 
 
 def say(text: str) -> None:

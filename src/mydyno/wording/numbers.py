@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from mydyno.language import percent_sign, tr, tr_plural
-from mydyno.model.metrics import split_instance, worded_source
+from mydyno.model.metrics import GROWTH, split_instance, worded_source
 from mydyno.results.precision import MOST_S
 
 NARROW_SPACE = "\u202f"
@@ -66,10 +66,12 @@ class DisplayUnit:
 
     divisor: float
     label: str
+    least_digits: int = 0
+    """Significant digits below which the number says nothing."""
 
     def number(self, value: float, digits: int = 3) -> str:
         """The number alone in this unit, with that many significant digits."""
-        return significant(value / self.divisor, digits)
+        return significant(value / self.divisor, max(digits, self.least_digits))
 
     def text(self, value: float, digits: int = 3) -> str:
         """The number with its unit, not to be broken across lines."""
@@ -93,6 +95,8 @@ def display_unit(metric: str, magnitude: float, unit: str = "") -> DisplayUnit:
         return DisplayUnit(1.0, "%")
     if metric.endswith("_s") and not metric.endswith("_per_s"):
         return DisplayUnit(1.0, "s")
+    if metric == GROWTH:
+        return DisplayUnit(1.0, "", least_digits=4)
     per = "/min" if metric == "tpmc" else "/s" if _is_rate(metric, unit) else ""
     return _largest(magnitude, [(1.0, per.strip() or unit), (1e3, f"k{per}"), (1e6, f"M{per}"), (1e9, f"G{per}")])
 

@@ -226,6 +226,7 @@ def test_units_suit_the_size_of_the_numbers() -> None:
     assert display_unit("disk_write_bytes_per_s", 38e6).label == "MiB/s"
     assert display_unit("qps", 18_000).text(17_957.68) == "18.0\u00a0k/s"
     assert display_unit("latency_p99_us", 12_300).label == "ms"
+    assert display_unit("server_rss_growth_per_min", 1.017).text(1.0172) == "1.017"
     assert display_unit("cpu_user_pct", 91).text(91.25) == "91.2\u00a0%"
     assert display_unit("unknown", 3, "apples").label == "apples"
     assert display_unit("qps", 0).label == "/s"
