@@ -20,13 +20,13 @@ import shutil
 import statistics
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from support.command import Bench, Lines, Part, parser, run
-from support.pairs import Figure, Line, Load, Target, paired
+from support.pairs import BEFORE_HELP, Figure, Line, Load, Target, against_before, paired
 from support.programs import REPOSITORY, BenchError, Program, compiled, execute, say
 from support.servers import Mariadb
 
@@ -250,6 +250,23 @@ def bench_recording(bench: Bench) -> Lines:
     ]
 
 
+def bench_before(comparison: Comparison, before: Program) -> Lines:
+    """CPU per query against an earlier dynoload."""
+
+    def measure(program: Program, workload: str, connections: int) -> Load:
+        earlier = replace(comparison, dynoload=program)
+        return measure_dynoload(earlier, workload, connections, *AT_THEIR_PRIORITY)
+
+    return [
+        against_before(
+            comparison.pairs, f"{workload}, {count} connections",
+            partial(measure, workload=workload, connections=count), comparison.dynoload, before,
+        )
+        for workload in CPU_TARGETS
+        for count in comparison.connections
+    ]  # fmt: skip
+
+
 def comparison_of(options: argparse.Namespace, bench: Bench) -> Comparison:
     """Start the server and make the tables."""
     dynoload = bench.use(Program.at(options.dynoload) if options.dynoload else bench.servers.dynoload())
@@ -271,6 +288,9 @@ def comparison_of(options: argparse.Namespace, bench: Bench) -> Comparison:
 def parts_of(options: argparse.Namespace, bench: Bench) -> Mapping[str, Part]:
     """The parts that can be measured."""
     comparison = comparison_of(options, bench)
+    if options.before:
+        before = bench.use(Program.at(options.before, "dynoload before"))
+        return {"before": lambda: bench_before(comparison, before)}
     return {
         "open": lambda: bench_open_loop(comparison),
         "cpu": lambda: bench_cpu(comparison),
@@ -283,6 +303,7 @@ def parts_of(options: argparse.Namespace, bench: Bench) -> Mapping[str, Part]:
 def main() -> int:
     """Measure everything asked for."""
     command = parser(__doc__ or "", pairs=6, seconds=2, parts=PARTS)
+    command.add_argument("--before", type=Path, metavar="PATH", help=BEFORE_HELP)
     command.add_argument("--connections", type=int, nargs="+", default=[16, 64, 256], help="[16 64 256]")
     command.add_argument("--idle-connections", type=int, default=10_000, help="[10000]")
     options = command.parse_args()

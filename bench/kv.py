@@ -16,12 +16,12 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from support.command import Bench, Lines, Part, parser, run
-from support.pairs import Line, Load, Target, paired
+from support.pairs import BEFORE_HELP, Line, Load, Target, against_before, paired
 from support.programs import BenchError, Program, compiled, say
 
 HERE = Path(__file__).parent
@@ -128,6 +128,15 @@ def bench_floor(comparison: Comparison) -> Lines:
     return [Line(comparison.name, figure, ratio, Target(FLOOR_CPU_TARGET), pairs.records(), state)]
 
 
+def bench_before(comparison: Comparison, before: Program) -> Lines:
+    """CPU per operation against an earlier dynoload."""
+
+    def measure(program: Program) -> Load:
+        return run_dynoload(replace(comparison, dynoload=program), "an earlier one", "--preset", "memaslap")
+
+    return [against_before(comparison.pairs, comparison.name, measure, comparison.dynoload, before)]
+
+
 def parts_of(options: argparse.Namespace, bench: Bench) -> Mapping[str, Part]:
     """The programs from packages; the parts."""
     dynoload = bench.use(Program.at(options.dynoload) if options.dynoload else bench.servers.dynoload())
@@ -137,12 +146,16 @@ def parts_of(options: argparse.Namespace, bench: Bench) -> Mapping[str, Part]:
     comparison = Comparison(
         bench, dynoload, memcaslap, floor, options.pairs, options.seconds, options.connections, options.protocol
     )
+    if options.before:
+        before = bench.use(Program.at(options.before, "dynoload before"))
+        return {"before": lambda: bench_before(comparison, before)}
     return {"peer": lambda: bench_peer(comparison), "floor": lambda: bench_floor(comparison)}
 
 
 def main() -> int:
     """Measure everything asked for."""
     command = parser(__doc__ or "", pairs=10, seconds=2, parts=PARTS)
+    command.add_argument("--before", type=Path, metavar="PATH", help=BEFORE_HELP)
     command.add_argument("--protocol", default="text", choices=["text", "binary", "meta"], help="[text]")
     command.add_argument("--connections", type=int, default=32, help="[32]")
     options = command.parse_args()

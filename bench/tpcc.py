@@ -18,14 +18,14 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import pymysql
 
 from support.command import Bench, Lines, Part, parser, run
-from support.pairs import Line, Load, Target, paired
+from support.pairs import BEFORE_HELP, Line, Load, Target, against_before, paired
 from support.programs import BenchError, Program, execute, say
 from support.servers import Mariadb
 
@@ -222,6 +222,21 @@ def bench_load(comparison: Comparison) -> Lines:
     return lines
 
 
+def bench_before(comparison: Comparison, before: Program) -> Lines:
+    """CPU per transaction against an earlier dynoload."""
+
+    def measure(program: Program, connections: int) -> Load:
+        return run_dynoload(replace(comparison, dynoload=program), connections, "on", "per-item")
+
+    return [
+        against_before(
+            comparison.pairs, f"{comparison.warehouses} warehouses, {count} connections",
+            partial(measure, connections=count), comparison.dynoload, before,
+        )
+        for count in comparison.connections
+    ]  # fmt: skip
+
+
 def parts_of(options: argparse.Namespace, bench: Bench) -> Mapping[str, Part]:
     """Start the server and make dynoload's tables; the parts."""
     given = {"tpcc-mysql": options.tpcc_mysql, "go-tpc": options.go_tpc}
@@ -237,6 +252,9 @@ def parts_of(options: argparse.Namespace, bench: Bench) -> Mapping[str, Part]:
         options.warehouses, options.connections,
     )  # fmt: skip
     comparison.prepare(DATABASE)
+    if options.before:
+        before = bench.use(Program.at(options.before, "dynoload before"))
+        return {"before": lambda: bench_before(comparison, before)}
     return {
         "pipelining": lambda: bench_pipelining(comparison),
         "cpu": lambda: bench_cpu(comparison),
@@ -247,6 +265,7 @@ def parts_of(options: argparse.Namespace, bench: Bench) -> Mapping[str, Part]:
 def main() -> int:
     """Measure everything asked for."""
     command = parser(__doc__ or "", pairs=6, seconds=4, parts=PARTS)
+    command.add_argument("--before", type=Path, metavar="PATH", help=BEFORE_HELP)
     command.add_argument("--tpcc-mysql", type=Path, metavar="PATH", help="the built program tpcc_start")
     command.add_argument("--go-tpc", type=Path, metavar="PATH", help="the built program go-tpc")
     command.add_argument("--warehouses", type=int, default=2, help="[2]")

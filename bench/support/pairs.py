@@ -11,15 +11,19 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from scipy import stats
 
-from support.programs import BenchError, others, say
+from support.programs import BenchError, Program, others, say
 
 CONFIDENCE = 0.95
 MOST_TAKEN = 0.10
 """Share of this host's CPU time that others may take: above it no target is judged."""
+MOST_OF_BEFORE = 1.02
+"""What a change may make dynoload's CPU time."""
+BEFORE_HELP = "only compare with this earlier dynoload"
 Measured = TypeVar("Measured")
 
 
@@ -177,6 +181,14 @@ def paired(count: int, ours: Callable[[], Measured], theirs: Callable[[], Measur
             mine = ours()
         runs.append((mine, other))
     return Pairs(runs, others.take())
+
+
+def against_before(count: int, name: str, measure: Callable[[Program], Load], now: Program, before: Program) -> Line:
+    """CPU time of dynoload for each operation, as a ratio to that of an earlier dynoload."""
+    say(f"{name}, against the earlier dynoload")
+    pairs = paired(count, partial(measure, now), partial(measure, before))
+    ratio, state = pairs.ratio("cpu_us"), pairs.mean_interrupts()
+    return Line(name, "CPU an operation / before", ratio, Target(MOST_OF_BEFORE), pairs.records(), state)
 
 
 @dataclass(frozen=True)
