@@ -117,7 +117,7 @@ def test_what_is_no_toml_is_told_with_its_line(text: str, words: str) -> None:
             "server: says no server; allowed: exactly one of name, basedir, build, dsn",
         ),
         ('control = "glibc"\n', "arms.control: is missing: name the arm that the others are compared with"),
-        ('[[steps]]\nworkload = "oltp_read_only"', "steps: is missing"),
+        ('[[steps]]\nworkload = "oltp_read_only"', "steps: is missing; allowed: tables [[steps]], each with"),
         ('name = "good"\n', "name: is missing"),
         ('question = "Is it good?"\n', "question: is missing"),
     ],
@@ -126,6 +126,19 @@ def test_what_is_missing_is_named(change: str, words: str) -> None:
     assert change in GOOD
     left = GOOD.replace(change, "[server]" if "[server]" in change else "")
     assert words in mistakes(left)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("server=mariadb-10.11", 'not understood; allowed: a table [server] with name = "mariadb-10.11", or with'),
+        ("steps=[]", "steps: is empty; allowed: tables [[steps]], each with"),
+        ("steps.connections=[]", "steps[0].connections: is empty; allowed: at least one value"),
+        ("question=Y", 'question = "Y": too short; allowed: at least 3 characters'),
+    ],
+)
+def test_what_is_too_little_is_told_with_what_is_enough(setting: str, words: str) -> None:
+    assert words in mistakes(GOOD, None, (setting,))
 
 
 @pytest.mark.parametrize(

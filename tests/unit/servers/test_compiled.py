@@ -338,6 +338,16 @@ def test_a_plan_does_not_guess_the_time_and_size_of_a_command_that_has_built_not
     assert "sources: 1 to be copied into the cache\n" in planned
 
 
+def test_a_plan_has_a_line_for_each_command_of_a_build(repository: Path, tmp_path: Path) -> None:
+    text = EXPERIMENT.format(repository=repository, command=COMMAND)
+    (tmp_path / "x.toml").write_text(text.replace(f'"{COMMAND}"', f'"true\\n{COMMAND}\\n"'))
+    planned = mydyno(tmp_path, "plan", "x.toml").stdout
+    assert (
+        f"by these commands (at most 2 h):\n            true\n            {COMMAND}\n          stand-in at HEAD"
+        in planned
+    )
+
+
 def test_a_repository_that_is_not_there_is_all_that_a_gate_prints(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(
         EXPERIMENT.format(repository=tmp_path / "nowhere", command=COMMAND)

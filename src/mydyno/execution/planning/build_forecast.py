@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import Experiment
@@ -76,7 +77,10 @@ def _how(wanted: _Wanted, cache: Path) -> Iterator[str]:
         else:
             yield f"{what}: will be built with {wanted.toolchain.words} into {build.folder}"
     if wanted.missing:
-        yield f"by {spec.command} (at most {format_duration(spec.timeout)})"
+        command, most = (spec.command or "").strip(), format_duration(spec.timeout)
+        # Below the columns of the plan.
+        shown = f"these commands (at most {most}):\n{indent(command, ' ' * 12)}" if "\n" in command else ""
+        yield f"by {shown or f'{command} (at most {most})'}"
 
 
 def _last_builds(cache: Path) -> dict[str, BuildRecord]:

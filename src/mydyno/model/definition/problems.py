@@ -25,6 +25,11 @@ EXPECTED = {
     "tuple": "a list",
 }
 """The first word of pydantic's kind of a wrong type → what an author may write."""
+SECTIONS = {
+    "server": 'a table [server] with name = "mariadb-10.11", or with basedir, build or dsn',
+    "steps": 'tables [[steps]], each with workload = "oltp_read_write" or another workload',
+}
+"""Section that every experiment has → what an author may write."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,7 @@ def from_validation(error: ValidationError, prefix: Key, fields_at: Mapping[str,
 
 def _from_detail(detail: ErrorDetails, prefix: Key, fields_at: Mapping[str, type[BaseModel]]) -> Problem:
     key = (*prefix, *(part for part in detail["loc"] if part != "[key]"))
+    section = SECTIONS.get(".".join(map(str, key)), "")
     context = detail.get("ctx", {})
     kind = detail["type"]
     if kind == "extra_forbidden":
@@ -104,7 +110,7 @@ def _from_detail(detail: ErrorDetails, prefix: Key, fields_at: Mapping[str, type
         choices = sorted(model.model_fields) if model else []
         return Problem(key, "unknown key", None, ", ".join(choices), nearest(key[-1], choices))
     if kind == "missing":
-        return Problem(key, "is missing")
+        return Problem(key, "is missing", allowed=section)
     value = detail["input"]
     if kind in ("greater_than_equal", "greater_than", "less_than_equal", "less_than"):
         sign = {"greater_than_equal": ">=", "greater_than": ">", "less_than_equal": "<=", "less_than": "<"}[kind]
@@ -119,7 +125,11 @@ def _from_detail(detail: ErrorDetails, prefix: Key, fields_at: Mapping[str, type
     if kind == "string_pattern_mismatch":
         return Problem(key, "not a possible name", None if value == key[-1] else value, _in_words(context["pattern"]))
     if kind.endswith(("_type", "_parsing", "_from_float")) and kind.partition("_")[0] in EXPECTED:
-        return Problem(key, "not understood", value, EXPECTED[kind.partition("_")[0]])
+        return Problem(key, "not understood", value, section or EXPECTED[kind.partition("_")[0]])
+    if kind == "too_short":
+        return Problem(key, "is empty", allowed=section or "at least one value")
+    if kind == "string_too_short":
+        return Problem(key, "too short", value, f"at least {context['min_length']} characters")
     return Problem(key, detail["msg"][0].lower() + detail["msg"][1:], value)
 
 
