@@ -50,7 +50,8 @@ async def test_a_commit_is_built_once_and_its_record_says_how(repository: Path, 
     said.clear()
     (again,) = await get_compiled(spec(repository, ref="v1"), cache, HOST, said.append)
     assert (said, again.program) == ([], build.program)
-    (newest,) = await get_compiled(spec(repository), cache, HOST, silent)
+    (newest,) = await get_compiled(spec(repository, command=f"true\n{COMMAND}"), cache, HOST, said.append)
+    assert said[-1].endswith(f": true {COMMAND}")
     assert newest.compiled is not None
     assert newest.compiled.commit == git(repository, "rev-parse", "HEAD")
     assert len(read_builds(cache)) == 2

@@ -10,6 +10,7 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from textwrap import shorten
 
 from mydyno.errors import BuildError, HostError, UserError
 from mydyno.files.atomic import write_text
@@ -91,7 +92,7 @@ async def _execute(
     say: Say,
 ) -> None:
     """The command, with its output in the log. Raises BuildError."""
-    say(f"building {name}: {spec.command}")
+    say(f"building {name}: {shorten(spec.command or '', 100, placeholder=' …')}")
     environment = {
         "PREFIX": str(prefix),
         "JOBS": str(whole_cpus()),
