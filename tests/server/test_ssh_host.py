@@ -56,11 +56,10 @@ async def test_programs_run_and_files_are_copied(host: SshHost, sshd: Sshd, tmp_
     done = await host.run(["sh", "-c", 'cat; echo "$HOME $A"; exit 4'], stdin="in\n", environment={"A": "it's"})
     assert (done.exit_code, done.output) == (4, f"in\n{sshd.home} it's\n")
     assert (await host.run(["sleep", "30"], timeout_s=0.5)).exit_code == 124
-    (tmp_path / "tree" / "sub").mkdir(parents=True)
-    (tmp_path / "tree" / "sub" / "file").write_text("x")
-    await host.put_tree(tmp_path / "tree", "~/a/tree")
-    await host.put(tmp_path / "tree" / "sub" / "file", "a/file")
-    await host.put(tmp_path / "tree" / "sub" / "file", "a/file")
+    (tmp_path / "file").write_text("x")
+    await host.put(tmp_path / "file", "~/a/tree/sub/file")
+    await host.put(tmp_path / "file", "a/file")
+    await host.put(tmp_path / "file", "a/file")
     await host.get_tree("a/tree", tmp_path / "back")
     assert (tmp_path / "back" / "sub" / "file").read_text() == "x"
     assert await host.read_text("a/file") == "x"

@@ -316,22 +316,6 @@ class SshHost:
             finally:
                 aside.unlink(missing_ok=True)
 
-    async def put_tree(self, local: Path, remote: str) -> None:
-        """Copy a folder, with its symbolic links, to a path that does not exist. Raises HostError."""
-        remote = from_home(remote)
-        aside = _aside(remote)
-        async with self._files(f"copying {local} to {remote}") as sftp:
-            if await sftp.lexists(remote):
-                raise HostError(f"{self.name}: {remote} exists already")
-            await sftp.makedirs(str(PurePosixPath(remote).parent), exist_ok=True)
-            try:
-                await sftp.put(str(local), aside, preserve=True, recurse=True)
-                await sftp.rename(aside, remote)
-            except BaseException:
-                with suppress(*_FAILURES):
-                    await sftp.rmtree(aside, ignore_errors=True)
-                raise
-
     async def get_tree(self, remote: str, local: Path) -> None:
         """Copy a folder from the host to a path that does not exist. Raises HostError."""
         remote = from_home(remote)
