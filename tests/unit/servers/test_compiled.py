@@ -251,13 +251,14 @@ async def test_ccache_is_used_where_it_is(
     programs.mkdir()
     (programs / "ccache").write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/used\nexec "$@"\n')
     (programs / "ccache").chmod(0o755)
+    of_host = shutil.which("ccache") or ""
     (plain,) = await get_compiled(spec(repository), cache, HOST, silent)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     other = tmp_path / "other-cache"
     (cached,) = await get_compiled(spec(repository), other, HOST, silent)
     assert plain.compiled is not None
     assert cached.compiled is not None
-    assert (plain.compiled.toolchain.ccache, cached.compiled.toolchain.ccache) == ("", str(programs / "ccache"))
+    assert (plain.compiled.toolchain.ccache, cached.compiled.toolchain.ccache) == (of_host, str(programs / "ccache"))
     assert (tmp_path / "used").read_text().splitlines() == [shutil.which("cc")] * 3
     assert plain.compiled.sha256 == cached.compiled.sha256
     assert plain.compiled.recipe == cached.compiled.recipe
