@@ -71,7 +71,7 @@ def test_a_long_wait_is_reported_with_what_was_done() -> None:
 
 async def test_a_process_that_ignores_its_end_and_does_nothing_is_killed() -> None:
     host = LocalHost("headway", None)
-    process = await host.start(["sh", "-c", "trap '' TERM; echo ready; sleep 1000"], stdout=asyncio.subprocess.PIPE)
+    process = await host.start(["sh", "-c", "trap '' TERM; echo; exec sleep 1000"], stdout=asyncio.subprocess.PIPE)
     assert process.streams.stdout is not None
     await process.streams.stdout.readline()
     await process.end(1000.0, Headway(process.pid, 0.2))
