@@ -121,6 +121,8 @@ def _measure(bench: Bench, options: argparse.Namespace, parts_of: Callable[[Benc
         check_others(options.busy)
         programs.placement.choose(options.cpus)
         parts = parts_of(bench)
+        if options.only and not set(options.only) & set(parts):
+            raise BenchError(f"--only {' '.join(options.only)} leaves nothing: measured would be {', '.join(parts)}")
     except Interrupted:
         return 130
     lines: Lines = []
