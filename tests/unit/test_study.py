@@ -21,6 +21,7 @@ from mydyno.model.stored.summary import Summary
 from mydyno.reports import write
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, resume_study, run_study
+from mydyno.wording.reasons import recorded_failure
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.worded import worded
@@ -341,7 +342,7 @@ async def test_an_arm_that_stalls_under_a_rate_has_failed_and_gets_no_ratio_of_i
     assert summary.state == "complete"
     effects = [effect for effect in summary.effects if effect.primary]
     assert [(effect.verdict, effect.ratio) for effect in effects] == [("not_measurable", None)]
-    assert "failed in 4 of 10 blocks (it did not keep up: " in effects[0].details.failure
+    assert "failed in 4 of 10 blocks (it did not keep up: " in recorded_failure(effects[0])
     stalled = next(step for run in folder.runs() for step in run.steps if step.failed)
     assert (stalled.valid, stalled.reasons) == (False, ())
 

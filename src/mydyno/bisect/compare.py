@@ -36,7 +36,7 @@ from mydyno.study import Request, resume_study, run_study
 from mydyno.verdicts import threshold as judged
 from mydyno.wording.effects import sentence_of
 from mydyno.wording.gate import gate_study
-from mydyno.wording.reasons import cut
+from mydyno.wording.reasons import cut, recorded_failure
 from mydyno.wording.stored_result import StoredResult
 
 GOOD, CANDIDATE = "good", "candidate"
@@ -321,7 +321,7 @@ def _comparison(
         commit=commit,
         outcome=outcome,
         skipped_because="undecided" if outcome == "skipped" else "",
-        reason=cut(effect.details.failure) if effect is not None and effect.details.failure else "",
+        reason="" if effect is None else cut(recorded_failure(effect)),
         study=str(study.path.resolve().relative_to(below.resolve())),
         ratio=None if effect is None else effect.ratio,
         low=None if effect is None else effect.ci_low,

@@ -54,7 +54,7 @@ class Measured:
 
 
 def factors_record(
-    experiment: Experiment, runs: Sequence[RunSummary], families: Sequence[Family], alpha: float | None, alarm: str
+    experiment: Experiment, runs: Sequence[RunSummary], families: Sequence[Family], alpha: float | None, alarm: bool
 ) -> FactorsRecord | None:
     """The record; None where the arms are no product of factors, or no look is due.
 
@@ -72,7 +72,7 @@ def factors_record(
     estimates = [one.estimate(bar) for one in having]
     critical_p = _largest_t(having, estimates, alpha, experiment.design.seed).critical_p(alpha)
     effects = tuple(
-        _effect(one, found, factors, found.interval(critical_p, 1.0 - alpha), bool(alarm))
+        _effect(one, found, factors, found.interval(critical_p, 1.0 - alpha), alarm)
         for one, found in zip(having, estimates, strict=True)
     )
     by_effect = {_key(effect): found for effect, found in zip(effects, estimates, strict=True)}

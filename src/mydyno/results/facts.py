@@ -116,7 +116,7 @@ def facts_of(folder: StudyFolder) -> Summary:
         capacities=capacities_of(experiment, examined, slices, alpha),
         scalabilities=scalabilities_of(experiment, examined, alpha),
         screening=screening_of(experiment, examined, alpha),
-        factors=factors_record(experiment, examined, every, due, alarm_of(records)),
+        factors=factors_record(experiment, examined, every, due, alarm_of(records) is not None),
         costs=costs,
         profiles=profiles,
         waits=waits,

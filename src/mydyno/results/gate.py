@@ -118,7 +118,7 @@ def _comparisons(
     judged = judge(bounds, alpha, alarm_of(summary.effects), looks, experiment.verdict.error_rate)
     found = {(one.metric, one.step, one.arm, one.control, one.limit): one for one in judged}
     return tuple(
-        found.get(key) or Comparison(*key, Outcome.UNDECIDED, "", 0, why="unmeasured") for key in dict.fromkeys(meant)
+        found.get(key) or Comparison(*key, Outcome.UNDECIDED, 0, why="unmeasured") for key in dict.fromkeys(meant)
     )
 
 

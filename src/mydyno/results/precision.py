@@ -13,6 +13,7 @@ from statistics import NormalDist, mean, median
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.looks import SIX, Looks
 from mydyno.model.metrics import COST_METRICS
+from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
 from mydyno.results.values.host_noise import is_host_noise
@@ -128,10 +129,9 @@ def strangers_share(summary: Summary) -> float | None:
     return None if summary.interleaving is None else summary.interleaving.strangers_mean
 
 
-def alarm_of(effects: Sequence[EffectRecord]) -> str:
-    """The A/A alarm in words; empty if there is none."""
-    alarms = (effect.details.alarm for effect in effects if effect.verdict == "not_measurable")
-    return next(filter(None, alarms), "")
+def alarm_of(effects: Sequence[EffectRecord]) -> CopiesDiffer | None:
+    """The A/A alarm of the study with these effects."""
+    return next((effect.details.alarm for effect in effects if effect.details.alarm), None)
 
 
 def failed_blocks(runs: Sequence[RunSummary], arm: str, step: str | None = None) -> dict[int, str]:
@@ -147,8 +147,10 @@ def failed_blocks(runs: Sequence[RunSummary], arm: str, step: str | None = None)
 
 def failed_arm(summary: Summary, effect: EffectRecord) -> str:
     """Who failed in a contrast without a number: the arm, its control, or the control's copy (with ′)."""
-    recorded = effect.details.failed_arm
-    return recorded or (effect.arm if failed_blocks(summary.runs, effect.arm, effect.step) else effect.control)
+    failure = effect.details.failure
+    if failure is None:
+        return effect.arm if failed_blocks(summary.runs, effect.arm, effect.step) else effect.control
+    return {"arm": effect.arm, "control": effect.control, "copy": f"{effect.control}′"}[failure.who]
 
 
 def is_unanswered(summary: Summary, experiment: Experiment, runs: Iterable[RunRecord]) -> bool:
@@ -161,7 +163,7 @@ def is_unanswered(summary: Summary, experiment: Experiment, runs: Iterable[RunRe
         bool(judged)
         and not (is_sequential(summary, experiment) and summary.look is None)
         and all(effect.verdict == "not_measurable" and not effect.details.alarm for effect in judged)
-        and all(effect.details.failed_arm != effect.arm for effect in judged)
+        and not any(effect.details.failure and effect.details.failure.who == "arm" for effect in judged)
         and any(_is_lost(run) for run in runs)
     )
 

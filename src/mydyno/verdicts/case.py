@@ -8,6 +8,7 @@ from math import expm1
 
 from mydyno.model.definition.looks import Looks
 from mydyno.model.stored.fact import Fact
+from mydyno.model.stored.obstacles import ArmFailure, CopiesDiffer
 from mydyno.stats.contrast import Estimate
 from mydyno.stats.paired import Interval
 from mydyno.stats.power import (
@@ -31,8 +32,8 @@ class Case:
 
     `contrasts` is the number of contrasts tested together, `copies_differ` the mean of ln(A′ / A) at the step (None if
     no block has both), `labels` how many d each block could have had, `servers` how many servers the pooled
-    noise comes from. `lost` counts the blocks that do not count, by reason. `alarm` is the A/A alarm of the whole study
-    as a clause, or empty. `looks` are those of a sequential study; `due`: a verdict may be given now.
+    noise comes from. `lost` counts the blocks that do not count, by reason. `alarm` is the A/A alarm of the whole
+    study. `looks` are those of a sequential study; `due`: a verdict may be given now.
     """
 
     margin: float
@@ -47,8 +48,8 @@ class Case:
     labels: tuple[int, ...]
     servers: int
     lost: Mapping[str, int]
-    failure: str
-    alarm: str
+    failure: ArmFailure | None
+    alarm: CopiesDiffer | None
     looks: Looks | None = None
     due: bool = True
 

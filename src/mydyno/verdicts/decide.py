@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mydyno.model.definition.looks import SIX, TOTAL, Looks
-from mydyno.model.english_numbers import blocks, p_value, percent
-from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.stats.contrast import log_ratios
 from mydyno.stats.groups import grouped_estimate, grouped_noise, weighted_mean, without_group_means
@@ -31,7 +30,7 @@ from mydyno.stats.tost import check_margin, equivalence
 from mydyno.verdicts import equivalent, higher, inconclusive, lower, not_measurable
 from mydyno.verdicts.case import Case, Rule
 from mydyno.verdicts.effect import Family, Verdict
-from mydyno.verdicts.gather import ContrastBlocks, StepCells, Table
+from mydyno.verdicts.gather import StepCells, Table
 from mydyno.verdicts.together import MeasuredContrast, Together, exchange, tested_together
 
 RULES: tuple[Rule, ...] = (not_measurable.RULE, higher.RULE, lower.RULE, equivalent.RULE, inconclusive.RULE)
@@ -47,7 +46,7 @@ class Study:
 
     together: Together
     places: dict[int, int]
-    alarm: str
+    alarm: CopiesDiffer | None
     looks: Looks | None
     due: bool
 
@@ -156,30 +155,24 @@ def alarm_rate(alpha: float, total: float) -> float:
     return alpha * TOTAL / total
 
 
-def a_a_alarm(families: Sequence[Family], alpha: float, seed: int) -> str:
-    """A clause if A and A′ differ anywhere in the study, by sign-flip and t adjusted over all steps and metrics."""
+def a_a_alarm(families: Sequence[Family], alpha: float, seed: int) -> CopiesDiffer | None:
+    """Where A and A′ differ most, by sign-flip and t adjusted over all steps and metrics; None: nowhere."""
     copies: dict[tuple[str, str, str], dict[int, float]] = {}
-    nouns = {}
     for family in families:
         of = family.a_a or family
         for step in of.steps:
             copies.setdefault((of.metric.name, of.control, step), StepCells(of, step).copies())
-            nouns[of.metric.name] = phrase_of(of.metric.name).noun
     rows = sorted({block for column in copies.values() for block in column})
     if not rows:
-        return ""
+        return None
     table = np.array([[column.get(block, np.nan) for column in copies.values()] for block in rows])
     test = family_test(table, 1.0 - alpha, seed)
     alarms = [(c.p, key) for key, c in zip(copies, test.contrasts, strict=True) if c.p is not None]
     p, (metric, control, step) = min(alarms)
     if p > alpha + 1e-12:
-        return ""
+        return None
     mean = float(np.mean(list(copies[metric, control, step].values())))
-    return (
-        f"two copies of {control} differ by {percent(np.expm1(abs(mean)))} in {nouns[metric]} at step {step} "
-        f"(adjusted p = {p_value(p)}) although they are identical, so this study claims neither a difference nor "
-        "equivalence"
-    )
+    return CopiesDiffer(control=control, step=step, of=metric, difference=float(np.expm1(abs(mean))), p=p)
 
 
 def _alpha(family: Family) -> float:
@@ -226,7 +219,6 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
         "blocks_needed": None if needed is None else needed - found.n,
         "adjustment": "none" if contrasts <= 1 else ADJUSTMENT,
         "alarm": study.alarm,
-        "lost": dict(gathered.lost),
         "copied": "" if family.copied == family.control else family.copied,
         "facts": rule.facts(case),
         "half_width": half,
@@ -288,17 +280,11 @@ def _alone(
             equivalence_high=tost.interval.high,
             smallest_margin=tost.smallest_margin,
             noise_floor=noise.floor,
-            reasons=_reasons(gathered),
+            lost=dict(gathered.lost),
+            halved=dict(gathered.halved),
             half_width=found.half_width(critical_p),
             method="pooled" if found.pooled else "pairs",
             freedom=found.freedom,
             failure=gathered.failure,
-            failed_arm=gathered.failed_arm,
         ),
     )
-
-
-def _reasons(gathered: ContrastBlocks) -> tuple[str, ...]:
-    lost = [f"{reason} ({blocks(count)})" for reason, count in sorted(gathered.lost.items())]
-    halved = [f"{reason}, one of two copies ({blocks(count)})" for reason, count in sorted(gathered.halved.items())]
-    return (*([gathered.failure] if gathered.failure else []), *lost, *halved)

@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite, log
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.errors import BugError
+from mydyno.model.stored.obstacles import ArmFailure
 from mydyno.stats.contrast import LogBlocks
 from mydyno.stats.groups import without_lone_blocks
 from mydyno.verdicts.effect import Family, Observation
@@ -36,8 +38,8 @@ class ContrastBlocks:
     """One contrast: its blocks with log values of the arm and of one or two copies of the control.
 
     `tried` counts the blocks with a run of the arm, `lost` those that do not count by reason, `halved` those that count
-    with one copy of the control although two were run. `failure` is a clause, empty if neither arm nor control
-    failed; `blocks` is then empty.
+    with one copy of the control although two were run. `failure` is None if neither arm nor control failed; else
+    `blocks` is empty.
     """
 
     step: str
@@ -46,9 +48,7 @@ class ContrastBlocks:
     tried: int
     lost: Mapping[str, int]
     halved: Mapping[str, int]
-    failure: str
-    failed_arm: str = ""
-    """Who failed while the other side did not: the arm, its control, or the control's copy (with ′)."""
+    failure: ArmFailure | None
 
 
 @dataclass(frozen=True)
@@ -101,11 +101,9 @@ class StepCells:
                     continue
                 blocks[block] = tuple(log(x.value) for x in (one, *valid) if x.value is not None)
                 halved.update(_why(control) for control in controls if _why(control))
-        control, who = self.family.control, "the control"
-        if {one.copy for one in control_failed} == {2}:
-            control, who = f"{control}′", "the control's copy"
-        failure = _failure("the arm", arm_failed, len(treated)) or _failure(
-            f"{who} {control}", [one.failed for one in control_failed], len(treated)
+        who: Literal["control", "copy"] = "copy" if {one.copy for one in control_failed} == {2} else "control"
+        failure = _failure("arm", arm_failed, len(treated)) or _failure(
+            who, [one.failed for one in control_failed], len(treated)
         )
         counted = without_lone_blocks(blocks, self.family.host_groups)
         if len(counted) < len(blocks):
@@ -118,7 +116,6 @@ class StepCells:
             dict(lost),
             dict(halved),
             failure,
-            "" if not failure else arm if arm_failed else control,
         )
 
     def copies(self) -> dict[int, float]:
@@ -186,10 +183,8 @@ def _why(observation: Observation) -> str:
     return f"{observation.arm}: {reason}"
 
 
-def _failure(who: str, reasons: Sequence[str], tried: int) -> str:
-    """The failed arm, with the number of blocks and the most frequent reason; empty if it did not fail."""
+def _failure(who: Literal["arm", "control", "copy"], reasons: Sequence[str], tried: int) -> ArmFailure | None:
+    """None if it did not fail."""
     if not reasons:
-        return ""
-    counted = Counter(reasons).most_common()
-    why = counted[0][0] if len(counted) == 1 else ", ".join(f"{reason}: {count}" for reason, count in counted)
-    return f"{who} failed in {len(reasons)} of {tried} block{'' if tried == 1 else 's'} ({why})"
+        return None
+    return ArmFailure(who=who, blocks=len(reasons), tried=tried, why=dict(Counter(reasons).most_common()))

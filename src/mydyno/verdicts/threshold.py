@@ -18,13 +18,14 @@ neither within nor beyond. An arm that failed where the control did not has fail
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import exp, log
 from typing import Literal
 
 from mydyno.model.definition.looks import TOTAL, Looks
+from mydyno.model.stored.obstacles import ArmFailure, CopiesDiffer
 from mydyno.stats.noninferiority import LimitTest, limit_test, sign_of
 from mydyno.stats.permutation import Exchange, hochberg, holm, joint_test, smallest_p
 from mydyno.stats.power import blocks_for_detection
@@ -38,7 +39,7 @@ LEAST_DISTANCE = 0.1
 """For planning, an effect is at least this share of the limit away from it: on the limit no time is enough."""
 
 
-Undecided = Literal["", "no look", "no block", "few blocks", "open", "unmeasured"]
+NoAnswer = Literal["", "failure", "alarm", "no look", "no block", "few blocks", "open", "unmeasured"]
 
 
 class Outcome(StrEnum):
@@ -71,8 +72,8 @@ class Comparison:
     metric of which more is better to be above it. `p_within` and `p_beyond` are adjusted. Ratio, bounds and p are None
     where nothing may be examined, or there is nothing to examine. `arm_value` is the geometric mean of the arm's
     values. `blocks_needed` is how many blocks in all would decide this comparison if the ratio is what it seems; None
-    where that is not known or it is decided. `reason` is what failed, the alarm, or the blocks lost; `why` else it is
-    undecided, which wording/gate.py says.
+    where that is not known or it is decided. `failure`, `alarm`, `lost` (by reason) and `why` are why there is no
+    answer, as wording/gate.py says in `reason`.
     """
 
     metric: Metric
@@ -81,7 +82,6 @@ class Comparison:
     control: str
     limit: float
     outcome: Outcome
-    reason: str
     n: int
     ratio: float | None = None
     low: float | None = None
@@ -90,15 +90,23 @@ class Comparison:
     p_beyond: float | None = None
     arm_value: float | None = None
     blocks_needed: int | None = None
-    why: Undecided = ""
+    why: NoAnswer = ""
+    failure: ArmFailure | None = None
+    alarm: CopiesDiffer | None = None
+    lost: Mapping[str, int] = field(default_factory=dict)
+    reason: str = ""
 
 
 def judge(
-    bounds: Sequence[Bound], alpha: float | None, alarm: str = "", looks: Looks | None = None, total: float = TOTAL
+    bounds: Sequence[Bound],
+    alpha: float | None,
+    alarm: CopiesDiffer | None = None,
+    looks: Looks | None = None,
+    total: float = TOTAL,
 ) -> tuple[Comparison, ...]:
     """Every comparison of the bounds, in order, tested together. alpha None: no look is due, so nothing is examined.
 
-    `alarm`: an A/A alarm of the study as a clause; where the copies of the control differ in a metric of these bounds,
+    `alarm`: an A/A alarm of the study; where the copies of the control differ in a metric of these bounds,
     that is an alarm too. Under an alarm only failures are outcomes. A limit that is there twice counts twice. `total`
     is the error rate of the study.
     """
@@ -144,7 +152,7 @@ def _is_meant(bound: Bound, one: MeasuredContrast) -> bool:
 def _unexamined(bound: Bound, one: MeasuredContrast) -> Comparison:
     return Comparison(
         one.family.metric, one.gathered.step, one.gathered.arm, one.family.control, bound.limit, Outcome.UNDECIDED,
-        "", one.estimate.n, why="no look",
+        one.estimate.n, why="no look",
     )  # fmt: skip
 
 
@@ -155,7 +163,7 @@ def _compared(
     p_within: float,
     p_beyond: float,
     alpha: float,
-    alarm: str,
+    alarm: CopiesDiffer | None,
     looks: Looks | None,
     comparisons: int,
 ) -> Comparison:
@@ -163,26 +171,25 @@ def _compared(
     interval = found.interval(2.0 * alpha, 1.0 - alpha)
     arm_values = [values[0] for values in gathered.blocks.values()]
 
-    def outcome(what: Outcome, reason: str = "", why: Undecided = "", needed: int | None = None) -> Comparison:
+    def outcome(what: Outcome, why: NoAnswer = "", needed: int | None = None) -> Comparison:
         return Comparison(
-            metric, gathered.step, gathered.arm, one.family.control, bound.limit, what, reason, found.n, found.ratio,
+            metric, gathered.step, gathered.arm, one.family.control, bound.limit, what, found.n, found.ratio,
             interval.low, interval.high, p_within if arm_values else None, p_beyond if arm_values else None,
-            _geometric_mean(arm_values), needed, why,
+            _geometric_mean(arm_values), needed, why, gathered.failure, alarm, gathered.lost,
         )  # fmt: skip
 
     if gathered.failure:
-        return outcome(Outcome.FAILED if gathered.failed_arm == gathered.arm else Outcome.UNDECIDED, gathered.failure)
+        return outcome(Outcome.FAILED if gathered.failure.who == "arm" else Outcome.UNDECIDED, "failure")
     if alarm:
-        return outcome(Outcome.UNDECIDED, alarm)
+        return outcome(Outcome.UNDECIDED, "alarm")
     if p_beyond <= alpha + SLACK:
         return outcome(Outcome.WORSE)
     if p_within <= alpha + SLACK:
         return outcome(Outcome.PASSED)
     if not found.n:
-        lost = ", ".join(f"{reason} ({count})" for reason, count in sorted(gathered.lost.items()))
-        return outcome(Outcome.UNDECIDED, lost, "no block")
+        return outcome(Outcome.UNDECIDED, "no block")
     needed = _blocks_needed(one, test, bound.limit, alpha, looks, comparisons)
-    return outcome(Outcome.UNDECIDED, why="few blocks" if found.n < FEWEST_BLOCKS else "open", needed=needed)
+    return outcome(Outcome.UNDECIDED, "few blocks" if found.n < FEWEST_BLOCKS else "open", needed=needed)
 
 
 def _geometric_mean(logs: Sequence[float]) -> float | None:

@@ -32,7 +32,7 @@ from mydyno.wording.clauses import Clauses
 from mydyno.wording.factors import factor_sentences
 from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
 from mydyno.wording.numbers import MOST_NAMES, blocks, duration_option, duration_words, plus_minus, plus_minus_of
-from mydyno.wording.reasons import cut, failure_of
+from mydyno.wording.reasons import alarm_clause, cut, failure_of
 from mydyno.wording.scope_line import scope_line
 from mydyno.wording.screening import screening_sentences
 from mydyno.wording.sharpen import sharpen_lines
@@ -82,7 +82,7 @@ def answer_sentences(
     alarm = alarm_of(summary.effects)
     if alarm:
         found = [
-            tr("The control differs from its own copy, so no conclusion is drawn: {alarm}.", alarm=_short_alarm(alarm))
+            tr("The control differs from its own copy, so no conclusion is drawn: {alarm}.", alarm=alarm_clause(alarm))
         ]
         found = on_these_hosts(summary, found)
         return tuple([*found, *failures][:MOST_SENTENCES]), ()
@@ -121,11 +121,6 @@ def answer_sentences(
     ]
     leading = [*said, *of_hosts, *failures][: max(MOST_SENTENCES, len(said))]
     return tuple(leading), tuple(of_further)
-
-
-def _short_alarm(alarm: str) -> str:
-    """The alarm without what the surrounding sentence contains."""
-    return alarm.partition(" although they are identical")[0]
 
 
 def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float | None]) -> str:
@@ -234,7 +229,7 @@ def _failures(summary: Summary) -> list[str]:
         failure = failure_of(summary, effect)
         if failure and not named & {effect.arm, effect.control}:
             named.add(effect.arm)
-            told.append(failure.replace(tr("the arm"), effect.arm, 1))
+            told.append(failure)
     if len(told) > MOST_NAMES:
         told = [*told[: MOST_NAMES - 1], tr("{count} more arms failed", count=len(told) - MOST_NAMES + 1)]
     return [tr("{clauses}.", clauses=joined(told))] if told else []

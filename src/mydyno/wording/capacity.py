@@ -8,6 +8,7 @@ from mydyno.model.definition.search import CAPACITY
 from mydyno.model.stored.capacity import CapacityRecord
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.wording.numbers import signed
+from mydyno.wording.reasons import lost_blocks, recorded_failure
 
 MOST_ARMS = 4
 """Named one by one in a sentence; the table has all."""
@@ -69,9 +70,8 @@ def capacity_sentences(summary: Summary) -> list[str]:
 def _arm(effect: EffectRecord, record: CapacityRecord | None) -> str:
     """One arm against its control, by its verdict."""
     if effect.ratio is None or record is None:
-        reason = effect.details.failure or (
-            effect.details.reasons[0] if effect.details.reasons else tr("no capacity found")
-        )
+        lost = lost_blocks(effect.details)
+        reason = recorded_failure(effect) or (lost[0] if lost else tr("no capacity found"))
         return tr("{arm} is not measurable: {why}", arm=effect.arm, why=reason)
     change = signed(effect.ratio - 1)
     if effect.ci_low is not None and effect.ci_high is not None:

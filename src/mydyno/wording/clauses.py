@@ -12,7 +12,7 @@ from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import cost_metric, half_widths
 from mydyno.wording.numbers import MOST_NAMES, plus_minus, plus_minus_of, signed, size
-from mydyno.wording.reasons import cut, failure_of
+from mydyno.wording.reasons import cut, failure_of, lost_blocks
 
 LONGEST = 170
 """Characters up to which two clauses make one sentence."""
@@ -156,7 +156,7 @@ class Clauses:
         ]  # fmt: skip
         if unmeasured:
             who = self._who([effect.arm for effect in unmeasured], [effect.arm for effect in judged])
-            reasons = Counter(reason for effect in unmeasured for reason in effect.details.reasons)
+            reasons = Counter(reason for effect in unmeasured for reason in lost_blocks(effect.details))
             why = tr(": {why}", why=cut(reasons.most_common(1)[0][0])) if reasons else ""
             sentences.append(
                 tr_plural(

@@ -15,6 +15,7 @@ from mydyno.model.stored.waits import WaitsContrast
 from mydyno.results.why.explained import explained, is_of_latency, is_of_server_cpu
 from mydyno.wording import kernel, profiles, waits
 from mydyno.wording.numbers import NARROW_SPACE, display_unit, ratio_interval, signed_percent, significant
+from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.suggested import suggestion
 from mydyno.wording.verdict_table import step_heading
@@ -199,7 +200,7 @@ def _function_sentence(one: FrameRecord) -> str:
 
 def _nothing(record: CostsRecord, effect: EffectRecord) -> str:
     if record.alarm:
-        return tr("No cost is compared: {alarm}.", alarm=record.alarm)
+        return tr("No cost is compared: {alarm}.", alarm=alarm_clause(record.alarm))
     if is_of_server_cpu(effect):
         return tr("Neither CPU time in user mode nor in the kernel, nor a function of a profile, changed beyond noise.")
     return tr("No counted cost changed beyond noise and far enough to account for this effect.")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mydyno.language import speaking
 from mydyno.model.definition.load_level import load_level
-from mydyno.model.english_numbers import blocks, p_value, percent
 from mydyno.model.metrics import metric_source, phrase_of
 from mydyno.model.phrases import Phrase
 from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import UNPLANNED
+from mydyno.wording.reasons import alarm_clause, lost_blocks, recorded_failure
 from mydyno.wording.stored_result import StoredResult
 
 TENFOLD = 10.0
@@ -33,6 +34,7 @@ def sentence_of(result: StoredResult, effect: EffectRecord) -> str:
     return effect_sentence(effect, level, len(hosts), margin, result.summary.looks is not None)
 
 
+@speaking("en")
 def effect_sentence(effect: EffectRecord, level: StepLevel | None, hosts: int, margin: float, sequential: bool) -> str:
     """The sentence of an effect at this load level (None: not said), of blocks on so many hosts, with the declared
     margin. `sequential`: the study has looks.
@@ -108,8 +110,8 @@ class _Contrast:
         subject = f"Exploratory: {self.phrase.noun} of {effect.arm} against {effect.control}"
         around = self._at + self._where()
         if effect.ratio is None:
-            reasons = effect.details.reasons
-            return f"{subject}{around}: no ratio{': ' + ', '.join(reasons) if reasons else ''}."
+            reasons = ", ".join(filter(None, (recorded_failure(effect), *lost_blocks(effect.details))))
+            return f"{subject}{around}: no ratio{': ' + reasons if reasons else ''}."
         if effect.ci_low is None or effect.ci_high is None:
             return f"{subject} {_signed(effect.ratio)}{around}; one block gives no interval."
         return f"{subject} {_signed(effect.ratio)} [{_signed(effect.ci_low)}, {_signed(effect.ci_high)}]{around}."
@@ -162,7 +164,7 @@ class _Contrast:
         details, n, lost = self.effect.details, self.effect.n, sum(self.effect.details.lost.values())
         gates = ", ".join(f"{reason} ({blocks(count)})" for reason, count in sorted(details.lost.items()))
         if details.failure:
-            return details.failure
+            return recorded_failure(self.effect)
         if n == 0:
             return f"no block has a valid run of both arms{': ' + gates if gates else ''}"
         if lost > n:
@@ -172,7 +174,8 @@ class _Contrast:
                 f"the second copy of {self._copied} has no valid run, so the difference between equal servers is "
                 "unknown"
             )
-        return details.alarm
+        alarm = alarm_clause(details.alarm)
+        return f"{alarm} although they are identical, so this study claims neither a difference nor equivalence"
 
     def _caveats(self) -> str:
         """What weakens the answer, as sentences with a space before each."""
@@ -196,3 +199,19 @@ def _signed(ratio: float) -> str:
     if ratio > TENFOLD:
         return "more than +900 %"
     return ("+" if ratio >= 1.0 else "\N{MINUS SIGN}") + percent(ratio - 1.0)
+
+
+def percent(fraction: float) -> str:
+    """The size of a fraction as a percentage: one decimal, none from 100 % on, two below 0.1 %."""
+    size = abs(fraction) * 100.0
+    return f"{size:.{0 if size >= 100.0 else 1 if size >= 0.095 or size < 0.005 else 2}f} %"
+
+
+def blocks(count: int) -> str:
+    """1 block, 2 blocks."""
+    return f"{count} block" if count == 1 else f"{count} blocks"
+
+
+def p_value(p: float) -> str:
+    """A p value of two significant digits, never 0."""
+    return f"{p:.2g}" if p >= 0.0001 else "below 0.0001"

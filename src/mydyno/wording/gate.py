@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mydyno.language import colon, listing, marked, sentence_space, tr, tr_plural
+from mydyno.language import colon, comma, listing, marked, sentence_space, tr, tr_plural
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import metric_source
@@ -17,7 +17,7 @@ from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.threshold import Comparison, Outcome
 from mydyno.wording.numbers import blocks, duration_option, duration_words, metric_name, option_s, signed
-from mydyno.wording.reasons import cut
+from mydyno.wording.reasons import alarm_clause, cut, failure_clause
 from mydyno.wording.scope_line import scope_line
 
 TITLES = {Outcome.PASSED: marked("Passed"), Outcome.WORSE: marked("Worse"), Outcome.UNDECIDED: marked("Undecided")}
@@ -93,11 +93,18 @@ def reason_words(one: Comparison) -> str:
     """Why a comparison is undecided, or what failed; empty if it passed or is worse."""
     match one.why:
         case "":
-            return one.reason
+            return ""
+        case "failure":
+            return failure_clause(one.failure, one.arm, one.control)
+        case "alarm":
+            return alarm_clause(one.alarm)
         case "no look":
             return tr("no look has been reached yet")
-        case "no block" if one.reason:
-            return tr("no valid block: {reasons}", reasons=one.reason)
+        case "no block" if one.lost:
+            lost = comma(
+                tr("{reason} ({count})", reason=reason, count=count) for reason, count in sorted(one.lost.items())
+            )
+            return tr("no valid block: {reasons}", reasons=lost)
         case "no block":
             return tr("no valid block: nothing was measured")
         case "few blocks":
@@ -232,15 +239,10 @@ def _worse(result: GateResult, count: int) -> str:
 
 
 def _failed(result: GateResult) -> str:
-    found = {one.arm: one.reason.replace("the arm failed", "failed", 1) for one in of(result, Outcome.FAILED)}
+    found = {one.arm: one for one in of(result, Outcome.FAILED)}
     return sentence_space().join(
-        tr("{arm} {reason}; {control} did not.", arm=arm, reason=reason, control=_control(result, arm))
-        for arm, reason in found.items()
+        tr("{failure}; {control} did not.", failure=one.reason, control=one.control) for one in found.values()
     )
-
-
-def _control(result: GateResult, arm: str) -> str:
-    return next(one.control for one in result.comparisons if one.arm == arm)
 
 
 def _open(open_: int, count: int) -> str:

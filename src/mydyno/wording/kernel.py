@@ -7,6 +7,7 @@ from mydyno.model.stored.kernel import MEASURES, SYSTEM_CALL, KernelContrast, Ke
 from mydyno.results.why.leading import leading_time, time_change_us
 from mydyno.wording import counted
 from mydyno.wording.numbers import count_interval, signed_count, signed_time, significant, time_interval, time_text
+from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import StoredResult
 
 MOST_CALLS = 10
@@ -15,7 +16,7 @@ MOST_CALLS = 10
 def sentence(contrast: KernelContrast, record: KernelRecord) -> str:
     """The answer for one contrast: what differs most, or that nothing differs."""
     if record.alarm:
-        return tr("No difference is claimed: {alarm}.", alarm=record.alarm)
+        return tr("No difference is claimed: {alarm}.", alarm=alarm_clause(record.alarm))
     first = leading_time(contrast)
     if first is not None:
         return tr(

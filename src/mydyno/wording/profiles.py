@@ -12,6 +12,7 @@ from mydyno.model.stored.waits import WaitsContrast
 from mydyno.results.why.leading import named_functions
 from mydyno.wording import counted, numbers
 from mydyno.wording.numbers import percent, time_interval
+from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.verdict_table import step_heading
 
@@ -36,7 +37,7 @@ def sentence(contrast: ProfileContrast, record: ProfilesRecord) -> str:
     leading = named_functions(contrast)
     total = contrast.arm_us - contrast.control_us
     if record.alarm:
-        return tr("No difference is claimed: {alarm}.", alarm=record.alarm)
+        return tr("No difference is claimed: {alarm}.", alarm=alarm_clause(record.alarm))
     if not leading:
         few = contrast.blocks < FEWEST_BLOCKS
         words = tr("No function's CPU time per transaction differs beyond noise.")

@@ -17,6 +17,7 @@ FACTS = {
     "ratio": "{ratio}",
     "no link full": "the published ratio is that of a full link, and at this load no link was full in this study",
     "alarm": "{alarm}",
+    "copies differ": "two copies of {control} differ, although they are identical",
     "sent": "{arm} at {step} sent {share} of its nominal speed",
     "no proved link": "no arm has a proved link",
     "no full link": "no link was full: the fullest was that of {arm} at {step}, {share}",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from mydyno.language import tr
-from mydyno.model.stored.summary import EffectRecord, Summary
+from mydyno.language import comma, tr
+from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.obstacles import ArmFailure, CopiesDiffer
+from mydyno.model.stored.summary import EffectDetails, EffectRecord, Summary
 from mydyno.results.precision import failed_blocks
+from mydyno.wording.numbers import blocks, p_value, size
 
 REASON_CHARACTERS = 90
 LOG_HEAD = re.compile(
@@ -25,12 +29,65 @@ def failure_of(summary: Summary, effect: EffectRecord) -> str:
     """Why a contrast has no number because its arm or its control failed; empty if neither did."""
     if effect.verdict != "not_measurable" or effect.ratio is not None:
         return ""
-    if effect.details.failure:
-        return effect.details.failure
-    for arm, name in ((effect.arm, tr("the arm")), (effect.control, tr("the control"))):
+    if recorded := recorded_failure(effect):
+        return recorded
+    for arm, name in ((effect.arm, effect.arm), (effect.control, tr("the control {arm}", arm=effect.control))):
         failed = failed_blocks(summary.runs, arm, effect.step)
         if failed:
             return tr(
                 "{arm} failed in {count} blocks ({why})", arm=name, count=len(failed), why=next(iter(failed.values()))
             )
     return ""
+
+
+def recorded_failure(effect: EffectRecord) -> str:
+    """What failed of an effect's contrast; empty if nothing is recorded."""
+    return failure_clause(effect.details.failure, effect.arm, effect.control)
+
+
+def failure_clause(failure: ArmFailure | None, arm: str, control: str) -> str:
+    """Who failed of a contrast, in how many blocks, and why; empty without a failure."""
+    if failure is None:
+        return ""
+    names = {
+        "arm": arm,
+        "control": tr("the control {arm}", arm=control),
+        "copy": tr("the control's copy {arm}", arm=f"{control}′"),
+    }
+    return tr(
+        "{arm} failed in {count} of {blocks} ({why})",
+        arm=names[failure.who], count=failure.blocks, blocks=blocks(failure.tried), why=_counted(failure.why),
+    )  # fmt: skip
+
+
+def _counted(reasons: Mapping[str, int]) -> str:
+    """Reasons, each with its number of blocks where there are several."""
+    return next(iter(reasons)) if len(reasons) == 1 else comma(
+        tr("{reason}: {count}", reason=reason, count=count) for reason, count in reasons.items()
+    )  # fmt: skip
+
+
+def lost_blocks(details: EffectDetails) -> list[str]:
+    """Why blocks do not count, or with one of two copies of the control, each reason with its number of blocks."""
+    lost = [(reason, count) for reason, count in sorted(details.lost.items())]
+    halved = [(tr("{reason}, one of two copies", reason=one), count) for one, count in sorted(details.halved.items())]
+    return [tr("{reason} ({blocks})", reason=reason, blocks=blocks(count)) for reason, count in (*lost, *halved)]
+
+
+def alarm_clause(alarm: CopiesDiffer | None) -> str:
+    """Where two copies of the control differ; empty without an alarm."""
+    if alarm is None:
+        return ""
+    match alarm.kind:
+        case "text":
+            return alarm.of
+        case "metric" if alarm.difference is not None:
+            return tr(
+                "two copies of {control} differ by {size} in {noun} at step {step} (adjusted p = {p})",
+                control=alarm.control, size=size(alarm.difference), noun=phrase_of(alarm.of).subject, step=alarm.step,
+                p=p_value(alarm.p),
+            )  # fmt: skip
+    of = tr("sessions in {state}", state=alarm.of) if alarm.kind == "sessions" else alarm.of
+    return tr(
+        "two copies of {control} differ in {what} at step {step}", control=alarm.control, what=of, step=alarm.step
+    )

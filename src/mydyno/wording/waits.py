@@ -7,6 +7,7 @@ from mydyno.model.stored.waits import ROW_LOCKS, WaitRecord, WaitsContrast, Wait
 from mydyno.results.why.leading import leading_wait
 from mydyno.wording import counted
 from mydyno.wording.numbers import percent, signed_time, time_interval, time_text
+from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import StoredResult
 
 MOST_ROWS = 12
@@ -20,7 +21,7 @@ SAMPLE_US = 100_000.0
 def sentence(contrast: WaitsContrast, record: WaitsRecord) -> str:
     """The answer for one contrast: which class of waits leads, or that none differs."""
     if record.alarm:
-        return tr("No difference is claimed: {alarm}.", alarm=record.alarm)
+        return tr("No difference is claimed: {alarm}.", alarm=alarm_clause(record.alarm))
     first = leading_wait(contrast)
     if first is None:
         words = tr("No wait differs beyond noise, and no stage of a statement.")

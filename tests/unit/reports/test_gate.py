@@ -25,14 +25,14 @@ from tests.support.fake_interleaved_folder import build
 from tests.support.golden import check_golden
 
 QPS, P99 = Metric("qps", "1/s", "higher"), Metric("latency_p99_us", "µs", "lower")
-FINE = Comparison(QPS, "oltp_read_write-16", "new", "old", 0.98, Outcome.PASSED, "", 10, 1.003, 0.991, 1.0154, 0.0004,
+FINE = Comparison(QPS, "oltp_read_write-16", "new", "old", 0.98, Outcome.PASSED, 10, 1.003, 0.991, 1.0154, 0.0004,
                   1.0, 10432.5)  # fmt: skip
-WORSE = Comparison(P99, "oltp_read_write-16", "new", "old", 1.1, Outcome.WORSE, "", 10, 1.31, 1.19, 1.44, 1.0, 0.001,
+WORSE = Comparison(P99, "oltp_read_write-16", "new", "old", 1.1, Outcome.WORSE, 10, 1.31, 1.19, 1.44, 1.0, 0.001,
                    9123.0)  # fmt: skip
 OPEN = replace(FINE, step="oltp_read_write-64", outcome=Outcome.UNDECIDED, reason="the interval contains the limit",
                ratio=0.985, low=0.96, high=1.01, blocks_needed=40)  # fmt: skip
-FAILED = Comparison(QPS, "oltp_read_write-16", "other|<b>", "old", 0.98, Outcome.FAILED,
-                    "the arm failed in 2 of 10 blocks (signal 11\x07)", 0)  # fmt: skip
+FAILED = Comparison(QPS, "oltp_read_write-16", "other|<b>", "old", 0.98, Outcome.FAILED, 0,
+                    reason="other|<b> failed in 2 of 10 blocks (signal 11\x07)")  # fmt: skip
 BMF = {
     "type": "object",
     "patternProperties": {

@@ -235,7 +235,7 @@ def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(
     summary, of = folder.summary(), folder.study().experiment
     assert summary is not None and '<section id="factors"' not in factors[1], "a study of an earlier version has none"
     of = of.model_copy(update={"verdict": of.verdict.model_copy(update={"primary": ("qps",)})})
-    record = factors_record(of, summary.runs, list(families(of, summary.runs, ("qps",))), summary.alpha, "")
+    record = factors_record(of, summary.runs, list(families(of, summary.runs, ("qps",))), summary.alpha, False)
     assert record is not None
     folder.write_summary(summary.model_copy(update={"factors": record}))
     text, page = make(folder)

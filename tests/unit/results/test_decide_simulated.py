@@ -18,6 +18,7 @@ from scipy import stats
 
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.definition.looks import EARLY, LOOK_BLOCKS, SIX, looks_aimed_at
+from mydyno.model.stored.obstacles import ArmFailure
 from mydyno.model.stored.summary import EffectRecord, RunSummary
 from mydyno.results.families import families
 from mydyno.results.values.interleaved import interleaved_values
@@ -270,7 +271,7 @@ def test_an_arm_that_crashes_in_some_blocks_is_never_higher(failed: int) -> None
         for effect in decide_study(crashed):
             if effect.arm == "x":
                 assert (effect.verdict, effect.ratio, effect.ci_low) == ("not_measurable", None, None)
-                assert effect.details.failure == f"the arm failed in {failed} of 10 blocks (crashed)"
+                assert effect.details.failure == ArmFailure(who="arm", blocks=failed, tried=10, why={"crashed": failed})
 
 
 @pytest.mark.parametrize("truth", first_in_gate([0.98, 1.02]))
@@ -354,7 +355,8 @@ def test_a_server_that_dies_between_slices_is_a_failure_of_its_arm() -> None:
     dying = replace(SLICED, effects={"jemalloc": 0.2}, failing={"jemalloc": (2, 5)})
     for effect in through_the_program(dying, 1):
         if effect.arm == "jemalloc":
-            assert effect.details.failure == "the arm failed in 2 of 6 blocks (the server ended with signal 11)"
+            died = {"the server ended with signal 11": 2}
+            assert effect.details.failure == ArmFailure(who="arm", blocks=2, tried=6, why=died)
             assert effect.ratio is None
         else:
-            assert effect.details.failure == ""
+            assert effect.details.failure is None

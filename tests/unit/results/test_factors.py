@@ -18,7 +18,6 @@ from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import HostGroupsRecord, Summary
 from mydyno.results.factors import factors_record
 from mydyno.results.families import families
-from mydyno.results.precision import alarm_of
 from mydyno.wording.answer import answer_sentences
 from mydyno.wording.factors import factor_sentences, quantity
 from tests.support import first_in_gate
@@ -60,7 +59,7 @@ def logs(
 def record_of(made: NDArray[np.float64], of: Experiment) -> tuple[FactorsRecord, Summary]:
     found = saved(made, of, alpha=ALPHA)
     every = list(families(of, found.summary.runs, ("qps",)))
-    record = factors_record(of, found.summary.runs, every, ALPHA, alarm_of(found.summary.effects))
+    record = factors_record(of, found.summary.runs, every, ALPHA, False)
     assert record is not None
     return record, found.summary.model_copy(update={"factors": record})
 
@@ -117,7 +116,7 @@ def test_a_link_that_was_not_reached_bounds_no_crossing() -> None:
         run.model_copy(update={"evidence": (missed,)}) if run.arm.startswith("1gbit") else run
         for run in found.summary.runs
     )
-    record = factors_record(of, runs, list(families(of, runs, ("qps",))), ALPHA, "")
+    record = factors_record(of, runs, list(families(of, runs, ("qps",))), ALPHA, False)
     assert record is not None and record.factors[0].unreached == ("1gbit",) and not record.crossings
     summary = found.summary.model_copy(update={"factors": record})
     assert "1 Gbit/s (not reached)" in factor_sentences(summary, "qps")[1]
@@ -126,9 +125,7 @@ def test_a_link_that_was_not_reached_bounds_no_crossing() -> None:
 def test_with_an_alarm_of_the_control_nothing_is_decided() -> None:
     of = study()
     found = saved(logs(1, CROSSING), of, alpha=ALPHA)
-    record = factors_record(
-        of, found.summary.runs, list(families(of, found.summary.runs, ("qps",))), ALPHA, "they differ"
-    )
+    record = factors_record(of, found.summary.runs, list(families(of, found.summary.runs, ("qps",))), ALPHA, True)
     assert record is not None and not any(one.decided for one in record.effects)
 
 
@@ -142,7 +139,7 @@ def test_an_arm_that_failed_leaves_its_contrasts_without_a_number() -> None:
         else run
         for run in found.summary.runs
     )
-    record = factors_record(of, runs, list(families(of, runs, ("qps",))), ALPHA, "")
+    record = factors_record(of, runs, list(families(of, runs, ("qps",))), ALPHA, False)
     assert record is not None
     assert {(one.kind, one.level, one.at) for one in record.effects if one.level == "zlib"} == {
         ("at", "zlib", "10gbit"), ("at", "zlib", "100mbit"), ("at", "zlib", "plain"),
@@ -152,9 +149,9 @@ def test_an_arm_that_failed_leaves_its_contrasts_without_a_number() -> None:
 def test_before_a_look_and_without_factors_there_is_no_record() -> None:
     of = study()
     runs = saved(logs(1, {}), of).summary.runs
-    assert factors_record(of, runs, list(families(of, runs, ("qps",))), None, "") is None
+    assert factors_record(of, runs, list(families(of, runs, ("qps",))), None, False) is None
     plain = experiment()
-    assert factors_record(plain, (), [], ALPHA, "") is None
+    assert factors_record(plain, (), [], ALPHA, False) is None
 
 
 def test_the_answer_is_by_factors_and_in_chinese_too() -> None:
@@ -199,7 +196,7 @@ def test_each_metric_of_the_question_keeps_sentences_of_its_own() -> None:
     of = study().model_copy(update={"verdict": verdict})
     found = saved(logs(1, CROSSING), of, alpha=ALPHA, latency=True, also_primary=("latency_p99_us",))
     every = list(families(of, found.summary.runs, ("qps", "latency_p99_us")))
-    record = factors_record(of, found.summary.runs, every, ALPHA, "")
+    record = factors_record(of, found.summary.runs, every, ALPHA, False)
     answer, further = answer_sentences(found.summary.model_copy(update={"factors": record}), found.study, lambda: None)
     assert answer[0].startswith("In queries per second,") and "latency" not in " ".join(answer)
     assert [one.partition(",")[0] for one in further] == ["In 99th-percentile latency"]
@@ -212,7 +209,7 @@ def on_hosts(made: NDArray[np.float64], of: Experiment, blocks: Sequence[int]) -
     found = saved(made, of, alpha=ALPHA)
     host_of = [f"vm{number}" for number, count in enumerate(blocks, 1) for _ in range(count)]
     runs = tuple(run.model_copy(update={"host_group": host_of[run.block - 1]}) for run in found.summary.runs)
-    record = factors_record(of, runs, list(families(of, runs, ("qps",))), ALPHA, "")
+    record = factors_record(of, runs, list(families(of, runs, ("qps",))), ALPHA, False)
     assert record is not None
     return record, replace(found, summary=found.summary.model_copy(update={"runs": runs, "factors": record}))
 
@@ -272,7 +269,7 @@ def test_a_study_without_effects_claims_one_as_rarely_as_it_says(heavy: bool) ->
     for seed in range(studies):
         made = logs(1000 + seed, {}, tls=0.0, heavy=heavy)
         runs = saved(made, of, alpha=ALPHA).summary.runs
-        record = factors_record(of, runs, list(families(of, runs, ("qps",))), ALPHA, "")
+        record = factors_record(of, runs, list(families(of, runs, ("qps",))), ALPHA, False)
         assert record is not None
         claims += any(one.decided for one in record.effects)
     assert at_most(claims / studies, studies), (

@@ -66,7 +66,7 @@ def test_a_lost_block_is_left_out_counted_and_explained() -> None:
     effect = jemalloc(three([None, *ARM[1:]]))
     assert (effect.n, effect.verdict) == (7, "higher")
     assert sorted(effect.details.log_ratios or {}) == [2, 3, 4, 5, 6, 7, 8]
-    assert effect.details.reasons == ("jemalloc: not steady (1 block)",)
+    assert effect.details.lost == {"jemalloc: not steady": 1}
     assert said(effect).endswith(" 1 block of 8 is not used: jemalloc: not steady.")
 
 
@@ -77,13 +77,13 @@ def test_a_block_with_one_valid_copy_of_the_control_counts_with_that_one(lost: s
     assert (effect.n, effect.verdict) == (8, "higher")
     other = {"a": COPY, "copy": A}[lost][0]
     assert effect.details.log_ratios[1] == pytest.approx(log((ARM[0] or 0.0) / (other or 0.0)))
-    assert effect.details.reasons == ("glibc: not steady, one of two copies (1 block)",)
+    assert effect.details.halved == {"glibc: not steady": 1}
 
 
 def test_a_block_without_any_valid_control_is_lost() -> None:
     effect = jemalloc(three(a=[None, *A[1:]], copy=[None, *COPY[1:]]))
     assert effect.n == 7
-    assert effect.details.reasons == ("glibc: not steady (1 block)",)
+    assert effect.details.lost == {"glibc: not steady": 1}
 
 
 def test_without_any_second_copy_the_noise_is_unknown_and_nothing_is_claimed() -> None:
@@ -105,7 +105,7 @@ def test_more_blocks_lost_than_left_is_not_measurable() -> None:
 def test_a_value_without_a_logarithm_is_a_lost_block_with_a_reason(value: float) -> None:
     effect = jemalloc(three([value, *ARM[1:]]))
     assert effect.n == 7
-    assert effect.details.reasons == ("jemalloc: the value is not a positive number (1 block)",)
+    assert effect.details.lost == {"jemalloc: the value is not a positive number": 1}
 
 
 def test_an_arm_that_served_nothing_is_not_measurable_and_not_infinitely_worse() -> None:
@@ -132,7 +132,7 @@ def test_a_study_that_was_cut_short_is_judged_by_the_blocks_it_has() -> None:
     whole = three()
     cut = replace(whole, steps={"s": tuple(o for o in whole.steps["s"] if o.block <= 6 or o.arm == "glibc")})
     effect = jemalloc(cut)
-    assert (effect.n, effect.details.reasons) == (6, ())
+    assert (effect.n, effect.details.lost, effect.details.halved) == (6, {}, {})
 
 
 def test_swapping_arm_and_control_swaps_higher_and_lower() -> None:

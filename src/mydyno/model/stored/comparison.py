@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mydyno.model.frozen_record import Record
+from pydantic import Field
+
+from mydyno.model.frozen_record import Record, is_empty
+from mydyno.model.stored.obstacles import ArmFailure
 from mydyno.model.stored.summary import StepLevel
 
 VerdictWord = Literal["higher", "lower", "equivalent", "inconclusive", "not_measurable"]
@@ -76,8 +79,8 @@ class StudyEffect(Record):
     ci_low: float | None
     ci_high: float | None
     verdict: VerdictWord | None
-    failure: str = ""
-    """That arm or control failed; empty if neither did."""
+    failure: ArmFailure | None = Field(None, exclude_if=is_empty)
+    """That arm or control failed; None if neither did."""
 
 
 class EffectDifference(Record):
@@ -191,7 +194,7 @@ class ArmEffect(Record):
     declared: bool
     """Whether the experiment declares this contrast; then interval and verdict are those of the study's report."""
     verdict: VerdictWord | None = None
-    failure: str = ""
+    failure: ArmFailure | None = Field(None, exclude_if=is_empty)
 
 
 class ArmComparison(Record):

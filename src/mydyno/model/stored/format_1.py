@@ -55,7 +55,35 @@ def deviation_fields(sentence: str) -> dict[str, Any]:
 
 
 _NO_FULL_LINK = "the published ratio is that of a full link, and at this load no link was full in this study"
-_ALARM = "although they are identical"
+_ALARM = " although they are identical"
+_FAILURE = re.compile(
+    r"the (?P<who>arm|control's copy|control)(?: \S+)? failed in (?P<blocks>\d+) of (?P<tried>\d+) blocks?"
+    r" \((?P<why>.*)\)",
+    re.DOTALL,
+)
+_COUNTED = re.compile(r"(?P<reason>.*?)(?P<half>, one of two copies)? \((?P<count>\d+) blocks?\)", re.DOTALL)
+
+
+def without_consequence(alarm: str) -> str:
+    """The clause of an A/A alarm, without what follows from it."""
+    return alarm.partition(_ALARM)[0]
+
+
+def details_fields(details: dict[str, Any]) -> dict[str, Any]:
+    """The details of an effect whose failure and lost blocks are clauses."""
+    failure, found = details.get("failure"), dict(details)
+    if isinstance(failure, str):
+        words = _FAILURE.fullmatch(failure)
+        found["failure"] = words and {
+            "who": "copy" if words["who"] == "control's copy" else words["who"],
+            "blocks": int(words["blocks"]),
+            "tried": int(words["tried"]),
+            "why": {words["why"]: int(words["blocks"])},
+        }
+    for one in map(_COUNTED.fullmatch, found.pop("reasons", ())):
+        if one is not None and not _FAILURE.fullmatch(one[0]):
+            found.setdefault("halved" if one["half"] else "lost", {}).setdefault(one["reason"], int(one["count"]))
+    return found
 
 
 def without_sentences(summary: bytes) -> dict[str, Any] | None:

@@ -16,9 +16,10 @@ from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.stored.reasons import Reason
 
-FORMAT = 3
-READ_FORMATS = (1, 2, 3)
-"""1 stored reasons and the canaries' deviations as sentences: see format_1.py; up to 2, experiments had FORMER_KEYS."""
+FORMAT = 4
+READ_FORMATS = (1, 2, 3, 4)
+"""1 stored reasons and the canaries' deviations as sentences, 3 failures and alarms of effects: see format_1.py; up to
+2, experiments had FORMER_KEYS."""
 
 
 class Metric(Record):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from mydyno.model.frozen_record import Record
+from mydyno.model.stored.obstacles import Alarm
 
 
 class CountedTotals(Record):
@@ -44,7 +45,7 @@ class SlicesApart(Record):
     throughput_low: float | None = None
     throughput_high: float | None = None
     """Its 95 % interval over blocks; None with fewer than two."""
-    alarm: str = ""
-    """Why no difference is claimed: the control's two copies differ."""
+    alarm: Alarm = None
+    """Why no difference is claimed."""
     missing: tuple[str, ...] = Field(())
     """Why runs have nothing counted, each reason once."""

@@ -20,6 +20,7 @@ from mydyno.model.stored.capacity import CapacityRecord
 from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.factors import FactorsRecord
 from mydyno.model.stored.kernel import KernelRecord
+from mydyno.model.stored.obstacles import Alarm, ArmFailure
 from mydyno.model.stored.profiles import ProfilesRecord
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import FORMAT, Evidence, Metric
@@ -106,8 +107,6 @@ class EffectDetails(Record):
     """The median A/A difference at this step as a ratio (1.008), for charts; it decides nothing."""
     blocks_needed: int | None = None
     """About how many more blocks an inconclusive contrast needs; None for every other verdict."""
-    reasons: tuple[str, ...] = ()
-    """Why blocks are missing and what weakens the answer, each a phrase that the report prints."""
     adjustment: str = "none"
     """"max-t, joint permutation" (how intervals and p are adjusted), or "none"."""
     half_width: float | None = None
@@ -117,18 +116,24 @@ class EffectDetails(Record):
     host groups it is the noise inside the groups."""
     freedom: int = 0
     """Degrees of freedom of the interval."""
-    failure: str = ""
-    """That arm or control failed, in how many blocks, and why; empty if neither did."""
-    failed_arm: str = Field("", exclude_if=is_empty)
-    """Who failed: the arm, its control, or the control's copy (with ′); empty if neither did."""
-    alarm: str = ""
-    """The A/A alarm of the study as a clause; empty if there is none."""
+    failure: ArmFailure | None = Field(None, exclude_if=is_empty)
+    """That the arm or its control failed; None if neither did."""
+    alarm: Alarm = None
+    """The A/A alarm of the study."""
     lost: dict[str, int] = Field(default_factory=dict, exclude_if=is_empty)
-    """{reason: blocks that do not count}, of a contrast with a verdict."""
+    """{reason: blocks that do not count}."""
+    halved: dict[str, int] = Field(default_factory=dict, exclude_if=is_empty)
+    """{reason: blocks that count with one of two copies of the control}."""
     copied: str = Field("", exclude_if=is_empty)
     """The arm whose two copies are the A/A comparison, where that is not the control."""
     facts: tuple[Fact, ...] = Field((), exclude_if=is_empty)
     """What the verdict rests on beside these numbers: see the rules in verdicts/."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_words(cls, value: Any) -> Any:
+        is_worded = isinstance(value, dict) and ("reasons" in value or isinstance(value.get("failure"), str))
+        return format_1.details_fields(value) if is_worded else value
 
 
 class EffectRecord(Record):
@@ -378,8 +383,8 @@ class CostsRecord(Record):
 
     costs: tuple[CostRecord, ...] = ()
     times: tuple[OperationTime, ...] = ()
-    alarm: str = ""
-    """Why no difference of costs is claimed: the control's copies differ."""
+    alarm: Alarm = None
+    """Why no difference of costs is claimed."""
 
 
 class Summary(Record):

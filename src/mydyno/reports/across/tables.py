@@ -23,6 +23,7 @@ from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.sections.section import Cell, Table
 from mydyno.wording.across.settings import group_words, setting_words, value_words
 from mydyno.wording.numbers import NARROW_SPACE, metric_name, percent, ratio_interval, signed_percent
+from mydyno.wording.reasons import failure_clause
 from mydyno.wording.verdict_table import NO_ESTIMATE, SYMBOLS, WORDS
 
 NONE = "–"
@@ -186,15 +187,19 @@ def _effect_row(one: ComparedEffect, several: bool) -> list[str | Cell]:
     note = tr("defined differently") if one.note else ""
     return [
         Cell(name, below=note) if note else name,
-        *(_study_cell(effect, one.metric) for effect in one.effects),
+        *(_study_cell(effect, one) for effect in one.effects),
         *(_difference_cell(of, one.metric) for of in one.differences),
     ]
 
 
-def _study_cell(effect: StudyEffect, metric: str) -> Cell:
-    if effect.failure:
-        return Cell(f"{SYMBOLS['failed']} {tr(WORDS['failed'])}", "verdict failed", below=effect.failure)
-    return _cell(effect.ratio, effect.ci_low, effect.ci_high, effect.verdict, metric)
+def _study_cell(effect: StudyEffect, of: ComparedEffect) -> Cell:
+    if why := failure_clause(effect.failure, of.arm, of.control):
+        return _failed_cell(why)
+    return _cell(effect.ratio, effect.ci_low, effect.ci_high, effect.verdict, of.metric)
+
+
+def _failed_cell(why: str) -> Cell:
+    return Cell(f"{SYMBOLS['failed']} {tr(WORDS['failed'])}", "verdict failed", below=why)
 
 
 def _difference_cell(of: EffectDifference, metric: str) -> Cell:
@@ -204,8 +209,8 @@ def _difference_cell(of: EffectDifference, metric: str) -> Cell:
 
 
 def _arm_cell(one: ArmEffect) -> Cell:
-    if one.failure:
-        return Cell(f"{SYMBOLS['failed']} {tr(WORDS['failed'])}", "verdict failed", below=one.failure)
+    if why := failure_clause(one.failure, one.arm, one.against):
+        return _failed_cell(why)
     return _cell(one.ratio, one.ci_low, one.ci_high, one.verdict, one.metric)
 
 

@@ -21,6 +21,7 @@ from mydyno.wording.costs import (
     sorted_costs,
     value_text,
 )
+from mydyno.wording.reasons import alarm_clause
 
 
 def build(result: StudyResult) -> Section | None:
@@ -60,7 +61,7 @@ def _intro(record: CostsRecord, effects: bool) -> str:
         "simultaneous over all costs of the study."
     )
     if record.alarm:
-        return intro + tr_after("No difference is claimed: {alarm}.", alarm=record.alarm)
+        return intro + tr_after("No difference is claimed: {alarm}.", alarm=alarm_clause(record.alarm))
     if effects:
         return intro
     return intro + tr_after(

@@ -25,6 +25,7 @@ from mydyno.model.stored.comparison import (
     IndirectEffect,
     StudyEffect,
 )
+from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.across.common_ground import (
     CommonGround,
@@ -39,6 +40,7 @@ from mydyno.results.across.labels import MOST_STUDIES, label
 from mydyno.results.across.saved import SavedStudy, without_copies
 from mydyno.results.across.scatter import Scatter, session_scatter
 from mydyno.results.families import verdict_metrics
+from mydyno.results.precision import alarm_of
 from mydyno.stats.between import difference, with_sessions
 from mydyno.stats.contrast import Estimate
 from mydyno.stats.tost import equivalence
@@ -57,8 +59,10 @@ class Obstacle:
 
     kind: Literal["failed", "no effect", "alarm", "few blocks", "no interval", "scatter"]
     of: str = ""
-    """The failure in words, the arm without an effect, or the study with the alarm."""
-    alarm: str = ""
+    """The arm without an effect, or the study with the alarm."""
+    effect: EffectRecord | None = None
+    """Of what failed."""
+    alarm: CopiesDiffer | None = None
 
 
 Judged = tuple[EffectDifference, Obstacle | None]
@@ -120,11 +124,6 @@ def noise_of(study: SavedStudy) -> tuple[CopiesNoise, ...]:
     return tuple(one for one in found if one is not None)
 
 
-def alarm_of(study: SavedStudy) -> str:
-    """The A/A alarm as a clause; empty if there is none."""
-    return next((effect.details.alarm for effect in study.summary.effects if effect.details.alarm), "")
-
-
 @dataclass(frozen=True)
 class _Judge:
     """What holds for all differences of a comparison."""
@@ -177,8 +176,8 @@ class _Judge:
         if obstacle := _unmeasured(records):
             return "not_measurable", obstacle
         for study in pair:
-            if alarm := alarm_of(study):
-                return "not_measurable", Obstacle("alarm", study.name, alarm)
+            if alarm := alarm_of(study.summary.effects):
+                return "not_measurable", Obstacle("alarm", study.name, alarm=alarm)
         if found.n < FEWEST_BLOCKS:
             return "not_measurable", Obstacle("few blocks")
         if found.error is None or found.mean is None:
@@ -210,8 +209,7 @@ def _unmeasured(records: Sequence[EffectRecord]) -> Obstacle | None:
     """Why a ratio is missing; None if none is."""
     for record in records:
         if record.ratio is None:
-            failure = record.details.failure
-            return Obstacle("failed", failure) if failure else Obstacle("no effect", record.arm)
+            return Obstacle("failed", effect=record) if record.details.failure else Obstacle("no effect", record.arm)
     return None
 
 

@@ -21,6 +21,7 @@ from mydyno.results.across.hosts import host_difference, host_identity
 from mydyno.results.across.saved import SavedStudy, without_copies
 from mydyno.results.across.series import Analysed, Key, analysed, measured
 from mydyno.results.across.settings import data_settings, step_settings
+from mydyno.results.precision import alarm_of
 
 ALPHA = 0.05
 
@@ -158,7 +159,7 @@ def why_left_out(study: SavedStudy, newest: SavedStudy) -> Unlike | None:
         return Unlike("early")
     if study.summary.state == "failed":
         return Unlike("failed")
-    if any(effect.details.alarm for effect in study.summary.effects):
+    if alarm_of(study.summary.effects):
         return Unlike("alarm")
     mine, theirs = (data_settings(one.study.experiment.data) for one in (newest, study))
     different = tuple(f"{name} {value}" for name, value in theirs.items() if mine.get(name) != value)

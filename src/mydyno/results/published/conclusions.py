@@ -21,6 +21,7 @@ from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.quantities import parse_bits_per_s
 from mydyno.model.stored.fact import Fact, FactEffect, FactValue, Figure, fact
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
+from mydyno.results.precision import alarm_of
 from mydyno.results.published.agreement import AGREEMENT, Agreement, compare
 from mydyno.results.published.studies import (
     Conclusion,
@@ -81,11 +82,6 @@ class Facts:
         first, last = logs.get(low, {}), logs.get(high, {})
         return figure_of([last[block] - first[block] for block in sorted(first.keys() & last.keys())])
 
-    @property
-    def alarm(self) -> str:
-        """The A/A alarm of this study; empty if there is none."""
-        return next((effect.details.alarm for effect in self.effects if effect.details.alarm), "")
-
 
 def figure_of(log_ratios: Sequence[float]) -> Figure:
     """The figure from one log ratio per block."""
@@ -112,7 +108,8 @@ def conclusions_of(
 ) -> tuple[ConclusionRecord, ...]:
     """Every conclusion with its answer, in the study's order; empty where the experiment does not repeat it."""
     facts = Facts(experiment, runs, effects, {(limit.arm, limit.step): limit for limit in limits})
-    known = published_studies()
+    known, alarm = published_studies(), alarm_of(effects)
+    differ = (fact("copies differ", control=alarm.control),) if alarm else ()
     found = []
     for name in experiment.published:
         study = known.get(name)
@@ -120,8 +117,7 @@ def conclusions_of(
             continue
         for part in study.parts:
             for conclusion in part.conclusions:
-                alarm = fact("alarm", alarm=facts.alarm)
-                answer, why = (CANNOT_TELL, (alarm,)) if facts.alarm else _answer(facts, part, conclusion)
+                answer, why = (CANNOT_TELL, differ) if differ else _answer(facts, part, conclusion)
                 found.append(
                     ConclusionRecord(study=name, part=part.name, claim=conclusion.claim, answer=answer.value, facts=why)
                 )

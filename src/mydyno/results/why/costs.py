@@ -17,6 +17,7 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.costs import COSTS, Cost
 from mydyno.model.stored.records import RunRecord, SliceRecord, StepRecord
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord, OperationTime, RunSummary, block_groups
+from mydyno.results.precision import alarm_of
 from mydyno.verdicts import Family, Metric, Observation, decide_study
 
 Lane = tuple[int, str, int]
@@ -74,9 +75,9 @@ def costs_of(
         if (family := _family(experiment, values, summaries, name, control, tuple(arms))) is not None
     ]
     decided = decide_study(families, alpha, total=experiment.verdict.error_rate)
-    alarm = next((effect.details.alarm for effect in decided if effect.details.alarm), "")
+    alarm = alarm_of(decided)
     records = tuple(
-        record for effect in decided if (record := _record(effect, values, alarm, alpha is not None)) is not None
+        record for effect in decided if (record := _record(effect, values, alpha is not None and not alarm)) is not None
     )
     return CostsRecord(
         costs=records, times=tuple(_mean(arm, step, of) for (arm, step), of in times.items()), alarm=alarm
@@ -244,7 +245,7 @@ def _family(
     return None if copies is None else family(control, (*arms, control), copies)
 
 
-def _record(effect: EffectRecord, values: CostValues, alarm: str, due: bool) -> CostRecord | None:
+def _record(effect: EffectRecord, values: CostValues, may_claim: bool) -> CostRecord | None:
     def mean(arm: str) -> float | None:
         of_arm = [steps.get(effect.step, {}) for (_, of, _), steps in values.items() if of == arm]
         found = [costs[effect.metric] for costs in of_arm if effect.metric in costs]
@@ -265,7 +266,7 @@ def _record(effect: EffectRecord, values: CostValues, alarm: str, due: bool) -> 
         ratio=effect.ratio,
         ci_low=low,
         ci_high=high,
-        beyond_noise=excludes and due and not alarm,
+        beyond_noise=excludes and may_claim,
     )
 
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import RunSummary
-from mydyno.results.why.slices_apart import copies_differ
 from mydyno.stats.sampled import Difference, Sampled, SampledContrast, Server, differences
 
 MOST_COMPARED = 150
@@ -175,8 +175,8 @@ def compared(table: EventTable, arm: str, control: str, enough: Enough) -> Sampl
 
 def alarm(
     control: str, tables: Mapping[str, EventTable], enough: Enough, alpha: float, name: Callable[[Item], str]
-) -> str:
-    """A clause if an item differs between the control's two copies."""
+) -> CopiesDiffer | None:
+    """An item that differs between the control's two copies."""
     contrasts = []
     for step, table in tables.items():
         contrast = compared(table.copy_as_arm(control, COPY), COPY, control, enough)
@@ -185,8 +185,8 @@ def alarm(
     for (step, table, contrast), found in zip(contrasts, differences([c for *_, c in contrasts], alpha), strict=True):
         for item, one in zip(contrast.items, found, strict=True):
             if one.excludes_no_change:
-                return copies_differ(control, name(table.items[item]), step)
-    return ""
+                return CopiesDiffer(control=control, step=step, kind="event", of=name(table.items[item]))
+    return None
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
 from mydyno.model.stored.records import CpuProfile, ProfileMethod, RunRecord, SliceRecord
 from mydyno.model.stored.summary import RunSummary
-from mydyno.results.why.slices_apart import copies_differ, slices_apart
+from mydyno.results.why.slices_apart import slices_apart
 from mydyno.stats.sampled import Difference, Sampled, SampledContrast, Server, differences
 from mydyno.store.stacks import Stack, Stacks, is_waiting, read_stacks
 
@@ -189,8 +190,8 @@ def _with_reasons(every: Sequence[CpuProfile], method: ProfileMethod) -> list[Cp
     return [one if one.method == method else one.model_copy(update={"missing": one.missing or why}) for one in every]
 
 
-def _alarm(experiment: Experiment, tables: Mapping[str, SampledItems], alpha: float) -> str:
-    """A clause if a function differs between the control's two copies."""
+def _alarm(experiment: Experiment, tables: Mapping[str, SampledItems], alpha: float) -> CopiesDiffer | None:
+    """A function that differs between the control's two copies."""
     contrasts = []
     for step, sampled in tables.items():
         renamed = tuple(
@@ -203,8 +204,9 @@ def _alarm(experiment: Experiment, tables: Mapping[str, SampledItems], alpha: fl
     for (step, sampled, contrast), found in zip(contrasts, differences([c for *_, c in contrasts], alpha), strict=True):
         for item, one in zip(contrast.items, found, strict=True):
             if one.excludes_no_change:
-                return copies_differ(experiment.control, _named(str(sampled.items[item]))[1], step)
-    return ""
+                name = _named(str(sampled.items[item]))[1]
+                return CopiesDiffer(control=experiment.control, step=step, kind="event", of=name)
+    return None
 
 
 def _contrast(

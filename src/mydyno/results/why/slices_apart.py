@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from math import log
 from typing import Protocol
 
+from mydyno.model.stored.obstacles import Alarm
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.slices_apart import SlicesApart
 from mydyno.stats.paired import paired
@@ -25,7 +26,7 @@ class Facts(Protocol):
 
 
 def slices_apart(
-    facts: Sequence[Facts], slices: Sequence[SliceRecord], apart: Sequence[SliceRecord], alarm: str
+    facts: Sequence[Facts], slices: Sequence[SliceRecord], apart: Sequence[SliceRecord], alarm: Alarm
 ) -> SlicesApart:
     """The summary for a whole study. `slices`: the measured ones; `apart`: those that it is about."""
     cost = paired(_slowdowns(slices, apart))
@@ -37,11 +38,6 @@ def slices_apart(
         alarm=alarm,
         missing=tuple(dict.fromkeys(one.missing for one in facts if one.missing)),
     )
-
-
-def copies_differ(control: str, what: str, step: str) -> str:
-    """The clause of an alarm: the control's two copies differ in something, so no difference is claimed."""
-    return f"the two copies of {control} differ in {what} at step {step} although they are identical"
 
 
 def _slowdowns(slices: Sequence[SliceRecord], apart: Sequence[SliceRecord]) -> list[float]:

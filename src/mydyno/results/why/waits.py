@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.model.stored.summary import RunSummary
 from mydyno.model.stored.waits import AmountRecord, LockInstances, WaitRecord, WaitsContrast, WaitsRecord
 from mydyno.results.why.counted_waits import CountedRun, counted_runs, event
 from mydyno.results.why.event_tables import COPY, Compared, EventTable, sides, table_of
 from mydyno.results.why.event_tables import compared as compared_events
-from mydyno.results.why.slices_apart import copies_differ, slices_apart
+from mydyno.results.why.slices_apart import slices_apart
 from mydyno.results.why.wait_amounts import (
     Amounts,
     amount_records,
@@ -167,19 +169,20 @@ def _copies(experiment: Experiment, steps: Mapping[str, _Step]) -> list[tuple[st
     return [(name, step, of) for name, step, of in found if of is not None]
 
 
-def _alarm(experiment: Experiment, steps: Mapping[str, _Step], alpha: float) -> str:
-    """A clause if an event, or what sessions do, differs between the control's two copies."""
+def _alarm(experiment: Experiment, steps: Mapping[str, _Step], alpha: float) -> CopiesDiffer | None:
+    """An event, or what sessions do, that differs between the control's two copies."""
     copies = _copies(experiment, steps)
     found = _differences([one for *_, of in copies for one in (of.events, of.sessions)], alpha, 1)
     for name, step, of in copies:
-        named = [(of.events, [event(item)[1] for item in step.events.items])]
+        named: list[tuple[SampledContrast, Literal["event", "sessions"], list[str]]]
+        named = [(of.events, "event", [event(item)[1] for item in step.events.items])]
         if of.sessions is not None:
-            named.append((of.sessions, [f"sessions in {name or kind}" for kind, name in step.sessions.items]))
-        for contrast, names in named:
+            named.append((of.sessions, "sessions", [state or kind for kind, state in step.sessions.items]))
+        for contrast, kind, names in named:
             for item, one in zip(contrast.items, found[id(contrast)], strict=True):
                 if one.excludes_no_change:
-                    return copies_differ(experiment.control, names[item], name)
-    return ""
+                    return CopiesDiffer(control=experiment.control, step=name, kind=kind, of=names[item])
+    return None
 
 
 def _metrics_alarm(experiment: Experiment, steps: Mapping[str, _Step], alpha: float) -> bool:

@@ -13,6 +13,7 @@ from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import arm_settings
 from mydyno.wording.across.compare import compared_study
 from mydyno.wording.across.sentences import ratio_words
+from mydyno.wording.reasons import failure_clause
 
 CONCLUSIONS = (
     marked("The arms ran in the same blocks, so the session's speed cancels."),
@@ -68,7 +69,7 @@ def _answer(made: ArmComparison, primary: str) -> tuple[str, ...]:
 
 def _words(one: ArmEffect) -> str:
     if one.failure:
-        return one.failure
+        return failure_clause(one.failure, one.arm, one.against)
     if one.ratio is None:
         return tr("no estimate")
     size = ratio_words(one.ratio, one.ci_low, one.ci_high)

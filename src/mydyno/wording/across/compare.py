@@ -8,12 +8,14 @@ from mydyno.language import colon, joined, listing, tr, tr_plural
 from mydyno.model.stored.comparison import ComparedEffect, ComparedStudy, Comparison, EffectDifference, NotCompared
 from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across.common_ground import Refused
-from mydyno.results.across.compare import ALPHA, FEWEST_BLOCKS, ComparedContrast, Obstacle, alarm_of, compared, noise_of
+from mydyno.results.across.compare import ALPHA, FEWEST_BLOCKS, ComparedContrast, Obstacle, compared, noise_of
 from mydyno.results.across.labels import label
 from mydyno.results.across.saved import SavedStudy
+from mydyno.results.precision import alarm_of
 from mydyno.wording.across.sentences import answer, conclusions, definition_note, scatter_reason, study_notes
 from mydyno.wording.across.settings import worded_settings
 from mydyno.wording.answer import answer_study
+from mydyno.wording.reasons import alarm_clause, recorded_failure
 
 
 def compare_studies(studies: Sequence[SavedStudy], beside: Sequence[SavedStudy] = ()) -> Comparison:
@@ -61,7 +63,7 @@ def compared_study(study: SavedStudy, place: int) -> ComparedStudy:
         blocks=0 if study.before_first_look else len(study.examined_blocks),
         control=summary.control,
         noise=noise_of(study),
-        alarm=alarm_of(study),
+        alarm=alarm_clause(alarm_of(summary.effects)),
         notes=tuple(study_notes(study)),
     )
 
@@ -78,11 +80,11 @@ def _with_reason(one: EffectDifference, obstacle: Obstacle | None) -> EffectDiff
 def _reason(one: EffectDifference, obstacle: Obstacle) -> str:
     match obstacle.kind:
         case "failed":
-            return obstacle.of
+            return "" if obstacle.effect is None else recorded_failure(obstacle.effect)
         case "no effect":
             return tr("{arm} has no effect in one of the studies", arm=obstacle.of)
         case "alarm":
-            return obstacle.of + colon() + obstacle.alarm
+            return obstacle.of + colon() + alarm_clause(obstacle.alarm)
         case "few blocks":
             return tr("fewer than {count} blocks", count=FEWEST_BLOCKS)
         case "no interval":

@@ -21,6 +21,7 @@ from mydyno.results.facts import summarise
 from mydyno.store.slices import ALONE_FILE, SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, resume_study, run_study
+from mydyno.wording.reasons import recorded_failure
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.stored_schemas import check
@@ -160,7 +161,7 @@ async def test_an_arm_that_stalls_under_a_rate_in_some_blocks_has_failed_in_them
     folder, summary = await run_study(request, paths, Counted(script), opener(script))
     (effect,) = (effect for effect in summary.effects if effect.metric == "qps")
     assert (effect.verdict, effect.ratio) == ("not_measurable", None)
-    assert "failed in 4 of 10 blocks (it did not keep up: " in effect.details.failure
+    assert "failed in 4 of 10 blocks (it did not keep up: " in recorded_failure(effect)
     second = next(
         one for one in read_slices(folder.block_path(1) / SLICES_FILE) if (one.arm, one.cycle) == ("jemalloc", 2)
     )
@@ -178,7 +179,7 @@ async def test_an_arm_whose_treatment_is_not_proved_has_no_values_and_has_not_fa
     assert [(run.valid, run.failed, run.reasons[0].gate) for run in runs] == [(False, "", "unproved")] * 2
     assert [step.failed for run in runs for step in run.steps] == [""] * 4
     (effect,) = [one for one in summary.effects if one.metric == "qps" and one.step == STEP]
-    assert (effect.verdict, effect.details.failure) == ("not_measurable", "")
+    assert (effect.verdict, effect.details.failure) == ("not_measurable", None)
     (sentence,) = [one.sentence for one in worded(folder).effects if one.metric == "qps" and one.step == STEP]
     assert "treatment not proved (2 blocks)" in sentence
 

@@ -11,10 +11,12 @@ from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.reasons import GATE_LABELS, Reason, joined
 from mydyno.model.stored.records import READ_FORMATS
+from mydyno.model.stored.summary import CostsRecord, EffectDetails, EffectRecord
 from mydyno.results.facts import summarise
 from mydyno.results.precision import alarm_of
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study
+from mydyno.wording.reasons import alarm_clause, lost_blocks, recorded_failure
 from mydyno.wording.stored_result import StoredResult
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script
@@ -55,7 +57,7 @@ def test_its_reasons_read_as_gates(old: StudyFolder) -> None:
 def test_its_summary_and_reports_are_made_anew(old: StudyFolder) -> None:
     summary = summarise(old)
     written = json.loads((old.path / "summary.json").read_bytes())
-    assert written["format"] == summary.format == 3
+    assert written["format"] == summary.format == 4
     assert written["runs"][0]["reasons"] == [
         {"gate": "unproved", "instance": None, "text": "allocator: malloc binds to libc.so.6"}
     ]
@@ -68,11 +70,11 @@ def test_its_summary_and_reports_are_made_anew(old: StudyFolder) -> None:
             assert "treatment not proved: allocator: malloc binds to libc.so.6" in text, name
 
 
-@pytest.mark.parametrize("found", [0, 4, None, "2"])
+@pytest.mark.parametrize("found", [0, 5, None, "2"])
 def test_another_format_is_refused(old: StudyFolder, found: object) -> None:
     document = json.loads((old.path / "study.json").read_bytes())
     (old.path / "study.json").write_text(json.dumps({**document, "format": found}))
-    with pytest.raises(UserError, match=f"has format {found}; this mydyno reads formats 1, 2, 3"):
+    with pytest.raises(UserError, match=f"has format {found}; this mydyno reads formats 1, 2, 3, 4"):
         StudyFolder.open(old.path)
     assert found not in READ_FORMATS
 
@@ -119,7 +121,7 @@ def test_a_summary_that_stored_words_is_read_and_printed_with_them(old: StudyFol
     found = old.summary()
     assert found is not None and found.screening[0].copies_differ
     assert [one.fact for one in found.published[0].facts] == ["no link full"]
-    assert alarm_of(found.effects) == "two copies differ although they are identical, so nothing is claimed"
+    assert alarm_clause(alarm_of(found.effects)) == "two copies differ"
     again = type(found).model_validate_json(found.model_dump_json(by_alias=True))
     assert again == found
     printed = worded(old)
@@ -181,4 +183,34 @@ async def test_it_is_resumed(script: Script, paths: HostPaths, old: StudyFolder)
     folder, summary = await resume_study(old.path, paths, Watched(script), opener(script))
     assert summary.state == "complete"
     assert {run.folder for run in folder.runs()} == {run.folder for run in folder.plan().runs}
-    assert folder.run(last).format == 3
+    assert folder.run(last).format == 4
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        "{} failed in 1 of 8 blocks (crashed)",
+        "{} failed in 5 of 10 blocks (crashed (signal 11): 4, it served nothing: 1)",
+    ],
+)
+@pytest.mark.parametrize("who", ["jemalloc", "the control glibc", "the control's copy glibc′"])
+def test_details_that_were_clauses_are_read_and_said_as_they_were(who: str, failure: str) -> None:
+    stored = failure.format(who.replace("jemalloc", "the arm"))
+    alarm = "two copies of glibc differ by 3 % in queries per second at step a (adjusted p = 0.001)"
+    lost = ("arm and control both failed (1 block)", "glibc: not steady, one of two copies (2 blocks)")
+    details = EffectDetails.model_validate(
+        {"failure": stored, "failed_arm": "x", "alarm": f"{alarm} although they are identical, so nothing is claimed",
+         "reasons": [stored, *lost], "lost": {"arm and control both failed": 1}}
+    )  # fmt: skip
+    effect = EffectRecord(
+        metric="qps", step="a", arm="jemalloc", control="glibc", n=8, ratio=None, ci_low=None, ci_high=None, p=None,
+        verdict="not_measurable", details=details,
+    )  # fmt: skip
+    assert recorded_failure(effect) == failure.format(who)
+    assert (tuple(lost_blocks(details)), alarm_clause(details.alarm)) == (lost, alarm)
+    assert EffectDetails.model_validate_json(details.model_dump_json()) == details
+
+
+def test_an_alarm_that_was_empty_is_none() -> None:
+    assert CostsRecord.model_validate({"alarm": ""}).alarm is None
+    assert EffectDetails.model_validate({"alarm": "", "failure": "", "reasons": []}).failure is None

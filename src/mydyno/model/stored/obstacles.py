@@ -1,0 +1,47 @@
+"""What keeps contrasts from an answer: an arm that failed, a control that differs from its own copy. Frozen; no I/O."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from mydyno.model.frozen_record import Record, is_empty
+from mydyno.model.stored import format_1
+
+
+class ArmFailure(Record):
+    """One side of a contrast failed in blocks in which the other one did not."""
+
+    who: Literal["arm", "control", "copy"]
+    """The arm, its control, or the control's copy."""
+    blocks: int
+    """In which it failed, of `tried`."""
+    tried: int
+    why: dict[str, int]
+    """{reason: blocks}, the most frequent first."""
+
+
+class CopiesDiffer(Record):
+    """An A/A alarm: two copies of an arm differ at a step, although they are identical."""
+
+    control: str = ""
+    step: str = ""
+    kind: Literal["metric", "event", "sessions", "text"] = "metric"
+    """What `of` is: a metric with verdicts or a cost, something counted or profiled, what sessions do; or the clause of
+    an earlier mydyno."""
+    of: str = ""
+    difference: float | None = None
+    """Of a metric, as a share of 1; its sign has no meaning."""
+    p: float | None = None
+    """The same, adjusted over all steps and metrics."""
+
+
+def _from_words(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"kind": "text", "of": format_1.without_consequence(value)} if value else None
+    return value
+
+
+Alarm = Annotated[CopiesDiffer | None, BeforeValidator(_from_words), Field(exclude_if=is_empty)]
+"""None: the copies do not differ."""
