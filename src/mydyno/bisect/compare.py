@@ -21,7 +21,9 @@ from mydyno.bisect.error_rate import LEAST_RATE
 from mydyno.bisect.folder import BisectFolder
 from mydyno.errors import BuildError, ServerError
 from mydyno.execution.environments.environment import Opener
+from mydyno.execution.interleaved.study_time import overhead_s
 from mydyno.execution.live.observer import Watcher
+from mydyno.execution.planning.time_plan import next_look_s, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment, StepSpec, ThresholdSpec
 from mydyno.model.definition.source_build import BuildSpec
@@ -36,10 +38,12 @@ from mydyno.study import Request, resume_study, run_study
 from mydyno.verdicts import threshold as judged
 from mydyno.wording.effects import sentence_of
 from mydyno.wording.gate import gate_study
-from mydyno.wording.reasons import cut, recorded_failure
+from mydyno.wording.reasons import alarm_clause, cut, recorded_failure
 from mydyno.wording.stored_result import StoredResult
 
 GOOD, CANDIDATE = "good", "candidate"
+ENDS_LONGER = 2
+"""The ends may take so many times as long as a commit: if they stay undecided, nothing is found."""
 AGAIN = "-again"
 """At the end of the name of a study that repeats one."""
 NAME_LETTERS = 29
@@ -118,7 +122,8 @@ async def compare_ends(folder: BisectFolder, tools: Tools) -> Ends:
         # More precise ends move the limit to the middle, where commits take the least time.
         return _limit_between(best) == _half(best)
 
-    study, summary, times = await _study(folder, experiment, tools, is_decided, record.longest_s)
+    longest_s = None if record.longest_s is None else ENDS_LONGER * record.longest_s
+    study, summary, times = await _study(folder, experiment, tools, is_decided, longest_s)
     state, best = _end_state(study, summary, record)
     effect = best or next(iter(_effects(summary, record.metric)), None)
     outcome: Outcome = {"differ": "bad", "no difference": "good", "better": "good"}.get(state, "skipped")  # type: ignore[assignment]
@@ -207,10 +212,10 @@ async def _study(
         if _blocks(study) == before:
             break
     again = f"{experiment.name}{AGAIN}"
-    alarm = "" if experiment.design.time is not None else alarm_of(summary.effects)
+    alarm = alarm_of(summary.effects) if experiment.design.time is None else None
     is_first = not study.path.name.startswith(again) and not experiment.name.endswith(AGAIN)
     if alarm and is_first and folder.next_error_rate() >= LEAST_RATE:
-        tools.say(f"{alarm}; compared once more")
+        tools.say(f"{alarm_clause(alarm)}; compared once more")
         return await _study(folder, experiment.model_copy(update={"name": again}), tools, is_decided, longest_s)
     return study, summary, times
 
@@ -229,26 +234,25 @@ async def _continue(
 def _more_s(study: StudyFolder, summary: Summary, experiment: Experiment, longest_s: float) -> float | None:
     """The further time of an undecided study, up to the longest; None if it can have none."""
     left_s = longest_s - duration_s(study)
-    time_s, looks = experiment.design.time, looks_of(summary)
-    if time_s is None or looks.next_after(_blocks(study)) is None or left_s < 0.1 * time_s:
+    time_s, done = experiment.design.time, _blocks(study)
+    if time_s is None or looks_of(summary).next_after(done) is None:
+        return None
+    look_s = next_look_s(shape_of(experiment), done, overhead_s(study))
+    if left_s < look_s:
         return None
     if any(effect.details.failure for effect in _effects(summary, experiment.verdict.leading)):
         return None
     expected_s = gate_study(study, summary).more_s if experiment.thresholds else None
-    return min(left_s, max(time_s, expected_s or 0.0))
+    return min(left_s, max(time_s, look_s, expected_s or 0.0))
 
 
 def _blocks(study: StudyFolder) -> int:
-    return len({run.block for run in study.runs()})
+    return len(study.block_spans_ns())
 
 
 def duration_s(study: StudyFolder) -> float:
     """The time that the study's blocks took, without interruptions."""
-    spans: dict[int, tuple[int, int]] = {}
-    for run in study.runs():
-        began, ended = spans.get(run.block, (run.started_unix_ns, run.ended_unix_ns))
-        spans[run.block] = (min(began, run.started_unix_ns), max(ended, run.ended_unix_ns))
-    return sum(ended - began for began, ended in spans.values()) / 1e9
+    return sum(ended - began for began, ended in study.block_spans_ns().values()) / 1e9
 
 
 def _effects(summary: Summary, metric: str) -> list[EffectRecord]:

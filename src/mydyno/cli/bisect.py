@@ -57,8 +57,8 @@ Time = Annotated[
 Longest = Annotated[
     str | None,
     typer.Option(
-        help="Maximum time for one comparison; a commit that is then undecided is skipped (default: three "
-        "times --time).",
+        help="Maximum time for one comparison, twice as long for that of the ends; a commit that is then undecided is "
+        "skipped (default: three times --time).",
         metavar="DURATION",
     ),
 ]

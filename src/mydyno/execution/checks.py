@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 
 from mydyno.errors import HostError, UserError
+from mydyno.execution.interleaved.study_time import overhead_s
 from mydyno.execution.planning.forecast import forecast
+from mydyno.execution.planning.time_plan import next_look_s, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan
+from mydyno.model.definition.quantities import format_duration
 from mydyno.store.study_folder import StudyFolder
 
 
@@ -21,8 +25,8 @@ def check_host(experiment: Experiment, plan: Plan, paths: HostPaths, apart: bool
     paths.program("dynoprobe")
 
 
-def check_more_time(folder: StudyFolder, plan: Plan, time_s: float | None) -> None:
-    """Raises UserError for `resume --time` of a study to which no blocks can be added."""
+def check_more_time(folder: StudyFolder, plan: Plan, time_s: float | None, groups: int = 1) -> None:
+    """Raises UserError for `resume --time` of a study to which no blocks can be added, or none that lead to a look."""
     if time_s is None:
         return
     if not plan.sequential:
@@ -33,6 +37,14 @@ def check_more_time(folder: StudyFolder, plan: Plan, time_s: float | None) -> No
     if plan.schedule and plan.schedule.last <= len(plan.blocks) and not folder.missing_runs(plan):
         raise UserError(
             f"--time: {folder.name} has {len(plan.blocks)} blocks, those of the last look", "begin a new study"
+        )
+    done = len(folder.block_spans_ns())
+    least_s = next_look_s(shape_of(folder.study().experiment), done, overhead_s(folder), groups)
+    if plan.schedule and done >= plan.schedule.first and time_s < least_s:
+        raise UserError(
+            f"--time {format_duration(time_s)}: {folder.name} has {done} blocks, and its next look, at "
+            f"{plan.schedule.next_after(done)}, takes about {format_duration(least_s)}",
+            f"use --time {ceil(least_s / 60)}m",
         )
 
 

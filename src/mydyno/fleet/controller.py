@@ -130,7 +130,7 @@ async def resume_on_groups(
     """Go on with a study over host groups, from its folder alone. Raises as run_on_groups does."""
     folder = StudyFolder.open(path.resolve())
     study, plan = folder.study(), folder.plan()
-    check_more_time(folder, plan, time_s)
+    check_more_time(folder, plan, time_s, len(study.host_groups))
     check_writable(folder.path, "the study folder")
     with ExitStack() as stack:
         stack.enter_context(recorded_commands()).keep_in(folder.path)

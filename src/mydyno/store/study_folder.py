@@ -83,6 +83,14 @@ class StudyFolder:
             if (self.path / planned.folder / "run.json").is_file():
                 yield self.run(planned.folder)
 
+    def block_spans_ns(self) -> dict[int, tuple[int, int]]:
+        """{block: (its first run's begin, its last one's end) in Unix time}, of the blocks with a finished run."""
+        spans: dict[int, tuple[int, int]] = {}
+        for run in self.runs():
+            began, ended = spans.get(run.block, (run.started_unix_ns, run.ended_unix_ns))
+            spans[run.block] = (min(began, run.started_unix_ns), max(ended, run.ended_unix_ns))
+        return spans
+
     def damaged_runs(self) -> list[str]:
         """Files of finished runs that are cut short or no JSON, below the study's folder; a quick look at each."""
         runs = sorted(self.path.glob("blocks/*/*/run.json"))

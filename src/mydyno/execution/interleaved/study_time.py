@@ -29,6 +29,7 @@ from mydyno.execution.planning.time_plan import (
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.quantities import format_duration
+from mydyno.store.slices import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 
 BLOCK_RESERVE_S = 5.0
@@ -48,7 +49,7 @@ class StudyTime:
     """Whether blocks may be added beyond the plan's."""
     groups: int = 1
     """Host groups that execute blocks at the same time now."""
-    began_s: float = field(default_factory=time.monotonic)
+    began_s: float = field(default_factory=lambda: time.monotonic())  # noqa: PLW0108 - as it is then: tests move it
     """When the study's time began (monotonic)."""
     overheads_s: list[float] = field(default_factory=list)
     """Time that each block made so far took besides its cycles."""
@@ -89,7 +90,9 @@ class StudyTime:
         if not self.more:
             block_s = self.left_s / ceil(max(1, planned - done) / self.groups)
             return TimePlan(planned, block_s, max(1.0, self.shape.cycles_in(block_s)), True)
-        return self._extended(plan_time(self.left_s, self.shape, done, groups=self.groups), done)
+        if (known_s := overhead_s(self.folder)) is not None:
+            self.overheads_s.append(known_s)
+        return self._extended(plan_time(self.left_s, self.shape, done, known_s, self.groups), done)
 
     def replan(self, target: TimePlan, done: int, at_least: int = 0) -> TimePlan:
         """What to aim for after `done` blocks, with what blocks really take; `at_least` so many blocks."""
@@ -139,6 +142,18 @@ class StudyTime:
     def _extended(self, target: TimePlan, done: int) -> TimePlan:
         self.plan = extended(self.folder, self.plan, self.experiment, target, done)
         return target
+
+
+def overhead_s(folder: StudyFolder) -> float | None:
+    """The median time that the finished blocks of a study took besides its slices; None without any."""
+    found = []
+    for block, (began, ended) in folder.block_spans_ns().items():
+        slices = read_slices(folder.block_path(block) / SLICES_FILE)
+        if slices:
+            first = min(one.started_unix_ns - round((one.washout_s or 0.0) * 1e9) for one in slices)
+            last = max(one.started_unix_ns + round(one.length_s * 1e9) for one in slices)
+            found.append(max(0, first - began + ended - last) / 1e9)
+    return median(found) if found else None
 
 
 def remaining_s(plan: Plan, folder: StudyFolder, experiment: Experiment) -> float:

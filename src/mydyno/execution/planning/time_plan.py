@@ -10,7 +10,7 @@ Every decision here depends on durations and numbers of blocks, never on an effe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import Experiment
@@ -152,12 +152,22 @@ def check_time(time_s: float, shape: Shape, groups: int = 1) -> None:
     """Raise UserError where a new study of this length would end before its first look."""
     if plan_time(time_s, shape, groups=groups).reaches_look:
         return
-    least_s = PREPARATION_RESERVE_S + ceil(EARLY / groups) * shape.block_s(shape.least_cycles)
+    least_s = next_look_s(shape, 0, groups=groups)
     raise UserError(
         f"{format_duration(time_s)} are too short for a verdict: {EARLY} blocks of {shape.servers} servers and "
         f"{shape.steps} step{'s' * (shape.steps > 1)} take about {format_duration(least_s)}",
         f"use --time {ceil(least_s / 60)}m, fewer arms, or fewer steps",
     )
+
+
+def next_look_s(shape: Shape, done: int, overhead_s: float | None = None, groups: int = 1) -> float:
+    """The shortest time from `done` blocks to the next look, the early one where there are no blocks yet.
+
+    Infinite if there is none.
+    """
+    look = next((look for look in ((EARLY,) if done == 0 else LOOK_BLOCKS) if look > done), None)
+    rounds = inf if look is None else ceil((look - done) / groups)
+    return PREPARATION_RESERVE_S + rounds * shape.block_s(shape.least_cycles, overhead_s)
 
 
 def is_over(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -248,6 +249,16 @@ async def test_a_study_with_a_time_is_continued_by_more_time(script: Script, pat
     assert folder.plan().blocks[: len(first.blocks)] == first.blocks
     assert len(folder.plan().blocks) == 10
     assert {run.block for run in summary.runs} == {block.block for block in folder.plan().blocks}
+
+
+async def test_more_time_that_leads_to_no_look_is_refused_with_the_shortest_that_does(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    folder, _ = await aimed(script, paths, tmp_path, [6])
+    with pytest.raises(UserError, match=r"has 6 blocks, and its next look, at 10, takes about ") as refused:
+        await resume_study(folder.path, paths, Watched(script), opener(script), time_s=6)
+    assert re.fullmatch(r"use --time \d+m", str(refused.value.hint))
+    assert not folder.missing_runs(folder.plan()), "and nothing was begun"
 
 
 async def aimed(
