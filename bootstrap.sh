@@ -53,7 +53,8 @@ make_once() {
 make_together() {
     local group
     making=()
-    trap 'kill -- "${making[@]/#/-}" 2>/dev/null' EXIT
+    # Not by "making": a signal can come before the number of what was just started is in it.
+    trap 'for group in $(jobs -p); do kill -- "-$group" 2>/dev/null || true; done' EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM

@@ -53,6 +53,9 @@ MAKE_TOGETHER = """
 source "$0/bootstrap.sh"
 fails() { until [ -e "$PWD/held" ]; do sleep 0.01; done; echo it broke; return 1; }
 hangs() { exec 5>"$PWD/held"; flock 5; sleep 99; }
+# So that a signal comes after the start of a process and before its number is kept.
+set -T
+trap 'case $BASH_COMMAND in making+=*) sleep 0.3 ;; esac' DEBUG
 make_together "$PWD/some where/a" "$1" "$PWD/b" hangs
 """
 
