@@ -74,6 +74,8 @@ quiet_wait = "1s"
 primary = {metrics}
 margin = "1%"
 """
+APART = 'affinity = "apart"'
+"""Of every arm: memcached beside its load on two CPUs is in one of two states for seconds on end."""
 METRIC = "server_cpu_us_per_query"
 ALIKE_METRICS = (METRIC, "ops")
 
@@ -84,8 +86,8 @@ def text_of(
     """The experiment on a repository."""
     environment = ", ".join(f'{name} = "{value}"' for name, value in source.environment.items())
     return EXPERIMENT.format(
-        repository=repository, command=QUICK_COMMAND, environment=environment, control=control,
-        arms=arms, metrics=json.dumps(metrics),
+        repository=repository, command=QUICK_COMMAND, environment=environment,
+        control=", ".join(filter(None, (APART, control))), arms=arms, metrics=json.dumps(metrics),
     )  # fmt: skip
 
 
@@ -109,7 +111,7 @@ def turns_of(share: float, source: MemcachedSource, objects: list[Path], folder:
     """The turns of the loop that cost this share of an answer. Raises BenchError."""
     repository = folder / "pilot"
     plain, burning = history(repository, objects, [Change("Begin"), Change("Burn", PILOT_TURNS)])
-    arms = f'burns = {{ server.build.ref = "{burning}" }}'
+    arms = f'burns = {{ {APART}, server.build.ref = "{burning}" }}'
     (folder / "pilot.toml").write_text(text_of(source, repository, f'server.build.ref = "{plain}"', arms))
     done = mydyno(folder, "run", "pilot.toml", "--time", time_text, "--studies", "pilots", "--json")
     if done.returncode:
@@ -159,7 +161,7 @@ def compared(number: int, options: argparse.Namespace, source: MemcachedSource, 
     """One round of --alike: "differs", "equivalent" (in every metric) or "inconclusive"."""
     repository = folder / f"history-{number}"
     (commit,) = history(repository, objects, [Change("Begin")])
-    again = f'again = {{ server.build = {{ ref = "{commit}", environment = {{ COPY = "{number}" }} }} }}'
+    again = f'again = {{ {APART}, server.build = {{ ref = "{commit}", environment = {{ COPY = "{number}" }} }} }}'
     name = f"round-{number}.toml"
     (folder / name).write_text(text_of(source, repository, f'server.build.ref = "{commit}"', again, ALIKE_METRICS))
     done = mydyno(folder, "run", name, "--time", options.time, "--studies", f"studies-{number}", "--json")

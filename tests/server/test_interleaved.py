@@ -20,6 +20,7 @@ from mydyno.hosts.quiet import process_cpu_s
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.metrics import GROWTH
+from mydyno.model.stored.fact import fact
 from mydyno.results.values.interleaved import interleaved_values
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.cgroup import CgroupTreatment
@@ -424,7 +425,7 @@ def test_a_treatment_that_changes_the_clients_work_is_no_measure_of_the_hosts_sp
     assert {one.arm for one in slices} == {"plain", "tls"}
     values = interleaved_values(folder.study().experiment, slices, client_untouched=True)
     assert "driver_cpu" not in values.record.covariates
-    assert [note for note in values.record.notes if note == "not adjusted for driver_cpu: tls changes it"]
+    assert fact("not adjusted", covariate="driver_cpu", arms="tls") in values.record.notes
     ratio = {name: found["tls", 1] / found["plain", 1] for name, found in (
         ("adjusted", by_lane(values.adjusted)), ("unadjusted", by_lane(values.unadjusted)))}  # fmt: skip
     assert ratio["unadjusted"] < 0.5, "a full handshake costs more than a login"

@@ -17,6 +17,7 @@ from scipy import stats
 
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, Step, StepSpec
 from mydyno.model.definition.plan import PlannedBlock, make_plan
+from mydyno.model.stored.fact import fact
 from mydyno.model.stored.records import (
     DriverResult,
     Evidence,
@@ -315,7 +316,7 @@ def _summary(study: StudyFolder, shape: Interleaved, experiment: Experiment, sli
             coefficients={s.id: {"qps": {"driver_cpu": -0.97, "available_cpu": 1.08}} for s in steps},
             sd_within={s.id: {"qps": 0.031, RATIO: 0.012} for s in steps},
             sd_between={s.id: {"qps": 0.008, RATIO: 0.004} for s in steps},
-            notes=("No carry-over from the preceding server was found.",),
+            notes=(fact("longer washout", block=2, washout_s=1.0),),
         ),
     )
 

@@ -15,7 +15,7 @@ import typer
 
 from mydyno import __version__, clock
 from mydyno.bisect.bisection import run_bisection
-from mydyno.bisect.compare import Tools, build_of
+from mydyno.bisect.compare import ENDS_LONGER, Tools, build_of
 from mydyno.bisect.error_rate import comparisons_needed, rate_of_study
 from mydyno.bisect.folder import BisectFolder
 from mydyno.bisect.walk import count_commits, describe
@@ -157,7 +157,9 @@ async def _print_plan(record: BisectRecord, build: BuildSpec, paths: HostPaths, 
         print(f"time      {experiment.design.blocks} blocks for each study (mydyno plan prints how long that is)")
     else:
         most = record.longest_s
-        longest = "" if most is None else f"; {format_duration(most)} for an undecided one"
+        longest = ""
+        if most is not None:
+            longest = f"; undecided: {format_duration(most)}, the ends {format_duration(ENDS_LONGER * most)}"
         print(f"time      at most {format_duration(one_s)} for each study, {format_duration(needed * one_s)} in all, "
               f"besides the builds{longest}")  # fmt: skip
     listed = await host.run(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from mydyno.model.definition.experiment import Step
 from mydyno.model.frozen_record import Record, is_empty
@@ -17,7 +17,7 @@ from mydyno.model.phrases import Phrase
 from mydyno.model.stored import format_1
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.capacity import CapacityRecord
-from mydyno.model.stored.fact import Fact
+from mydyno.model.stored.fact import Fact, fact
 from mydyno.model.stored.factors import FactorsRecord
 from mydyno.model.stored.kernel import KernelRecord
 from mydyno.model.stored.obstacles import Alarm, ArmFailure
@@ -280,8 +280,13 @@ class InterleavingRecord(Record):
     carry_over: dict[str, float] = Field(default_factory=dict)
     """step → largest relative change of a slice's throughput by the arm loaded before it, where one is shown."""
     alone: AloneRecord | None = None
-    notes: tuple[str, ...] = ()
-    """Carry-over, servers that kept working while idle, covariates that were dropped."""
+    notes: tuple[Fact, ...] = ()
+    """Lengthened washouts, slow responses, servers that kept working while idle, covariates that were dropped."""
+
+    @field_validator("notes", mode="before")
+    @classmethod
+    def _from_words(cls, value: Any) -> Any:
+        return [fact("text", text=one) if isinstance(one, str) else one for one in value]
 
 
 FEWEST_HOSTS = 3

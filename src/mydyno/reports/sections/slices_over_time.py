@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from mydyno.language import sentence_space, tr, tr_after
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.summary import InterleavingRecord
 from mydyno.reports.charts.palette import ArmStyle, copy_style
 from mydyno.reports.charts.slices import HostLine, SlicePoint, slices_chart
-from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, legend, render
 from mydyno.reports.slices import StudySlices, driver_cost, rate
+from mydyno.wording.interference import interference_sentences
 from mydyno.wording.numbers import display_unit, percent
 from mydyno.wording.stored_result import ReportStep
 
@@ -31,7 +31,7 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
         tr("Slices"),
         render(
             "figures.html",
-            intro=_intro(result.summary.interleaving)
+            intro=_intro(result.summary.interleaving, result.summary.control)
             + (
                 tr_after("Only one cycle in {every} is drawn, to limit the size of the page.", every=every)
                 if (every := drawn_every(slices)) > 1
@@ -58,10 +58,10 @@ def _metric(result: StudyResult) -> str:
     return result.summary.primary if result.summary.primary in ("qps", "tps", "ops", "tpmc") else "qps"
 
 
-def _intro(interleaving: InterleavingRecord | None) -> Markup:
+def _intro(interleaving: InterleavingRecord | None, control: str) -> str:
     words = tr("Each dot is one slice: a few seconds of load on one server, while the others wait.")
     if interleaving is None:
-        return escape(words)
+        return words
     words = tr(
         "Each dot is one slice: {slice_s:g} s of load on one server after {washout_s:g} s of "
         "washout, while the others wait. {cycles} cycles in random order",
@@ -85,7 +85,7 @@ def _intro(interleaving: InterleavingRecord | None) -> Markup:
         words += tr_after("Mean steal: {steal_mean}.", steal_mean=percent(interleaving.steal_mean))
     if interleaving.strangers_mean is not None:
         words += tr_after("CPU time used by other programs: {share}.", share=percent(interleaving.strangers_mean))
-    return Markup(sentence_space()).join([words, *map(stored_text, interleaving.notes)])
+    return sentence_space().join([words, *interference_sentences(interleaving, control)])
 
 
 def _figure(result: StudyResult, slices: StudySlices, step: ReportStep) -> Figure | None:

@@ -8,6 +8,7 @@ from math import ceil
 import numpy as np
 
 from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.fact import Fact, fact
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import AloneRecord
 from mydyno.results.values.step_slices import StepSlices, groups_of, lane_of, step_slices
@@ -49,29 +50,17 @@ def carried_over(
     return found
 
 
-def _carry_over_notes(carried: Mapping[str, float], washout_s: float) -> list[str]:
-    """Sentences on what carried_over() found."""
-    return [
-        f"{step}: the arm that was loaded before a slice changes its throughput by up to {abs(effect):.1%}; "
-        f"use a longer washout: --set design.washout={2 * washout_s:g}s"
-        for step, effect in carried.items()
-    ]
-
-
-def _washout_notes(slices: Sequence[SliceRecord]) -> list[str]:
+def _washout_notes(slices: Sequence[SliceRecord]) -> list[Fact]:
     """Where the washout was lengthened between blocks."""
     first: dict[float, int] = {}
     for one in slices:
         if one.washout_s is not None:
             first[one.washout_s] = min(one.block, first.get(one.washout_s, one.block))
     found = sorted(first.items(), key=lambda item: item[1])
-    return [
-        f"from block {block} on the washout is {washout_s:g} s: slices depended on the arm loaded before them"
-        for washout_s, block in found[1:]
-    ]
+    return [fact("longer washout", block=block, washout_s=washout_s) for washout_s, block in found[1:]]
 
 
-def _response_notes(slices: Sequence[SliceRecord], washout_s: float) -> list[str]:
+def _response_notes(slices: Sequence[SliceRecord], washout_s: float) -> list[Fact]:
     """Steps at which a washout ends before the first responses arrive: all connections begin at the same moment."""
     times: dict[str, list[float]] = {}
     for one in slices:
@@ -79,10 +68,12 @@ def _response_notes(slices: Sequence[SliceRecord], washout_s: float) -> list[str
             times.setdefault(one.step, []).append(one.service_us / 1e6)
     slow = {step: float(np.mean(found)) for step, found in times.items() if np.mean(found) > washout_s}
     return [
-        f"{step}: a transaction takes {took_s:.1f} s on average, longer than the washout of {washout_s:g} s: "
-        f"use --set design.washout={ceil(2 * took_s)}s --set design.slice={ceil(10 * took_s)}s"
+        fact(
+            "slow responses", step=step, took_s=took_s, washout_s=washout_s,
+            longer_washout_s=ceil(2 * took_s), longer_slice_s=ceil(10 * took_s),
+        )
         for step, took_s in slow.items()
-    ]
+    ]  # fmt: skip
 
 
 FEWEST_ALONE = 4
@@ -117,45 +108,18 @@ def alone_record(
     return AloneRecord(step=step, slices=len(usable), qps_ratio=ratio, qps_low=low, qps_high=high)
 
 
-def _alone_notes(alone: AloneRecord | None, control: str) -> list[str]:
-    """A sentence on the control loaded alone; empty if that was not done."""
-    if alone is None:
-        return []
-    change, low, high = (100 * (value - 1) for value in (alone.qps_ratio, alone.qps_low, alone.qps_high))
-    shown = "" if low <= 0 <= high else ": the servers affect each other while one is loaded"
-    return [
-        f"{alone.step}: with the other servers stopped, {control} served {change:+.1f} % queries per second "
-        f"(95 % interval {low:+.1f} to {high:+.1f} %; {alone.slices} slices of one start){shown}"
-    ]
-
-
 IDLE_WORK = 0.10
 """CPUs used by servers that are not loaded, above which the report says so."""
 
 
-def _idle_work_notes(slices: Sequence[SliceRecord]) -> list[str]:
-    """A sentence where servers that were not loaded used more than IDLE_WORK CPUs on average."""
+def _idle_work_notes(slices: Sequence[SliceRecord]) -> list[Fact]:
+    """Whether servers that were not loaded used more than IDLE_WORK CPUs on average."""
     shares = [o.idle_servers_cpu_s / o.length_s for o in slices if o.idle_servers_cpu_s is not None and o.length_s]
     if not shares or float(np.mean(shares)) <= IDLE_WORK:
         return []
-    return [
-        f"servers that were not loaded used {float(np.mean(shares)):.2f} CPUs on average (deferred work): "
-        "effects may be smaller than they are"
-    ]
+    return [fact("idle work", used_cpus=float(np.mean(shares)))]
 
 
-def interference_notes(
-    slices: Sequence[SliceRecord],
-    carried: Mapping[str, float],
-    washout_s: float,
-    alone: AloneRecord | None,
-    control: str,
-) -> list[str]:
-    """Every sentence on how the servers of a block affected each other."""
-    return [
-        *_washout_notes(slices),
-        *_response_notes(slices, washout_s),
-        *_carry_over_notes(carried, washout_s),
-        *_idle_work_notes(slices),
-        *_alone_notes(alone, control),
-    ]
+def interference_notes(slices: Sequence[SliceRecord], washout_s: float) -> list[Fact]:
+    """How the servers of a block affected each other, beside what the record has in fields of its own."""
+    return [*_washout_notes(slices), *_response_notes(slices, washout_s), *_idle_work_notes(slices)]

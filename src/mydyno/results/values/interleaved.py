@@ -15,6 +15,7 @@ import numpy as np
 
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH, METRICS, SPREAD_OF, ordered, split_instance
+from mydyno.model.stored.fact import fact
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import InterleavingRecord
 from mydyno.results.values.capacity import capacity_values
@@ -120,15 +121,14 @@ def interleaved_values(
     coefficients: dict[str, dict[str, dict[str, float]]] = {}
     within: dict[str, dict[str, float]] = {}
     between: dict[str, dict[str, float]] = {}
-    notes: list[str] = []
     names: list[str] = []
     with_others = only is None or not set(only) <= RATIOS.keys()
     of_step, cycles, dropped = _usable_steps(slices, experiment.validity.steal)
     washout_s = longest_washout_s(experiment, slices)
     shifted = {name: _shifted(name, of_step, experiment) for group in COVARIATES for name in group}
     unusable = {name for name, arms in shifted.items() if arms} | (set() if client_untouched else {"driver_cpu"})
-    notes += [
-        f"not adjusted for {name}: {', '.join(arms)} changes it"
+    notes = [
+        fact("not adjusted", covariate=name, arms=", ".join(arms))
         for name, arms in shifted.items()
         if arms and (client_untouched or name != "driver_cpu")
     ]
@@ -169,9 +169,7 @@ def interleaved_values(
         sd_between=between,
         carry_over={step: round(effect, 6) for step, effect in carried.items()},
         alone=co_residence,
-        notes=tuple(
-            dict.fromkeys((*notes, *interference_notes(slices, carried, washout_s, co_residence, experiment.control)))
-        ),
+        notes=(*notes, *interference_notes(slices, washout_s)),
     )
     for values in (adjusted, unadjusted):
         for steps in values.values():

@@ -121,7 +121,7 @@ async def test_an_arm_that_changes_the_clients_cost_is_not_adjusted_for_it(
     _, summary, _ = await study(script, paths, tmp_path, interleaved(cycles=6))
     assert summary.interleaving is not None
     assert "driver_cpu" not in summary.interleaving.covariates
-    assert any("jemalloc changes it" in note for note in summary.interleaving.notes)
+    assert any(note.values.get("arms") == "jemalloc" for note in summary.interleaving.notes)
 
 
 async def test_an_arm_that_fails_in_some_blocks_is_never_called_higher(

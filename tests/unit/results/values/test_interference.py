@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.fact import fact
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
+from mydyno.wording.interference import interference_sentences
 from tests.support.fake_script import experiment
 from tests.support.fake_slices import QUIET, Simulation
 
@@ -45,7 +47,8 @@ def test_slices_that_depend_on_the_arm_before_them_are_noticed_with_the_size() -
     assert values(plain).record.carry_over == {}
     record = values(with_carry_over(plain, "jemalloc", -0.10)).record
     assert record.carry_over["oltp_read_only-4"] == pytest.approx(-0.10, abs=0.05)
-    assert any("use a longer washout: --set design.washout=1s" in note for note in record.notes)
+    (sentence,) = interference_sentences(record, "glibc")
+    assert sentence.endswith("; use a longer washout: --set design.washout=1s.")
 
 
 def test_only_slices_with_the_longest_washout_are_examined_and_the_change_is_noted() -> None:
@@ -54,14 +57,15 @@ def test_only_slices_with_the_longest_washout_are_examined_and_the_change_is_not
     record = values(lengthened).record
     assert record.carry_over == {}
     assert record.washout_s == 1.0
-    assert any(note.startswith("from block 4 on the washout is 1 s") for note in record.notes)
+    assert record.notes == (fact("longer washout", block=4, washout_s=1.0),)
 
 
 def test_responses_that_take_longer_than_the_washout_are_noted() -> None:
     slices = [one.model_copy(update={"service_us": 1.2e6}) for one in Simulation(host=QUIET).slices(seed=3)]
-    (note,) = [note for note in values(slices).record.notes if "takes 1.2 s" in note]
-    assert note.endswith("use --set design.washout=3s --set design.slice=12s")
-    assert not [note for note in values(slices, washout_s=1.5).record.notes if "takes" in note]
+    (sentence,) = interference_sentences(values(slices).record, "glibc")
+    assert "takes 1.2 s on average" in sentence
+    assert sentence.endswith("use --set design.washout=3s --set design.slice=12s.")
+    assert values(slices, washout_s=1.5).record.notes == ()
 
 
 def alone(slices: Sequence[SliceRecord], factor: float) -> list[SliceRecord]:
@@ -76,8 +80,9 @@ def test_the_control_alone_is_compared_with_its_own_slices_of_the_same_start() -
     assert record.alone is not None
     assert record.alone.qps_low < 1.25 < record.alone.qps_high
     assert record.alone.qps_low > 1.15
-    assert any("with the other servers stopped, glibc served +2" in note for note in record.notes)
-    assert any("the servers affect each other" in note for note in record.notes)
+    (sentence,) = interference_sentences(record, "glibc")
+    assert "with the other servers stopped, glibc served +2" in sentence
+    assert sentence.endswith("the servers affect each other while one is loaded.")
 
 
 def test_servers_that_do_not_affect_each_other_are_reported_as_such() -> None:
@@ -85,7 +90,8 @@ def test_servers_that_do_not_affect_each_other_are_reported_as_such() -> None:
     record = values(slices, alone(slices, 1.0)).record
     assert record.alone is not None
     assert record.alone.qps_low <= 1.0 <= record.alone.qps_high
-    assert not any("affect each other" in note for note in record.notes)
+    (sentence,) = interference_sentences(record, "glibc")
+    assert "affect each other" not in sentence
 
 
 def test_without_such_slices_nothing_is_stated() -> None:

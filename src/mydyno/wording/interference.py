@@ -1,0 +1,68 @@
+"""How the servers of an interleaved study affected each other and what its values are adjusted for, in sentences."""
+
+from __future__ import annotations
+
+from mydyno.language import marked, tr
+from mydyno.model.stored.fact import Fact
+from mydyno.model.stored.summary import AloneRecord, InterleavingRecord
+from mydyno.wording.numbers import percent, ratio_interval, signed
+
+NOTES = {
+    "text": "{text}",
+    "not adjusted": marked("Not adjusted for {covariate}: it differs with {arms}."),
+    "longer washout": marked(
+        "From block {block} on the washout is {washout_s:g} s: slices depended on the arm loaded before them."
+    ),
+    "slow responses": marked(
+        "{step}: a transaction takes {took_s:.1f} s on average, longer than the washout of {washout_s:g} s: use --set "
+        "design.washout={longer_washout_s}s --set design.slice={longer_slice_s}s."
+    ),
+    "idle work": marked(
+        "Servers that were not loaded used {used_cpus:.2f} CPUs on average (deferred work): effects may appear smaller "
+        "than they are."
+    ),
+}
+
+
+def interference_sentences(record: InterleavingRecord, control: str) -> list[str]:
+    """A sentence for each note, for carry-over, and for the control loaded alone."""
+    found = [_note(one) for one in record.notes]
+    if all(one.fact != "text" for one in record.notes):  # else the words of an earlier mydyno have these
+        found += [
+            tr(
+                "{step}: the arm that was loaded before a slice changes its throughput by up to {change}; use a longer "
+                "washout: --set design.washout={washout_s:g}s.",
+                step=step, change=percent(abs(effect)), washout_s=2 * record.washout_s,
+            )
+            for step, effect in record.carry_over.items()
+        ]  # fmt: skip
+        found += _alone(record.alone, control)
+    return found
+
+
+def _note(one: Fact) -> str:
+    return tr(NOTES[one.fact], **one.values)
+
+
+def _alone(alone: AloneRecord | None, control: str) -> list[str]:
+    if alone is None:
+        return []
+    facts = {
+        "step": alone.step, "control": control, "change": signed(alone.qps_ratio - 1),
+        "interval": ratio_interval(alone.qps_low, alone.qps_high), "slices": alone.slices,
+    }  # fmt: skip
+    if alone.qps_low <= 1 <= alone.qps_high:
+        return [
+            tr(
+                "{step}: with the other servers stopped, {control} served {change} queries per second (95 % interval "
+                "{interval}; {slices} slices of one start).",
+                **facts,
+            )
+        ]
+    return [
+        tr(
+            "{step}: with the other servers stopped, {control} served {change} queries per second (95 % interval "
+            "{interval}; {slices} slices of one start): the servers affect each other while one is loaded.",
+            **facts,
+        )
+    ]
