@@ -156,7 +156,7 @@ def test_the_words_of_a_reason_do_not_decide_what_it_counts_as() -> None:
         (("report", "old", "--format", "md"), 0, "treatment not proved"),
         (("report", "old", "--format", "md", "--language", "zh"), 0, "区组"),
         (("report", "old", "--format", "csv"), 0, "jemalloc"),
-        (("report", "old", "--format", "json"), 0, '"format": 3'),
+        (("report", "old", "--format", "json"), 0, '"format": 4'),
         (("list",), 0, "old"),
         (("gate", "old", "--threshold", "qps=no worse than -2%"), 5, "Undecided."),
         (("compare", "old", "other"), 0, "allocators"),
