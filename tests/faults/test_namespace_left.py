@@ -93,8 +93,10 @@ def test_clean_removes_a_namespace_whose_journal_is_gone_and_leaves_others_alone
             assert not orphan.exists()
             assert foreign.exists()
     finally:
-        remove_namespace({"path": str(orphan)})
         foreign.unlink(missing_ok=True)
+        if not orphan.exists():  # the last one takes the folder and its mount with it
+            make_namespace(orphan)
+        remove_namespace({"path": str(orphan)})
 
 
 def in_mount_namespace(lines: str) -> str:
@@ -103,8 +105,8 @@ def in_mount_namespace(lines: str) -> str:
         "import sys\nsys.path.insert(0, sys.argv[1])\nfrom mydyno.hosts.network.namespace import *\nimport subprocess\n"
     )
     source = str(Path(__file__).parents[2] / "src")
-    # Whoever has used `ip netns` on this host since it started has left a mount over the folder.
-    hidden = 'while umount /run/netns 2>/dev/null; do :; done; mount -t tmpfs none /run && exec "$@"'
+    # Whoever has used `ip netns` on this host since it started has left a mount over the folder, maybe with namespaces.
+    hidden = 'while umount --recursive /run/netns 2>/dev/null; do :; done; mount -t tmpfs none /run && exec "$@"'
     command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", hidden, "sh", sys.executable, "-c"]
     done = subprocess.run(
         [*command, program + lines, source], capture_output=True, text=True, timeout=HANG_S, check=False
@@ -133,6 +135,17 @@ def test_namespaces_of_others_neither_cover_ours_nor_go_with_them() -> None:
         "print(HERE.netns.exists(), mounts())\n"
     )
     assert told.splitlines() == ["lo", "[None, None] ['other']", "None", "False []"]
+
+
+def test_a_folder_that_two_programs_mounted_at_the_same_time_is_left_without_a_mount() -> None:
+    if not means_or_words():
+        return
+    told = in_mount_namespace(
+        IP + "HERE.netns.mkdir()\nfor _ in range(2):\n"
+        "    HERE.command(['mount', '--bind', str(HERE.netns), str(HERE.netns)])\n"
+        "make_namespace(server); print(remove_namespace({'path': str(server)}), HERE.netns.exists(), mounts())\n"
+    )
+    assert told == "None False []\n"
 
 
 def test_a_namespace_that_ip_netns_covered_is_told_and_goes_once_the_cover_can() -> None:

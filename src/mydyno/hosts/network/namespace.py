@@ -52,7 +52,7 @@ def _make_namespace(path: Path, root: HostRoot) -> None:
     if path.exists():
         raise taken
     root.netns.mkdir(parents=True, exist_ok=True)
-    if not _is_mounted(root):
+    if not _mounts(root):
         root.command(["mount", "--bind", str(root.netns), str(root.netns)])
         root.command(["mount", "--make-rshared", str(root.netns)])
     try:
@@ -89,9 +89,11 @@ def _remove_namespace(path: Path, interfaces: Iterable[str], root: HostRoot) -> 
     return None
 
 
-def _is_mounted(root: HostRoot) -> bool:
-    """Whether the folder is mounted, even if covered. os.path.ismount misses a folder that is mounted on itself."""
-    return any(line.split()[4] == str(root.netns) for line in lines(root.proc / "self/mountinfo"))
+def _mounts(root: HostRoot) -> int:
+    """How often the folder is mounted: twice if two programs did it at the same time. os.path.ismount misses a folder
+    that is mounted on itself.
+    """
+    return sum(line.split()[4] == str(root.netns) for line in lines(root.proc / "self/mountinfo"))
 
 
 def _unmount(path: Path, root: HostRoot) -> bool:
@@ -126,7 +128,7 @@ def _leave_folder(root: HostRoot) -> None:
     """Remove the folder, with its mount on itself, if it holds no namespace."""
     with contextlib.suppress(OSError):
         if not any(root.netns.iterdir()):
-            if _is_mounted(root):
+            for _ in range(_mounts(root)):
                 root.call(["umount", str(root.netns)])
             root.netns.rmdir()
 
