@@ -54,15 +54,15 @@ def _alone(alone: AloneRecord | None, control: str) -> list[str]:
     if alone.qps_low <= 1 <= alone.qps_high:
         return [
             tr(
-                "{step}: with the other servers stopped, {control} served {change} queries per second (95 % interval "
-                "{interval}; {slices} slices of one start).",
+                "{step}: with the other servers stopped, queries per second of {control} changed by {change} (95 % "
+                "interval {interval}; {slices} slices of one start).",
                 **facts,
             )
         ]
     return [
         tr(
-            "{step}: with the other servers stopped, {control} served {change} queries per second (95 % interval "
-            "{interval}; {slices} slices of one start): the servers affect each other while one is loaded.",
+            "{step}: with the other servers stopped, queries per second of {control} changed by {change} (95 % "
+            "interval {interval}; {slices} slices of one start): the servers affect each other while one is loaded.",
             **facts,
         )
     ]

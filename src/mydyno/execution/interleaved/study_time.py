@@ -92,6 +92,8 @@ class StudyTime:
             return TimePlan(planned, block_s, max(1.0, self.shape.cycles_in(block_s)), True)
         if (known_s := overhead_s(self.folder)) is not None:
             self.overheads_s.append(known_s)
+            # Preparations are not of the time that was given for blocks: it may be the shortest that leads to a look.
+            self.began_s = time.monotonic()
         return self._extended(plan_time(self.left_s, self.shape, done, known_s, self.groups), done)
 
     def replan(self, target: TimePlan, done: int, at_least: int = 0) -> TimePlan:

@@ -12,7 +12,8 @@ import pytest
 
 from mydyno.drivers.held import SliceOrder
 from mydyno.errors import StudyError, UserError
-from mydyno.execution.interleaved.study_time import StudyTime
+from mydyno.execution.interleaved.study_time import StudyTime, overhead_s
+from mydyno.execution.planning.time_plan import next_look_s, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.definition.looks import EARLY, SIX, looks_aimed_at
@@ -259,6 +260,18 @@ async def test_more_time_that_leads_to_no_look_is_refused_with_the_shortest_that
         await resume_study(folder.path, paths, Watched(script), opener(script), time_s=6)
     assert re.fullmatch(r"use --time \d+m", str(refused.value.hint))
     assert not folder.missing_runs(folder.plan()), "and nothing was begun"
+
+
+async def test_the_shortest_time_that_is_taken_leads_to_a_look_however_long_preparations_take(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    folder, _ = await aimed(script, paths, tmp_path, [6])
+    asked = folder.study().experiment
+    least_s = next_look_s(shape_of(asked), 6, overhead_s(folder)) + 1.0
+    time = StudyTime(folder, asked, folder.plan(), least_s)
+    time.began_s -= 0.9 * least_s
+    assert time.aim().blocks == 10
+    assert not time.is_over(6)
 
 
 async def aimed(

@@ -81,7 +81,7 @@ def test_the_control_alone_is_compared_with_its_own_slices_of_the_same_start() -
     assert record.alone.qps_low < 1.25 < record.alone.qps_high
     assert record.alone.qps_low > 1.15
     (sentence,) = interference_sentences(record, "glibc")
-    assert "with the other servers stopped, glibc served +2" in sentence
+    assert "with the other servers stopped, queries per second of glibc changed by +2" in sentence
     assert sentence.endswith("the servers affect each other while one is loaded.")
 
 
