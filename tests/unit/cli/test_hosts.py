@@ -68,7 +68,8 @@ def test_a_host_is_prepared_checked_listed_and_cleared(server: SshServer, wanted
     report = json.loads(done.stdout)
     here, there = report["hosts"]
     assert there["facts"]["kernel"] == here["facts"]["kernel"] == os.uname().release
-    assert report["differences"] == {}
+    # A test with a server beside this one may change that setting between the two readings.
+    assert report["differences"].keys() <= {"transparent_hugepages"}
     assert there["clock"]["error_ms"] > 0
     assert {ability["name"] for ability in there["abilities"]} >= {"load and telemetry", "disk for data"}
     assert any(ability["name"] == "load and telemetry" and ability["possible"] for ability in there["abilities"])

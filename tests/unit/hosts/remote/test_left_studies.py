@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from mydyno.cli import make_app
+from mydyno.cli.clean import clean_here
 from mydyno.hosts.identity import STARTING_TRIES
+from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.remote.left_studies import QUIET_S, arguments_in_use, left_studies
 from tests.support.fake_host import FakeHost
 
@@ -60,10 +60,11 @@ def test_a_process_that_is_just_starting_is_waited_for(tmp_path: Path) -> None:
     assert 3 <= len(host.slept) <= 3 + STARTING_TRIES
 
 
-def test_clean_removes_old_ones_and_keeps_those_just_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MYDYNO_CACHE", str(tmp_path))
-    old, fresh = make(tmp_path, "old", 3 * QUIET_S), make(tmp_path, "fresh", 0)
-    done = CliRunner().invoke(make_app(["clean", "doctor"]), ["clean"])
-    assert done.exit_code == 0, done.output
-    assert f"removed {old}" in done.output and f"kept {fresh}" in done.output
+def test_clean_removes_old_ones_and_keeps_those_just_written(
+    paths: HostPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, fresh = make(paths.cache, "old", 3 * QUIET_S), make(paths.cache, "fresh", 0)
+    clean_here(paths)
+    printed = capsys.readouterr().out
+    assert f"removed {old}" in printed and f"kept {fresh}" in printed
     assert not old.exists() and fresh.is_dir()

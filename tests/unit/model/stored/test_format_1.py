@@ -162,7 +162,6 @@ def test_the_words_of_a_reason_do_not_decide_what_it_counts_as() -> None:
         (("compare", "old", "other"), 0, "allocators"),
         (("compare", "old", "--arms", "glibc,jemalloc"), 0, "jemalloc"),
         (("history", "allocators"), 0, "old"),
-        (("clean",), 0, "nothing to undo"),
     ],
 )
 def test_every_command_opens_it(tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
