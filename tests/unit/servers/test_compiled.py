@@ -9,11 +9,13 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import mydyno as mydyno_package
 from mydyno.errors import BuildError, HostError
+from mydyno.hosts.local import LocalHost, Process
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.packages.progress import silent
 from mydyno.servers.catalogue import get_alternating
@@ -164,13 +166,27 @@ async def test_a_command_that_makes_no_server_has_failed(
     assert left_over(cache) == []
 
 
+class NotedHost(LocalHost):
+    """Keeps what was started."""
+
+    def __init__(self) -> None:
+        super().__init__("tests", None)
+        self.started: list[Process] = []
+
+    async def start(self, *arguments: Any, **options: Any) -> Process:
+        self.started.append(await super().start(*arguments, **options))
+        return self.started[-1]
+
+
 async def test_a_build_ends_at_its_time_limit_with_everything_that_it_started(repository: Path, cache: Path) -> None:
     marker = f"mydyno-test-{os.getpid()}"
     slow = spec(
         repository, command=f"sh -c 'exec -a {marker} sleep 600' & sleep 600".replace("sh -c", "bash -c"), timeout=1
     )
+    host = NotedHost()
     with pytest.raises(BuildError, match="did not end within 1 s"):
-        await get_compiled(slow, cache, HOST, silent)
+        await get_compiled(slow, cache, host, silent)
+    assert [process.name for process in host.started if process.exit_code is None] == []
     await until(lambda: not _runs(marker))
     assert left_over(cache) == []
 

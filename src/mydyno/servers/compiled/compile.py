@@ -121,6 +121,7 @@ async def _execute(
                     say(f"  {name}: {format_duration(took_s)}, {_last_line(log)}")
         finally:
             _kill_group(process)
+            await process.end(0.0)
     if exit_code != 0:
         raise _failed(name, f"ended with exit code {exit_code}", log)
 
