@@ -123,6 +123,14 @@ def verdict_table(result: StoredResult) -> VerdictTable | None:
                 "which does the same work for every arm."
             )
         )
+    if any(_exceeds_margin(result, one) for one in summary.effects if one.metric in metrics):
+        notes.append(
+            tr(
+                "Equivalent: the {level} interval of the comparison by itself is within ±margin (two one-sided tests); "
+                "the simultaneous interval is wider.",
+                level=level_percent(2 * summary.alpha),
+            )
+        )
     if summary.factors is not None:
         notes.append(
             tr("Sentences on a level of a factor: means over the combinations of the factors that they do not name.")
@@ -139,6 +147,14 @@ def verdict_table(result: StoredResult) -> VerdictTable | None:
     return VerdictTable(
         caption, tuple(column_name(one, result.workloads) for one in metrics), tuple(steps), grids, tuple(notes)
     )
+
+
+def _exceeds_margin(result: StoredResult, effect: EffectRecord) -> bool:
+    """Whether an equivalent effect has a simultaneous interval that is not within the margin."""
+    if effect.verdict != "equivalent" or effect.ci_low is None or effect.ci_high is None:
+        return False
+    margin = result.study.experiment.verdict.margin_of(effect.metric)
+    return effect.ci_low < 1 - margin or effect.ci_high > 1 + margin
 
 
 def column_name(metric: str, workloads: Collection[str] = ()) -> str:

@@ -8,6 +8,7 @@ import itertools
 import math
 import re
 import shutil
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -82,6 +83,23 @@ def test_the_table_has_effect_interval_and_verdict_of_throughput_and_cost(study:
                 assert " … " in cell.interval
     better = {cell.css for step in table.steps for _, cells in step.rows for cell in cells if cell.word == "higher"}
     assert better == {"better"}
+
+
+@pytest.mark.parametrize(("half", "explained"), [(0.019, False), (0.024, True)])
+def test_an_equivalent_effect_with_an_interval_beyond_the_margin_is_explained(
+    study: tuple[StudyFolder, str, Page], half: float, explained: bool
+) -> None:
+    result = StudyResult.load(study[0])
+    changes = {"verdict": "equivalent", "ratio": 1.0, "ci_low": 1 - half, "ci_high": 1 + half}
+    effects = tuple(one.model_copy(update=changes if one.metric == "qps" else {}) for one in result.summary.effects)
+    summary = result.summary.model_copy(update={"effects": effects, "alpha": 0.03125})
+    table = verdict_table(replace(result, summary=summary))
+    assert table is not None
+    note = (
+        "Equivalent: the 93.8\u202f% interval of the comparison by itself is within ±margin (two one-sided tests); the "
+        "simultaneous interval is wider."
+    )
+    assert (note in table.notes) == explained
 
 
 def test_words_stand_beside_colours(study: tuple[StudyFolder, str, Page]) -> None:

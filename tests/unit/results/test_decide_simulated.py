@@ -21,6 +21,7 @@ from mydyno.model.definition.looks import EARLY, LOOK_BLOCKS, SIX, looks_aimed_a
 from mydyno.model.stored.obstacles import ArmFailure
 from mydyno.model.stored.summary import EffectRecord, RunSummary
 from mydyno.results.families import families
+from mydyno.results.published.agreement import AGREEMENT, Agreement, compare
 from mydyno.results.values.interleaved import interleaved_values
 from mydyno.verdicts import Family, Metric, Observation, decide_study, decided
 from tests.support import first_in_gate
@@ -101,15 +102,19 @@ def studies(host: str, count: int, blocks: int, servers: int, columns: int, seed
 def test_a_study_without_effects_claims_one_in_at_most_5_percent_and_its_intervals_cover(
     host: str, blocks: int
 ) -> None:
-    """Two metrics at two steps, two or three arms: 8 or 12 contrasts; coverage is that of all of them together."""
-    count, wrong, together, alone = simulated(120, 3), 0, 0, []
+    """Two metrics at two steps, two or three arms: 8 or 12 contrasts; coverage is that of all of them together, and a
+    published figure that is true is refuted no more often.
+    """
+    count, wrong, together, refuted, alone = simulated(120, 3), 0, 0, 0, []
     for logs in studies(host, count, blocks, 4 if blocks == 8 else 5, 4):
         effects = decide_study(families_of(logs))
         wrong += claims(effects)
         together += all((e.ci_low or 9.0) <= 1.0 <= (e.ci_high or 0.0) for e in effects)
+        refuted += any(AGREEMENT[compare(1.0, effect).because] == Agreement.DISAGREES for effect in effects)
         alone += [(e.details.unadjusted_low or 9.0) <= 1.0 <= (e.details.unadjusted_high or 0.0) for e in effects]
     assert at_most(wrong / count, count)
     assert at_most(1.0 - together / count, count, 0.07)
+    assert at_most(refuted / count, count, 0.07)
     assert np.mean(alone) >= 0.93
 
 

@@ -240,7 +240,7 @@ def _ratio_at_connections(facts: Facts, treatment: str, test: RatioAtConnections
     if not pairs:
         return CANNOT_TELL, (fact("no pair at", treatment=treatment, connections=test.connections),)
     margin = facts.experiment.verdict.margin
-    answers = [compare(test.ratio, e.verdict, e.ci_low, e.ci_high, test.rounding, margin) for e in pairs]
+    answers = [compare(test.ratio, one, test.rounding, margin) for one in pairs]
     why = tuple(fact("compared", arm=e.arm, ratio=answer) for e, answer in zip(pairs, answers, strict=True))
     agreements = [AGREEMENT[answer.because] for answer in answers]
     if all(one == CANNOT_TELL for one in agreements):

@@ -133,14 +133,7 @@ def _compared(
         )
         if by_queries is not None and by_queries.verdict is not None:
             effect, figure = by_queries, replace(figure, metric="qps", as_queries=True)
-    said = compare(
-        figure.ratio,
-        effect.verdict,
-        effect.ci_low,
-        effect.ci_high,
-        figure.rounding,
-        experiment.verdict.margin_of(figure.metric),
-    )
+    said = compare(figure.ratio, effect, figure.rounding, experiment.verdict.margin_of(figure.metric))
     notes = [fact("table", table=figure.table)]
     if figure.connections is None:
         notes.append(fact("whole sweep"))
@@ -166,7 +159,9 @@ def _compared(
 def _effect_for(
     figure: PublishedRatio, arm: str, control: str, steps: Mapping[str, Step], effects: Sequence[EffectRecord]
 ) -> EffectRecord | None:
-    """Our effect at the figure's load; of a figure for a whole sweep, our largest one."""
+    """Our effect at the figure's load; of a figure for a whole sweep, our largest one, or if nothing is decided the one
+    that could be.
+    """
     candidates = [
         effect
         for effect in effects
@@ -179,4 +174,6 @@ def _effect_for(
     measured = [effect for effect in candidates if effect.ratio]
     if not measured:
         return candidates[0] if candidates else None
+    if all(effect.verdict == "inconclusive" for effect in measured):
+        return max(measured, key=lambda one: (one.ci_high or 1.0) if figure.ratio > 1.0 else 1.0 / (one.ci_low or 1.0))
     return max(measured, key=lambda effect: abs(log(effect.ratio or 1.0)))

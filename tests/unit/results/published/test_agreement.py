@@ -3,7 +3,18 @@
 import pytest
 
 from mydyno.errors import BugError
+from mydyno.model.stored.fact import fact
+from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.results.published.agreement import AGREEMENT, Agreement, compare
+
+
+def effect(verdict: str | None, low: float | None, high: float | None, *facts: str) -> EffectRecord:
+    """An effect with this verdict and interval, and what the verdict rests on."""
+    return EffectRecord(
+        metric="qps", step="s", arm="b", control="a", n=8, ratio=low, ci_low=low, ci_high=high, p=0.01,
+        verdict=verdict,  # type: ignore[arg-type]
+        details=EffectDetails(facts=tuple(fact(one) for one in facts)),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -22,29 +33,52 @@ from mydyno.results.published.agreement import AGREEMENT, Agreement, compare
 def test_a_published_ratio_is_compared_with_the_verdict(
     published: float, verdict: str, low: float, high: float, answer: Agreement
 ) -> None:
-    assert AGREEMENT[compare(published, verdict, low, high).because] == answer
+    assert AGREEMENT[compare(published, effect(verdict, low, high)).because] == answer
 
 
-@pytest.mark.parametrize("verdict", ["inconclusive", "not_measurable", None])
+@pytest.mark.parametrize("verdict", ["not_measurable", None])
 @pytest.mark.parametrize(("low", "high"), [(1.20, 1.30), (0.5, 0.6), (0.999, 1.001), (None, None)])
 def test_without_a_decided_verdict_no_interval_agrees_or_disagrees(
     verdict: str | None, low: float | None, high: float | None
 ) -> None:
     for published in (1.25, 1.0):
-        assert AGREEMENT[compare(published, verdict, low, high).because] == Agreement.CANNOT_TELL
+        assert AGREEMENT[compare(published, effect(verdict, low, high)).because] == Agreement.CANNOT_TELL
+
+
+@pytest.mark.parametrize(
+    ("published", "low", "high", "facts", "answer"),
+    [
+        (1.15, 0.97, 1.017, (), Agreement.DISAGREES),
+        (1.15, 0.97, 1.017, ("seems_different",), Agreement.DISAGREES),
+        (0.85, 0.97, 1.017, ("permutation_alone",), Agreement.DISAGREES),
+        (1.15, 0.97, 1.16, (), Agreement.CANNOT_TELL),
+        (1.00, 0.97, 1.017, (), Agreement.CANNOT_TELL),
+        (1.15, None, None, (), Agreement.CANNOT_TELL),
+        *(
+            (1.15, 0.97, 1.017, (doubt, "seems_different"), Agreement.CANNOT_TELL)
+            for doubt in ("before_look", "between_looks", "few_blocks", "interval_alone", "copies_differ", "text")
+        ),
+    ],
+)
+def test_an_inconclusive_interval_can_only_disagree_and_only_where_it_is_valid(
+    published: float, low: float | None, high: float | None, facts: tuple[str, ...], answer: Agreement
+) -> None:
+    found = compare(published, effect("inconclusive", low, high, *facts))
+    assert AGREEMENT[found.because] == answer
+    assert found.because == ("outside" if answer == Agreement.DISAGREES else "undecided")
 
 
 def test_the_rounding_of_the_publication_is_given_the_benefit_of_the_doubt() -> None:
-    assert AGREEMENT[compare(1.25, "higher", 1.253, 1.30).because] == Agreement.DISAGREES
-    assert AGREEMENT[compare(1.25, "higher", 1.253, 1.30, rounding=0.005).because] == Agreement.AGREES
+    assert AGREEMENT[compare(1.25, effect("higher", 1.253, 1.30)).because] == Agreement.DISAGREES
+    assert AGREEMENT[compare(1.25, effect("higher", 1.253, 1.30), rounding=0.005).because] == Agreement.AGREES
 
 
 def test_an_effect_the_other_way_is_called_one() -> None:
-    assert compare(1.25, "lower", 0.80, 0.90).because == "opposite"
-    assert compare(1.25, "higher", 1.02, 1.10).because == "outside"
+    assert compare(1.25, effect("lower", 0.80, 0.90)).because == "opposite"
+    assert compare(1.25, effect("higher", 1.02, 1.10)).because == "outside"
 
 
 @pytest.mark.parametrize("published", [0.0, -1.0, float("nan")])
 def test_a_published_ratio_that_is_none_is_a_bug_of_the_caller(published: float) -> None:
     with pytest.raises(BugError, match="must be above 0"):
-        compare(published, "higher", 0.9, 1.1)
+        compare(published, effect("higher", 0.9, 1.1))

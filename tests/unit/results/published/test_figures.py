@@ -70,10 +70,32 @@ def test_loads_and_arms_that_the_study_did_not_have_are_not_compared() -> None:
 
 @pytest.mark.parametrize("verdict", [None, "inconclusive", "not_measurable"])
 @pytest.mark.parametrize("ratio", [1.14, 0.9])
-def test_only_a_decided_verdict_agrees_or_disagrees(verdict: str | None, ratio: float) -> None:
+def test_only_a_decided_verdict_agrees_and_an_inconclusive_interval_may_disagree(
+    verdict: str | None, ratio: float
+) -> None:
     undecided = effect("b", "a", ratio, 0.03).model_copy(update={"verdict": verdict})
     (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [undecided])
-    assert entry.agreement == "cannot tell"
+    assert entry.agreement == ("disagrees" if (verdict, ratio) == ("inconclusive", 0.9) else "cannot tell")
+
+
+@pytest.mark.parametrize(("half_at_one", "agreement"), [(0.02, "disagrees"), (0.3, "cannot tell")])
+def test_the_largest_over_a_sweep_is_refuted_only_if_no_load_can_have_it(half_at_one: float, agreement: str) -> None:
+    """Published: −22 % at some load."""
+    study = published_studies()["small-datum"]
+    figure = next(figures_of(study))
+    assert (figure.connections, figure.ratio) == (None, pytest.approx(0.78))
+    loaded = experiment(
+        (figure.control, figure.arm), treatments=study.arms, published=("small-datum",),
+        steps=(StepSpec(workload=figure.workload, connections=(1, 16)),),
+    )  # fmt: skip
+    effects = [
+        effect(figure.arm, figure.control, ratio, half, f"{figure.workload}-{connections}").model_copy(
+            update={"verdict": "inconclusive"}
+        )
+        for connections, ratio, half in ((1, 0.99, half_at_one), (16, 0.97, 0.04))
+    ]
+    (entry,) = compare_with_published(loaded, effects)
+    assert entry.agreement == agreement
 
 
 def test_published_tps_are_held_against_the_verdict_on_qps_where_tps_have_none() -> None:
