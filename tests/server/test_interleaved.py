@@ -9,6 +9,7 @@ import re
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,13 @@ def test_a_study_has_every_slice_of_every_arm_and_an_answer(studied: tuple[Progr
     lanes = {(block, cycle): set() for block in (1, 2) for cycle in range(1, CYCLES + 1)}
     for one in slices:
         lanes[one.block, one.cycle].add((one.arm, one.copy_number))
-        assert one.queries > 0
         assert one.errors == 0
         assert one.server_cpu_s is not None
         assert one.server_cpu_s > 0
         assert 0 < one.length_s < 5
         assert len(one.histograms) == 1
     assert np.median([one.length_s for one in slices]) > 0.19, "a stall of the host may shorten a few"
+    assert sum(one.queries == 0 for one in slices) <= 2, "and leave one or two without a query"
     assert all(found == LANES for found in lanes.values())
     assert len(slices) == 2 * CYCLES * len(LANES)
     positions = Counter((one.block, one.cycle, one.position) for one in slices)
@@ -122,12 +123,13 @@ def test_the_values_of_a_block_are_what_its_slices_say(studied: tuple[Program, P
     told = summary["interleaving"]
     assert told["dropped_cycles"] == 0
     (coefficients,) = told["coefficients"].values()
-    covariates = {
-        "driver_cpu": np.log([line["driver_cpu_s"] / line["queries"] for line in lines]),
-        "speed": np.log([line["speed"] for line in lines]),
-        "available_cpu": np.log([max(1 - line["steal"] - line["strangers"], 0.02) for line in lines]),
-        "unstolen_cpu": np.log([max(1 - line["steal"], 0.02) for line in lines]),
+    read: dict[str, Callable[[dict[str, Any]], float]] = {
+        "driver_cpu": lambda line: line["driver_cpu_s"] / line["queries"],
+        "speed": lambda line: line["speed"],
+        "available_cpu": lambda line: max(1 - line["steal"] - line["strangers"], 0.02),
+        "unstolen_cpu": lambda line: max(1 - line["steal"], 0.02),
     }
+    covariates = {name: np.log([read[name](line) for line in lines]) for name in told["covariates"]}
     metrics = {
         "qps": ("queries", "length_s", 1.0),
         "tps": ("transactions", "length_s", 1.0),
