@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.stored.records import StepRecord
 from mydyno.servers.dsn import parse_dsn, unreadable_file
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import ClientTls
+from mydyno.treatments.base import Treatment
 
 OWN_SESSIONS = 3
 """Sessions of mydyno's own that the server may count within a step: control, and a probe that came back."""
+
+
+class ConnectionTreatment(Treatment):
+    """A treatment of the connections between load and server: the load does what the server does."""
+
+    program = Path()
+    """dynoload, which makes the sessions that are read."""
+
+    async def get(self, paths: HostPaths, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
+        """Find dynoload. Raises HostError if the engine was not built."""
+        self.program = paths.program("dynoload")
+        return {}
+
+    @property
+    def touches_client(self) -> bool:
+        """The load encrypts, compresses, and handles packets as the server does."""
+        return True
+
+    @property
+    def is_proved_for_one_instance_only(self) -> bool:
+        """Its handshakes and bytes are counted for the whole step."""
+        return True
 
 
 def configure_client_path(

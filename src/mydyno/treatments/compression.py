@@ -9,22 +9,18 @@ Small packets (< 50 bytes) are never compressed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 
 from mydyno.drivers.load_session import open_sessions, session_status
 from mydyno.errors import ServerError
-from mydyno.hosts.local import LocalHost
-from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Frozen, ServerSpec
 from mydyno.model.stored.records import Evidence, StepRecord
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.store.samples import Sample
-from mydyno.treatments.base import Treatment
-from mydyno.treatments.client_path import configure_client_path, external_obstacle
+from mydyno.treatments.client_path import ConnectionTreatment, configure_client_path, external_obstacle
 from mydyno.workloads import connect
 
 AlgorithmName = Literal["off", "zlib", "zstd"]
@@ -53,29 +49,13 @@ class CompressionSetting(Frozen):
 SETTING: TypeAdapter[Any] = TypeAdapter(AlgorithmName | CompressionSetting)
 
 
-class CompressionTreatment(Treatment):
+class CompressionTreatment(ConnectionTreatment):
     """One arm's compression."""
 
     name = "compression"
 
     def __init__(self, value: str | dict[str, Any]) -> None:
         self.setting = CompressionSetting.model_validate({"algorithm": value} if isinstance(value, str) else value)
-        self._program = Path()
-
-    async def get(self, paths: HostPaths, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
-        """dynoload, which makes the session that is read. Raises HostError if the engine was not built."""
-        self._program = paths.program("dynoload")
-        return {}
-
-    @property
-    def touches_client(self) -> bool:
-        """The load compresses and decompresses what the server does."""
-        return True
-
-    @property
-    def is_proved_for_one_instance_only(self) -> bool:
-        """Its bytes are counted for the whole step."""
-        return True
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """MariaDB's protocol supports zlib only; an external server is checked when the run begins."""
@@ -111,7 +91,7 @@ class CompressionTreatment(Treatment):
     async def evidence(self, instance: RunningServer) -> Evidence:
         """Compression, algorithm and level, as far as the server reports them, of a session on the load's own path."""
         try:
-            (session,) = await open_sessions(self._program, instance.host, instance.address(LOAD_USER), [STATUS])
+            (session,) = await open_sessions(self.program, instance.host, instance.address(LOAD_USER), [STATUS])
         except ServerError as error:
             return Evidence(treatment=self.name, holds=False, text=error.message, instance=instance.number)
         facts: dict[str, Any] = dict(session.status)

@@ -24,8 +24,6 @@ from pydantic import Field, TypeAdapter
 
 from mydyno.drivers.load_session import LoadSession, open_sessions, session_status
 from mydyno.errors import ServerError
-from mydyno.hosts.local import LocalHost
-from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Frozen, Scalar, ServerSpec
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import Evidence, StepRecord
@@ -33,8 +31,7 @@ from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.servers.sql import ClientTls
 from mydyno.store.samples import Sample
-from mydyno.treatments.base import Treatment
-from mydyno.treatments.client_path import configure_client_path, external_obstacle, plain_sessions
+from mydyno.treatments.client_path import ConnectionTreatment, configure_client_path, external_obstacle, plain_sessions
 from mydyno.workloads import connect
 
 VersionName = Literal["off", "1.2", "1.3"]
@@ -61,7 +58,7 @@ MODES: dict[str, Mode] = {
 }
 
 
-class TlsTreatment(Treatment):
+class TlsTreatment(ConnectionTreatment):
     """One arm's TLS."""
 
     name = "tls"
@@ -71,22 +68,6 @@ class TlsTreatment(Treatment):
         self._resumes = False
         """Whether the server resumed a session of this run."""
         self._external = False
-        self._program = Path()
-
-    async def get(self, paths: HostPaths, host: LocalHost) -> dict[str, str]:  # noqa: ARG002
-        """dynoload, which makes the sessions that are read. Raises HostError if the engine was not built."""
-        self._program = paths.program("dynoload")
-        return {}
-
-    @property
-    def touches_client(self) -> bool:
-        """The load encrypts and decrypts what the server does."""
-        return True
-
-    @property
-    def is_proved_for_one_instance_only(self) -> bool:
-        """Its handshakes are counted for the whole step."""
-        return True
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """An external server has a certificate of its own, which mydyno cannot verify or replace."""
@@ -188,7 +169,7 @@ class TlsTreatment(Treatment):
         if address.tls is not None:
             address = replace(address, tls=replace(address.tls, resumption=True))
         number = 1 if self.setting.version == "off" else 2
-        return await open_sessions(self._program, instance.host, address, [STATUS], number)
+        return await open_sessions(self.program, instance.host, address, [STATUS], number)
 
     def _resuming(self, facts: dict[str, Any]) -> str:
         server = "the server resumes sessions" if facts["resumes"] else "the server resumes no session"
