@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mydyno.drivers.sysbench import PACKAGES
+from mydyno.drivers.sysbench import Sysbench
 from mydyno.errors import HostError
 from mydyno.hosts.identity import ProcessIdentity, end_all
 from mydyno.hosts.local import LocalHost
@@ -55,7 +55,7 @@ def engine_server(real_paths: HostPaths, build: ServerBuild) -> Iterator[dict[st
     options = {"port": str(port), "performance_schema": "ON", **make_certificates(folder / "certificates")}
     words = [f"--{name}={value}" for name, value in options.items()]
     subprocess.run([START_SERVER, folder, *words], env=told, check=True, timeout=600)
-    packages = asyncio.run(DebianPackages(real_paths.cache, host).get(PACKAGES))
+    packages = asyncio.run(DebianPackages(real_paths.cache, host).get((Sysbench.package,)))
     memcached = asyncio.run(get_build(ServerSpec(name="memcached"), real_paths.cache, host))
     sysbench = f"env LD_LIBRARY_PATH={packages.environment['LD_LIBRARY_PATH']} {packages.find('usr/bin/sysbench')}"
     server = ProcessIdentity.of(int((folder / "pid").read_text()))

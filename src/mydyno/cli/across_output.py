@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -22,19 +22,24 @@ Language = Annotated[
         metavar="LANGUAGE",
     ),
 ]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="text, html, json or md; default: by the suffix of -o, else text.", metavar="FORMAT"),
+]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write into this file.", metavar="FILE")]
 BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "md"}
 TEXT = "text"
+FORMATS = (TEXT, "html", "json", "md")
 
 
-def chosen_format(format_: str | None, output: Path | None, allowed: Sequence[str]) -> str:
+def chosen_format(format_: str | None, output: Path | None) -> str:
     """The format that was named, else that of the file's suffix, else text. Raises UserError."""
     if format_ is None:
         return BY_SUFFIX.get(output.suffix.lower(), TEXT) if output is not None else TEXT
-    if format_ not in allowed:
-        guess = nearest(format_, allowed)
+    if format_ not in FORMATS:
+        guess = nearest(format_, FORMATS)
         raise UserError(
-            f"--format {format_}: unknown; allowed: {', '.join(allowed)}", f"did you mean {guess}?" if guess else ""
+            f"--format {format_}: unknown; allowed: {', '.join(FORMATS)}", f"did you mean {guess}?" if guess else ""
         )
     return format_
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.across_output import TEXT, Language, Output, check_output, chosen_format, deliver
+from mydyno.cli.across_output import TEXT, Format, Language, Output, check_output, chosen_format, deliver
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.language import speaking
@@ -17,8 +17,6 @@ from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.scatter import studies_beside
 from mydyno.wording.across.arms import compare_arms
 from mydyno.wording.across.compare import compare_studies
-
-FORMATS = ("text", "html", "json", "md")
 
 
 def register(app: typer.Typer) -> None:
@@ -37,18 +35,13 @@ def compare(
         str | None,
         typer.Option(help="Compare these arms of one study; the first is the reference.", metavar="ARM,ARM"),
     ] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option(
-            "--format", help="text, html, json or md; default: by the suffix of -o, else text.", metavar="FORMAT"
-        ),
-    ] = None,
+    format_: Format = None,
     output: Output = None,
     language: Language = "en",
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
 ) -> None:
     """Print the comparison, or write it; exit code 2 for studies that have nothing in common."""
-    chosen = chosen_format(format_, output, FORMATS)
+    chosen = chosen_format(format_, output)
     check_output(output)
     arguments.language(language)
     if arms is not None and len(study) > 1:

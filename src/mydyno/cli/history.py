@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.across_output import TEXT, Language, Output, check_output, chosen_format, deliver
+from mydyno.cli.across_output import TEXT, Format, Language, Output, check_output, chosen_format, deliver
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.language import speaking
@@ -16,8 +16,6 @@ from mydyno.reports.across import history_page, history_text
 from mydyno.results.across.history import FoundStudies, Selection, find_studies, read_studies
 from mydyno.results.across.saved import SavedStudy
 from mydyno.wording.across.history import history_of
-
-FORMATS = ("text", "html", "json", "md")
 
 
 def register(app: typer.Typer) -> None:
@@ -42,18 +40,13 @@ def history(
         str | None,
         typer.Option(help="This host's studies; default: that of the study named, or of the newest.", metavar="HOST"),
     ] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option(
-            "--format", help="text, html, json or md; default: by the suffix of -o, else text.", metavar="FORMAT"
-        ),
-    ] = None,
+    format_: Format = None,
     output: Output = None,
     language: Language = "en",
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
 ) -> None:
     """Print the history, or write it."""
-    chosen = chosen_format(format_, output, FORMATS)
+    chosen = chosen_format(format_, output)
     check_output(output)
     arguments.language(language)
     found, experiment, named_host = _found(what, studies)

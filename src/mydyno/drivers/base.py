@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mydyno.errors import BugError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import DataSpec, Step
 from mydyno.model.stored.records import DriverResult
+from mydyno.packages.debian import DebianPackages, UnpackedPackages
 from mydyno.servers.sql import Address
 from mydyno.store.samples import Sample
 
@@ -125,3 +127,29 @@ class Driver(ABC):
     @abstractmethod
     async def run(self, context: StepContext) -> DriverOutcome:
         """Run the step's load: warm-up, then the measured window. Raises DriverError with the program's message."""
+
+
+class PackagedDriver(Driver):
+    """A load program from a Debian package."""
+
+    package: str = ""
+
+    def __init__(self) -> None:
+        self._host: LocalHost | None = None
+        self._packages: UnpackedPackages | None = None
+
+    async def get(self, paths: HostPaths, host: LocalHost) -> None:
+        """The package, unpacked in the cache. Raises HostError."""
+        self._host = host
+        self._packages = await DebianPackages(paths.cache, host).get((self.package,))
+
+    @property
+    def version(self) -> str:
+        """The package's version, e.g. 1.0.20+ds-5."""
+        return self._parts[1].versions[self.package]
+
+    @property
+    def _parts(self) -> tuple[LocalHost, UnpackedPackages]:
+        if self._host is None or self._packages is None:
+            raise BugError(f"{self.name} was used before get()")
+        return self._host, self._packages

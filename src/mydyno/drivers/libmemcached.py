@@ -9,49 +9,26 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mydyno.drivers.base import Driver, StepContext
+from mydyno.drivers.base import PackagedDriver, StepContext
 from mydyno.drivers.measured import CompletedProgram, run_measured
 from mydyno.errors import BugError, DriverError
-from mydyno.hosts.local import LocalHost, Process
-from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.local import Process
 from mydyno.model.definition.experiment import DataSpec, Step
-from mydyno.packages.debian import DebianPackages, UnpackedPackages
 from mydyno.servers.sql import Address
 
-PACKAGES = ("libmemcached-tools",)
 GRACE_S = 30.0
 WORDS_OF_FAILURE = re.compile(r"SERVER_ERROR|CLIENT_ERROR|^ERROR|Can't connect|Connection refused|[Ff]ail|assert", re.M)
 NO_OPTION = "options.{}: {} has no such option"
 
 
-class LibmemcachedProgram(Driver):
+class LibmemcachedProgram(PackagedDriver):
     """One of the two programs."""
 
-    name = ""
+    package = "libmemcached-tools"
     programs: tuple[str, ...] = ()
     """Its file by its new and its old name."""
     options: frozenset[str] = frozenset()
     """The workload options that it supports."""
-
-    def __init__(self) -> None:
-        self._host: LocalHost | None = None
-        self._packages: UnpackedPackages | None = None
-
-    async def get(self, paths: HostPaths, host: LocalHost) -> None:
-        """Debian's package, unpacked in the cache. Raises HostError."""
-        self._host = host
-        self._packages = await DebianPackages(paths.cache, host).get(PACKAGES)
-
-    @property
-    def version(self) -> str:
-        """The Debian package's version, e.g. 1.1.4-1."""
-        return self._parts[1].versions[PACKAGES[0]]
-
-    @property
-    def _parts(self) -> tuple[LocalHost, UnpackedPackages]:
-        if self._host is None or self._packages is None:
-            raise BugError(f"{self.name} was used before get()")
-        return self._host, self._packages
 
     def unknown_options(self, step: Step) -> list[str]:
         """Sentences on options that it would have to ignore."""

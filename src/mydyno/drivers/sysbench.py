@@ -13,18 +13,15 @@ from pathlib import Path
 
 from mydyno import clock
 from mydyno.drivers import sysbench_output as output
-from mydyno.drivers.base import SCHEMA, Driver, DriverOutcome, Progress, Reading, StepContext, closed_loop_alone
+from mydyno.drivers.base import SCHEMA, DriverOutcome, PackagedDriver, Progress, Reading, StepContext, closed_loop_alone
 from mydyno.drivers.measured import run_measured
-from mydyno.errors import BugError, DriverError
+from mydyno.errors import DriverError
 from mydyno.hosts.limits import whole_cpus
-from mydyno.hosts.local import LocalHost, Process
-from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.local import Process
 from mydyno.model.definition.experiment import DataSpec, Scalar, Step
 from mydyno.model.stored.records import DriverResult
-from mydyno.packages.debian import DebianPackages, UnpackedPackages
 from mydyno.servers.sql import Address
 
-PACKAGES = ("sysbench",)
 GRACE_S = 60.0
 """How long after the planned end a hanging sysbench is waited for before it is killed."""
 PREPARE_TIMEOUT_S = 24 * 3600.0
@@ -33,30 +30,11 @@ SINGLE_WRITES = ("oltp_delete", "oltp_insert", "oltp_update_index", "oltp_update
 PERCENTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
-class Sysbench(Driver):
+class Sysbench(PackagedDriver):
     """The sysbench driver."""
 
     name = "sysbench"
-
-    def __init__(self) -> None:
-        self._host: LocalHost | None = None
-        self._packages: UnpackedPackages | None = None
-
-    async def get(self, paths: HostPaths, host: LocalHost) -> None:
-        """Debian's package, unpacked in the cache. Raises HostError."""
-        self._host = host
-        self._packages = await DebianPackages(paths.cache, host).get(PACKAGES)
-
-    @property
-    def version(self) -> str:
-        """The Debian package's version, e.g. 1.0.20+ds-5."""
-        return self._parts[1].versions["sysbench"]
-
-    @property
-    def _parts(self) -> tuple[LocalHost, UnpackedPackages]:
-        if self._host is None or self._packages is None:
-            raise BugError("sysbench was used before get()")
-        return self._host, self._packages
+    package = "sysbench"
 
     def check(self, step: Step) -> list[str]:
         """Whole seconds, at least one, and no rate: sysbench 1.0.20's --rate is not an open loop."""

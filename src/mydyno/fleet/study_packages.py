@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from mydyno.drivers import libmemcached, sysbench
+from mydyno.drivers.base import PackagedDriver
 from mydyno.execution.environments.builds import get_builds
 from mydyno.execution.environments.private_environment import get_drivers
 from mydyno.fleet.installation import Say
@@ -20,11 +20,6 @@ from mydyno.treatments.catalogue import treatments_of
 
 PATTERNS = ("debian/*", "debian-releases/*/*", "servers/*", "/".join((*ADDED_FOLDER, "*")))
 """Where packages are unpacked in a cache."""
-DRIVER_PACKAGES = {
-    "sysbench": sysbench.PACKAGES,
-    "memslap": libmemcached.PACKAGES,
-    "memaslap": libmemcached.PACKAGES,
-}
 
 
 async def package_folders(experiment: Experiment, paths: HostPaths, say: Say) -> list[Path]:
@@ -40,8 +35,9 @@ async def package_folders(experiment: Experiment, paths: HostPaths, say: Say) ->
         used += [build.program, *build.folders]
     drivers, _ = await get_drivers(experiment, paths, host, say)
     packages = DebianPackages(paths.cache, host)
-    for names in (*(DRIVER_PACKAGES.get(name, ()) for name in drivers), maven.LIBRARIES):
-        found = packages.present(names) if names else None
+    of_drivers = [(one.package,) for one in drivers.values() if isinstance(one, PackagedDriver)]
+    for names in (*of_drivers, maven.LIBRARIES):
+        found = packages.present(names)
         if found is not None and (names != maven.LIBRARIES or any(found.root in path.parents for path in used)):
             used.append(found.root)
     for arm in experiment.arms:
