@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.metrics import COST_METRICS, metric_source, of_instance, split_instance
+from mydyno.model.metrics import ANSWERED_COSTS, COST_METRICS, metric_source, of_instance, split_instance
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import RunSummary, block_groups
 from mydyno.verdicts import Family, Metric, Observation
@@ -41,7 +41,9 @@ def families(experiment: Experiment, runs: Sequence[RunSummary], measured: Seque
 
 def verdict_metrics(experiment: Experiment) -> tuple[str, ...]:
     """The metrics on which every contrast has a verdict, where they were measured: the primary one first."""
-    return tuple(dict.fromkeys((*experiment.verdict.primary, *(COST_METRICS if experiment.verdict.cost else ()))))
+    asked = experiment.verdict.primary
+    with_cost = experiment.verdict.cost and not any(metric in ANSWERED_COSTS for metric in asked)
+    return (*asked, *(COST_METRICS if with_cost else ()))
 
 
 def expected_contrasts(

@@ -12,7 +12,7 @@ from statistics import NormalDist, mean, median
 
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.looks import SIX, Looks
-from mydyno.model.metrics import COST_METRICS
+from mydyno.model.metrics import ANSWERED_COSTS
 from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
@@ -20,8 +20,6 @@ from mydyno.results.values.host_noise import is_host_noise
 
 LATER_ALPHA = 0.005
 """Error rate of the looks after the first, approximately."""
-ANSWERED_COSTS = (*COST_METRICS, "server_cpu_us_per_transaction")
-"""What stands for the cost of a query, the preferred one first."""
 UNPLANNED = 10_000
 """A number of blocks larger than any plan."""
 MOST_S = 60 * 86_400.0
@@ -43,10 +41,12 @@ def half_widths(effects: Iterable[EffectRecord]) -> list[float]:
 
 
 def cost_metric(summary: Summary) -> str | None:
-    """The metric of CPU per query that has verdicts and is not one of the question's; None if there is none."""
+    """The metric of CPU per query that has verdicts; None if there is none, or the question is one of CPU time."""
     judged = {effect.metric for effect in summary.effects if effect.verdict}
     asked = (summary.primary, *summary.also_primary)
-    return next((name for name in ANSWERED_COSTS if name in judged and name not in asked), None)
+    if any(name in ANSWERED_COSTS for name in asked):
+        return None
+    return next((name for name in ANSWERED_COSTS if name in judged), None)
 
 
 def answered_metrics(summary: Summary) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from mydyno.execution.interleaved.order import pilot_plan
 from mydyno.hosts.paths import HostPaths
 from mydyno.results import projection
 from mydyno.results.families import expected_contrasts
+from mydyno.results.precision import answered_metrics
+from mydyno.wording.verdict_table import column_name
 from tests.support.fake_script import Script, experiment
 from tests.unit.execution.interleaved.test_study import noisy, study
 
@@ -23,6 +25,8 @@ ARMS = ("glibc", "jemalloc", "tcmalloc")
         ({}, 2 * 2 * 3),
         ({"said": {"tcmalloc": {"control": "jemalloc"}}}, 1 * 2 * 3),
         ({"verdict": {"compare": [{"metrics": ["tps"], "arms": ["tcmalloc"], "control": "jemalloc"}]}}, 2 * 2 * 3 + 2),
+        ({"verdict": {"primary": ["server_cpu_us_per_query", "qps"]}}, 2 * 2 * 2),
+        ({"verdict": {"primary": ["qps", "server_cpu_us_per_transaction"]}}, 2 * 2 * 2),
     ],
 )
 async def test_the_precision_is_computed_for_all_contrasts_that_the_study_tests(
@@ -47,6 +51,8 @@ async def test_the_precision_is_computed_for_all_contrasts_that_the_study_tests(
     assert expected_contrasts(asked) == contrasts
     assert pilot_plan(folder.plan(), asked, 3.0).contrasts == contrasts
     assert set(projected) == {contrasts}
+    columns = [column_name(metric) for metric in answered_metrics(summary)]
+    assert len(columns) == len(set(columns)) <= 2, columns
 
 
 def test_a_control_alone_has_one() -> None:

@@ -51,7 +51,10 @@ class VerdictSpec(BaseModel):
     )
     margin: Share = Field(0.02, description="differences inside this margin count as equivalent")
     latency_margin: Share = Field(0.05, description="the margin for latency percentiles")
-    cost: bool = Field(True, description="also give verdicts on the server's CPU time per query, if it is measured")
+    cost: bool = Field(
+        True, description="also give verdicts on the server's CPU time per query, if it is measured and no primary "
+        "metric is the server's CPU time",
+    )  # fmt: skip
     compare: tuple[CompareSpec, ...] = Field((), description="further contrasts with verdicts: metrics, arms, control")
 
     error_rate: ErrorRate = Field(
