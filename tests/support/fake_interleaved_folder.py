@@ -339,7 +339,7 @@ def _effect(
     alpha: float | None,
 ) -> EffectRecord:
     control = next(iter(shape.planted))
-    judged = metric in ("qps", RATIO, COST)
+    judged = metric in ("qps", COST)
     contrasts = 3 * len(shape.workloads) * (len(shape.planted) - 1) if judged else 1
     failed = sorted(block for block, of in shape.failures if of == arm)
 

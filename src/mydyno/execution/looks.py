@@ -15,7 +15,6 @@ from mydyno.model.definition.plan import Plan, make_plan
 from mydyno.model.stored.summary import Summary
 from mydyno.results.facts import summarise
 from mydyno.results.gate import is_gate_decided
-from mydyno.results.values.interleaved import RATIO_METRIC
 from mydyno.store.study_folder import StudyFolder
 
 AIM_EVENT = "aim"
@@ -27,10 +26,8 @@ Decided = Callable[[StudyFolder, Summary], bool]
 def is_decided(folder: StudyFolder, summary: Summary) -> bool:
     """Whether every contrast with a verdict is higher, lower or equivalent, or arm or control failed, and whether the
     thresholds are decided that the study declares.
-
-    The ratio of CPU times is not waited for: it is CPU per query again, relative to the load program's.
     """
-    judged = [effect for effect in summary.effects if effect.primary and effect.metric != RATIO_METRIC]
+    judged = [effect for effect in summary.effects if effect.primary]
     contrasts = bool(judged) and all(
         effect.verdict in ("higher", "lower", "equivalent") or effect.details.failure for effect in judged
     )

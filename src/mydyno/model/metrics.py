@@ -355,10 +355,9 @@ OF_WORKLOAD: dict[str, dict[str, MetricSource]] = {
 """workload → metric → its words where every step is of that workload: a transaction of `connect` is a connection."""
 OF_ALL_INSTANCES = ("tpmc_per_instance", "tpmc_worst_instance")
 """Rates that are made of all instances' rates, so that no single instance has them."""
-COST_METRICS = ("server_cpu_us_per_query", "server_cpu_ratio")
-"""The cost of a query, on which verdict.cost adds verdicts. The ratio, to the load program's CPU per query, exists only
-where the treatment leaves the client alone."""
-ANSWERED_COSTS = (*COST_METRICS, "server_cpu_us_per_transaction")
+COST_METRIC = "server_cpu_us_per_query"
+"""The cost of a query, on which verdict.cost adds verdicts."""
+ANSWERED_COSTS = (COST_METRIC, "server_cpu_ratio", "server_cpu_us_per_transaction")
 """What stands for the cost of the work, the preferred one first; a study that asks for one of them gets no other."""
 _OF_INSTANCE = re.compile(r"(\w+)_instance_([1-9]\d*)")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.metrics import ANSWERED_COSTS, COST_METRICS, metric_source, of_instance, split_instance
+from mydyno.model.metrics import ANSWERED_COSTS, COST_METRIC, metric_source, of_instance, split_instance
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import RunSummary, block_groups
 from mydyno.verdicts import Family, Metric, Observation
@@ -43,15 +43,13 @@ def verdict_metrics(experiment: Experiment) -> tuple[str, ...]:
     """The metrics on which every contrast has a verdict, where they were measured: the primary one first."""
     asked = experiment.verdict.primary
     with_cost = experiment.verdict.cost and not any(metric in ANSWERED_COSTS for metric in asked)
-    return (*asked, *(COST_METRICS if with_cost else ()))
+    return (*asked, *((COST_METRIC,) if with_cost else ()))
 
 
-def expected_contrasts(
-    experiment: Experiment, measured: Sequence[str] | None = None, without: Sequence[str] = ()
-) -> int:
+def expected_contrasts(experiment: Experiment, measured: Sequence[str] | None = None) -> int:
     """How many contrasts will have a verdict, all together: what the intervals of a study are simultaneous for.
 
-    `measured`: the metrics that were measured so far; None: all that may be, `without` some. At least 1.
+    `measured`: the metrics that were measured so far; None: all that may be. At least 1.
     """
     metrics = dict.fromkeys((*verdict_metrics(experiment), *(m for c in experiment.verdict.compare for m in c.metrics)))
     steps = {step.id: step.id for step in experiment.resolved_steps}
@@ -59,7 +57,7 @@ def expected_contrasts(
     run = RunSummary(
         block=1, position=1, arm=experiment.control, valid=True, reasons=(), evidence=(), folder="", values=values
     )
-    known = [m for m in metrics if m not in without and (measured is None or m in measured)]
+    known = [m for m in metrics if measured is None or m in measured]
     found = families(experiment, (run,), known)
     return max(1, sum(len(set(one.arms) - {one.control}) * len(one.steps) for one in found if one.primary))
 

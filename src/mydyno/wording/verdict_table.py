@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from mydyno.language import comma, marked, tr
 from mydyno.model.definition.factors import Factors, factors_of
-from mydyno.model.metrics import COST_METRICS
+from mydyno.model.metrics import COST_METRIC
 from mydyno.model.stored.factors import FactorEffect
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.results.precision import answered_metrics, cost_metric, failed_arm, failed_blocks
+from mydyno.results.precision import answered_metrics, failed_arm, failed_blocks
 from mydyno.wording.numbers import NARROW_SPACE, level_percent, metric_name, ratio_interval, signed_percent
 from mydyno.wording.reasons import failure_of
 from mydyno.wording.stored_result import ReportStep, StoredResult
@@ -100,7 +100,6 @@ def verdict_table(result: StoredResult) -> VerdictTable | None:
         effect.verdict for effect in summary.effects if effect.metric == summary.primary
     ):
         return None
-    cost = cost_metric(summary)
     metrics = answered_metrics(summary)
     factors = factors_of(result.study.experiment.arms)
     grids = _grids(result, factors, metrics) if factors else ()
@@ -116,13 +115,6 @@ def verdict_table(result: StoredResult) -> VerdictTable | None:
             if found:
                 steps.append(StepRows(heading, found))
     notes = []
-    if cost == "server_cpu_ratio":
-        notes.append(
-            tr(
-                "CPU per query: the server's CPU time per query relative to the load program's in the same slices, "
-                "which does the same work for every arm."
-            )
-        )
     if any(_exceeds_margin(result, one) for one in summary.effects if one.metric in metrics):
         notes.append(
             tr(
@@ -159,7 +151,7 @@ def _exceeds_margin(result: StoredResult, effect: EffectRecord) -> bool:
 
 def column_name(metric: str, workloads: Collection[str] = ()) -> str:
     """The heading of a metric's column, short."""
-    return tr("CPU per query") if metric in COST_METRICS else metric_name(metric, workloads)
+    return tr("CPU per query") if metric == COST_METRIC else metric_name(metric, workloads)
 
 
 def step_heading(result: StoredResult, step: ReportStep) -> str:

@@ -18,7 +18,6 @@ from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.families import expected_contrasts
 from mydyno.results.projection import slices_so_far
-from mydyno.results.values.interleaved import RATIO_METRIC
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
 
@@ -109,9 +108,8 @@ def alone_s(plan: Plan, experiment: Experiment, block: int, washout_s: float) ->
 
 def pilot_plan(plan: Plan, experiment: Experiment, cycles: float) -> PilotPlan:
     """What the study will have after its pilot, with so many cycles of each step in a block."""
-    unmeasured = () if plan.client_untouched else (RATIO_METRIC,)  # no verdict is given on that ratio then
     return PilotPlan(
-        len(plan.blocks), cycles, len(experiment.arms) + 1, expected_contrasts(experiment, without=unmeasured),
+        len(plan.blocks), cycles, len(experiment.arms) + 1, expected_contrasts(experiment),
         plan.schedule, experiment.design.slice, experiment.verdict.error_rate,
     )  # fmt: skip
 
