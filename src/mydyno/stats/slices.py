@@ -27,15 +27,23 @@ LEAST_SLICES_PER_COVARIATE = 10
 
 @dataclass(frozen=True)
 class Groups:
-    """Which lane and which cycle each slice belongs to: consecutive numbers from 0, of length n."""
+    """Which lane, cycle and block each slice belongs to: consecutive numbers from 0, of length n."""
 
     lane: NDArray[np.int64]
     cycle: NDArray[np.int64]
+    block: NDArray[np.int64]
 
     def residual_freedom(self) -> int:
-        """Degrees of freedom that are left when every lane's and every cycle's mean are taken out."""
-        lanes, cycles = len(np.unique(self.lane)), len(np.unique(self.cycle))
-        return int(self.lane.size - lanes - cycles + 1)
+        """Degrees of freedom that are left when every lane's and every cycle's mean are taken out.
+
+        The means of a block's lanes and those of its cycles share one: the block's.
+        """
+        lanes, cycles, blocks = (len(np.unique(index)) for index in (self.lane, self.cycle, self.block))
+        return int(self.lane.size - lanes - cycles + blocks)
+
+    def of(self, chosen: NDArray[np.bool_]) -> Groups:
+        """Those of the chosen slices."""
+        return Groups(self.lane[chosen], self.cycle[chosen], self.block[chosen])
 
 
 def demeaned(values: Array, groups: Groups) -> Array:

@@ -25,7 +25,6 @@ from mydyno.stats.exogenous import shifted_by_arm
 from mydyno.stats.percentiles import percentiles_of
 from mydyno.stats.slices import (
     Array,
-    Groups,
     adjusted_work,
     enough_for_slopes,
     slopes,
@@ -247,13 +246,13 @@ def _shifted(name: str, steps: Mapping[str, StepSlices], experiment: Experiment)
 
 
 def _choose_covariates(data: StepSlices, unusable: set[str]) -> None:
-    """Leave the first of each group that can be used; with few slices `driver_cpu` without `speed`."""
+    """Leave the first of each group that can be used, of so many groups as there are slices for."""
     chosen: list[str] = []
     for group in COVARIATES:
         usable = [name for name in group if name in data.covariates and name not in unusable]
         chosen += usable[:1]
-    if "driver_cpu" in chosen and "speed" in chosen and not enough_for_slopes(data.groups, len(chosen)):
-        chosen.remove("speed")
+    while len(chosen) > 1 and not enough_for_slopes(data.groups, len(chosen)):
+        chosen.pop()
     data.covariates = {name: data.covariates[name] for name in chosen}
 
 
@@ -282,9 +281,8 @@ def _add_metric(
     names = [] if ratio.relative else list(data.covariates)
     x = np.column_stack([data.covariates[name] for name in names]) if names else np.zeros((len(over), 0))
     usable = (over > 0) & (under > 0)
-    groups = Groups(data.groups.lane[usable], data.groups.cycle[usable])
     log_values = np.log(over[usable] / under[usable])
-    beta = slopes(log_values, x[usable], groups)
+    beta = slopes(log_values, x[usable], data.groups.of(usable))
     if names:
         coefficients[step][metric] = {name: round(float(b), 6) for name, b in zip(names, beta, strict=True)}
     centre = np.median(x, axis=0) if names else np.zeros(0)

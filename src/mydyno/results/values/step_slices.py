@@ -30,11 +30,11 @@ def lane_of(one: SliceRecord) -> Lane:
 
 LEAST_AVAILABLE = 0.02
 """Share of the host's CPU time left by hypervisor and other programs; less is taken as this."""
-COVARIATES = (("driver_cpu",), ("speed",), ("available_cpu", "unstolen_cpu"))
-"""Covariates: in each group the first that no arm changes is used. They are the load program's CPU time per query, the
-speed meter, and the share of CPU time left by hypervisor and other programs, or by the hypervisor alone. The first two
-show the host's speed: each sees something that the other does not (measured: both leave 5 to 10 % less noise than the
-first alone)."""
+COVARIATES = (("driver_cpu",), ("available_cpu", "unstolen_cpu"), ("speed",))
+"""Covariates: in each group the first that no arm changes is used; the last groups are left out where there are few
+slices. They are the load program's CPU time per query, the share of CPU time left by hypervisor and other programs, or
+by the hypervisor alone, and the speed meter. The first and the last show the host's speed: each sees something that the
+other does not (measured: both leave 5 to 10 % less noise than the first alone)."""
 
 
 def step_slices(slices: list[SliceRecord]) -> StepSlices:
@@ -55,10 +55,11 @@ def step_slices(slices: list[SliceRecord]) -> StepSlices:
 
 
 def groups_of(slices: Sequence[SliceRecord]) -> Groups:
-    """The index of lane and cycle of each slice."""
+    """The index of lane, cycle and block of each slice."""
     lanes = {lane: index for index, lane in enumerate(dict.fromkeys(map(lane_of, slices)))}
     cycles = {key: index for index, key in enumerate(dict.fromkeys((one.block, one.cycle) for one in slices))}
     return Groups(
         np.array([lanes[lane_of(one)] for one in slices], dtype=np.int64),
         np.array([cycles[one.block, one.cycle] for one in slices], dtype=np.int64),
+        np.unique([one.block for one in slices], return_inverse=True)[1],
     )
