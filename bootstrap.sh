@@ -72,8 +72,8 @@ make_together() {
 make_environment() {
     local folder=$1
     "$python" -m venv "$folder"
-    "$folder/bin/python" -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r "$here/$lock"
-    "$folder/bin/python" -m compileall -q -j 0 "$folder/lib" >/dev/null 2>&1 || true
+    # Compiled where it is used, into PYTHONPYCACHEPREFIX.
+    "$folder/bin/python" -m pip install --quiet --no-compile --no-deps --require-hashes --only-binary :all: -r "$here/$lock"
 }
 
 make_engine() {
