@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from docs.reference_pages import pages
+from docs.sizes import SECTION, sizes
 from pydantic import BaseModel
 
 from mydyno.cli import COMMANDS
@@ -38,6 +39,13 @@ def made() -> dict[str, str]:
 def test_reference_pages_are_current(made: dict[str, str]) -> None:
     stale = [name for name, text in made.items() if (ROOT / "docs/reference" / name).read_text() != text]
     assert stale == [], "run docs/generate"
+
+
+def test_the_sizes_are_about_current() -> None:
+    stated = re.search(SECTION, (ROOT / "docs/architecture.md").read_text())
+    assert stated is not None
+    found = {name: int(count.replace(",", "")) for name, count in re.findall("- (.+): ([0-9,]+)", stated[0])}
+    assert found == pytest.approx(sizes(ROOT), rel=0.03), "run docs/generate"
 
 
 def test_every_command_metric_treatment_and_verdict_has_its_words(made: dict[str, str]) -> None:
