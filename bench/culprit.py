@@ -47,7 +47,8 @@ from mydyno.model.definition.source_build import BuildSpec
 from mydyno.packages.progress import silent
 from mydyno.servers.compiled.cached import get_compiled
 
-PILOT_TURNS = 10_000
+PILOT_TURNS = 50_000
+"""An answer then costs about twice as much: noise of a tenth of an answer makes the planted share wrong by a tenth."""
 EXPERIMENT = """\
 name = "culprit"
 question = "Which commit costs more?"
