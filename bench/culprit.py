@@ -75,7 +75,7 @@ quiet_wait = "1s"
 primary = {metrics}
 margin = "1%"
 """
-APART = 'affinity = "apart"'
+ON_ONE_CPU = 'affinity = "one"'
 """Of every arm: memcached beside its load on two CPUs is in one of two states for seconds on end."""
 METRIC = "server_cpu_us_per_query"
 ALIKE_METRICS = (METRIC, "ops")
@@ -88,7 +88,7 @@ def text_of(
     environment = ", ".join(f'{name} = "{value}"' for name, value in source.environment.items())
     return EXPERIMENT.format(
         repository=repository, command=QUICK_COMMAND, environment=environment,
-        control=", ".join(filter(None, (APART, control))), arms=arms, metrics=json.dumps(metrics),
+        control=", ".join(filter(None, (ON_ONE_CPU, control))), arms=arms, metrics=json.dumps(metrics),
     )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def turns_of(share: float, source: MemcachedSource, objects: list[Path], folder:
     """The turns of the loop that cost this share of an answer. Raises BenchError."""
     repository = folder / "pilot"
     plain, burning = history(repository, objects, [Change("Begin"), Change("Burn", PILOT_TURNS)])
-    arms = f'burns = {{ {APART}, server.build.ref = "{burning}" }}'
+    arms = f'burns = {{ {ON_ONE_CPU}, server.build.ref = "{burning}" }}'
     (folder / "pilot.toml").write_text(text_of(source, repository, f'server.build.ref = "{plain}"', arms))
     done = mydyno(folder, "run", "pilot.toml", "--time", time_text, "--studies", "pilots", "--json")
     if done.returncode:
@@ -162,7 +162,7 @@ def compared(number: int, options: argparse.Namespace, source: MemcachedSource, 
     """One round of --alike: "differs", "equivalent" (in every metric) or "inconclusive"."""
     repository = folder / f"history-{number}"
     (commit,) = history(repository, objects, [Change("Begin")])
-    again = f'again = {{ {APART}, server.build = {{ ref = "{commit}", environment = {{ COPY = "{number}" }} }} }}'
+    again = f'again = {{ {ON_ONE_CPU}, server.build = {{ ref = "{commit}", environment = {{ COPY = "{number}" }} }} }}'
     name = f"round-{number}.toml"
     (folder / name).write_text(text_of(source, repository, f'server.build.ref = "{commit}"', again, ALIKE_METRICS))
     done = mydyno(folder, "run", name, "--time", options.time, "--studies", f"studies-{number}", "--json")

@@ -107,8 +107,11 @@ async def running(
         await instance.stop()
 
 
-async def test_server_and_load_run_on_cpus_of_their_own(environment: PrivateEnvironment, tmp_path: Path) -> None:
-    affinity = AffinityTreatment("apart")
+@pytest.mark.parametrize("value", ["apart", "one"])
+async def test_server_and_load_run_on_cpus_of_their_own_or_on_one(
+    value: str, environment: PrivateEnvironment, tmp_path: Path
+) -> None:
+    affinity = AffinityTreatment(value)
     words = affinity.obstacle(environment.experiment.server)
     if words is not None:
         note_not_run(f"affinity: {words}")
@@ -122,7 +125,8 @@ async def test_server_and_load_run_on_cpus_of_their_own(environment: PrivateEnvi
         await held.start(["sh", "-c", told], instance.address(LOAD_USER))
         await held.end()
         assert cpu_set(log.read_text().splitlines()[0].split()[1]) == cpus
-        assert not any(cpus & of_server for of_server in affinities_of(instance.pid))
+        shared = [cpus & of_server for of_server in affinities_of(instance.pid)]
+        assert all(shared) if value == "one" else not any(shared)
 
 
 def texts(record: RunRecord, words: str) -> list[str]:

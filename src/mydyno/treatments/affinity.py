@@ -1,12 +1,17 @@
-"""CPUs of their own for server and load program: `affinity = "apart"`, for every arm of an experiment.
+"""The CPUs of server and load program, for every arm of an experiment: `affinity = "apart"` or `affinity = "one"`.
 
 Where both may use every CPU, the scheduler runs them on one CPU for seconds on end, or on different ones: the same
 operation then takes 4 or 7 µs of the server's CPU time (memcached on two CPUs of a virtual machine), and identical
-servers differ. Apart, there is one state; but neither can leave a CPU that another program takes, so on a busy host the
-noise is larger.
+servers differ. With this treatment there is one state; but nothing can leave a CPU that another program takes, so on a
+busy host the noise is larger.
 
-The load program gets a quarter of the cores, at least one, and the server the others; threads of one core stay
-together. Proved by the affinity of every thread of the server; in an interleaved study also of the load program.
+- `"apart"`: CPUs of their own. The load program gets a quarter of the cores, at least one, and the server the others;
+  threads of one core stay together.
+- `"one"`: both on one CPU, for questions about CPU time per query. Nothing crosses CPUs, and the load program meets the
+  speed that the server meets, so that the adjustment for it takes more of the noise away. Throughput is that of one
+  CPU, and the server's threads do not contend with each other.
+
+Proved by the affinity of every thread of the server; in an interleaved study also of the load program.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import RunningServer
 from mydyno.treatments.base import Treatment
 
-SETTING: TypeAdapter[Any] = TypeAdapter(Literal["apart"])
+SETTING: TypeAdapter[Any] = TypeAdapter(Literal["apart", "one"])
 LOAD_SHARE = 0.25
 """Share of the cores that the load program gets; at least one core."""
 
@@ -53,16 +58,18 @@ def usable_cores(root: HostRoot = HERE) -> list[list[int]]:
 
 
 class AffinityTreatment(Treatment):
-    """Server and load program on CPUs of their own."""
+    """Server and load program on CPUs of their own, or on one."""
 
     name = "affinity"
 
     def __init__(self, value: str) -> None:
-        del value  # there is one
+        self._on_one = value == "one"
 
     @cached_property
-    def _apart(self) -> tuple[list[int], list[int]] | None:
-        return apart(usable_cores(self.root))
+    def _cpus(self) -> tuple[list[int], list[int]] | None:
+        """Those of the server and of the load program; None where there are too few."""
+        cores = usable_cores(self.root)
+        return ([cores[-1][-1]], [cores[-1][-1]]) if self._on_one else apart(cores)
 
     @property
     def touches_client(self) -> bool:
@@ -73,7 +80,7 @@ class AffinityTreatment(Treatment):
         """An external server was started by others; one CPU cannot be divided."""
         if server.dsn is not None:
             return "an external server (dsn) was started by others; use server.name or server.basedir"
-        if self._apart is None:
+        if self._cpus is None:
             return "server and load program cannot have CPUs of their own: mydyno may use one CPU here"
         return None
 
@@ -83,15 +90,15 @@ class AffinityTreatment(Treatment):
 
     async def apply(self, instance: RunningServer) -> None:
         """Before the server's command, inside its group and namespace; the load program's go with its address."""
-        assert self._apart is not None
-        server, load = self._apart
+        assert self._cpus is not None
+        server, load = self._cpus
         instance.settings.wrappers.append(["taskset", "--cpu-list", cpu_list(server)])
         instance.settings.load_cpus = tuple(load)
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """The affinity of every thread of the server."""
-        assert self._apart is not None
-        server, load = self._apart
+        assert self._cpus is not None
+        server, load = self._cpus
         found = {cpu_list(cpus) for cpus in affinities_of(instance.pid)}
         wanted = cpu_list(server)
         holds = found == {wanted}

@@ -1,4 +1,4 @@
-"""CPUs of their own for server and load program: how they are divided, and that other CPUs are no proof."""
+"""The CPUs of server and load program: how they are divided, and that other CPUs are no proof."""
 
 from __future__ import annotations
 
@@ -44,9 +44,11 @@ def host(folder: Path, *cores: list[int]) -> FakeHost:
 
 def test_one_cpu_cannot_be_divided() -> None:
     assert apart([[3]]) is None
-    treatment = AffinityTreatment("apart")
-    treatment.root = FakeHost(cpus={3})
-    assert "one CPU" in (treatment.obstacle(SERVER) or "")
+    for value, obstacle in (("apart", "one CPU"), ("one", "")):
+        treatment = AffinityTreatment(value)
+        treatment.root = FakeHost(cpus={3})
+        assert obstacle in (treatment.obstacle(SERVER) or "")
+    assert treatment.obstacle(SERVER) is None
 
 
 def test_threads_of_one_core_stay_together(tmp_path: Path) -> None:
@@ -56,16 +58,21 @@ def test_threads_of_one_core_stay_together(tmp_path: Path) -> None:
 
 async def test_a_server_on_other_cpus_is_no_proof(tmp_path: Path) -> None:
     here = sorted(os.sched_getaffinity(0))
-    for cores, holds in (([here, [max(here) + 1]], True), ([[max(here) + 1], [max(here) + 2]], False)):
-        treatment = AffinityTreatment("apart")
+    other = [max(here) + 1]
+    for value, cores, server, load, holds in (
+        ("apart", [here, other], here, other, True),
+        ("apart", [other, [max(here) + 2]], other, [max(here) + 2], False),
+        ("one", [here, other], other, other, False),
+    ):
+        treatment = AffinityTreatment(value)
         treatment.root = host(tmp_path, *cores)
         instance = SimpleNamespace(settings=InstanceSettings(), pid=os.getpid(), number=1)
         await treatment.apply(instance)  # type: ignore[arg-type]
-        assert instance.settings.wrappers == [["taskset", "--cpu-list", cpu_list(cores[0])]]
+        assert instance.settings.wrappers == [["taskset", "--cpu-list", cpu_list(server)]]
         evidence = await treatment.account(instance)  # type: ignore[arg-type]
         assert evidence is not None
         assert evidence.holds == holds, evidence.text
-        assert instance.settings.load_cpus == tuple(cores[1])
+        assert instance.settings.load_cpus == tuple(load)
 
 
 def test_the_load_enters_its_cpus_before_its_namespace() -> None:
