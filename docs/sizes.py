@@ -1,4 +1,4 @@
-"""The sizes of the house in docs/architecture.md: lines of code, words of documentation."""
+"""The sizes of the project in docs/architecture.md: lines of code, words of documentation."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _on_groups(expected: Forecast, experiment: Experiment, groups: Sequence[Host
         obstacles = (error.message,)
     cautions = expected.cautions
     if all(group.clients for group in groups):
-        cautions = tuple(one for one in cautions if one != shared_host_caution(paths.root))
+        cautions = tuple(one for one in cautions if one != shared_host_caution(experiment, paths.root))
     return replace(expected, obstacles=(*expected.obstacles, *obstacles), cautions=cautions)
 
 

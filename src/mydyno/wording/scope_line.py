@@ -14,6 +14,7 @@ from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import HostGroupsRecord, Summary
+from mydyno.results.across.settings import treatments
 from mydyno.results.precision import finished_blocks
 from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.my_cnf import DURABILITY
@@ -23,8 +24,8 @@ from mydyno.workloads.data import kind_of
 
 
 def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord], with_tests: bool = True) -> str:
-    """Host or hosts with what is claimed of which, server, workloads, data against buffer pool, durability, blocks,
-    servers up together, with_tests: the comparisons of the report; dates.
+    """Host or hosts with what is claimed of which, server, workloads, data against buffer pool, durability, what every
+    arm sets, blocks, servers up together, with_tests: the comparisons of the report; dates.
     """
     experiment = study.experiment
     servers = [server for record in records for server in record.servers]
@@ -35,6 +36,7 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     parts += [f"{name}={value}" for name, value in durability.items() if value is not None]
     if any(name in server.variables for server in servers for name, value in durability.items() if value is None):
         parts.append(_synced_write(summary, study))
+    parts += _common_treatments(experiment)
     parts.append(blocks(finished_blocks(summary)))
     if summary.design == "interleaved":
         count = servers_together(experiment)
@@ -49,6 +51,20 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
         )  # fmt: skip
     parts.append(_dates(records))
     return tr("{clauses}.", clauses=joined([part for part in parts if part]))
+
+
+def _common_treatments(experiment: Experiment) -> list[str]:
+    """What every arm sets alike, but for server, durability and buffer pool, which have clauses of their own."""
+    of_arms = [treatments(arm) for arm in experiment.arms]
+    common = {name: value for name, value in of_arms[0].items() if all(arm.get(name) == value for arm in of_arms)}
+    words = {"one": tr("server and load on one CPU"), "apart": tr("server and load on CPUs of their own")}
+    parts = [words[affinity]] if (affinity := common.pop("affinity", None)) else []
+    settings = {name.removeprefix("variables."): value for name, value in common.items()}
+    said = {*DURABILITY, "innodb_buffer_pool_size"}
+    parts += [
+        f"{name}={value}" for name, value in settings.items() if name not in said and name.partition(".")[0] != "server"
+    ]
+    return parts
 
 
 def _synced_write(summary: Summary, study: StudyRecord) -> str:

@@ -8,12 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from mydyno.execution.planning.forecast import shared_host_caution
 from mydyno.hosts.cgroups import cpu_list
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.sql import Address
 from mydyno.treatments.affinity import AffinityTreatment, apart, usable_cores
 from tests.support.fake_host import FakeHost
+from tests.support.fake_script import experiment
 
 SERVER = ServerSpec(name="memcached")
 
@@ -79,3 +81,21 @@ def test_the_load_enters_its_cpus_before_its_namespace() -> None:
     address = Address("load", b"", cpus=(2, 3), namespace=Path("/run/netns/a"))
     assert address.entering == ["taskset", "--cpu-list", "2,3", "nsenter", "--net=/run/netns/a", "--"]
     assert Address("load", b"").entering == []
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ((None, "one"), "share this host's 2 CPUs: every figure includes the driver's cost"),
+        (
+            ("one", "one"),
+            "share one of this host's 2 CPUs: throughput is that of one CPU, and includes the driver's cost",
+        ),
+        (("apart", "apart"), "share this host, each on CPUs of its own: neither can use all of its 2 CPUs"),
+    ],
+)
+def test_the_plan_says_which_cpus_server_and_load_share(
+    tmp_path: Path, values: tuple[str | None, ...], words: str
+) -> None:
+    treatments = {arm: {"affinity": value} for arm, value in zip(("glibc", "jemalloc"), values, strict=True) if value}
+    assert shared_host_caution(experiment(treatments=treatments), FakeHost(tmp_path)).endswith(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from mydyno.model.definition.experiment import DataSpec
 from mydyno.model.definition.host_groups import HostGroup
@@ -47,6 +48,28 @@ def test_the_disk_is_part_of_the_scope_where_arms_differ_in_durability(tmp_path:
     assert "a synced write" not in scope_line(summary(experiment(), []), folder.study(), runs)
     read_before = folder.study().model_copy(update={"host": {"synced_writes_per_s": 400.0}})
     assert "a synced write of 4 KB took 2.5 ms;" in scope_line(summary(experiment(), []), read_before, runs)
+
+
+def test_what_every_arm_sets_is_part_of_the_scope(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Shape(blocks=2, connections=(16,), measure_s=5, arms=("glibc", "jemalloc")))
+    record, runs = folder.study(), list(folder.runs())
+    said = scope_line(summary(experiment(), []), record, runs)
+    assert "glibc" not in said
+    assert "CPU;" not in said
+
+    def with_common(**common: Any) -> str:
+        arms = tuple(arm.model_copy(update={"treatments": arm.treatments | common}) for arm in record.experiment.arms)
+        changed = record.experiment.model_copy(update={"arms": arms})
+        return scope_line(summary(changed, []), record.model_copy(update={"experiment": changed}), runs)
+
+    assert "; server and load on one CPU;" in with_common(affinity="one")
+    assert "; server and load on CPUs of their own;" in with_common(affinity="apart")
+    assert "; network.bandwidth=1gbit; network.delay=1ms;" in with_common(
+        network={"bandwidth": "1gbit", "delay": "1ms"}, server="mariadb-10.11"
+    )
+    variables = {"innodb_flush_log_at_trx_commit": 2, "innodb_io_capacity": 400}
+    assert with_common(variables=variables).count("innodb_flush_log_at_trx_commit") == 1
+    assert "; innodb_io_capacity=400;" in with_common(variables=variables)
 
 
 def test_two_spellings_of_a_default_are_no_difference_between_servers(tmp_path: Path) -> None:

@@ -239,10 +239,16 @@ def _memory_obstacles(experiment: Experiment, root: HostRoot) -> list[str]:
     return []
 
 
-def shared_host_caution(root: HostRoot) -> str:
+def shared_host_caution(experiment: Experiment, root: HostRoot) -> str:
     """The caution for a study whose load comes from the server's host."""
     cpus = usable_cpus(root).amount
-    return f"the driver and the server share this host's {cpus:g} CPUs: every figure includes the driver's cost"
+    where = f"this host's {cpus:g} CPUs: every figure includes the driver's cost"
+    affinities = {arm.treatments.get("affinity") for arm in experiment.arms}
+    if affinities == {"one"}:
+        where = f"one of this host's {cpus:g} CPUs: throughput is that of one CPU, and includes the driver's cost"
+    elif affinities == {"apart"}:
+        where = f"this host, each on CPUs of its own: neither can use all of its {cpus:g} CPUs"
+    return f"the driver and the server share {where}"
 
 
 def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
@@ -251,7 +257,7 @@ def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     cpus = usable.amount
     most = experiment.most_instances * max(step.connections for step in experiment.resolved_steps)
     if experiment.server.dsn is None:
-        cautions.append(shared_host_caution(paths.root))
+        cautions.append(shared_host_caution(experiment, paths.root))
     if experiment.most_instances > max(1, cpus):
         cautions.append(f"{experiment.most_instances} instances share {cpus:g} CPUs: some get no CPU of their own")
     if most > 2000:
