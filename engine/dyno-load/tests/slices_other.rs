@@ -175,7 +175,7 @@ fn memcached_operations_follow_from_the_stream() {
         return;
     };
     let mut control = Client::tcp(("127.0.0.1", server.port), Protocol::Text, Duration::from_secs(5)).unwrap();
-    // 200 planned sets of 100 keys in turn on one connection: what is left in the end depends on the numbers alone.
+    // 600 planned sets of 100 keys on one connection: what is left in the end depends on the numbers alone.
     let mut after = |commands: &[&str]| {
         let mut held = Held::start(&format!(
             "kv run --port {} --connections 1 --keys 100 --key-size 2 --key-prefix= --ratio 0:100 --key-choice uniform \
@@ -183,7 +183,7 @@ fn memcached_operations_follow_from_the_stream() {
             server.port
         ));
         for command in commands {
-            held.slice(command);
+            held.slice_of_whole_plan(command);
         }
         held.end();
         values(&mut control)

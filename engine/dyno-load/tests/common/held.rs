@@ -119,6 +119,15 @@ impl Held {
         panic!("no slice was as it has to be, nor the last: {last}");
     }
 
+    /// A slice in which all that was planned began. A host that stands still at its end leaves out the last: then the
+    /// same slice again. Fails where none of six is so.
+    pub fn slice_of_whole_plan(&mut self, command: &str) -> Value {
+        (0..6)
+            .map(|_| self.slice(command))
+            .find(|slice| count(slice, "/end/not_started") == 0)
+            .expect("all that was planned begins in one of six slices")
+    }
+
     /// A slice with transactions in washout and counted part.
     pub fn slice_with_load(&mut self, stream: u32, washout_ms: u32, measure_ms: u32) -> Value {
         self.slice_that(stream, washout_ms, measure_ms, |slice| {
