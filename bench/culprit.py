@@ -59,6 +59,9 @@ environment = {{ {environment} }}
 [data]
 workload = "kv"
 keys = 20_000
+# memcached beside its load on two CPUs is in one of two states for seconds on end
+[treatments]
+affinity = "one"
 [arms]
 control = "now"
 now = {{ {control} }}
@@ -75,8 +78,6 @@ quiet_wait = "1s"
 primary = {metrics}
 margin = "1%"
 """
-ON_ONE_CPU = 'affinity = "one"'
-"""Of every arm: memcached beside its load on two CPUs is in one of two states for seconds on end."""
 METRIC = "server_cpu_us_per_query"
 ALIKE_METRICS = (METRIC, "ops")
 
@@ -88,7 +89,7 @@ def text_of(
     environment = ", ".join(f'{name} = "{value}"' for name, value in source.environment.items())
     return EXPERIMENT.format(
         repository=repository, command=QUICK_COMMAND, environment=environment,
-        control=", ".join(filter(None, (ON_ONE_CPU, control))), arms=arms, metrics=json.dumps(metrics),
+        control=control, arms=arms, metrics=json.dumps(metrics),
     )  # fmt: skip
 
 
@@ -112,7 +113,7 @@ def turns_of(share: float, source: MemcachedSource, objects: list[Path], folder:
     """The turns of the loop that cost this share of an answer. Raises BenchError."""
     repository = folder / "pilot"
     plain, burning = history(repository, objects, [Change("Begin"), Change("Burn", PILOT_TURNS)])
-    arms = f'burns = {{ {ON_ONE_CPU}, server.build.ref = "{burning}" }}'
+    arms = f'burns = {{ server.build.ref = "{burning}" }}'
     (folder / "pilot.toml").write_text(text_of(source, repository, f'server.build.ref = "{plain}"', arms))
     done = mydyno(folder, "run", "pilot.toml", "--time", time_text, "--studies", "pilots", "--json")
     if done.returncode:
@@ -162,7 +163,7 @@ def compared(number: int, options: argparse.Namespace, source: MemcachedSource, 
     """One round of --alike: "differs", "equivalent" (in every metric) or "inconclusive"."""
     repository = folder / f"history-{number}"
     (commit,) = history(repository, objects, [Change("Begin")])
-    again = f'again = {{ {ON_ONE_CPU}, server.build = {{ ref = "{commit}", environment = {{ COPY = "{number}" }} }} }}'
+    again = f'again = {{ server.build = {{ ref = "{commit}", environment = {{ COPY = "{number}" }} }} }}'
     name = f"round-{number}.toml"
     (folder / name).write_text(text_of(source, repository, f'server.build.ref = "{commit}"', again, ALIKE_METRICS))
     done = mydyno(folder, "run", name, "--time", options.time, "--studies", f"studies-{number}", "--json")

@@ -176,7 +176,12 @@ def experiment() -> str:
         ]
     text += ["## [thresholds]\n", (inspect.getdoc(thresholds) or "") + "\n"]
     text += ["## vary\n", (inspect.getdoc(vary) or "") + "\n"]
-    text += [INSTANCES, "## Treatments\n", "What an arm may set. Each treatment is verified in every run.\n"]
+    text += [
+        INSTANCES,
+        "## Treatments\n",
+        "What an arm may set. Each treatment is verified in every run. What every arm has stands once in "
+        "`[treatments]`, whichever section makes the arms; what an arm sets itself comes before it.\n",
+    ]
     for name, (_, make) in TREATMENTS.items():
         module = importlib.import_module(make.__module__)
         text += [f"### {name}\n", (inspect.getdoc(module) or "") + "\n"]

@@ -218,8 +218,7 @@ def test_planted_memory_is_found_with_its_size(program: Program) -> None:
     library, kept, leaked = planted(program.folder), 20_000_000, 2_000
     arms = f'control = "plain"\nplain = {{ {preloading(library, burn_ns=0)} }}\n'
     arms += f"keeping = {{ {preloading(library, keep_bytes=kept)} }}\n"
-    arms += f"leaking = {{ {preloading(library, leak_bytes=leaked)} }}\n"
-    arms = arms.replace(" } }", ' }, affinity = "apart" }')
+    arms += f"leaking = {{ {preloading(library, leak_bytes=leaked)} }}\n[treatments]\naffinity = 'apart'\n"
     done = program.run("run", program.write(interleaved_text("memory", arms, [("oltp_point_select", 4)], cycles=6)))
     assert done.returncode == 0, done.stderr
     for run in StudyFolder(program.study()).runs():

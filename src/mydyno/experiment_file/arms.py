@@ -1,4 +1,4 @@
-"""The arms of an experiment: as [arms] has them, or made from [factors], [vary] or [screen]."""
+"""The arms of an experiment: as [arms] has them, or made from [factors], [vary] or [screen]; each with [treatments]."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from mydyno.experiment_file import screen, vary
 from mydyno.experiment_file.factors import product
-from mydyno.experiment_file.overrides import ARM_SECTIONS
+from mydyno.experiment_file.overrides import ARM_SECTIONS, OF_EVERY_ARM, merged
 from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.model.definition.experiment import MOST_INSTANCES, ArmSpec
 from mydyno.model.definition.problems import Key, Problem, from_validation, unknown
@@ -26,7 +26,10 @@ EXPANDED: Mapping[str, Callable[[object], tuple[dict[str, Any], list[Problem]]]]
 
 
 def arms_of(tree: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem]) -> tuple[list[ArmSpec], str | None]:
-    """The arms of [arms], of [vary] or [screen], or the full product of [factors]; and the control's name."""
+    """The arms of [arms], of [vary] or [screen], or the full product of [factors]; and the control's name.
+
+    Each has what [treatments] sets; what it sets itself comes before that.
+    """
     present = [section for section in ARM_SECTIONS if section in tree]
     if len(present) != 1:
         problems.append(
@@ -49,10 +52,14 @@ def arms_of(tree: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem
         keys: dict[str, Key] = {name: (section,) if section in EXPANDED else (section, name) for name in named}
     else:
         named, keys = product(members, problems)
+    common = tree.get(OF_EVERY_ARM, {})
+    if not isinstance(common, dict):
+        problems.append(Problem((OF_EVERY_ARM,), "must be a table", common))
+        common = {}
+    _check_treatments((OF_EVERY_ARM,), common, vocabulary, problems, set(common))
     arms = []
-    whole = of_every_arm(
-        tree, {name: {key: value for key, value in said.items() if key not in ARM_KEYS} for name, said in named.items()}
-    )
+    own = {name: {key: value for key, value in said.items() if key not in ARM_KEYS} for name, said in named.items()}
+    whole = of_every_arm(tree, {name: merged(common, said) for name, said in own.items()})
     for name, said in named.items():
         treatments = whole[name]
         _check_treatments(keys[name], treatments, vocabulary, problems, set(said))
@@ -91,20 +98,22 @@ def _arm_key_problems(key: Key, name: str, said: dict[str, Any], arms: list[str]
 def _check_treatments(
     key: Key, treatments: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem], said: Set[str]
 ) -> None:
-    """`said`: the keys of the arm itself; what it has beside them is the experiment's own build."""
+    """`said`: the keys of the arm itself; what it has beside them is that of every arm, and the experiment's build."""
     for name, value in treatments.items():
         if name == "":
             problems.append(Problem(key, 'must be a table of treatments, e.g. { allocator = "jemalloc" }', value))
         elif name not in vocabulary.treatments:
-            problems.append(unknown((*key, name), "treatment", name, list(vocabulary.treatments)))
+            if name in said:  # else [treatments] itself is reported
+                problems.append(unknown((*key, name), "treatment", name, list(vocabulary.treatments)))
         else:
             try:
                 vocabulary.treatments[name].validate_python(value)
             except ValidationError as error:
-                if name in said:  # else [server] itself is reported
+                if name in said:  # else [treatments] or [server] itself is reported
                     problems += _setting_problems(from_validation(error, (*key, name), {}), (*key, name), value)
             else:
-                problems += _build_problems((*(key if name in said else ()), name, "build"), value)
+                if key != (OF_EVERY_ARM,):  # each arm's build is whole with those of [treatments] and [server]
+                    problems += _build_problems((*(key if name in said else ()), name, "build"), value)
 
 
 def _build_problems(key: Key, server: object) -> list[Problem]:

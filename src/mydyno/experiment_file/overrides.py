@@ -16,6 +16,8 @@ SERVER_WAYS = frozenset({"name", "basedir", "build", "dsn"})
 settings of a build are merged."""
 ARM_SECTIONS = ("arms", "factors", "vary", "screen")
 """The sections that make arms; an experiment has one of them."""
+OF_EVERY_ARM = "treatments"
+"""The section of what every arm has, whichever section makes the arms."""
 
 
 def merged(tree: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:

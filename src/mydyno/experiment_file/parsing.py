@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from mydyno.errors import UserError
 from mydyno.experiment_file.arms import arms_of
-from mydyno.experiment_file.overrides import ARM_SECTIONS, merged, parse_set, with_settings
+from mydyno.experiment_file.overrides import ARM_SECTIONS, OF_EVERY_ARM, merged, parse_set, with_settings
 from mydyno.experiment_file.thresholds import parse_table, selector_problems
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiment_file.vocabulary import Vocabulary
@@ -135,7 +135,7 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     arms, control = arms_of(tree, vocabulary, problems)
     thresholds, found = parse_table(tree.get("thresholds"))
     problems += found
-    rest = with_search_defaults({key: value for key, value in tree.items() if key not in ARM_SECTIONS})
+    rest = with_search_defaults({key: value for key, value in tree.items() if key not in (*ARM_SECTIONS, OF_EVERY_ARM)})
     experiment = None
     try:
         experiment = Experiment.model_validate(

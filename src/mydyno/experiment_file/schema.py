@@ -61,7 +61,8 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
     treatments["server"]["oneOf"][0] = {"enum": list(vocabulary.servers)}
     instances = {"type": "integer", "minimum": 1, "maximum": MOST_INSTANCES}
     said = {"instances": instances, "control": {"type": "string"}}
-    arm = {"type": "object", "properties": {**said, **_lifted(treatments, defs)}, "additionalProperties": False}
+    lifted = _lifted(treatments, defs)
+    arm = {"type": "object", "properties": {**said, **lifted}, "additionalProperties": False}
     properties: dict[str, Any] = {
         "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,47}$"},
         "base": {"type": "string", "description": "a built-in experiment; the file contains only what differs"},
@@ -78,6 +79,7 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
             "required": ["control"],
             "additionalProperties": arm,
         },
+        "treatments": {"type": "object", "properties": lifted, "additionalProperties": False},
         "factors": {"type": "object", "properties": {"control": {"type": "string"}}, "required": ["control"]},
         "vary": {
             "type": "object",

@@ -1,4 +1,4 @@
-"""The CPUs of server and load program, for every arm of an experiment: `affinity = "apart"` or `affinity = "one"`.
+"""The CPUs of server and load program, in `[treatments]` for every arm: `affinity = "apart"` or `affinity = "one"`.
 
 Where both may use every CPU, the scheduler runs them on one CPU for seconds on end, or on different ones: the same
 operation then takes 4 or 7 µs of the server's CPU time (memcached on two CPUs of a virtual machine), and identical

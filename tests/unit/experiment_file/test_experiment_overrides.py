@@ -21,8 +21,11 @@ LATENCY = "[verdict]\nprimary = 'latency_p99_us'\n"
 SWEEP = GOOD + "connections = [4, 8]\n[[steps]]\nworkload = 'oltp_read_write'\nmeasure = '60s'\n"
 
 
+ARMS = '[arms]\ncontrol = "glibc"\nglibc = { allocator = "glibc" }\n'
+
+
 def factors(text: str) -> Experiment:
-    return parse(GOOD.replace('[arms]\ncontrol = "glibc"\nglibc = { allocator = "glibc" }\n', text))
+    return parse(GOOD.replace(ARMS, text))
 
 
 def test_the_scale_quick_is_taken_where_nothing_is_said_and_the_file_has_it() -> None:
@@ -98,6 +101,54 @@ def test_a_mistake_is_told_where_it_was_said() -> None:
     in_scale = mistakes(SWEEP + "[design]\nblocks = 8\n[scale.quick]\ndesign.blocks = 0\n")
     assert "x.toml:17: design.blocks = 0: out of range" in in_scale
     assert "x.toml:15: design.blocks = 0" in mistakes(SWEEP + "[design]\nblocks = 0\n[scale.quick]\n", "standard")
+
+
+@pytest.mark.parametrize(
+    ("arms", "names"),
+    [
+        ("[arms]\ncontrol = 'a'\na = {}\nb = { allocator = 'jemalloc' }\n", ["a", "b"]),
+        ("[factors]\ncontrol = 'glibc'\nallocator = ['glibc', 'jemalloc']\n", ["glibc", "jemalloc"]),
+        ("[vary.variables]\ninnodb_io_capacity = [200, 400]\n", ["innodb_io_capacity-200", "innodb_io_capacity-400"]),
+    ],
+)
+def test_every_arm_has_the_common_treatments_whatever_makes_the_arms(arms: str, names: list[str]) -> None:
+    for experiment in (
+        factors(f"{arms}[treatments]\naffinity = 'one'\n"),
+        parse(GOOD.replace(ARMS, arms), None, ("treatments.affinity=one",)),
+    ):
+        assert [arm.name for arm in experiment.arms] == names
+        assert all(arm.treatments["affinity"] == "one" for arm in experiment.arms)
+
+
+def test_what_an_arm_sets_comes_before_what_every_arm_has() -> None:
+    common = "[treatments]\naffinity = 'one'\nvariables = { v1 = 1, v2 = 2 }\n"
+    arms = "[arms]\ncontrol = 'a'\na = {}\nb = { affinity = 'apart', variables = { v2 = 3 } }\n"
+    assert {arm.name: arm.treatments for arm in factors(common + arms).arms} == {
+        "a": {"affinity": "one", "variables": {"v1": 1, "v2": 2}},
+        "b": {"affinity": "apart", "variables": {"v1": 1, "v2": 3}},
+    }
+
+
+def test_a_build_of_every_arm_is_made_whole_by_that_of_the_server() -> None:
+    build = "[server.build]\ngit = '/src/m'\ncommand = 'make'\n"
+    common = "[treatments]\nserver.build.environment = { CC = 'clang' }\n"
+    arms = "[arms]\ncontrol = 'a'\na = { server.build.ref = '1' }\nb = { server.build.ref = '2' }\n"
+    experiment = parse(GOOD.replace('[server]\nname = "mariadb-10.11"\n', build).replace(ARMS, common + arms))
+    found = [arm.treatments["server"]["build"] for arm in experiment.arms]
+    assert [(one["git"], one["ref"], one["environment"]) for one in found] == [
+        ("/src/m", "1", {"CC": "clang"}),
+        ("/src/m", "2", {"CC": "clang"}),
+    ]
+
+
+def test_a_mistake_in_what_every_arm_has_is_told_once() -> None:
+    said = mistakes(SWEEP + "[treatments]\naffinity = 'both'\nalocator = 'glibc'\n")
+    assert 'x.toml:15: treatments.affinity = "both": unknown value; allowed: apart or one' in said
+    assert "x.toml:16: treatments.alocator: unknown treatment;" in said
+    assert said.count("\n") == 2
+    assert "--set treatments.affinity=both: treatments.affinity" in mistakes(SWEEP, None, ("treatments.affinity=both",))
+    (line,) = mistakes("treatments = 5\n" + SWEEP).splitlines()[1:]
+    assert "treatments = 5: must be a table" in line
 
 
 def test_factors_give_their_full_product() -> None:

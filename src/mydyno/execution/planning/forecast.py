@@ -242,10 +242,11 @@ def _memory_obstacles(experiment: Experiment, root: HostRoot) -> list[str]:
 def shared_host_caution(experiment: Experiment, root: HostRoot) -> str:
     """The caution for a study whose load comes from the server's host."""
     cpus = usable_cpus(root).amount
-    where = f"this host's {cpus:g} CPUs: every figure includes the driver's cost"
+    all_ = f"this host's {cpus:g} CPU{'s' * (cpus != 1)}"
+    where = f"{all_}: every figure includes the driver's cost"
     affinities = {arm.treatments.get("affinity") for arm in experiment.arms}
     if affinities == {"one"}:
-        where = f"one of this host's {cpus:g} CPUs: throughput is that of one CPU, and includes the driver's cost"
+        where = f"one of {all_}: throughput is that of one CPU, and includes the driver's cost"
     elif affinities == {"apart"}:
         where = f"this host, each on CPUs of its own: neither can use all of its {cpus:g} CPUs"
     return f"the driver and the server share {where}"
