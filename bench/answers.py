@@ -47,6 +47,9 @@ control = "plain"
 [verdict]
 margin = "0.01%"                        # nothing is equivalent: the study takes its whole time
 
+[treatments]
+{treatments}
+
 [scale.quick]
 design = {{ {design} }}
 """
@@ -114,7 +117,9 @@ def equal(options: argparse.Namespace, folder: Path) -> list[Contrast]:
         say(f"equal arms, study {number} of {options.rounds}, {options.time:.0f} s")
         design = f'kind = "interleaved", time = "{options.time:.0f}s", seed = {options.seed + number}'
         question = "Is the server as fast as itself?"
-        text = EXPERIMENT.format(name="equal-arms", question=question, arms=lines, design=design)
+        text = EXPERIMENT.format(
+            name="equal-arms", question=question, arms=lines, treatments=options.treatments, design=design
+        )
         study = measured(text, folder / f"equal-{number}", options.time)
         found += [contrast(study, number, arm, metric, 1.0) for arm in arms for metric in METRICS]
     return [one for one in found if one is not None]
@@ -138,6 +143,7 @@ def planted(options: argparse.Namespace, folder: Path) -> list[Contrast]:
             name="planted-pilot",
             question="What does a query cost?",
             arms=f"plain = {{ {plain} }}\ncopy = {{ {plain} }}",
+            treatments=options.treatments,
             design='kind = "interleaved", time = "none", blocks = 1, cycles = 6',
         ),
         folder / "pilot",
@@ -158,6 +164,7 @@ def planted(options: argparse.Namespace, folder: Path) -> list[Contrast]:
         name="planted",
         question="Are planted effects found?",
         arms="\n".join(f"{name} = {{ {text} }}" for name, text in present.items()),
+        treatments=options.treatments,
         design=f'kind = "interleaved", time = "{options.time:.0f}s", seed = {options.seed}',
     )
     study = measured(text, folder / "planted", options.time)
@@ -206,6 +213,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("equal", "planted"), help="only this part")
     parser.add_argument("--plants", nargs="+", choices=PLANTS, default=PLANTS, help="the planted arms [all]")
+    parser.add_argument("--treatments", default="", metavar="TOML", help="of every arm, such as 'affinity = \"one\"'")
     parser.add_argument("--time", type=seconds, default=600.0, metavar="10m", help="time for each study [10m]")
     parser.add_argument("--rounds", type=int, default=4, help="studies with equal arms [4]")
     parser.add_argument("--arms", type=int, default=10, help="arms of each beside the control [10]")
