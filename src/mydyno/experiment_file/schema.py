@@ -79,7 +79,12 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
             "required": ["control"],
             "additionalProperties": arm,
         },
-        "treatments": {"type": "object", "properties": lifted, "additionalProperties": False},
+        "treatments": {
+            "description": "what every arm has; an arm's own comes before it",
+            "type": "object",
+            "properties": lifted,
+            "additionalProperties": False,
+        },
         "factors": {"type": "object", "properties": {"control": {"type": "string"}}, "required": ["control"]},
         "vary": {
             "type": "object",

@@ -41,7 +41,7 @@ def filtered(text: str, folder: Path) -> str:
     """Without what differs from host to host: paths, free bytes, CPUs, load, versions."""
     text = text.replace(str(folder), "FOLDER").replace(__version__, "VERSION")
     text = re.sub(r"[\d.]+ [KMGT]iB are free", "N GiB are free", text)
-    text = re.sub(r"this host's \d+ CPUs", "this host's N CPUs", text)
+    text = re.sub(r"this host's \d+ CPUs?", "this host's N CPUs", text)
     text = re.sub(r"(?m)^note      (the host is busy: |servers may open ).*\n", "", text)
     return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
 
