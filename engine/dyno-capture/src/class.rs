@@ -1,6 +1,7 @@
 //! What a statement does, as far as its text shows it.
 
 use crate::lexer::{name, tokens, Kind, Token};
+use crate::reach;
 
 /// Words of a query with which it writes, locks or leaves the server.
 const NOT_READING: &[&str] = &["INSERT", "UPDATE", "DELETE", "REPLACE", "OUTFILE", "DUMPFILE"];
@@ -16,24 +17,6 @@ const NOT_OF_THE_SESSION: &[&str] = &[
     "DEFAULT",
     "RESOURCE",
     "STATEMENT",
-];
-
-/// First words of statements that administer the server, its accounts or other sessions.
-const ADMINISTRATION: &[&str] = &[
-    "BINLOG",
-    "CHANGE",
-    "CLONE",
-    "FLUSH",
-    "GRANT",
-    "INSTALL",
-    "KILL",
-    "PURGE",
-    "RESET",
-    "RESTART",
-    "REVOKE",
-    "SHUTDOWN",
-    "STOP",
-    "UNINSTALL",
 ];
 
 /// The schema that a USE statement selects; none for other statements.
@@ -92,21 +75,18 @@ pub fn is_call(text: &[u8]) -> bool {
     tokens(text).next().is_some_and(|token| token.is_word("CALL"))
 }
 
-/// Whether the statement administers the server, its accounts or other sessions: KILL with a captured number, for
-/// example, would end another session of a replay.
+/// Whether the statement reaches beyond the tables of schemas: it administers the server, accounts, other sessions or
+/// whole schemas, or reads and writes files of the server's host. KILL with a captured number, for example, would end
+/// another session of a replay.
 pub fn is_administration(text: &[u8]) -> bool {
-    let mut tokens = tokens(text);
-    let Some(first) = tokens.next() else {
-        return false;
-    };
-    let Some(second) = tokens.next() else {
-        return first.is_any(ADMINISTRATION);
-    };
-    first.is_any(ADMINISTRATION)
-        || first.is_word("START") && second.is_any(&["SLAVE", "REPLICA", "ALL", "GROUP_REPLICATION"])
-        || first.is_word("SET")
-            && (second.is_any(&["GLOBAL", "PERSIST", "PERSIST_ONLY", "PASSWORD"]) || is_global(&second))
-        || first.is_any(&["CREATE", "ALTER", "DROP", "RENAME"]) && second.is_any(&["USER", "ROLE", "SERVER"])
+    reach::beyond(text).is_some()
+        || reach::named_schemas(text)
+            .iter()
+            .any(|one| one.is_whole && !is_use(text))
+}
+
+fn is_use(text: &[u8]) -> bool {
+    tokens(text).next().is_some_and(|token| token.is_word("USE"))
 }
 
 /// Where a transaction begins or ends.
@@ -182,12 +162,6 @@ pub fn holds_tables(text: &[u8]) -> bool {
         .is_some_and(|token| token.is_any(&["LOCK", "UNLOCK", "HANDLER", "XA"]))
 }
 
-fn is_global(token: &Token<'_>) -> bool {
-    let text = token.text.to_ascii_lowercase();
-    let scopes: [&[u8]; 3] = [b"@@global.", b"@@persist.", b"@@persist_only."];
-    token.kind == Kind::Variable && scopes.iter().any(|scope| text.starts_with(scope))
-}
-
 /// Whether each statement of the text only reads, or sets variables of its session, or begins or ends a transaction.
 ///
 /// By the text alone: a stored function that a SELECT calls may write.
@@ -216,7 +190,7 @@ fn reads(tokens: &[Token<'_>]) -> bool {
         return !has(NOT_READING);
     }
     if first.is_word("SET") {
-        return !has(NOT_OF_THE_SESSION) && !tokens.iter().any(is_global) && is_plain_query(&tokens[1..]);
+        return !has(NOT_OF_THE_SESSION) && !tokens.iter().any(reach::is_global) && is_plain_query(&tokens[1..]);
     }
     if first.is_word("BEGIN") {
         return tokens[1..].iter().all(|token| token.is_word("WORK"));

@@ -4,6 +4,9 @@
 //! White space and comments are skipped. The contents of executable comments (`/*! … */`, `/*M! … */`) are code, and
 //! optimizer hints (`/*+ … */`) are tokens. Any bytes give tokens: what is not closed ends with the text.
 
+/// A version that no server has: what mariadb-dump writes for its client alone.
+const FOR_CLIENTS: &[u8] = b"999999";
+
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -105,8 +108,9 @@ impl<'a> Tokens<'a> {
                 .iter()
                 .take_while(|byte| byte.is_ascii_whitespace() || **byte == 0)
                 .count();
-            if self.starts(b"/*!") || self.starts(b"/*M!") {
-                self.at += if self.starts(b"/*!") { 3 } else { 4 };
+            let mark: Option<&[u8]> = [b"/*!".as_slice(), b"/*M!"].into_iter().find(|mark| self.starts(mark));
+            if let Some(mark) = mark.filter(|mark| !self.rest()[mark.len()..].starts_with(FOR_CLIENTS)) {
+                self.at += mark.len();
                 self.at += self.rest().iter().take_while(|byte| byte.is_ascii_digit()).count();
                 self.open_comments += 1;
             } else if self.open_comments > 0 && self.starts(b"*/") {
@@ -344,6 +348,11 @@ mod tests {
         assert_eq!(
             split("/*+ MAX_EXECUTION_TIME(1) */ *"),
             [(Hint, "/*+ MAX_EXECUTION_TIME(1) */"), (Symbol, "*")]
+        );
+        assert_eq!(
+            split("/*M!999999\\- enable the sandbox mode */ 1"),
+            [(Number, "1")],
+            "for the client alone"
         );
         assert_eq!(split("/* open"), []);
     }

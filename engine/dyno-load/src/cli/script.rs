@@ -22,6 +22,8 @@ use crate::runner::{self, SqlRun};
 use crate::sources::Sources;
 use crate::spec::{ScriptSpec, SqlSpec};
 use crate::sql::script::{run_command, Commands};
+use crate::sql::server::connect_unbounded;
+use crate::sql::statistics;
 use dyno_mysql::session_state::INHERITED_STATE;
 
 const EXAMPLES: &str = "Examples:
@@ -196,6 +198,9 @@ fn command(spec: &ScriptSpec) -> Result<Exit, Error> {
     let options = Arc::new(spec.connection.options(true, Some(INHERITED_STATE))?);
     let ignored = spec.load.ignored_errors()?;
     run_command(&context, &options, spec.load.db_ps_mode == "auto", &ignored)?;
+    if context.command == "prepare" {
+        statistics::analyze(&mut connect_unbounded(&options)?)?;
+    }
     Ok(Exit::Done)
 }
 

@@ -51,7 +51,7 @@ pub enum Sql {
 /// The options of `sql prepare`.
 #[derive(Debug, Args)]
 pub struct PrepareArguments {
-    /// TOML file with the tables; or NAME.sql, a dump of one schema (mysqldump, mariadb-dump) for an empty database
+    /// TOML file with the tables; or NAME.sql or NAME.sql.gz, a dump of one schema (mysqldump, mariadb-dump) for an empty database
     file: PathBuf,
     /// Threads, each with a connection; default: two for each CPU
     #[arg(long, value_parser = threads)]
@@ -140,7 +140,8 @@ fn read(path: &Path, scale: Option<f64>) -> Result<Schema, Error> {
 
 fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
     let spec = arguments.connection.spec();
-    if arguments.file.extension().is_some_and(|extension| extension == "sql") {
+    let name = arguments.file.to_string_lossy();
+    if name.ends_with(".sql") || name.ends_with(".sql.gz") {
         if arguments.scale.is_some() {
             return Err(Error::User("--scale is for a TOML file; a dump has no scale".into()));
         }
@@ -149,6 +150,7 @@ fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
             &spec.options(false, Some(STATE_FOR_A_DUMP))?,
             &spec.database,
             &arguments.file,
+            &|line| dyno_core::tell!("{line}"),
         )?;
         writeln!(
             dyno_core::streams::stdout(),

@@ -1,5 +1,7 @@
 //! What a workload is to the engine: its statements, and the order in which one transaction calls them.
 
+use dyno_capture::lexer::tokens;
+
 /// What a statement is there for; counts and histograms are kept per kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -108,26 +110,32 @@ impl StatementKind {
         )
     }
 
-    /// What a statement of unknown text is, by its first word.
+    /// What a statement of unknown text is, by its first word; after WITH, by that of the query it is for.
     pub fn of(sql: &[u8]) -> Self {
-        let start = sql
-            .iter()
-            .position(|byte| !byte.is_ascii_whitespace() && *byte != b'(')
-            .unwrap_or(0);
-        let length = sql[start..].iter().position(|byte| !byte.is_ascii_alphabetic());
-        let word = &sql[start..length.map_or(sql.len(), |length| start + length)];
-        let words: [(&[u8], Self); 9] = [
-            (b"select", Self::Select),
-            (b"insert", Self::Insert),
-            (b"update", Self::Update),
-            (b"delete", Self::Delete),
-            (b"begin", Self::Begin),
-            (b"start", Self::Begin),
-            (b"commit", Self::Commit),
-            (b"rollback", Self::Rollback),
-            (b"call", Self::Procedure),
+        let words: [(&str, Self); 9] = [
+            ("SELECT", Self::Select),
+            ("INSERT", Self::Insert),
+            ("UPDATE", Self::Update),
+            ("DELETE", Self::Delete),
+            ("BEGIN", Self::Begin),
+            ("START", Self::Begin),
+            ("COMMIT", Self::Commit),
+            ("ROLLBACK", Self::Rollback),
+            ("CALL", Self::Procedure),
         ];
-        let found = words.iter().find(|(name, _)| word.eq_ignore_ascii_case(name));
+        let mut tokens = tokens(sql).skip_while(|token| token.is_symbol(b'('));
+        let Some(mut word) = tokens.next() else {
+            return Self::Other;
+        };
+        if word.is_word("WITH") {
+            let mut depth = 0u32;
+            let after_with = tokens.find(|token| {
+                depth = (depth + u32::from(token.is_symbol(b'('))).saturating_sub(u32::from(token.is_symbol(b')')));
+                depth == 0 && token.is_any(&["SELECT", "UPDATE", "DELETE"])
+            });
+            word = after_with.unwrap_or(word);
+        }
+        let found = words.iter().find(|(name, _)| word.is_word(name));
         found.map_or(Self::Other, |(_, kind)| *kind)
     }
 }

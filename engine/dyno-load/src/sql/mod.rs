@@ -15,6 +15,7 @@ pub mod script;
 pub mod server;
 mod session;
 pub mod settings;
+pub mod statistics;
 mod text;
 pub mod tpcc;
 

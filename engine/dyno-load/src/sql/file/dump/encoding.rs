@@ -1,0 +1,147 @@
+//! The bytes of a dump as UTF-8 or whatever else of one byte its SET NAMES says: decompressed, without a byte order mark.
+
+use std::io::{BufRead, BufReader, Error, Read, Result};
+
+use flate2::bufread::MultiGzDecoder;
+
+/// Bytes that are read at a time.
+const BLOCK: usize = 1 << 20;
+/// How other kinds of compression begin, and the programs for them.
+const OTHERS: [(&[u8], &str); 4] = [
+    (b"\x28\xb5\x2f\xfd", "zstd -d"),
+    (b"BZh", "bunzip2"),
+    (b"\xfd7zXZ", "unxz"),
+    (b"PK\x03\x04", "unzip"),
+];
+
+/// Decompresses gzip and decodes UTF-16, both by how the file begins.
+///
+/// # Errors
+/// When the file cannot be read, or is compressed in another way.
+pub(super) fn decoded(file: impl Read + 'static) -> Result<Box<dyn BufRead>> {
+    let mut input: Box<dyn BufRead> = Box::new(BufReader::with_capacity(BLOCK, file));
+    let beginning = input.fill_buf()?;
+    if let Some((_, program)) = OTHERS.iter().find(|(magic, _)| beginning.starts_with(magic)) {
+        return Err(Error::other(format!(
+            "it is compressed; decompress it first, by {program}"
+        )));
+    }
+    if beginning.starts_with(b"\x1f\x8b") {
+        input = Box::new(BufReader::with_capacity(BLOCK, MultiGzDecoder::new(input)));
+    }
+    let beginning = input.fill_buf()?;
+    let mark = [b"\xef\xbb\xbf".as_slice(), b"\xff\xfe", b"\xfe\xff"]
+        .into_iter()
+        .find(|mark| beginning.starts_with(mark));
+    let Some(mark) = mark else { return Ok(input) };
+    input.consume(mark.len());
+    Ok(match mark {
+        b"\xff\xfe" => Box::new(BufReader::new(Utf16::new(input, u16::from_le_bytes))),
+        b"\xfe\xff" => Box::new(BufReader::new(Utf16::new(input, u16::from_be_bytes))),
+        _ => input,
+    })
+}
+
+/// UTF-16, as PowerShell writes what is redirected, to UTF-8.
+struct Utf16<R> {
+    input: R,
+    unit: fn([u8; 2]) -> u16,
+    /// Decoded bytes, and how many of them are read.
+    made: Vec<u8>,
+    at: usize,
+    /// The first half of a character of two units.
+    high: Option<u16>,
+}
+
+impl<R: BufRead> Utf16<R> {
+    fn new(input: R, unit: fn([u8; 2]) -> u16) -> Self {
+        Self {
+            input,
+            unit,
+            made: Vec::new(),
+            at: 0,
+            high: None,
+        }
+    }
+
+    fn decode(&mut self) -> Result<()> {
+        let mut bytes = Vec::new();
+        // An even number, but for a file that is cut.
+        self.input.by_ref().take(1 << 16).read_to_end(&mut bytes)?;
+        if bytes.len() % 2 == 1 || bytes.is_empty() && self.high.is_some() {
+            return Err(Error::other("it is UTF-16, and ends within a character"));
+        }
+        let units = bytes.chunks_exact(2).map(|pair| (self.unit)([pair[0], pair[1]]));
+        let mut units: Vec<u16> = self.high.take().into_iter().chain(units).collect();
+        self.high = units.pop_if(|last| (0xd800..0xdc00).contains(last));
+        let text: std::result::Result<String, _> = char::decode_utf16(units).collect();
+        self.made = text
+            .map_err(|error| Error::other(format!("it is no valid UTF-16: {error}")))?
+            .into_bytes();
+        self.at = 0;
+        Ok(())
+    }
+}
+
+impl<R: BufRead> Read for Utf16<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        while self.at == self.made.len() {
+            if self.input.fill_buf()?.is_empty() && self.high.is_none() {
+                return Ok(0);
+            }
+            self.decode()?;
+        }
+        let count = buffer.len().min(self.made.len() - self.at);
+        buffer[..count].copy_from_slice(&self.made[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<String> {
+        let mut text = String::new();
+        decoded(std::io::Cursor::new(bytes.to_vec()))?.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn a_dump_is_the_same_however_it_is_stored() {
+        let text = "INSERT INTO t VALUES ('é😀');\n".repeat(9000);
+        let units = |order: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(order).collect::<Vec<u8>>();
+        let gzip = |bytes: &[u8]| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        };
+        let half = text.len() / 2;
+        for bytes in [
+            text.clone().into_bytes(),
+            [b"\xef\xbb\xbf", text.as_bytes()].concat(),
+            [b"\xff\xfe".as_slice(), &units(u16::to_le_bytes)].concat(),
+            [b"\xfe\xff".as_slice(), &units(u16::to_be_bytes)].concat(),
+            gzip(text.as_bytes()),
+            [gzip(&text.as_bytes()[..half]), gzip(&text.as_bytes()[half..])].concat(),
+        ] {
+            assert!(read(&bytes).unwrap() == text, "{:?}", &bytes[..4]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        assert!(read(b"\xff\xfea")
+            .unwrap_err()
+            .to_string()
+            .contains("ends within a character"));
+        assert!(read(b"\xff\xfe\x00\xd8")
+            .unwrap_err()
+            .to_string()
+            .contains("ends within a character"));
+        assert!(read(b"\x28\xb5\x2f\xfd..").unwrap_err().to_string().contains("zstd -d"));
+    }
+}
