@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
+from mydyno.workloads.dumps import check_dump
 from tests.support.patience import HANG_S
 
 ROWS = 3000
-DUMP = f"""/*M!999999\\- enable the sandbox mode */
+DUMP = """/*M!999999\\- enable the sandbox mode */
 -- MariaDB dump 10.19
 SET @@SESSION.SQL_LOG_BIN= 0;
 SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ '';
@@ -30,15 +32,15 @@ CREATE TABLE `item` (
   PRIMARY KEY (`id`)
 ) ENGINE=InnoDB;
 LOCK TABLES `item` WRITE;
-INSERT INTO `shop`.`item` VALUES {",".join(f"({number},'a;''{number}\\\\')" for number in range(1, ROWS + 1))};
+INSERT INTO `shop`.`item` VALUES ROWS;
 UNLOCK TABLES;
 DELIMITER ;;
 /*!50003 CREATE*/ /*!50017 DEFINER=`nobody`@`there`*/ /*!50003 TRIGGER noted BEFORE INSERT ON item FOR EACH ROW
 BEGIN SET NEW.note = CONCAT(NEW.note, '!'); END */;;
 DELIMITER ;
-CREATE DEFINER=`nobody`@`there` SQL SECURITY DEFINER VIEW `few` AS select `item`.`id` AS `id` from `item` where `id` < 4;
+CREATE DEFINER=`nobody`@`there` VIEW `few` AS select `item`.`id` AS `id` from `item` where `id` < 4;
 CREATE DEFINER=`nobody`@`there` FUNCTION plus(a INT) RETURNS INT DETERMINISTIC RETURN a + 1;
--- Dump completed"""
+-- Dump completed""".replace("ROWS", ",".join(f"({number},'a;''{number}\\\\')" for number in range(1, ROWS + 1)))
 
 
 def prepare(paths: HostPaths, instance: MysqldServer, path: Path, schema: str) -> subprocess.CompletedProcess[str]:
@@ -69,7 +71,7 @@ async def test_a_dump_fills_one_schema_and_no_other(
         for words in ("DROP DATABASE", "gtid_", "sql_log_bin"):
             assert words in done.stderr, done.stderr
         assert await control.rows("SHOW TABLES FROM shop") == [("kept",)]
-        assert await control.rows("SELECT COUNT(*), MAX(note) FROM shop_copy.item") == [(ROWS, "a;'999\\")]
+        assert await control.rows("SELECT COUNT(*), MAX(note) FROM shop_copy.item") == [(ROWS, "a;'9\\")]
         assert await control.rows("SELECT COUNT(*) FROM shop_copy.few") == [(3,)]
         assert await control.rows("SELECT shop_copy.plus(1)") == [(2,)]
         await control.rows("INSERT INTO shop_copy.item (note) VALUES ('new')")
@@ -77,6 +79,20 @@ async def test_a_dump_fills_one_schema_and_no_other(
         counted = "SELECT n_rows FROM mysql.innodb_table_stats WHERE database_name = 'shop_copy'"
         [(rows,)] = await control.rows(counted)
         assert rows == pytest.approx(ROWS, rel=0.1)
+
+
+def test_a_plan_states_what_of_a_dump_is_left_out(real_paths: HostPaths, tmp_path: Path) -> None:
+    path = tmp_path / "shop.sql"
+    path.write_text(DUMP)
+    found = check_dump(real_paths.program("dynoload"), path)
+    # SET NAMES and another SET, six for the table, ALTER DATABASE, a trigger, a view, a function
+    assert found.statements == 12 - 1
+    size, *omitted = found.lines()
+    assert size.startswith("dump of 11 statements, ")
+    assert any("DROP DATABASE" in line and "line 5" in line for line in omitted), omitted
+    path.write_text("USE a;\nUSE b;\n")
+    with pytest.raises(UserError, match=r"line 2: .* one schema"):
+        check_dump(real_paths.program("dynoload"), path)
 
 
 async def test_a_dump_that_reaches_further_changes_nothing(

@@ -13,10 +13,11 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import DataSpec, Step
 from mydyno.model.stored.records import DriverResult
 from mydyno.packages.debian import DebianPackages, UnpackedPackages
+from mydyno.servers.running.base import LOAD_SCHEMA
 from mydyno.servers.sql import Address
 from mydyno.store.samples import Sample
 
-SCHEMA = "sbtest"
+SCHEMA = LOAD_SCHEMA
 
 
 @dataclass(frozen=True)

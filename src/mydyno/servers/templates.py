@@ -22,7 +22,7 @@ from mydyno.servers.my_cnf import option_name, option_value, plain_name
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import PrivateServer
 
-TEMPLATE_FORMAT = 3
+TEMPLATE_FORMAT = 4
 SHAPING_PREFIXES = (
     "innodb_page_size",
     "innodb_data_file_path",

@@ -201,6 +201,16 @@ def _data(experiment: Experiment, servers: Sequence[ServerRecord]) -> str:
     if not pool or not pool.isdigit():
         return kind.words(data)
     size, of_pool = kind.rows_bytes(data), parse_bytes(int(pool))
+    found = servers[0].tables
+    if size is None and found is not None:
+        tables = tr_plural(
+            "{data} ({count} table, about {rows} rows, {size})", "{data} ({count} tables, about {rows} rows, {size})",
+            found.tables, data=kind.words(data), rows=f"{found.rows:,}", size=format_bytes(found.size_bytes),
+        )  # fmt: skip
+        return tr(
+            "{data}, {times} times the buffer pool of {size}",
+            data=tables, times=f"{found.size_bytes / of_pool:.2g}", size=format_bytes(of_pool),
+        )  # fmt: skip
     if size is None:
         return tr("{data}, a buffer pool of {size}", data=kind.words(data), size=format_bytes(of_pool))
     return tr(

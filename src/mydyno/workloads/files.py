@@ -19,14 +19,18 @@ from mydyno.experiment_file.toml_source import toml_text
 from mydyno.language import tr
 from mydyno.model.definition.experiment import DataSpec, Frozen
 from mydyno.model.definition.problems import Problem
+from mydyno.workloads.oltp import SYSTEM_BYTES
 
 SCRIPT = "script"
 SQL = "sql"
 REPLAY = "replay"
 DUMP_FACTOR = 3
 """Tables with their indexes, relative to the size of their dump: more than most need."""
+PACKED = ".sql.gz"
+PACKED_FACTOR = 8
+"""A dump, relative to its size as compressed by gzip."""
 RESERVED_BYTES = 1_000_000_000
-"""What is reserved on disk for data whose size only the file knows."""
+"""What is reserved on disk for data whose size only the script or the TOML file knows."""
 SCALE = "scale"
 """The option of a TOML file's tables."""
 STEP_TOLERANCE = 1e-6
@@ -124,7 +128,7 @@ def file_of(data: DataSpec) -> Path:
 
 def is_dump(data: DataSpec) -> bool:
     """Whether the data come from SQL statements as they are, not from rules for rows."""
-    return data.sql is not None and Path(data.sql).suffix == ".sql"
+    return data.sql is not None and data.sql.endswith((".sql", PACKED))
 
 
 def short(data: DataSpec) -> str:
@@ -141,8 +145,10 @@ def short(data: DataSpec) -> str:
 def reserved_bytes(data: DataSpec) -> int:
     """What is reserved on disk: for a dump more than its size, because of indexes."""
     path = file_of(data)
-    dump_bytes = path.stat().st_size if is_dump(data) and path.is_file() else 0
-    return max(RESERVED_BYTES, DUMP_FACTOR * dump_bytes, ROW_BYTES * rows_of(data))
+    if is_dump(data) and path.is_file():
+        packed = PACKED_FACTOR if path.name.endswith(PACKED) else 1
+        return SYSTEM_BYTES + DUMP_FACTOR * packed * path.stat().st_size
+    return max(RESERVED_BYTES, ROW_BYTES * rows_of(data))
 
 
 def rows_of(data: DataSpec) -> int:

@@ -15,7 +15,7 @@ ENGINE = ROOT / "engine"
 LAYERS = {
     "dyno-allocations": "",
     "dyno-capture": """
-        timestamp lexer class digest fingerprint nondeterminism problems source event timeline heading assembler
+        timestamp lexer reach statements class digest fingerprint nondeterminism problems source event timeline heading assembler
         general_log slow_log log history anonymise format transactions
     """,
     "dyno-core": """

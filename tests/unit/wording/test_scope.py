@@ -7,7 +7,7 @@ from typing import Any
 
 from mydyno.model.definition.experiment import DataSpec
 from mydyno.model.definition.host_groups import HostGroup
-from mydyno.model.stored.records import RunRecord
+from mydyno.model.stored.records import RunRecord, TablesRecord
 from mydyno.model.stored.summary import CanaryRecord
 from mydyno.results.why.server_differences import server_differences
 from mydyno.store.study_folder import StudyFolder
@@ -70,6 +70,27 @@ def test_what_every_arm_sets_is_part_of_the_scope(tmp_path: Path) -> None:
     variables = {"innodb_flush_log_at_trx_commit": 2, "innodb_io_capacity": 400}
     assert with_common(variables=variables).count("innodb_flush_log_at_trx_commit") == 1
     assert "; innodb_io_capacity=400;" in with_common(variables=variables)
+
+
+def test_data_of_the_users_own_have_the_size_that_the_server_reports(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Shape(blocks=2, connections=(16,), measure_s=5, arms=("glibc", "jemalloc")))
+    record = folder.study()
+    own = record.experiment.model_copy(update={"data": DataSpec(workload="sql", sql="shop.sql")})
+    tables = TablesRecord(tables=12, rows=50_123, size_bytes=64 << 20)
+
+    def with_tables(run: RunRecord) -> RunRecord:
+        [server] = run.servers
+        variables = {**server.variables, "innodb_buffer_pool_size": str(128 << 20)}
+        return run.model_copy(
+            update={"servers": (server.model_copy(update={"variables": variables, "tables": tables}),)}
+        )
+
+    said = scope_line(
+        summary(own, []), record.model_copy(update={"experiment": own}), [*map(with_tables, folder.runs())]
+    )
+    assert (
+        "; tables of shop.sql (12 tables, about 50,123 rows, 64.0 MiB), 0.5 times the buffer pool of 128.0 MiB;" in said
+    )
 
 
 def test_two_spellings_of_a_default_are_no_difference_between_servers(tmp_path: Path) -> None:

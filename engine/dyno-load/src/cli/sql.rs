@@ -42,6 +42,8 @@ Exit codes: 0 VALID or SUSPECT, 1 failed, 2 wrong input, 3 cannot be done here, 
 pub enum Sql {
     /// Create and fill the tables of a TOML file, or load a dump.
     Prepare(PrepareArguments),
+    /// Read a dump without a server: what would be executed and what left out, as JSON.
+    Check(CheckArguments),
     /// Run the transactions of an SQL file or of a capture and measure them.
     Run(Box<RunArguments>),
     /// Drop the tables of a TOML file.
@@ -64,6 +66,16 @@ pub struct PrepareArguments {
     scale: Option<f64>,
     #[command(flatten)]
     connection: ConnectionArguments,
+}
+
+/// The options of `sql check`.
+#[derive(Debug, Args)]
+pub struct CheckArguments {
+    /// NAME.sql or NAME.sql.gz, a dump of one schema (mysqldump, mariadb-dump)
+    file: PathBuf,
+    /// The schema that it would be loaded into
+    #[arg(long, default_value = "sbtest")]
+    database: String,
 }
 
 /// The options of `sql run`.
@@ -107,6 +119,12 @@ pub struct CleanupArguments {
 pub fn run(command: &Sql) -> Result<Exit, Error> {
     match command {
         Sql::Prepare(arguments) => prepare(arguments),
+        Sql::Check(arguments) => {
+            let contents = dump::check(&arguments.file, &arguments.database)?;
+            let text = serde_json::to_string(&contents).map_err(|error| Error::Output(error.to_string()))?;
+            writeln!(dyno_core::streams::stdout(), "{text}")?;
+            Ok(Exit::Done)
+        }
         Sql::Cleanup(arguments) => {
             let schema = read(&arguments.file, None)?;
             data::cleanup(&arguments.connection.spec().options(true, Some(OWN_STATE))?, &schema)?;

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mydyno.drivers.base import Driver
+from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.execution.counters.kernel_counter import BpftraceCounter, KernelCounter
 from mydyno.execution.counters.profiler import PerfProfiler, Profiler
@@ -43,6 +43,7 @@ from mydyno.servers.running.base import LOAD_USER, WHOLE_HOST, CpuSlot, Instance
 from mydyno.servers.running.memcached import MemcachedServer
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials, PrivateServer, as_private
+from mydyno.servers.tables import analyze
 from mydyno.servers.templates import (
     Template,
     build_template,
@@ -185,7 +186,12 @@ class PrivateEnvironment:
                     for statement in kind.schema_sql(data):
                         await control.rows(statement)
                 return
-            await driver.prepare(running.address(LOAD_USER), data, self.sockets, self.scratch / "prepare.log")
+            async with running.control() as control:
+                # For the functions and triggers of a dump, where the binary log is on; this server ends with its data.
+                await control.rows("SET GLOBAL log_bin_trust_function_creators = 1")
+                await driver.prepare(running.address(LOAD_USER), data, self.sockets, self.scratch / "prepare.log")
+            async with running.control(unbounded=True) as control:
+                await analyze(control, SCHEMA)
 
         template = await build_template(root, key, instance, fill)
         self.undo.undone(number)

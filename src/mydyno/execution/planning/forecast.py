@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mydyno.errors import UserError
 from mydyno.execution.planning.build_forecast import BuildForecast
 from mydyno.execution.planning.captured_time import replay_problem
 from mydyno.execution.planning.kv_requirements import kv_obstacles
@@ -29,6 +30,8 @@ from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import server_bytes
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
+from mydyno.workloads.dumps import DumpContents, check_dump
+from mydyno.workloads.files import file_of, is_dump
 
 RUN_OVERHEAD_S = 2.0
 INSTANCE_OVERHEAD_S = 2.0
@@ -61,6 +64,8 @@ class Forecast:
     """Warnings: what it can do only imprecisely."""
     builds: BuildForecast = field(default_factory=BuildForecast)
     """The forecast for servers that are built from source."""
+    dump: DumpContents | None = None
+    """What the dump with the data consists of; None: there is none, or it cannot be loaded."""
 
 
 def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: bool = False) -> Forecast:
@@ -102,6 +107,12 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
     obstacles += _engine_obstacles(experiment)
     obstacles += _profile_obstacles(experiment, plan, paths.root)
     obstacles += _replay_obstacles(experiment, plan)
+    dump = None
+    if is_dump(experiment.data):
+        try:
+            dump = check_dump(paths.program("dynoload"), file_of(experiment.data))
+        except UserError as error:
+            obstacles.append(f"data.sql: {error.message}")
     if needed > free and experiment.server.dsn is None:
         obstacles.append(
             f"disk: the data need about {format_bytes(needed)} (template and {_copies(most)}), "
@@ -119,6 +130,7 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         host_changes=tuple(dict.fromkeys(host_changes)),
         obstacles=(*obstacles, *_memory_obstacles(experiment, paths.root)),
         cautions=tuple(_cautions(experiment, paths)),
+        dump=dump,
     )
 
 

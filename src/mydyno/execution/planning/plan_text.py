@@ -57,7 +57,8 @@ def _what(experiment: Experiment, expected: Forecast) -> Iterator[Entry]:
         yield Entry("build", expected.builds.builds)
     data = experiment.data
     words = kind_of(data).words(data)
-    yield Entry("data", (f"{data.workload}: {words}, about {format_bytes(expected.data_bytes)}",))
+    whole = f"{data.workload}: {words}, about {format_bytes(expected.data_bytes)}"
+    yield Entry("data", (whole, *(expected.dump.lines() if expected.dump else ())))
     yield Entry("arms", (", ".join(_arm_words(experiment, arm) for arm in experiment.arms),))
     if experiment.screen is not None:
         yield Entry("screen", tuple(_screen(experiment, experiment.screen)))

@@ -323,6 +323,15 @@ class StepRecord(Record):
     """{file of a CPU quota of mydyno's own control groups: share of its periods in which it was used up}."""
 
 
+class TablesRecord(Record):
+    """The tables of the load's schema, by the server's statistics: rows are estimates."""
+
+    tables: int
+    rows: int
+    size_bytes: int
+    """Data and indexes."""
+
+
 class ServerRecord(Record):
     """The server of a run, as reported by SQL."""
 
@@ -343,6 +352,8 @@ class ServerRecord(Record):
     """Its soft limit on open files, read from the live process; 0: not read."""
     notes: tuple[str, ...] = ()
     """Variables of the experiment that this version names differently or does not have, and what was done."""
+    tables: TablesRecord | None = Field(None, exclude_if=is_empty)
+    """None: not read."""
 
 
 ProfileMethod = Literal["perf", "proc"]

@@ -23,6 +23,7 @@ from mydyno.servers.sql import Address, Control
 
 CONTROL_USER = "mydyno"
 LOAD_USER = "dyno"
+LOAD_SCHEMA = "sbtest"
 
 
 @dataclass

@@ -13,6 +13,7 @@ from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.client_path import ClientPath
 from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, RunningServer, in_list
 from mydyno.servers.sql import Address, ClientTls
+from mydyno.servers.tables import tables_of
 
 
 class ExternalServer(RunningServer):
@@ -70,7 +71,9 @@ class ExternalServer(RunningServer):
         version = ServerVersion.parse(await self.reported_version())
         async with self.control() as control:
             variables = await control.variables()
+            tables = await tables_of(control, self._address.database) if self._address.database else None
         return ServerRecord(
+            tables=tables,
             version=version.text,
             version_comment=variables.get("version_comment", ""),
             flavour=version.flavour,

@@ -14,9 +14,10 @@ from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.memcached_protocol import MemcachedClient, numbers
 from mydyno.servers.my_cnf import my_cnf
-from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, in_list
+from mydyno.servers.running.base import CONTROL_USER, LOAD_SCHEMA, LOAD_USER, in_list
 from mydyno.servers.running.private import START_TIMEOUT_S, PrivateServer
 from mydyno.servers.sql import Control
+from mydyno.servers.tables import tables_of
 from mydyno.servers.variables_by_version import adapt_variables
 
 LOGGER = logging.getLogger("mydyno.servers")
@@ -111,7 +112,9 @@ class MysqldServer(PrivateServer):
         """What the server reports about itself by SQL."""
         async with self.control() as control:
             variables = await control.variables()
-        return self.record_of(variables, variables.get("version_comment", ""))
+            tables = await tables_of(control, LOAD_SCHEMA)
+        record = self.record_of(variables, variables.get("version_comment", ""))
+        return record.model_copy(update={"tables": tables})
 
     def _password_sql(self) -> list[str]:
         passwords = ((CONTROL_USER, self.credentials.control), (LOAD_USER, self.credentials.load))

@@ -34,6 +34,8 @@ pub struct Omitted {
 pub struct Contents {
     /// Statements that are executed.
     pub statements: u64,
+    /// Their bytes.
+    pub bytes: u64,
     /// Those that are not.
     pub omitted: Vec<Omitted>,
 }
@@ -105,6 +107,7 @@ fn each(path: &Path, database: &str, mut take: impl FnMut(u64, &[u8]) -> Result<
         {
             Admitted::Send(text) => {
                 contents.statements += 1;
+                contents.bytes += text.len() as u64;
                 take(statement.line, &text)?;
             }
             Admitted::Omit(reason) => omitted.entry(reason).or_insert((0, statement.line)).0 += 1,

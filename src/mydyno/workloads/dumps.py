@@ -1,0 +1,43 @@
+"""What a dump consists of, by `dynoload sql check`: the same reading as before it is loaded."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.errors import UserError
+from mydyno.model.definition.quantities import format_bytes
+
+CHECK_TIMEOUT_S = 3600.0
+"""A dump of 100 GB is read in some minutes."""
+
+
+@dataclass(frozen=True)
+class DumpContents:
+    """What of a dump is executed, and what is not."""
+
+    statements: int
+    size_bytes: int
+    omitted: tuple[str, ...]
+    """Reasons, each with the number of statements and the line of the first."""
+
+    def lines(self) -> list[str]:
+        """For people."""
+        return [
+            f"dump of {self.statements:,} statements, {format_bytes(self.size_bytes)}",
+            *(f"left out: {reason}" for reason in self.omitted),
+        ]
+
+
+def check_dump(program: Path, path: Path) -> DumpContents:
+    """Read the dump whole, without a server. Raises UserError where it cannot be loaded."""
+    done = subprocess.run(
+        [program, "sql", "check", path], capture_output=True, text=True, timeout=CHECK_TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        raise UserError(done.stderr.strip().removeprefix("dynoload: "))
+    found = json.loads(done.stdout)
+    omitted = tuple(f"{one['reason']} ({one['count']}, from line {one['line']} on)" for one in found["omitted"])
+    return DumpContents(found["statements"], found["bytes"], omitted)
