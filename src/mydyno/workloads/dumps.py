@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import UserError
+from mydyno.hosts.commands import run_command
 from mydyno.model.definition.quantities import format_bytes
 
 CHECK_TIMEOUT_S = 3600.0
@@ -33,9 +33,7 @@ class DumpContents:
 
 def check_dump(program: Path, path: Path) -> DumpContents:
     """Read the dump whole, without a server. Raises UserError where it cannot be loaded."""
-    done = subprocess.run(
-        [program, "sql", "check", path], capture_output=True, text=True, timeout=CHECK_TIMEOUT_S, check=False
-    )
+    done = run_command([str(program), "sql", "check", str(path)], CHECK_TIMEOUT_S)
     if done.returncode:
         raise UserError(done.stderr.strip().removeprefix("dynoload: "))
     found = json.loads(done.stdout)

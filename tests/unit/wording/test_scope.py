@@ -89,7 +89,7 @@ def test_data_of_the_users_own_have_the_size_that_the_server_reports(tmp_path: P
         summary(own, []), record.model_copy(update={"experiment": own}), [*map(with_tables, folder.runs())]
     )
     assert (
-        "; tables of shop.sql (12 tables, about 50,123 rows, 64.0 MiB), 0.5 times the buffer pool of 128.0 MiB;" in said
+        "; tables of shop.sql (12 tables, about 50,123 rows, 64.0 MiB), 0.5 times the buffer pool of 128 MiB;" in said
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mydyno.errors import UserError
 from mydyno.execution.planning.build_forecast import BuildForecast
@@ -107,12 +107,6 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
     obstacles += _engine_obstacles(experiment)
     obstacles += _profile_obstacles(experiment, plan, paths.root)
     obstacles += _replay_obstacles(experiment, plan)
-    dump = None
-    if is_dump(experiment.data):
-        try:
-            dump = check_dump(paths.program("dynoload"), file_of(experiment.data))
-        except UserError as error:
-            obstacles.append(f"data.sql: {error.message}")
     if needed > free and experiment.server.dsn is None:
         obstacles.append(
             f"disk: the data need about {format_bytes(needed)} (template and {_copies(most)}), "
@@ -130,8 +124,17 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         host_changes=tuple(dict.fromkeys(host_changes)),
         obstacles=(*obstacles, *_memory_obstacles(experiment, paths.root)),
         cautions=tuple(_cautions(experiment, paths)),
-        dump=dump,
     )
+
+
+def with_dump(expected: Forecast, experiment: Experiment, paths: HostPaths) -> Forecast:
+    """The forecast with what the experiment's dump consists of, which takes as long as it is large."""
+    if not is_dump(experiment.data):
+        return expected
+    try:
+        return replace(expected, dump=check_dump(paths.program("dynoload"), file_of(experiment.data)))
+    except UserError as error:
+        return replace(expected, obstacles=(*expected.obstacles, f"data.sql: {error.message}"))
 
 
 def _replay_obstacles(experiment: Experiment, plan: Plan) -> list[str]:

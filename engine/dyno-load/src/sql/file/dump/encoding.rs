@@ -73,7 +73,8 @@ impl<R: BufRead> Utf16<R> {
         }
         let units = bytes.chunks_exact(2).map(|pair| (self.unit)([pair[0], pair[1]]));
         let mut units: Vec<u16> = self.high.take().into_iter().chain(units).collect();
-        self.high = units.pop_if(|last| (0xd800..0xdc00).contains(last));
+        self.high = units.last().copied().filter(|last| (0xd800..0xdc00).contains(last));
+        units.truncate(units.len() - usize::from(self.high.is_some()));
         let text: std::result::Result<String, _> = char::decode_utf16(units).collect();
         self.made = text
             .map_err(|error| Error::other(format!("it is no valid UTF-16: {error}")))?
