@@ -79,14 +79,13 @@ pub fn is_call(text: &[u8]) -> bool {
 /// whole schemas, or reads and writes files of the server's host. KILL with a captured number, for example, would end
 /// another session of a replay.
 pub fn is_administration(text: &[u8]) -> bool {
-    reach::beyond(text).is_some()
-        || reach::named_schemas(text)
-            .iter()
-            .any(|one| one.is_whole && !is_use(text))
-}
-
-fn is_use(text: &[u8]) -> bool {
-    tokens(text).next().is_some_and(|token| token.is_word("USE"))
+    // A schema that a capture makes is one of its own.
+    let changes = || {
+        tokens(text)
+            .next()
+            .is_some_and(|token| token.is_any(&["ALTER", "DROP"]))
+    };
+    reach::beyond(text).is_some() || changes() && reach::named_schemas(text).iter().any(|one| one.is_whole)
 }
 
 /// Where a transaction begins or ends.
@@ -281,6 +280,11 @@ mod tests {
             "GRANT ALL ON *.* TO a@b",
             "START SLAVE",
             "CREATE USER a",
+            "DROP DATABASE shop",
+            "SET autocommit = 1, GLOBAL max_connections = 7",
+            "CREATE OR REPLACE USER a",
+            "BACKUP STAGE START",
+            "LOCK INSTANCE FOR BACKUP",
         ] {
             assert!(is_administration(text.as_bytes()), "{text}");
         }
@@ -288,6 +292,8 @@ mod tests {
             "SET autocommit = 0",
             "START TRANSACTION",
             "CREATE TABLE user (a INT)",
+            "CREATE DATABASE shop",
+            "USE shop",
             "SELECT 'KILL'",
             "",
         ] {
