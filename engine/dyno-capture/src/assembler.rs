@@ -33,10 +33,12 @@ pub struct Origin {
 pub struct Raw {
     /// When; none where the log had no time so far.
     pub at: Option<Micros>,
-    /// Whether the time has whole seconds only.
-    pub is_whole_second: bool,
+    /// Whether later entries of the same second have this time too.
+    pub is_shared_second: bool,
     /// The server's number of the connection.
     pub connection_id: u64,
+    /// user@host, where each entry states it.
+    pub user: Option<String>,
     /// Its line.
     pub line: u64,
     /// What.
@@ -137,12 +139,12 @@ impl Assembler {
         let line = raw.line;
         let at = self.time(raw.at, line);
         let id = raw.connection_id;
-        let is_whole_second = raw.is_whole_second;
+        let is_shared_second = raw.is_shared_second;
         let action = match raw.action {
             RawAction::Connect { user, schema } => {
                 // The server has started again, and counts its connections anew.
                 if self.open.contains_key(&id) {
-                    self.add(at, is_whole_second, id, Action::Quit);
+                    self.add(at, is_shared_second, id, Action::Quit);
                     self.open.remove(&id);
                 }
                 self.session(id).schema = schema.clone();
@@ -183,7 +185,7 @@ impl Assembler {
         if is_quit && !self.open.contains_key(&id) {
             return;
         }
-        self.add(at, is_whole_second, id, action);
+        self.add(at, is_shared_second, id, action);
         if is_quit {
             self.open.remove(&id);
         }
@@ -260,11 +262,11 @@ impl Assembler {
         }
     }
 
-    fn add(&mut self, at: Micros, is_whole_second: bool, id: u64, action: Action) {
+    fn add(&mut self, at: Micros, is_shared_second: bool, id: u64, action: Action) {
         let session = self.session(id).session;
         self.events.push(Timed {
             at,
-            is_whole_second,
+            is_shared_second,
             event: Event {
                 at_us: 0,
                 session,
@@ -305,9 +307,9 @@ impl Assembler {
     /// What came before the log's first time happened just then.
     fn date_first_events(&mut self) {
         let first = self.events.iter().find(|timed| timed.at != UNKNOWN);
-        let (at, is_whole_second) = first.map_or((0, true), |timed| (timed.at, timed.is_whole_second));
+        let (at, is_shared_second) = first.map_or((0, true), |timed| (timed.at, timed.is_shared_second));
         for timed in self.events.iter_mut().take_while(|timed| timed.at == UNKNOWN) {
-            (timed.at, timed.is_whole_second) = (at, is_whole_second);
+            (timed.at, timed.is_shared_second) = (at, is_shared_second);
         }
     }
 
@@ -375,8 +377,9 @@ mod tests {
         };
         Raw {
             at: Some(at),
-            is_whole_second: at % 1_000_000 == 0,
+            is_shared_second: at % 1_000_000 == 0,
             connection_id,
+            user: None,
             line: 1,
             action: RawAction::Statement {
                 statement,

@@ -108,7 +108,7 @@ struct Entry {
 #[derive(Debug, Default)]
 pub struct GeneralLog {
     at: Option<Micros>,
-    is_whole_second: bool,
+    is_shared_second: bool,
     entry: Option<Entry>,
     /// Whether an entry was seen.
     has_begun: bool,
@@ -124,6 +124,17 @@ impl GeneralLog {
     /// Whether a line can only be an entry of a general log.
     pub fn is_its_own(line: &[u8]) -> bool {
         matches!(start(line), Start::Entry { command, .. } if known(command).is_some())
+    }
+
+    /// The time that a line states.
+    pub fn time_of(line: &[u8]) -> Option<Micros> {
+        match start(line) {
+            Start::Entry {
+                time: Time::Seconds(at) | Time::Exact(at),
+                ..
+            } => Some(at),
+            _ => None,
+        }
     }
 
     /// The next line, without its end.
@@ -193,22 +204,23 @@ impl GeneralLog {
     fn take_time(&mut self, time: Time, line: u64, assembler: &mut Assembler) {
         match time {
             Time::Same => {}
-            Time::Seconds(at) => (self.at, self.is_whole_second) = (Some(at), true),
+            Time::Seconds(at) => (self.at, self.is_shared_second) = (Some(at), true),
             Time::Exact(at) => {
-                (self.at, self.is_whole_second) = (Some(at), false);
+                (self.at, self.is_shared_second) = (Some(at), false);
                 self.is_exact = true;
             }
             Time::Unreadable => assembler.problems.count(Problem::UnreadableTime, line),
         }
     }
 
-    /// The end of the file.
-    pub fn end(mut self, is_cut: bool, assembler: &mut Assembler) {
+    /// The end of the file. The next one may go on where it ends, with its time.
+    pub fn end(&mut self, is_cut: bool, assembler: &mut Assembler) {
         if let (true, Some(entry)) = (is_cut, &self.entry) {
             assembler.problems.count(Problem::CutAtEnd, entry.line);
             self.entry = None;
         }
         self.complete(assembler);
+        (self.has_begun, self.is_skipping, self.is_converted) = (false, false, false);
     }
 
     fn complete(&mut self, assembler: &mut Assembler) {
@@ -247,8 +259,9 @@ impl GeneralLog {
         };
         assembler.push(Raw {
             at: self.at,
-            is_whole_second: self.is_whole_second,
+            is_shared_second: self.is_shared_second,
             connection_id: entry.connection_id,
+            user: None,
             line: entry.line,
             action,
         });

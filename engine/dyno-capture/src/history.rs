@@ -102,8 +102,9 @@ impl History {
             };
             self.assembler.push(Raw {
                 at: Some((row.start_ps / PICOSECONDS_PER_US) as i64),
-                is_whole_second: false,
+                is_shared_second: false,
                 connection_id: row.thread_id,
+                user: None,
                 line,
                 action,
             });

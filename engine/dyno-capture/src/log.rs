@@ -44,7 +44,7 @@ pub enum LogReader {
 }
 
 impl LogReader {
-    /// A reader at the beginning of a file.
+    /// A reader at the beginning of the first file.
     pub fn new(kind: LogKind) -> Self {
         match kind {
             LogKind::General => Self::General(GeneralLog::default()),
@@ -60,8 +60,8 @@ impl LogReader {
         }
     }
 
-    /// The end of the file; `is_cut` if its last line had no end.
-    pub fn end(self, is_cut: bool, assembler: &mut Assembler) {
+    /// The end of a file; `is_cut` if its last line had no end. The lines of the next file may follow.
+    pub fn end(&mut self, is_cut: bool, assembler: &mut Assembler) {
         match self {
             Self::General(log) => log.end(is_cut, assembler),
             Self::Slow(log) => log.end(is_cut, assembler),

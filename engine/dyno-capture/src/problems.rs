@@ -24,7 +24,7 @@ pub enum Problem {
     UnknownCommand,
     /// A line of the log's own (such as `# Time:`) that cannot be read.
     UnreadableLine,
-    /// An entry whose time cannot be read; it has that of the entry before it.
+    /// An entry whose time cannot be read; it has that of `SET timestamp`, or of the entry before it.
     UnreadableTime,
     /// An entry without a statement.
     NoStatement,
@@ -46,6 +46,8 @@ pub enum Problem {
     NoConnection,
     /// Executions of prepared statements without their values.
     NoValues,
+    /// Entries of a log that has only one of so many statements or sessions.
+    Sampled,
 }
 
 impl Problem {
@@ -60,7 +62,7 @@ impl Problem {
             Self::CutAtEnd => "statement without an end at the end of the file, left out",
             Self::UnknownCommand => "entries with an unknown command, left out",
             Self::UnreadableLine => "lines that cannot be read, left out",
-            Self::UnreadableTime => "entries with a time that cannot be read; they have that of the entry before",
+            Self::UnreadableTime => "entries with a time that cannot be read; they have that of SET timestamp, or of the entry before",
             Self::NoStatement => "entries without a statement, left out",
             Self::NotUtf8 => "statements that are not valid UTF-8, kept byte by byte",
             Self::ClockSetBack => {
@@ -78,6 +80,7 @@ impl Problem {
             Self::NoValues => {
                 "executions of prepared statements, left out: the history does not have their values, the general log does"
             }
+            Self::Sampled => "entries of a sample (log_slow_rate_limit): the others are not in the log",
             Self::Nested => "statements of routines and triggers, left out: the statement that called them is there",
         }
     }

@@ -1,14 +1,19 @@
 //! The slow query log, written with `long_query_time = 0`.
 //!
-//! Each entry has lines that begin with `#`, in MySQL `SET timestamp=…;`, where the schema differs from that of the entry
-//! before `use …;`, and the statement with a `;` at its end. The time is that of the entry's end. MariaDB, and MySQL before
-//! 5.7, write `# Time:` only where the second changes. MariaDB writes the connection's number and schema in a line
-//! `# Thread_id:`, MySQL the number after the user. Neither logs the beginning of a connection.
+//! Each entry has a heading of lines that begin with `#`, where the schema differs from that of the entry before
+//! `use …;`, `SET timestamp=…;`, and the statement with a `;` at its end. Which lines a heading has depends on the server
+//! and on its settings (log_slow_extra in MySQL, log_slow_verbosity in Percona Server and MariaDB): every line with `#` is
+//! of the heading until `use`, `SET timestamp` or the statement; from then on it is a comment of the statement.
+//!
+//! The time is that of the entry's end. MariaDB, and MySQL before 5.7, write `# Time:` only where the second changes.
+//! MariaDB writes the connection's number and schema in a line `# Thread_id:`, MySQL the number after the user. Neither
+//! logs the beginning of a connection.
 
 use crate::assembler::{Assembler, Raw, RawAction};
 use crate::event::Statement;
 use crate::heading::{is_heading, version};
 use crate::problems::Problem;
+use crate::timeline::SECOND_US;
 use crate::timestamp::{rfc3339, short, Micros};
 
 /// An entry so far.
@@ -16,22 +21,34 @@ use crate::timestamp::{rfc3339, short, Micros};
 struct Entry {
     line: u64,
     connection_id: Option<u64>,
-    /// Whether the line with the user was whole.
-    has_user: bool,
-    schema: Option<String>,
+    /// The line with the user.
+    user: Option<User>,
+    /// The schema that the entry states; none within: it had none.
+    schema: Option<Option<String>>,
     duration_us: Option<u64>,
     rows: Option<u64>,
-    /// Whether `SET timestamp` was seen; it is the log's own line, once.
-    has_timestamp: bool,
+    /// The log's own `SET timestamp`, s; what follows is the statement.
+    timestamp_s: Option<Micros>,
     administrator: Option<String>,
     text: Vec<u8>,
+}
+
+/// The account of an entry.
+#[derive(Debug)]
+struct User {
+    name: String,
+    is_whole: bool,
 }
 
 /// Reads a slow log.
 #[derive(Debug, Default)]
 pub struct SlowLog {
     at: Option<Micros>,
-    is_whole_second: bool,
+    is_shared_second: bool,
+    /// Whether the last `# Time:` could not be read.
+    is_time_lost: bool,
+    /// The log's clock less that of `SET timestamp`, µs.
+    offset: Micros,
     /// The schema that the log has named last (`use …;`), for sources without a schema in each entry.
     schema: Option<String>,
     entry: Option<Entry>,
@@ -45,19 +62,24 @@ pub struct SlowLog {
 impl SlowLog {
     /// Whether a line can only be of a slow log.
     pub fn is_its_own(line: &[u8]) -> bool {
-        line.starts_with(b"# User@Host: ") || line.starts_with(b"# Query_time: ")
+        line.starts_with(USER) || line.starts_with(b"# Query_time: ")
+    }
+
+    /// The time that a line states.
+    pub fn time_of(line: &[u8]) -> Option<Micros> {
+        time(line.strip_prefix(TIME)?).map(|(at, _)| at)
     }
 
     /// The next line, without its end.
     pub fn line(&mut self, number: u64, line: &[u8], assembler: &mut Assembler) {
         let bare = line.strip_suffix(b"\r").unwrap_or(line);
-        if is_head(bare) || version(bare).is_some() {
+        if begins_entry(bare) || version(bare).is_some() {
             self.is_converted = bare.len() < line.len();
         }
         let line = if self.is_converted { bare } else { line };
         if self.take_administrator(line) {
             self.in_heading = false;
-        } else if is_head(line) {
+        } else if begins_entry(line) || self.is_of_heading(line) {
             self.head(number, line, assembler);
         } else if is_cut_head(line) {
             self.enter_heading(assembler);
@@ -70,13 +92,15 @@ impl SlowLog {
         } else if let Some(entry) = &mut self.entry {
             self.in_heading = false;
             if entry.text.is_empty() {
-                if !entry.has_timestamp && line.starts_with(b"SET timestamp=") && line.ends_with(b";") {
-                    entry.has_timestamp = true;
-                    return;
-                }
-                if let (false, Some(schema)) = (entry.has_timestamp, used(line)) {
-                    self.schema = Some(schema);
-                    return;
+                if entry.timestamp_s.is_none() {
+                    if let Some(timestamp_s) = set_timestamp(line) {
+                        entry.timestamp_s = Some(timestamp_s);
+                        return;
+                    }
+                    if let Some(schema) = used(line) {
+                        self.schema = Some(schema);
+                        return;
+                    }
                 }
             } else {
                 entry.text.push(b'\n');
@@ -84,6 +108,15 @@ impl SlowLog {
             entry.text.extend_from_slice(line);
         } else if !self.is_skipping && !is_heading(line) && !line.is_empty() {
             assembler.problems.count(Problem::BeforeFirstEntry, number);
+        }
+    }
+
+    /// Whether a line that begins no entry belongs to a heading: to the one that is being read, or to one whose beginning
+    /// is missing.
+    fn is_of_heading(&self, line: &[u8]) -> bool {
+        match &self.entry {
+            Some(_) => self.in_heading && line.starts_with(b"#"),
+            None => HEADS.iter().any(|head| line.starts_with(head)),
         }
     }
 
@@ -109,16 +142,18 @@ impl SlowLog {
     }
 
     fn head(&mut self, number: u64, line: &[u8], assembler: &mut Assembler) {
+        // Within a heading, the beginning of another one: the first is cut.
+        let has_user = |entry: &Entry| entry.user.is_some();
+        if begins_entry(line) && self.in_heading && self.entry.as_ref().is_some_and(has_user) {
+            self.in_heading = false;
+        }
         self.enter_heading(assembler);
-        let text = String::from_utf8_lossy(line);
-        if let Some(time) = text.strip_prefix("# Time: ") {
-            let stamp = time.trim_end().as_bytes();
-            if let Some(at) = rfc3339(stamp) {
-                (self.at, self.is_whole_second) = (Some(at), false);
-            } else if let Some(at) = short(stamp) {
-                (self.at, self.is_whole_second) = (Some(at), true);
-            } else {
-                assembler.problems.count(Problem::UnreadableTime, number);
+        if let Some(stamp) = line.strip_prefix(TIME) {
+            let found = time(stamp);
+            self.is_time_lost = found.is_none();
+            match found {
+                Some((at, is_shared)) => (self.at, self.is_shared_second) = (Some(at), is_shared),
+                None => assembler.problems.count(Problem::UnreadableTime, number),
             }
             return;
         }
@@ -126,13 +161,16 @@ impl SlowLog {
         if entry.line == 0 {
             entry.line = number;
         }
-        if !read_fields(&text, entry) {
+        if !read_fields(&String::from_utf8_lossy(line), entry) {
             assembler.problems.count(Problem::UnreadableLine, number);
+        }
+        if line.starts_with(SAMPLED) {
+            assembler.problems.count(Problem::Sampled, number);
         }
     }
 
-    /// The end of the file.
-    pub fn end(mut self, is_cut: bool, assembler: &mut Assembler) {
+    /// The end of the file. The next one may go on where it ends: with its time and default schema.
+    pub fn end(&mut self, is_cut: bool, assembler: &mut Assembler) {
         let is_whole = |entry: &Entry| entry.text.trim_ascii_end().ends_with(b";") || entry.administrator.is_some();
         if let Some(entry) = &self.entry {
             if is_cut && !is_whole(entry) {
@@ -141,6 +179,21 @@ impl SlowLog {
             }
         }
         self.complete(assembler);
+        (self.in_heading, self.is_skipping, self.is_converted) = (false, false, false);
+    }
+
+    /// When the entry ended: by `SET timestamp` where its `# Time:` could not be read.
+    fn time_of_entry(&mut self, timestamp_s: Option<Micros>) -> (Option<Micros>, bool) {
+        let timestamp = timestamp_s.map(|seconds| seconds * SECOND_US as Micros);
+        match (timestamp, self.at) {
+            (Some(timestamp), _) if self.is_time_lost => return (Some(timestamp + self.offset), true),
+            // Clocks differ by a time zone: by quarters of an hour.
+            (Some(timestamp), Some(at)) => {
+                self.offset = (at - timestamp + QUARTER_US / 2).div_euclid(QUARTER_US) * QUARTER_US
+            }
+            _ => {}
+        }
+        (self.at, self.is_shared_second)
     }
 
     fn complete(&mut self, assembler: &mut Assembler) {
@@ -148,7 +201,7 @@ impl SlowLog {
             return;
         };
         let Some(connection_id) = entry.connection_id else {
-            let problem = if entry.has_user {
+            let problem = if entry.user.is_some_and(|user| user.is_whole) {
                 Problem::NoConnection
             } else {
                 Problem::CutLine
@@ -160,7 +213,7 @@ impl SlowLog {
             Some("Quit") => RawAction::Quit,
             Some("Change user") => RawAction::Reset {
                 user: None,
-                schema: entry.schema,
+                schema: entry.schema.flatten(),
             },
             Some("Reset connection" | "Reset Connection") => RawAction::Reset {
                 user: None,
@@ -180,7 +233,7 @@ impl SlowLog {
                     return;
                 };
                 let statement = Statement {
-                    schema: entry.schema.or_else(|| self.schema.clone()),
+                    schema: entry.schema.unwrap_or_else(|| self.schema.clone()),
                     text: text.to_vec(),
                     duration_us: entry.duration_us,
                     rows: entry.rows,
@@ -191,37 +244,33 @@ impl SlowLog {
                 }
             }
         };
+        let (at, is_shared_second) = self.time_of_entry(entry.timestamp_s);
         assembler.push(Raw {
-            at: self.at,
-            is_whole_second: self.is_whole_second,
+            at,
+            is_shared_second,
             connection_id,
+            user: entry.user.map(|user| user.name),
             line: entry.line,
             action,
         });
     }
 }
 
-/// The lines that the log itself puts before a statement. Others with `#` are comments of the statement.
-const HEADS: [&[u8]; 12] = [
-    b"# Time: ",
-    b"# User@Host: ",
-    b"# Thread_id: ",
-    b"# Query_time: ",
-    b"# Rows_affected: ",
-    b"# Full_scan: ",
-    b"# Filesort: ",
-    b"# Tmp_tables: ",
-    b"# Pages_accessed: ",
-    b"# Schema: ",
-    b"# Stored_routine: ",
-    ADMINISTRATOR,
-];
-
-fn is_head(line: &[u8]) -> bool {
-    HEADS.iter().any(|head| line.starts_with(head))
-}
-
+/// What begins an entry.
+const TIME: &[u8] = b"# Time: ";
+const USER: &[u8] = b"# User@Host: ";
+/// Lines of a heading in every server's log, by which one without its beginning is recognised.
+const HEADS: [&[u8]; 5] = [TIME, USER, b"# Thread_id: ", b"# Schema: ", b"# Query_time: "];
+/// Percona Server: the log has one of so many statements or sessions (log_slow_rate_limit).
+const SAMPLED: &[u8] = b"# Log_slow_rate_type: ";
 const ADMINISTRATOR: &[u8] = b"# administrator command: ";
+const QUARTER_US: Micros = 900_000_000;
+
+/// Whether a line begins an entry; in a text it can hardly be told from one.
+fn begins_entry(line: &[u8]) -> bool {
+    let is_digit = |stamp: &[u8]| stamp.first().is_some_and(u8::is_ascii_digit);
+    line.starts_with(USER) || line.strip_prefix(TIME).is_some_and(is_digit)
+}
 
 /// Whether the line is nothing but the beginning of one of them.
 fn is_cut_head(line: &[u8]) -> bool {
@@ -229,16 +278,47 @@ fn is_cut_head(line: &[u8]) -> bool {
     line.len() >= SHORTEST && HEADS.iter().any(|head| head.starts_with(line))
 }
 
+/// A time, and whether later entries of the same second have none of their own.
+fn time(stamp: &[u8]) -> Option<(Micros, bool)> {
+    let stamp = stamp.trim_ascii_end();
+    rfc3339(stamp)
+        .map(|at| (at, false))
+        .or_else(|| short(stamp).map(|at| (at, true)))
+}
+
+/// The seconds of `SET [last_insert_id=…,][insert_id=…,]timestamp=…;`.
+fn set_timestamp(line: &[u8]) -> Option<Micros> {
+    let text = std::str::from_utf8(line)
+        .ok()?
+        .strip_prefix("SET ")?
+        .strip_suffix(';')?;
+    let mut timestamp_s = None;
+    for assignment in text.split(',') {
+        match assignment.split_once('=')? {
+            ("timestamp", value) => timestamp_s = Some(value.split('.').next()?.parse().ok()?),
+            ("last_insert_id" | "insert_id", _) => {}
+            _ => return None,
+        }
+    }
+    timestamp_s
+}
+
 /// Reads `Name: value` pairs of one line. Returns whether those that a capture needs can be read.
 fn read_fields(line: &str, entry: &mut Entry) -> bool {
-    let fields = line.trim_start_matches("# ");
+    let fields = line.trim_start_matches(['#', ' ']);
     if let Some(rest) = fields.strip_prefix("User@Host: ") {
+        entry.user = Some(User {
+            name: account(rest),
+            is_whole: rest.ends_with(']'),
+        });
         // `root[root] @ localhost []  Id:     8`, in MySQL.
         if let Some((_, id)) = rest.rsplit_once("Id:") {
             entry.connection_id = id.trim().parse().ok();
             return entry.connection_id.is_some();
         }
-        entry.has_user = rest.ends_with(']');
+        return true;
+    }
+    if fields.starts_with("explain:") {
         return true;
     }
     let mut is_readable = true;
@@ -254,7 +334,7 @@ fn read_fields(line: &str, entry: &mut Entry) -> bool {
                 entry.connection_id = value.and_then(|value| value.parse().ok());
                 is_readable &= entry.connection_id.is_some();
             }
-            ("Schema", value) => entry.schema = value.map(str::to_string),
+            ("Schema", value) => entry.schema = Some(value.map(str::to_string)),
             ("Query_time", value) => {
                 entry.duration_us = value.and_then(seconds_us);
                 is_readable &= entry.duration_us.is_some();
@@ -264,6 +344,15 @@ fn read_fields(line: &str, entry: &mut Entry) -> bool {
         }
     }
     is_readable
+}
+
+/// `root[root] @ localhost [127.0.0.1]`: user@host. Before the brackets is the account, within them who logged in.
+fn account(text: &str) -> String {
+    let (who, rest) = text.split_once('@').unwrap_or((text, ""));
+    let (account, login) = who.split_once('[').unwrap_or((who, ""));
+    let user = Some(account.trim()).filter(|user| !user.is_empty());
+    let host = rest.split_once('[').map_or(rest, |(host, _)| host).trim();
+    format!("{}@{host}", user.unwrap_or(login.trim().trim_end_matches(']')))
 }
 
 fn seconds_us(text: &str) -> Option<u64> {
@@ -277,88 +366,4 @@ fn used(line: &[u8]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::assembler::Origin;
-    use crate::event::{Action, Capture};
-    use crate::source::Source;
-
-    const HEAD: &str = "# User@Host: root[root] @ localhost []\n# Thread_id: 7  Schema: shop  QC_hit: No\n\
-                        # Query_time: 0.000250  Lock_time: 0.000010  Rows_sent: 1  Rows_examined: 1\nSET timestamp=1;\n";
-
-    fn capture(text: &str, is_cut: bool) -> Capture {
-        let mut assembler = Assembler::new(Origin {
-            source: Source::SlowLog,
-            time_is_end: true,
-        });
-        let mut log = SlowLog::default();
-        for (number, line) in (1..).zip(text.lines()) {
-            log.line(number, line.as_bytes(), &mut assembler);
-        }
-        log.end(is_cut, &mut assembler);
-        assembler.finish()
-    }
-
-    fn texts(capture: &Capture) -> Vec<String> {
-        let text = |action: &Action| match action {
-            Action::Statement(statement) => Some(String::from_utf8_lossy(&statement.text).into_owned()),
-            _ => None,
-        };
-        capture.events.iter().filter_map(|event| text(&event.action)).collect()
-    }
-
-    #[test]
-    fn an_entry_has_its_schema_duration_rows_and_text_of_several_lines() {
-        let found = capture(
-            &format!("# Time: 261123  9:41:03\n{HEAD}SELECT 1\n# a comment\nFROM t;\n"),
-            false,
-        );
-        let Action::Statement(statement) = &found.events[0].action else {
-            panic!("{:?}", found.events);
-        };
-        assert_eq!(statement.text, b"SELECT 1\n# a comment\nFROM t");
-        let fields = (statement.schema.as_deref(), statement.duration_us, statement.rows);
-        assert_eq!(fields, (Some("shop"), Some(250), Some(1)));
-        assert!(found.header.problems.is_empty());
-    }
-
-    #[test]
-    fn cut_lines_are_counted_with_their_places_and_the_rest_is_used() {
-        let log = format!("left over;\n{HEAD}SELECT 1;\n# User@\n{HEAD}SELECT 2;\n{HEAD}SELECT 'a;\n{HEAD}SELECT 4");
-        let found = capture(&log, true);
-        assert_eq!(texts(&found), ["SELECT 1", "SELECT 2"]);
-        let problems: Vec<_> = found
-            .header
-            .problems
-            .iter()
-            .map(|seen| (seen.problem, seen.first[0].line))
-            .collect();
-        assert_eq!(
-            problems,
-            [
-                (Problem::BeforeFirstEntry, 1),
-                (Problem::CutLine, 7),
-                (Problem::CutStatement, 13),
-                (Problem::CutAtEnd, 18)
-            ]
-        );
-    }
-
-    #[test]
-    fn line_ends_within_a_statement_stay_unless_the_whole_log_was_converted() {
-        let log = format!("# Time: 261123  9:41:03\n{HEAD}SELECT 'a\r\nb';\n");
-        let converted = log.replace("\r\n", "\n").replace('\n', "\r\n");
-        for (log, expected) in [(log, "SELECT 'a\r\nb'"), (converted, "SELECT 'a\nb'")] {
-            let mut assembler = Assembler::new(Origin {
-                source: Source::SlowLog,
-                time_is_end: true,
-            });
-            let mut reader = SlowLog::default();
-            for (number, line) in (1..).zip(log.trim_end_matches('\n').split('\n')) {
-                reader.line(number, line.as_bytes(), &mut assembler);
-            }
-            reader.end(false, &mut assembler);
-            assert_eq!(texts(&assembler.finish()), [expected]);
-        }
-    }
-}
+mod tests;

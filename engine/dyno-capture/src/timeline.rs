@@ -13,25 +13,26 @@ pub const SECOND_US: u64 = 1_000_000;
 pub struct Timed {
     /// By the log's clock.
     pub at: Micros,
-    /// Whether the time has whole seconds only.
-    pub is_whole_second: bool,
+    /// Whether later events of the same second have this time too.
+    pub is_shared_second: bool,
     /// What happened; its own time is set last.
     pub event: Event,
 }
 
-/// Spreads what happened within the same whole second evenly over it, in the order of the log. Returns whether there were
-/// whole seconds.
+/// Spreads what has the same time within a second evenly over the rest of it, in the order of the log. Returns whether
+/// there was any, or a time of whole seconds.
 pub fn spread(events: &mut [Timed]) -> bool {
     let mut is_any = false;
-    for same in events.chunk_by_mut(|left, right| left.at == right.at && left.is_whole_second && right.is_whole_second)
-    {
-        if !same[0].is_whole_second {
+    let is_same = |left: &Timed, right: &Timed| left.at == right.at && left.is_shared_second && right.is_shared_second;
+    for same in events.chunk_by_mut(is_same) {
+        if !same[0].is_shared_second {
             continue;
         }
-        is_any = true;
+        let within = same[0].at.rem_euclid(SECOND_US as Micros);
         let count = same.len() as Micros;
+        is_any |= count > 1 || within == 0;
         for (index, timed) in same.iter_mut().enumerate() {
-            timed.at += index as Micros * SECOND_US as Micros / count;
+            timed.at += index as Micros * (SECOND_US as Micros - within) / count;
         }
     }
     is_any

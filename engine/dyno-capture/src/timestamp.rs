@@ -14,6 +14,12 @@ fn number(bytes: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
+/// The digits after a decimal point, as µs.
+fn fraction_us(digits: &[u8]) -> Option<i64> {
+    let known = &digits[..digits.len().min(6)];
+    Some(number(known)? * 10i64.pow(6 - known.len() as u32))
+}
+
 fn micros(year: i64, month: i64, day: i64, clock: (i64, i64, i64), fraction_us: i64) -> Option<Micros> {
     let small = |value: i64| u8::try_from(value).ok();
     let month = Month::try_from(small(month)?).ok()?;
@@ -24,18 +30,24 @@ fn micros(year: i64, month: i64, day: i64, clock: (i64, i64, i64), fraction_us: 
     Some(seconds * 1_000_000 + fraction_us)
 }
 
-/// `YYMMDD HH:MM:SS`, the hour with a blank in front where it has one digit.
+/// `YYMMDD HH:MM:SS`, the hour with a blank in front where it has one digit; Percona Server before 5.7 writes a fraction too.
 pub fn short(bytes: &[u8]) -> Option<Micros> {
     let (date, clock) = bytes.split_at_checked(6)?;
     let clock = clock.strip_prefix(b" ")?;
-    if clock.len() != 8 || clock[2] != b':' || clock[5] != b':' {
+    let (clock, fraction) = clock.split_at_checked(8)?;
+    if clock[2] != b':' || clock[5] != b':' {
         return None;
     }
+    let fraction_us = match fraction.strip_prefix(b".") {
+        Some(digits) => fraction_us(digits)?,
+        None if fraction.is_empty() => 0,
+        None => return None,
+    };
     let two = |from: usize| number(&date[from..from + 2]);
     let year = two(0)?;
     let century = if year < 70 { 2000 } else { 1900 };
     let clock = (number(&clock[..2])?, number(&clock[3..5])?, number(&clock[6..])?);
-    micros(century + year, two(2)?, two(4)?, clock, 0)
+    micros(century + year, two(2)?, two(4)?, clock, fraction_us)
 }
 
 /// `2026-11-23T09:41:03.123456Z`, or with an offset as in `+02:00`.
@@ -49,11 +61,7 @@ pub fn rfc3339(bytes: &[u8]) -> Option<Micros> {
     let mut fraction_us = 0;
     if let Some(after) = rest.strip_prefix(b".") {
         let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let mut scaled = number(&after[..digits.min(6)])?;
-        for _ in digits.min(6)..6 {
-            scaled *= 10;
-        }
-        fraction_us = scaled;
+        fraction_us = self::fraction_us(&after[..digits])?;
         rest = &after[digits..];
     }
     let offset_s = match rest {
@@ -94,6 +102,7 @@ mod tests {
         let base = rfc3339(b"2026-11-23T09:41:03Z").unwrap();
         assert_eq!(short(b"261123  9:41:03"), Some(base));
         assert_eq!(short(b"261123 09:41:03"), Some(base));
+        assert_eq!(short(b"261123  9:41:03.000007"), Some(base + 7));
         assert_eq!(rfc3339(b"2026-11-23T09:41:03.000007Z"), Some(base + 7));
         assert_eq!(rfc3339(b"2026-11-23T11:41:03.5+02:00"), Some(base + 500_000));
         assert_eq!(show(base + 7).unwrap(), "2026-11-23T09:41:03.000007");
@@ -107,6 +116,8 @@ mod tests {
             "261123 25:41:03",
             "261123\t9:41:03",
             "26112  9:41:03",
+            "261123  9:41:03.",
+            "261123  9:41:03x",
             "éééééé 9:41:03",
         ] {
             assert_eq!(short(wrong.as_bytes()), None, "{wrong}");

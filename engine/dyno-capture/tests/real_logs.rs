@@ -229,3 +229,27 @@ fn a_slow_log_without_numbers_of_connections_is_no_capture() {
     let problems: Vec<Problem> = capture.header.problems.iter().map(|seen| seen.problem).collect();
     assert_eq!(problems, [Problem::NoConnection]);
 }
+
+/// log_slow_verbosity = full: lines of the heading that only this setting makes, a restart of the server, and statements
+/// with lines that begin as the heading's do.
+#[test]
+fn a_slow_log_of_full_verbosity_has_the_statements_alone() {
+    let capture = read("mariadb-10.11-slow-full.log");
+    let found = statements(&capture).concat();
+    let expected = [
+        "BEGIN",
+        "UPDATE account SET balance = balance - 10, changed = NOW() WHERE id = 1",
+        "UPDATE account SET balance = balance + 10, changed = NOW() WHERE id = 2",
+        "COMMIT",
+        "SELECT a.id, b.id FROM account a JOIN account b ON a.balance > b.balance ORDER BY a.changed",
+        "SELECT 'a text with\n# explain: 1\tSIMPLE\n#\n# Time: of no entry\n# Pages_read_time: 1\nin it'",
+        "# a comment before the statement",
+        "SELECT 1",
+        "BEGIN",
+        "# a comment before another one",
+        "INSERT INTO account VALUES (3, 5, NOW())",
+        "ROLLBACK",
+    ];
+    assert_eq!(found[found.len() - expected.len()..], expected);
+    assert_eq!(capture.header.duration_us / 1_000_000, 5);
+}
