@@ -35,6 +35,7 @@ pub mod statements;
 mod timeline;
 mod timestamp;
 mod transactions;
+mod unique;
 
 pub use anonymise::{Anonymiser, KEY_BYTES};
 pub use assembler::{Assembler, Origin, Raw, RawAction};
@@ -44,7 +45,8 @@ pub use fingerprint::{fingerprint, Fingerprint};
 pub use format::{is_capture, read, write, FormatError, FORMAT, FORMAT_VERSION};
 pub use history::{History, HistoryRow, HISTORY_COLUMNS};
 pub use log::{LogKind, LogReader};
-pub use nondeterminism::nondeterministic;
+pub use nondeterminism::{nondeterministic, Varying};
 pub use problems::{LogPosition, Problem, ProblemCount, Problems, FIRST_PLACES};
 pub use source::Source;
 pub use transactions::{Span, Transaction, Transactions, Wanted};
+pub use unique::UniqueKeys;

@@ -1,6 +1,7 @@
 //! Statements whose result does not depend on the data alone.
 
 use crate::lexer::{tokens, Kind, Token};
+use crate::unique::{finds_one_row, UniqueKeys};
 
 /// Functions whose result depends on the time, the session or chance.
 const VARYING_FUNCTIONS: &[&str] = &[
@@ -50,10 +51,37 @@ const WITHOUT_PARENTHESES: &[&str] = &[
 /// Schemas whose tables describe the server itself.
 const OWN_SCHEMAS: &[&str] = &["information_schema", "performance_schema", "sys"];
 
-/// Why the same statement may return other rows on the same data: the first reason found, as it stands in the statement;
-/// none where its result depends on the data alone.
-pub fn nondeterministic(text: &[u8]) -> Option<String> {
+/// Why the same statement may return other rows on the same data. It explains neither an error nor another number of
+/// changed rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Varying {
+    /// The first reason found, as it stands in the statement.
+    pub reason: String,
+    /// Whether the number of rows may differ too.
+    pub in_number: bool,
+}
+
+/// Why the statement's result does not depend on the data alone; none where it does, which a LIMIT does not change for a
+/// query that finds one row at most by these unique keys.
+pub fn nondeterministic(text: &[u8], keys: &UniqueKeys) -> Option<Varying> {
     let all: Vec<Token<'_>> = tokens(text).collect();
+    if let Some(reason) = varying(&all) {
+        return Some(Varying {
+            reason,
+            in_number: true,
+        });
+    }
+    let count = |word: &str| all.iter().filter(|token| token.is_word(word)).count();
+    let is_limited = count("LIMIT") > 0 && count("ORDER") == 0 && !finds_one_row(text, keys);
+    is_limited.then(|| Varying {
+        reason: "LIMIT without ORDER BY".into(),
+        // So many rows as there are, up to the limit; unless the limit is of a subquery.
+        in_number: count("SELECT") > 1,
+    })
+}
+
+/// What in a statement has another value in each execution.
+fn varying(all: &[Token<'_>]) -> Option<String> {
     let first = all.first()?;
     if first.is_any(&["SHOW", "EXPLAIN", "ANALYZE", "CHECK", "CHECKSUM"]) {
         return Some(String::from_utf8_lossy(first.text).to_uppercase());
@@ -71,9 +99,12 @@ pub fn nondeterministic(text: &[u8]) -> Option<String> {
         if token.kind == Kind::Variable && token.text.starts_with(b"@") {
             return Some(String::from_utf8_lossy(token.text).into_owned());
         }
+        let is_skip = token.is_word("SKIP") && all.get(index + 1).is_some_and(|next| next.is_word("LOCKED"));
+        if is_skip {
+            return Some("SKIP LOCKED".into());
+        }
     }
-    let has = |word: &str| all.iter().any(|token| token.is_word(word));
-    (has("LIMIT") && !has("ORDER")).then(|| "LIMIT without ORDER BY".into())
+    None
 }
 
 #[cfg(test)]
@@ -82,19 +113,35 @@ mod tests {
 
     #[test]
     fn what_varies_by_itself_is_named() {
-        for (text, reason) in [
-            ("SELECT now()", Some("NOW()")),
-            ("SELECT CURRENT_TIMESTAMP", Some("CURRENT_TIMESTAMP")),
-            ("SELECT @@version", Some("@@version")),
-            ("SELECT @i", Some("@i")),
-            ("SHOW TABLES", Some("SHOW")),
-            ("SELECT * FROM information_schema.tables", Some("information_schema")),
-            ("SELECT a FROM t LIMIT 3", Some("LIMIT without ORDER BY")),
+        let keys: UniqueKeys = [("t".into(), [["id".into()].into()].into())].into();
+        for (text, expected) in [
+            ("SELECT now()", Some(("NOW()", true))),
+            ("SELECT CURRENT_TIMESTAMP", Some(("CURRENT_TIMESTAMP", true))),
+            ("SELECT @@version", Some(("@@version", true))),
+            ("SELECT @i", Some(("@i", true))),
+            ("SHOW TABLES", Some(("SHOW", true))),
+            (
+                "SELECT * FROM information_schema.tables",
+                Some(("information_schema", true)),
+            ),
+            ("SELECT a FROM t FOR UPDATE SKIP LOCKED", Some(("SKIP LOCKED", true))),
+            ("SELECT a FROM t LIMIT 3", Some(("LIMIT without ORDER BY", false))),
+            (
+                "SELECT a FROM (SELECT a FROM t LIMIT 3) x WHERE a > 3",
+                Some(("LIMIT without ORDER BY", true)),
+            ),
+            ("SELECT a FROM t WHERE id = 3 LIMIT 1", None),
+            (
+                "SELECT a FROM t WHERE id = 3 AND b < NOW() LIMIT 1",
+                Some(("NOW()", true)),
+            ),
             ("SELECT a FROM t ORDER BY a LIMIT 3", None),
             ("SELECT user, version FROM t", None),
             ("SELECT 'now()'", None),
         ] {
-            assert_eq!(nondeterministic(text.as_bytes()).as_deref(), reason, "{text}");
+            let found = nondeterministic(text.as_bytes(), &keys);
+            let found = found.as_ref().map(|found| (found.reason.as_str(), found.in_number));
+            assert_eq!(found, expected, "{text}");
         }
     }
 }

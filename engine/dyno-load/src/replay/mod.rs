@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dyno_capture::{fingerprint, Action, Capture, Fingerprint};
+use dyno_capture::{fingerprint, Action, Capture, Fingerprint, UniqueKeys};
 use dyno_core::clock::now_ns;
 
 use crate::error::{Error, Exit};
@@ -69,7 +69,7 @@ pub fn run(run: &ReplayRun) -> Result<Exit, Error> {
     let replayed = replay(run, plan, server, identity)?;
     let summary = Summary::new(&replayed, &run.ignored_errors);
     if let Some(file) = results {
-        results::write(&replayed, file)?;
+        results::write(&replayed, &summary.verdict, file)?;
     }
     shown::print(run, &replayed, &summary, json)?;
     Ok(match summary.verdict.verdict {
@@ -97,7 +97,12 @@ fn identity(capture: &Capture) -> Fingerprint {
     Fingerprint(u64::from_le_bytes(sum))
 }
 
-fn replay(run: &ReplayRun, plan: ReplayPlan, server: Facts, identity: Fingerprint) -> Result<Replayed, Error> {
+fn replay(
+    run: &ReplayRun,
+    plan: ReplayPlan,
+    (server, unique_keys): (Facts, UniqueKeys),
+    identity: Fingerprint,
+) -> Result<Replayed, Error> {
     let most_open = run.most_open(&plan);
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let threads = run
@@ -156,6 +161,7 @@ fn replay(run: &ReplayRun, plan: ReplayPlan, server: Facts, identity: Fingerprin
         plan: shared.plan,
         record,
         server,
+        unique_keys,
         identity,
         threads,
     })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_capture::Fingerprint;
+use dyno_capture::{Fingerprint, UniqueKeys};
 
 use super::{Pace, ReplayPlan};
 use crate::server::Facts;
@@ -57,6 +57,8 @@ pub struct Replayed {
     pub record: Record,
     /// The server.
     pub server: Facts,
+    /// The unique keys of its tables, where results are written.
+    pub unique_keys: UniqueKeys,
     /// From the time that the first event was due to the end, ns.
     pub duration_ns: u64,
     /// By Ctrl-C.

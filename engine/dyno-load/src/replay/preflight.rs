@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use dyno_capture::UniqueKeys;
 use dyno_mysql::blocking::Client;
 use dyno_mysql::session_state::OWN_STATE;
 
@@ -12,11 +13,12 @@ use crate::sql::account_limit;
 use crate::sql::preflight::read_facts;
 use crate::sql::server::{connect, failed};
 
-/// Reads the server's facts; checks that the schemas are there and that the sessions have room.
+/// Reads the server's facts, and with results the unique keys of its tables; checks that the schemas are there and that
+/// the sessions have room.
 ///
 /// # Errors
 /// With the names, the limit, and what to try.
-pub fn check(run: &ReplayRun, plan: &ReplayPlan) -> Result<Facts, Error> {
+pub fn check(run: &ReplayRun, plan: &ReplayPlan) -> Result<(Facts, UniqueKeys), Error> {
     let mut client = connect(&run.connection.options(false, Some(OWN_STATE))?)?;
     let facts = read_facts(&mut client)?;
     if facts.kind == "unknown" && !run.any_server {
@@ -28,7 +30,39 @@ pub fn check(run: &ReplayRun, plan: &ReplayPlan) -> Result<Facts, Error> {
     }
     check_schemas(&mut client, plan)?;
     check_connections(&mut client, &facts, run, plan)?;
-    Ok(facts)
+    let keys = match run.results {
+        Some(_) => unique_keys(&mut client)?,
+        None => UniqueKeys::new(),
+    };
+    Ok((facts, keys))
+}
+
+/// The unique keys of all tables; of tables of one name in several schemas, those that all of them have.
+fn unique_keys(client: &mut Client) -> Result<UniqueKeys, Error> {
+    const QUESTION: &str =
+        "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS WHERE \
+                            NON_UNIQUE = 0 AND TABLE_SCHEMA NOT IN ('mysql', 'sys') ORDER BY 1, 2, 3, SEQ_IN_INDEX";
+    let rows = client
+        .query(QUESTION)
+        .map_err(|error| failed(QUESTION, &error))?
+        .texts();
+    let mut found = UniqueKeys::new();
+    for of_table in rows.chunk_by(|left, right| left[..2] == right[..2]) {
+        let keys = of_table.chunk_by(|left, right| left[2] == right[2]).filter_map(|key| {
+            // A part without a column is an expression.
+            let columns = key
+                .iter()
+                .map(|row| row[3].as_ref().map(|column| column.to_lowercase()));
+            columns.collect::<Option<BTreeSet<String>>>()
+        });
+        let keys: BTreeSet<BTreeSet<String>> = keys.collect();
+        let table = of_table[0][1].clone().unwrap_or_default().to_lowercase();
+        found
+            .entry(table)
+            .and_modify(|known| known.retain(|key| keys.contains(key)))
+            .or_insert(keys);
+    }
+    Ok(found)
 }
 
 fn check_schemas(client: &mut Client, plan: &ReplayPlan) -> Result<(), Error> {

@@ -5,13 +5,15 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write as _};
 use std::path::Path;
 
-use dyno_capture::Fingerprint;
+use dyno_capture::{Fingerprint, UniqueKeys};
 use dyno_core::wire::{Format, LineWriter};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::summary::ReplayQuality;
 use super::Replayed;
 use crate::error::Error;
+use crate::quality::RunQuality;
 
 const NAME: &str = "dynoload-replay-results";
 const VERSION: u32 = 1;
@@ -60,6 +62,10 @@ pub struct Results {
     pub capture_identity: Fingerprint,
     /// Kind and version of the server.
     pub server: String,
+    /// Why the replay was INVALID; none where it was not, or in results of earlier versions.
+    pub invalid: Option<String>,
+    /// The unique keys of the server's tables; none in results of earlier versions.
+    pub unique_keys: UniqueKeys,
     /// Texts of the digests.
     pub digests: HashMap<Fingerprint, String>,
     /// Statements by their event.
@@ -70,12 +76,14 @@ pub struct Results {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write(replayed: &Replayed, file: File) -> Result<(), Error> {
+pub fn write(replayed: &Replayed, quality: &ReplayQuality, file: File) -> Result<(), Error> {
     let mut writer = BufWriter::new(file);
     let header = json!({
         "capture_identity": replayed.identity,
         "server": format!("{} {}", replayed.server.kind, replayed.server.version),
         "statements": replayed.record.outcomes.len(),
+        "quality": quality,
+        "unique_keys": replayed.unique_keys,
     });
     LineWriter::start(&mut writer, FORMAT, &header)?;
     let mut line = |line: &Line| -> Result<(), Error> {
@@ -132,6 +140,8 @@ pub fn read(path: &Path) -> Result<Results, Error> {
     let mut results = Results {
         capture_identity: identity.map_err(|error| wrong(format!("has a damaged header: {error}")))?,
         server: header["server"].as_str().unwrap_or("?").to_string(),
+        invalid: invalid(&header["quality"]),
+        unique_keys: serde_json::from_value(header["unique_keys"].clone()).unwrap_or_default(),
         digests: HashMap::new(),
         statements: Vec::new(),
     };
@@ -151,4 +161,16 @@ pub fn read(path: &Path) -> Result<Results, Error> {
         )));
     }
     Ok(results)
+}
+
+/// The reasons of a quality that is INVALID.
+fn invalid(quality: &serde_json::Value) -> Option<String> {
+    let word = RunQuality::Invalid.word();
+    if quality["verdict"] != word {
+        return None;
+    }
+    let findings = quality["findings"].as_array().map_or(&[][..], Vec::as_slice);
+    let of_level = findings.iter().filter(|finding| finding["level"] == word);
+    let reasons: Vec<&str> = of_level.filter_map(|finding| finding["text"].as_str()).collect();
+    Some(reasons.join("; "))
 }

@@ -8,12 +8,14 @@ use serde::Serialize;
 use super::{LeftOut, NotSent, Outcome, Pace, Replayed};
 use crate::quality::{Finding, RunQuality};
 
-/// A table, column, schema or routine is not there.
-const MISSING: [u16; 5] = [1049, 1051, 1054, 1146, 1305];
+/// A table, column, schema, index, view, routine, definer or prepared statement is not there, or no default schema is.
+const MISSING: [u16; 11] = [1046, 1049, 1051, 1054, 1109, 1146, 1176, 1243, 1305, 1356, 1449];
 /// The account may not do it.
 const DENIED: [u16; 7] = [1044, 1045, 1130, 1142, 1143, 1227, 1370];
 /// The server allows no more connections.
 const TOO_MANY: [u16; 3] = [1040, 1203, 1226];
+/// More errors than this share, and the load was not the captured one.
+const MOST_ERRORS: f64 = 0.1;
 /// Lag of this program that no statement notices, µs.
 const HARMLESS_LAG_US: f64 = 1000.0;
 
@@ -263,12 +265,19 @@ fn judge(summary: &Summary, replayed: &Replayed, ignored: &BTreeSet<u16>) -> Vec
         .filter(|error| !MISSING.contains(&error.code) && !DENIED.contains(&error.code))
         .map(|error| error.count)
         .sum();
+    let share = others as f64 / summary.sent.max(1) as f64;
     if others > 0 {
-        find(
-            "errors",
-            RunQuality::Suspect,
-            format!("{others} statements failed; see the errors"),
+        let level = if share > MOST_ERRORS {
+            RunQuality::Invalid
+        } else {
+            RunQuality::Suspect
+        };
+        let reason = format!(
+            "{others} statements ({:.1} %) failed; see the errors, and name those that the captured load had too with \
+             --ignore-errors",
+            share * 100.0
         );
+        find("errors", level, reason);
     }
     for refused in &summary.refused {
         let (count, message) = (refused.count, &refused.message);

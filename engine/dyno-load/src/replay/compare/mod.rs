@@ -6,7 +6,7 @@ pub use shown::run;
 
 use std::collections::HashMap;
 
-use dyno_capture::{nondeterministic, Fingerprint};
+use dyno_capture::{nondeterministic, Fingerprint, UniqueKeys, Varying};
 use serde::Serialize;
 
 use super::results::{Results, StatementResult};
@@ -17,7 +17,9 @@ use super::results::{Results, StatementResult};
 pub enum Difference {
     /// One failed, or both with other codes.
     Error,
-    /// Another number of rows was returned or changed.
+    /// Another number of rows was changed.
+    Changed,
+    /// Another number of rows was returned.
     Rows,
     /// The same number of rows with other contents.
     Contents,
@@ -55,23 +57,31 @@ pub struct DigestComparison {
     /// Geometric mean of the ratios B / A of each statement's service times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ratio: Option<f64>,
-    /// Statements with another number of rows.
+    /// Statements that changed another number of rows.
+    pub changed_differ: u64,
+    /// Statements that returned another number of rows.
     pub rows_differ: u64,
     /// Statements with the same number of rows and other contents.
     pub contents_differ: u64,
     /// Statements of which only one failed, or that failed with other codes.
     pub errors_differ: u64,
-    /// Why it may differ on the same data; absent where its result depends on the data alone.
+    /// Differing statements whose difference may be on the same data.
+    pub explained: u64,
+    /// Why it may return other rows on the same data; absent where its result depends on the data alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nondeterministic: Option<String>,
-    /// The first difference.
+    /// The first difference, of those that count if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<Example>,
 }
 
 impl DigestComparison {
     fn differing(&self) -> u64 {
-        self.rows_differ + self.contents_differ + self.errors_differ
+        self.rows_differ + self.changed_differ + self.contents_differ + self.errors_differ
+    }
+
+    fn unexplained(&self) -> u64 {
+        self.differing() - self.explained
     }
 }
 
@@ -84,9 +94,11 @@ pub struct Comparison {
     pub statements: u64,
     /// Statements in A alone and in B alone.
     pub only: (u64, u64),
+    /// Statements that failed in both with the same error: of their results nothing is known.
+    pub failed_in_both: u64,
     /// Statements with different results.
     pub differ: u64,
-    /// Differing statements of digests that may differ on the same data.
+    /// Differing statements whose difference may be on the same data.
     pub differ_nondeterministic: u64,
     /// Geometric mean of the ratios B / A of each statement's service times.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,19 +117,19 @@ pub fn compare(a: &Results, b: &Results) -> Comparison {
         .collect();
     pairs.sort_by_key(|(a, _)| (a.digest, a.event));
     let same_digest = |left: &(&StatementResult, _), right: &(&StatementResult, _)| left.0.digest == right.0.digest;
+    let keys = common_keys(&a.unique_keys, &b.unique_keys);
     let mut digests: Vec<DigestComparison> = pairs
         .chunk_by(same_digest)
-        .map(|pairs| compare_digest(pairs, a))
+        .map(|pairs| compare_digest(pairs, a, &keys))
         .collect();
     let time = |digest: &DigestComparison| digest.p50_us.map_or(0.0, |(a, b)| (a + b) * digest.count as f64);
-    let rank = |digest: &DigestComparison| match (digest.differing(), &digest.nondeterministic) {
+    let rank = |digest: &DigestComparison| match (digest.differing(), digest.unexplained()) {
         (0, _) => 2,
-        (_, Some(_)) => 1,
-        (_, None) => 0,
+        (_, 0) => 1,
+        _ => 0,
     };
     digests.sort_by(|left, right| rank(left).cmp(&rank(right)).then(time(right).total_cmp(&time(left))));
     let statements = pairs.len() as u64;
-    let varying = digests.iter().filter(|digest| digest.nondeterministic.is_some());
     Comparison {
         servers: (a.server.clone(), b.server.clone()),
         statements,
@@ -125,8 +137,9 @@ pub fn compare(a: &Results, b: &Results) -> Comparison {
             a.statements.len() as u64 - statements,
             b.statements.len() as u64 - statements,
         ),
+        failed_in_both: pairs.iter().filter(|(a, b)| a.error != 0 && a.error == b.error).count() as u64,
         differ: digests.iter().map(DigestComparison::differing).sum(),
-        differ_nondeterministic: varying.map(DigestComparison::differing).sum(),
+        differ_nondeterministic: digests.iter().map(|digest| digest.explained).sum(),
         latency_ratio: ratio(&pairs),
         digests,
     }
@@ -135,14 +148,32 @@ pub fn compare(a: &Results, b: &Results) -> Comparison {
 fn difference(a: &StatementResult, b: &StatementResult) -> Option<Difference> {
     if a.error != b.error {
         Some(Difference::Error)
-    } else if (a.rows, a.affected_rows) != (b.rows, b.affected_rows) {
+    } else if a.affected_rows != b.affected_rows {
+        Some(Difference::Changed)
+    } else if a.rows != b.rows {
         Some(Difference::Rows)
     } else {
         (a.checksum != b.checksum).then_some(Difference::Contents)
     }
 }
 
-fn compare_digest(pairs: &[(&StatementResult, &StatementResult)], a: &Results) -> DigestComparison {
+/// Whether a difference may be on the same data: never an error, nor another number of changed rows.
+fn is_explained(difference: Difference, varying: Option<&Varying>) -> bool {
+    match difference {
+        Difference::Error | Difference::Changed => false,
+        Difference::Rows => varying.is_some_and(|varying| varying.in_number),
+        Difference::Contents => varying.is_some(),
+    }
+}
+
+/// The unique keys that tables have on both servers.
+fn common_keys(a: &UniqueKeys, b: &UniqueKeys) -> UniqueKeys {
+    let common =
+        |(table, keys): (&String, &_)| Some((table.clone(), b.get(table)?.intersection(keys).cloned().collect()));
+    a.iter().filter_map(common).collect()
+}
+
+fn compare_digest(pairs: &[(&StatementResult, &StatementResult)], a: &Results, keys: &UniqueKeys) -> DigestComparison {
     let fingerprint = pairs[0].0.digest;
     let digest = a
         .digests
@@ -150,16 +181,11 @@ fn compare_digest(pairs: &[(&StatementResult, &StatementResult)], a: &Results) -
         .cloned()
         .unwrap_or_else(|| fingerprint.to_string());
     let count = |wanted| pairs.iter().filter(|(a, b)| difference(a, b) == Some(wanted)).count() as u64;
-    let example = pairs.iter().find_map(|(a, b)| {
-        let rows = |result: &StatementResult| result.rows.max(result.affected_rows);
-        Some(Example {
-            event: a.event,
-            session: a.session,
-            difference: difference(a, b)?,
-            rows: (rows(a), rows(b)),
-            errors: (a.error, b.error),
-        })
-    });
+    let varying = nondeterministic(digest.as_bytes(), keys);
+    let explained = |found| is_explained(found, varying.as_ref());
+    let differing: Vec<Example> = pairs.iter().filter_map(|(a, b)| example(a, b)).collect();
+    let is_real = |example: &&Example| !explained(example.difference);
+    let first_difference = differing.iter().find(is_real).or(differing.first()).cloned();
     let median = |of: &dyn Fn(&(&StatementResult, &StatementResult)) -> f64| {
         let mut times: Vec<f64> = succeeded(pairs).map(of).collect();
         times.sort_by(f64::total_cmp);
@@ -167,7 +193,8 @@ fn compare_digest(pairs: &[(&StatementResult, &StatementResult)], a: &Results) -
     };
     DigestComparison {
         fingerprint,
-        nondeterministic: nondeterministic(digest.as_bytes()),
+        explained: differing.iter().filter(|example| explained(example.difference)).count() as u64,
+        nondeterministic: varying.map(|varying| varying.reason),
         digest,
         count: pairs.len() as u64,
         errors: (
@@ -176,11 +203,27 @@ fn compare_digest(pairs: &[(&StatementResult, &StatementResult)], a: &Results) -
         ),
         p50_us: median(&|(a, _)| a.service_us).zip(median(&|(_, b)| b.service_us)),
         latency_ratio: ratio(pairs),
+        changed_differ: count(Difference::Changed),
         rows_differ: count(Difference::Rows),
         contents_differ: count(Difference::Contents),
         errors_differ: count(Difference::Error),
-        first_difference: example,
+        first_difference,
     }
+}
+
+fn example(a: &StatementResult, b: &StatementResult) -> Option<Example> {
+    let difference = difference(a, b)?;
+    let rows = |result: &StatementResult| match difference {
+        Difference::Changed => result.affected_rows,
+        _ => result.rows,
+    };
+    Some(Example {
+        event: a.event,
+        session: a.session,
+        difference,
+        rows: (rows(a), rows(b)),
+        errors: (a.error, b.error),
+    })
 }
 
 fn succeeded<'a>(
@@ -216,10 +259,18 @@ mod tests {
     }
 
     fn results(statements: Vec<StatementResult>) -> Results {
-        let digests = [(1, "SELECT a FROM t"), (2, "SELECT NOW()")];
+        let digests = [
+            (1, "SELECT a FROM t"),
+            (2, "SELECT NOW()"),
+            (3, "UPDATE t SET at = NOW()"),
+            (4, "SELECT a FROM t WHERE b = ? LIMIT ?"),
+            (5, "SELECT note FROM item WHERE id = ? LIMIT ?"),
+        ];
         Results {
             capture_identity: Fingerprint(9),
             server: "mariadb".into(),
+            invalid: None,
+            unique_keys: [("item".into(), [["id".into()].into()].into())].into(),
             digests: digests
                 .map(|(digest, text)| (Fingerprint(digest), text.to_string()))
                 .into(),
@@ -275,5 +326,43 @@ mod tests {
         let a = results(vec![result(1, 1, 1.0, 1, 5), result(2, 1, 1.0, 1, 5)]);
         let b = results(vec![result(2, 1, 1.0, 1, 5)]);
         assert_eq!(compare(&a, &b).only, (1, 0));
+    }
+
+    #[test]
+    fn errors_and_changed_rows_are_never_explained_and_a_limit_explains_contents_only() {
+        let same = result(1, 1, 1.0, 1, 5);
+        let other = |digest, change: &dyn Fn(&mut StatementResult)| {
+            let mut b = StatementResult { digest, ..same };
+            change(&mut b);
+            let a = results(vec![StatementResult { digest, ..same }]);
+            let comparison = compare(&a, &results(vec![b]));
+            (comparison.differ, comparison.differ_nondeterministic)
+        };
+        let (now, update, limit, by_key) = (Fingerprint(2), Fingerprint(3), Fingerprint(4), Fingerprint(5));
+        assert_eq!(other(now, &|b| b.error = 1054), (1, 0), "a column that is missing");
+        assert_eq!(other(update, &|b| b.affected_rows = 2), (1, 0));
+        assert_eq!(other(now, &|b| b.rows = 2), (1, 1));
+        assert_eq!(other(limit, &|b| b.checksum = Fingerprint(6)), (1, 1));
+        assert_eq!(other(limit, &|b| b.rows = 0), (1, 0));
+        assert_eq!(other(by_key, &|b| b.checksum = Fingerprint(6)), (1, 0));
+    }
+
+    #[test]
+    fn a_key_that_one_server_does_not_have_makes_no_statement_certain() {
+        let a = results(vec![result(1, 5, 1.0, 1, 5)]);
+        let mut b = results(vec![result(1, 5, 1.0, 1, 6)]);
+        b.unique_keys.clear();
+        assert_eq!(compare(&a, &b).differ_nondeterministic, 1);
+    }
+
+    #[test]
+    fn the_same_error_in_both_is_no_equal_result() {
+        let failed = |event| StatementResult {
+            error: 1146,
+            ..result(event, 1, 1.0, 0, 0)
+        };
+        let a = results(vec![failed(1), result(2, 1, 1.0, 1, 5)]);
+        let comparison = compare(&a, &results(vec![failed(1), result(2, 1, 1.0, 1, 5)]));
+        assert_eq!((comparison.differ, comparison.failed_in_both), (0, 1));
     }
 }
