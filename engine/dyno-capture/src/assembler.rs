@@ -1,15 +1,17 @@
 //! Makes a capture of what the readers find: numbers sessions, follows default schemas, spreads whole seconds, sorts by
 //! time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::class::{self, Named};
 use crate::event::{Action, Capture, Event, Header, Statement};
+use crate::implicit::begin_transactions;
 use crate::lexer;
-use crate::problems::{Problem, Problems};
+use crate::problems::{LogPosition, Problem, Problems};
 use crate::source::Source;
 use crate::timeline::{end_us, keep_order_of_sessions, number_by_first_event, peak_sessions, spread, Timed, SECOND_US};
 use crate::timestamp::{show, Micros};
+use crate::unqualified::needs_default_schema;
 
 /// The time of an event before the log's first time.
 const UNKNOWN: Micros = Micros::MIN;
@@ -81,6 +83,8 @@ pub enum RawAction {
 #[derive(Debug)]
 struct Open {
     session: u32,
+    /// Whether it has done anything yet.
+    has_events: bool,
     schema: Option<String>,
     /// Whether its last statement was EXECUTE: the log has the executed statement too.
     has_executed: bool,
@@ -98,6 +102,8 @@ pub struct Assembler {
     origin: Origin,
     files: Vec<String>,
     open: HashMap<u64, Open>,
+    /// Where the sessions without a beginning are first seen.
+    begun_before: BTreeMap<u32, LogPosition>,
     sessions: u32,
     events: Vec<Timed>,
     /// The last time.
@@ -119,6 +125,7 @@ impl Assembler {
             origin,
             files: Vec::new(),
             open: HashMap::new(),
+            begun_before: BTreeMap::new(),
             sessions: 0,
             events: Vec::new(),
             latest: None,
@@ -181,9 +188,14 @@ impl Assembler {
                 None => return,
             },
         };
+        let has_begun = matches!(action, Action::Connect { .. });
         let is_quit = action == Action::Quit;
         if is_quit && !self.open.contains_key(&id) {
             return;
+        }
+        let is_first = self.open.get(&id).is_some_and(|open| !open.has_events);
+        if is_first && !has_begun {
+            self.note_begun_before(id, line);
         }
         self.add(at, is_shared_second, id, action);
         if is_quit {
@@ -234,6 +246,11 @@ impl Assembler {
             Some(schema) => open.schema = Some(schema.clone()),
             None => statement.schema.clone_from(&open.schema),
         }
+        let (session, has_events) = (open.session, open.has_events);
+        let has_no_begin = !has_events || self.begun_before.contains_key(&session);
+        if statement.schema.is_none() && has_no_begin && needs_default_schema(&statement.text) {
+            self.problems.count(Problem::UnknownSchema, line);
+        }
         Some(Action::Statement(statement))
     }
 
@@ -243,11 +260,22 @@ impl Assembler {
             *sessions += 1;
             Open {
                 session: *sessions,
+                has_events: false,
                 schema: None,
                 has_executed: false,
                 without_text: HashSet::new(),
             }
         })
+    }
+
+    /// Notes a session without its beginning; the other sources than the general log never have it.
+    fn note_begun_before(&mut self, id: u64, line: u64) {
+        let session = self.session(id).session;
+        let place = self.problems.place(line);
+        if self.origin.source == Source::GeneralLog {
+            self.problems.count(Problem::BegunBefore, line);
+        }
+        self.begun_before.insert(session, place);
     }
 
     /// Takes back a session that has only begun.
@@ -263,7 +291,9 @@ impl Assembler {
     }
 
     fn add(&mut self, at: Micros, is_shared_second: bool, id: u64, action: Action) {
-        let session = self.session(id).session;
+        let open = self.session(id);
+        open.has_events = true;
+        let session = open.session;
         self.events.push(Timed {
             at,
             is_shared_second,
@@ -332,6 +362,11 @@ impl Assembler {
             let at_us = (timed.at - begin) as u64;
             events.push(Event { at_us, ..timed.event });
         }
+        let begun_before = self.begun_before.keys().copied().collect();
+        for session in begin_transactions(&mut events, &begun_before) {
+            let place = self.begun_before[&session].clone();
+            self.problems.count_at(Problem::InTransaction, 1, place);
+        }
         let sessions = number_by_first_event(&mut events);
         let header = Header {
             source: self.origin.source,
@@ -362,111 +397,4 @@ fn writes(event: &Event) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GENERAL: Origin = Origin {
-        source: Source::GeneralLog,
-        time_is_end: false,
-    };
-
-    fn statement(at: Micros, connection_id: u64, text: &str) -> Raw {
-        let statement = Statement {
-            text: text.into(),
-            ..Statement::default()
-        };
-        Raw {
-            at: Some(at),
-            is_shared_second: at % 1_000_000 == 0,
-            connection_id,
-            user: None,
-            line: 1,
-            action: RawAction::Statement {
-                statement,
-                is_execution: false,
-            },
-        }
-    }
-
-    fn times(capture: &Capture) -> Vec<(u32, u64)> {
-        capture
-            .events
-            .iter()
-            .map(|event| (event.session, event.at_us))
-            .collect()
-    }
-
-    #[test]
-    fn whole_seconds_are_spread_by_order() {
-        let mut assembler = Assembler::new(GENERAL);
-        for (second, connection) in [(5, 8), (5, 9), (5, 8), (5, 9), (7, 8)] {
-            assembler.push(statement(second * 1_000_000, connection, "SELECT 1"));
-        }
-        let capture = assembler.finish();
-        assert_eq!(
-            times(&capture),
-            [(1, 0), (2, 250_000), (1, 500_000), (2, 750_000), (1, 2_000_000)]
-        );
-        assert!(capture.header.spread && capture.header.resolution_us == 1_000_000);
-        assert_eq!(capture.header.peak_sessions, 2);
-    }
-
-    #[test]
-    fn times_of_ends_become_times_of_begins_and_a_session_keeps_its_order() {
-        let origin = Origin {
-            source: Source::SlowLog,
-            time_is_end: true,
-        };
-        let mut assembler = Assembler::new(origin);
-        for (at, connection, duration_us) in [(1_000_300, 1, 100), (1_000_500, 2, 400), (1_000_600, 1, 500)] {
-            let mut raw = statement(at, connection, "SELECT 1");
-            if let RawAction::Statement { statement, .. } = &mut raw.action {
-                statement.duration_us = Some(duration_us);
-            }
-            assembler.push(raw);
-        }
-        let capture = assembler.finish();
-        // They began at 200, at 100, and at 100; the last one of session 1 cannot have begun before its first one.
-        assert_eq!(times(&capture), [(1, 0), (2, 100), (2, 100)]);
-    }
-
-    #[test]
-    fn a_clock_that_is_set_back_is_counted_and_time_goes_on() {
-        let mut assembler = Assembler::new(GENERAL);
-        for second in [7200, 3600, 3605] {
-            assembler.push(statement(second * 1_000_000, 1, "SELECT 1"));
-        }
-        let capture = assembler.finish();
-        assert_eq!(capture.events.last().unwrap().at_us, 5_000_000);
-        assert_eq!(capture.header.problems[0].problem, Problem::ClockSetBack);
-    }
-
-    #[test]
-    fn events_before_the_first_time_of_a_log_have_that_time() {
-        let mut assembler = Assembler::new(GENERAL);
-        let mut first = statement(0, 1, "SELECT 1");
-        first.at = None;
-        assembler.push(first);
-        assembler.push(statement(1_700_000_000_000_000, 1, "SELECT 2"));
-        assert_eq!(times(&assembler.finish()), [(1, 0), (1, 500_000)]);
-    }
-
-    #[test]
-    fn the_default_schema_follows_the_session() {
-        let mut assembler = Assembler::new(GENERAL);
-        for (at, text) in [(1, "SELECT 1"), (2, "use `shop`"), (3, "SELECT 2")] {
-            assembler.push(statement(at, 1, text));
-        }
-        let capture = assembler.finish();
-        let schemas: Vec<_> = capture
-            .events
-            .iter()
-            .map(|event| match &event.action {
-                Action::Statement(statement) => statement.schema.clone(),
-                Action::Schema(schema) => Some(format!("USE {schema}")),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(schemas, [None, Some("USE shop".into()), Some("shop".into())]);
-    }
-}
+mod tests;

@@ -25,6 +25,15 @@ impl LogKind {
         })
     }
 
+    /// The first time that a log states; none where there is none among these bytes.
+    pub fn first_time(self, first_bytes: &[u8]) -> Option<i64> {
+        let time_of = match self {
+            Self::General => GeneralLog::time_of,
+            Self::Slow => SlowLog::time_of,
+        };
+        first_bytes.split(|byte| *byte == b'\n').find_map(time_of)
+    }
+
     /// The source that captures of this kind have.
     pub fn source(self) -> Source {
         match self {

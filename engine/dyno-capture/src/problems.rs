@@ -48,6 +48,12 @@ pub enum Problem {
     NoValues,
     /// Entries of a log that has only one of so many statements or sessions.
     Sampled,
+    /// Sessions that began before the log.
+    BegunBefore,
+    /// Statements of them whose default schema is unknown, and that need one.
+    UnknownSchema,
+    /// Sessions of them that were in a transaction, or without autocommit.
+    InTransaction,
 }
 
 impl Problem {
@@ -81,6 +87,17 @@ impl Problem {
                 "executions of prepared statements, left out: the history does not have their values, the general log does"
             }
             Self::Sampled => "entries of a sample (log_slow_rate_limit): the others are not in the log",
+            Self::BegunBefore => {
+                "sessions that began before the log: what they had set is unknown (variables, temporary tables, prepared \
+                 statements)"
+            }
+            Self::UnknownSchema => {
+                "statements of these sessions that name tables without a schema: a replay needs --database"
+            }
+            Self::InTransaction => {
+                "sessions whose COMMIT or ROLLBACK ends changes that they had not begun in the log: the capture begins them \
+                 with SET autocommit = 0, or with BEGIN"
+            }
             Self::Nested => "statements of routines and triggers, left out: the statement that called them is there",
         }
     }
@@ -106,6 +123,9 @@ impl fmt::Display for LogPosition {
 pub struct ProblemCount {
     /// Its kind.
     pub problem: Problem,
+    /// The same for a person; none in captures of earlier versions.
+    #[serde(default)]
+    pub text: String,
     /// How often.
     pub count: u64,
     /// Where the first ones are; at most [`FIRST_PLACES`].
@@ -132,17 +152,29 @@ impl Problems {
 
     /// Counts several at one place.
     pub fn count_many(&mut self, problem: Problem, count: u64, line: u64) {
+        let place = self.place(line);
+        self.count_at(problem, count, place);
+    }
+
+    /// A line of the present file.
+    pub fn place(&self, line: u64) -> LogPosition {
+        LogPosition {
+            file: self.file.clone(),
+            line,
+        }
+    }
+
+    /// Counts several at a place of any file.
+    pub fn count_at(&mut self, problem: Problem, count: u64, place: LogPosition) {
         let seen = self.seen.entry(problem).or_insert_with(|| ProblemCount {
             problem,
+            text: problem.describe().into(),
             count: 0,
             first: Vec::new(),
         });
         seen.count += count;
         if seen.first.len() < FIRST_PLACES {
-            seen.first.push(LogPosition {
-                file: self.file.clone(),
-                line,
-            });
+            seen.first.push(place);
         }
     }
 

@@ -11,15 +11,16 @@ use crate::error::Error;
 /// How much of a file is read to find out what it is.
 const FIRST_BYTES: u64 = 256 * 1024;
 
-/// Reads log files of one kind, the oldest first.
+/// Reads log files of one kind in the order of their times, whatever the order in which they are named: shells list rotated
+/// logs with the newest first.
 ///
 /// # Errors
 /// When a file cannot be read, is no log that is known, or is of another kind than the first.
 pub fn capture_files(paths: &[PathBuf]) -> Result<Capture, Error> {
     let mut opened = Vec::new();
     for path in paths {
-        let (file, kind) = open(path)?;
-        if let Some((first, _, first_kind)) = opened.first() {
+        let (file, kind, begin) = open(path)?;
+        if let Some((first, _, first_kind, _)) = opened.first() {
             if kind != *first_kind {
                 let first: &PathBuf = first;
                 return Err(Error::User(format!(
@@ -31,18 +32,22 @@ pub fn capture_files(paths: &[PathBuf]) -> Result<Capture, Error> {
                 )));
             }
         }
-        opened.push((path.clone(), file, kind));
+        opened.push((path.clone(), file, kind, begin));
     }
-    let Some(kind) = opened.first().map(|(_, _, kind)| *kind) else {
+    let Some(kind) = opened.first().map(|(_, _, kind, _)| *kind) else {
         return Err(Error::User("no log is named".into()));
     };
+    if opened.iter().all(|(_, _, _, begin)| begin.is_some()) {
+        opened.sort_by_key(|(_, _, _, begin)| *begin);
+    }
     let mut assembler = Assembler::new(Origin {
         source: kind.source(),
         time_is_end: kind == LogKind::Slow,
     });
-    for (path, file, kind) in opened {
+    let mut log = LogReader::new(kind);
+    for (path, file, _, _) in opened {
         assembler.enter(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
-        read(file, kind, &mut assembler).map_err(|error| unreadable(&path, &error))?;
+        read(file, &mut log, &mut assembler).map_err(|error| unreadable(&path, &error))?;
     }
     Ok(assembler.finish())
 }
@@ -51,7 +56,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     Error::User(format!("'{}' cannot be read: {error}", path.display()))
 }
 
-fn open(path: &Path) -> Result<(File, LogKind), Error> {
+fn open(path: &Path) -> Result<(File, LogKind, Option<i64>), Error> {
     let failed = |error| unreadable(path, &error);
     let mut file = File::open(path).map_err(failed)?;
     let mut first = Vec::new();
@@ -74,11 +79,10 @@ fn open(path: &Path) -> Result<(File, LogKind), Error> {
             FIRST_BYTES / 1024
         ))
     })?;
-    Ok((file, kind))
+    Ok((file, kind, kind.first_time(&first)))
 }
 
-fn read(file: File, kind: LogKind, assembler: &mut Assembler) -> std::io::Result<()> {
-    let mut log = LogReader::new(kind);
+fn read(file: File, log: &mut LogReader, assembler: &mut Assembler) -> std::io::Result<()> {
     let mut reader = BufReader::with_capacity(1 << 20, file);
     let mut line = Vec::new();
     let mut number = 0;
@@ -91,4 +95,37 @@ fn read(file: File, kind: LogKind, assembler: &mut Assembler) -> std::io::Result
     }
     log.end(is_cut, assembler);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dyno_capture::Action;
+
+    #[test]
+    fn rotated_logs_are_read_in_the_order_of_their_times_and_sessions_go_on() {
+        let folder = std::env::temp_dir().join(format!("dyno-rotated-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let heading = "# User@Host: app[app] @ web []  Id:     8\n# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\n";
+        for (name, day, rest) in [
+            ("slow.log", "25", "SET timestamp=3;\nSELECT 3;\n"),
+            ("slow.log.1", "24", "SET timestamp=2;\nSELECT 2;\n"),
+            ("slow.log.2", "23", "use shop;\nSET timestamp=1;\nSELECT 1;\n"),
+        ] {
+            let text = format!("# Time: 2026-11-{day}T09:41:03.000000Z\n{heading}{rest}");
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        let paths = ["slow.log", "slow.log.1", "slow.log.2"].map(|name| folder.join(name));
+        let capture = capture_files(&paths).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(capture.header.files, ["slow.log.2", "slow.log.1", "slow.log"]);
+        assert_eq!(capture.header.sessions, 1);
+        for (event, text) in capture.events.iter().zip(["SELECT 1", "SELECT 2", "SELECT 3"]) {
+            let Action::Statement(statement) = &event.action else {
+                panic!("{event:?}");
+            };
+            assert_eq!(statement.text, text.as_bytes());
+            assert_eq!(statement.schema.as_deref(), Some("shop"), "carried from file to file");
+        }
+    }
 }

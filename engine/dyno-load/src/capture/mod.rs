@@ -10,6 +10,7 @@ pub use shown::{shortened, table};
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use dyno_capture::{Anonymiser, Capture, KEY_BYTES};
@@ -37,7 +38,7 @@ pub fn anonymiser(key_file: Option<&Path>) -> Result<Anonymiser, Error> {
     Ok(Anonymiser::new(key))
 }
 
-/// Writes a capture; a file is complete or absent.
+/// Writes a capture; a file is complete or absent, and for its owner alone: it has the literals of the log.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -51,7 +52,11 @@ pub fn write(capture: &Capture, path: &Path) -> Result<(), Error> {
     }
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".unfinished");
-    let file = File::create(&unfinished).map_err(|error| failed(&error))?;
+    // One that a killed program has left may have other permissions.
+    let _ = std::fs::remove_file(&unfinished);
+    let mut private = File::options();
+    let file = private.write(true).create_new(true).mode(0o600).open(&unfinished);
+    let file = file.map_err(|error| failed(&error))?;
     let mut writer = BufWriter::new(file);
     let written = dyno_capture::write(capture, &mut writer).map_err(|error| failed(&error));
     let flushed = written.and_then(|()| writer.flush().map_err(|error| failed(&error)));

@@ -19,7 +19,7 @@ const EXAMPLES: &str = "Examples:
   dynoload capture general.log --anonymise -o monday.capture
       Literals are replaced by pseudonyms of the same length: for showing to others, not for a replay on real data.
 
-The kind of log is found out from its content. Rotated files are named from the oldest to the newest.
+The kind of log is found out from its content. Rotated files are read in the order of their times.
 docs/reference/capture.md describes the format of a capture.";
 
 /// The options of `capture`.

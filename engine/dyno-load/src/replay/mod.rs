@@ -57,6 +57,14 @@ pub fn run(run: &ReplayRun) -> Result<Exit, Error> {
             shown::left_out(&plan.left_out).unwrap_or_else(|| "it has none".into())
         )));
     }
+    if plan.unknown_schema > 0 {
+        return Err(Error::User(format!(
+            "{} statements of '{}' name tables without a schema, and their sessions began before the log, so that their default \
+             schema is unknown: name it with --database",
+            plan.unknown_schema,
+            run.capture.display()
+        )));
+    }
     let server = preflight::check(run, &plan)?;
     // Both files are opened before any load.
     let results = run.results.as_deref().map(create).transpose()?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dyno_capture::Fingerprint;
+use dyno_capture::{Fingerprint, ProblemCount};
 
 /// What is taken from the capture.
 #[derive(Debug, Clone, Default)]
@@ -104,6 +104,10 @@ pub struct ReplayPlan {
     pub digests: Vec<Digest>,
     /// What is not sent.
     pub left_out: LeftOut,
+    /// Statements that need a default schema, of sessions that began before the log and whose schema is unknown.
+    pub unknown_schema: u64,
+    /// What the capture states that it lacks.
+    pub problems: Vec<ProblemCount>,
     /// Default schemas that must be there: those which the capture does not create itself.
     pub needed_schemas: BTreeSet<String>,
     /// The time of the last event, µs.

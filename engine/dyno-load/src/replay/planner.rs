@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use dyno_capture::{class, digest, fingerprint, lexer, Action, Capture};
+use dyno_capture::{class, digest, fingerprint, lexer, needs_default_schema, Action, Capture};
 
 use super::plan::{Act, Digest, ReplayPlan, Selection, Session, Statement, Step};
 
@@ -10,6 +10,7 @@ impl ReplayPlan {
     /// Plans a capture.
     pub fn new(capture: Capture, selection: &Selection) -> Self {
         let mut planner = Planner::new(selection);
+        planner.plan.problems = capture.header.problems;
         for (index, event) in capture.events.into_iter().enumerate() {
             if selection.limit_sessions.is_some_and(|limit| event.session > limit) {
                 if matches!(event.action, Action::Statement(_)) {
@@ -96,6 +97,12 @@ impl<'a> Planner<'a> {
                 }
                 self.note_created(&statement.text);
                 let schema = self.mapped(statement.schema);
+                let is_known = schema.is_some()
+                    || self.selection.default_schema.is_some()
+                    || self.has_connect.contains(&event.session);
+                if !is_known && needs_default_schema(&statement.text) {
+                    self.plan.unknown_schema += 1;
+                }
                 self.select(event.session, at_us, schema);
                 self.statement(number, event.session, at_us, statement.text);
             }
@@ -276,6 +283,23 @@ mod tests {
             (Some(9), None, 2)
         );
         assert_eq!(plan.digests.len(), 1, "three statements of one digest");
+    }
+
+    #[test]
+    fn tables_of_an_unknown_schema_are_counted_unless_one_is_named() {
+        let events = || {
+            vec![
+                (0, 1, statement(None, "SELECT 1 FROM item")),
+                (1, 1, statement(None, "COMMIT")),
+                (2, 1, statement(Some("shop"), "SELECT 1 FROM item")),
+                (3, 2, connect(None)),
+                (4, 2, statement(None, "SELECT 1 FROM item")),
+            ]
+        };
+        let mut selection = Selection::default();
+        assert_eq!(ReplayPlan::new(capture(events()), &selection).unknown_schema, 1);
+        selection.default_schema = Some("shop".into());
+        assert_eq!(ReplayPlan::new(capture(events()), &selection).unknown_schema, 0);
     }
 
     #[test]

@@ -153,6 +153,12 @@ fn write_table(out: &mut String, run: &ReplayRun, replayed: &Replayed, summary: 
     if let Some(text) = left_out(&summary.left_out) {
         writeln!(out, "\n  left out: {text}")?;
     }
+    if !replayed.plan.problems.is_empty() {
+        writeln!(out, "\n  of the capture:")?;
+    }
+    for seen in &replayed.plan.problems {
+        writeln!(out, "  {:>8}  {}", seen.count, seen.problem.describe())?;
+    }
     if not_sent.not_connected + not_sent.at_end > 0 {
         writeln!(
             out,
