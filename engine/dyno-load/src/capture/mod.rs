@@ -9,7 +9,7 @@ pub use history::capture_history;
 pub use shown::{shortened, table};
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -76,4 +76,14 @@ pub fn read(path: &Path) -> Result<Capture, Error> {
     let file = File::open(path)
         .map_err(|error| Error::User(format!("the capture '{}' cannot be read: {error}", path.display())))?;
     dyno_capture::read(BufReader::new(file)).map_err(|error| Error::User(format!("'{}' {error}", path.display())))
+}
+
+/// The most sessions at a time, by the first line of a capture; none where the file is none.
+pub fn peak_sessions(path: &Path) -> Option<u32> {
+    let mut first = String::new();
+    BufReader::new(File::open(path).ok()?).read_line(&mut first).ok()?;
+    let header: serde_json::Value = serde_json::from_str(&first).ok()?;
+    u32::try_from(header["peak_sessions"].as_u64()?)
+        .ok()
+        .map(|most| most.max(1))
 }

@@ -11,9 +11,9 @@ use crate::spec::{LoadSpec, RandomSpec};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArguments {
-    /// Connections; independent of --threads
-    #[arg(long, default_value = "1", value_parser = connections)]
-    pub connections: u32,
+    /// Connections; independent of --threads. Default: 1; of a capture at captured times, as many as it had at a time
+    #[arg(long, value_parser = connections)]
+    pub connections: Option<u32>,
     /// Worker threads, with --agent of each agent; default: one for each 64 connections, at most one for each CPU
     #[arg(long, value_parser = thread_count)]
     pub threads: Option<u32>,
@@ -100,7 +100,7 @@ impl LoadArguments {
     /// The same without the command line.
     pub fn spec(&self) -> LoadSpec {
         LoadSpec {
-            connections: self.connections,
+            connections: self.connections.unwrap_or(1),
             threads: self.threads,
             priority: self.priority.clone(),
             warmup: self.warmup,

@@ -13,11 +13,12 @@ use super::output::OutputArguments;
 use super::parse::{speed, switch, threads};
 use super::slices::SliceArguments;
 use super::tpcc::cpus;
+use crate::capture;
 use crate::error::{Error, Exit};
 use crate::replay::Pace;
 use crate::runner::{self, SqlRun};
 use crate::sources::Sources;
-use crate::spec::{FileSpec, SqlSpec};
+use crate::spec::{FileSpec, LoadSpec, SqlSpec};
 use crate::sql::file::{data, dump, Schema};
 use dyno_mysql::session_state::{OWN_STATE, STATE_FOR_A_DUMP};
 
@@ -115,6 +116,15 @@ pub struct CleanupArguments {
     connection: ConnectionArguments,
 }
 
+/// The number set, else 1; at captured times as many as the capture had at a time.
+fn connections(arguments: &RunArguments) -> u32 {
+    let captured = || match arguments.speed {
+        Pace::Times(_) => capture::peak_sessions(&arguments.file),
+        Pace::Max => None,
+    };
+    arguments.load.connections.or_else(captured).unwrap_or(1)
+}
+
 /// Runs it.
 pub fn run(command: &Sql) -> Result<Exit, Error> {
     match command {
@@ -138,7 +148,10 @@ pub fn run(command: &Sql) -> Result<Exit, Error> {
                     Pace::Times(factor) => Some(factor),
                     Pace::Max => None,
                 },
-                load: arguments.events.spec(&arguments.load),
+                load: LoadSpec {
+                    connections: connections(arguments),
+                    ..arguments.events.spec(&arguments.load)
+                },
                 connection: arguments.connection.spec(),
                 sources: Sources::default(),
             }),
