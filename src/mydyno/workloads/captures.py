@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,8 @@ class CaptureHeader:
     statements: int
     writing: int | None
     """Statements that do not only read; None: captured by a version that did not count them."""
+    problems: tuple[str, ...] = ()
+    """What the capture lacks, or what of it is unknown, with the counts."""
 
 
 def read_header(path: Path) -> CaptureHeader | None:
@@ -41,7 +44,14 @@ def read_header(path: Path) -> CaptureHeader | None:
         peak_sessions=max(1, int(_number(header.get("peak_sessions")))),
         statements=int(_number(header.get("statements"))),
         writing=None if writing is None else int(_number(writing)),
+        problems=tuple(_problems(header.get("problems"))),
     )
+
+
+def _problems(found: object) -> Iterator[str]:
+    for one in found if isinstance(found, list) else ():
+        if isinstance(one, dict):
+            yield f"{int(_number(one.get('count')))} {one.get('text') or one.get('problem')}"
 
 
 def _number(value: object) -> float:
@@ -59,6 +69,8 @@ class Captured:
     statements: int
     writing: int | None
     """Statements that do not only read, of those that are played; None: unknown."""
+    problems: tuple[str, ...] = ()
+    """What the capture lacks, or what of it is unknown, with the counts."""
 
     @property
     def writes(self) -> bool:
@@ -73,4 +85,5 @@ def captured(step: Step | StepSpec) -> Captured | None:
         return None
     reads_only = step.options.get("read_only") is True
     writing = 0 if reads_only else header.writing
-    return Captured(speed_of(step), header.length_s / (speed_of(step) or 1.0), header.statements, writing)
+    length_s = header.length_s / (speed_of(step) or 1.0)
+    return Captured(speed_of(step), length_s, header.statements, writing, header.problems)

@@ -73,6 +73,8 @@ def replay_problem(experiment: Experiment, number: int, design: str) -> str:
 def replay_lines(experiment: Experiment, plan: Plan, step: Step) -> Iterator[str]:
     """What is replayed, in a plan. Raises OSError."""
     one = captured(step)
+    for problem in () if one is None else one.problems:
+        yield f"of the log: {problem}"
     if one is not None and one.speed is not None:
         yield from _captured_times(experiment, plan, step, one)
         return

@@ -103,3 +103,13 @@ def test_a_load_without_captured_times_that_only_reads_has_no_warning(tmp_path: 
     assert len(list(replay_lines(one, make_plan(one, Design("interleaved")), one.resolved_steps[0]))) == 2
     found = captured(one.resolved_steps[0])
     assert found is not None and (found.speed, found.writes) == (None, False)
+
+
+def test_a_plan_names_what_the_capture_lacks(tmp_path: Path) -> None:
+    path = capture(tmp_path, 60)
+    header = json.loads(path.read_text())
+    header["problems"] = [{"problem": "cut_line", "text": "cut lines, left out", "count": 3, "first": []}]
+    path.write_text(json.dumps(header) + "\n")
+    found = asked(path, {})
+    lines = list(replay_lines(found, make_plan(found, Design("interleaved")), found.resolved_steps[0]))
+    assert "of the log: 3 cut lines, left out" in lines
