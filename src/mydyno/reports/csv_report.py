@@ -17,7 +17,7 @@ import io
 from mydyno.reports.format import ReportFormat
 from mydyno.reports.result import StudyResult
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.stored_result import joined_reasons, usable
+from mydyno.wording.stored_result import joined_reasons
 
 COLUMNS = (
     "study",
@@ -50,7 +50,7 @@ def write(folder: StudyFolder) -> str:
     for run in result.runs:
         for step in result.steps:
             place = (result.summary.study, run.block, run.position, run.arm, run.copy_number)
-            used = "true" if usable(run, step.id) else "false"
+            used = "true" if run.usable(step.id) else "false"
             load = (step.id, step.workload, step.connections)
             reasons = joined_reasons(run, step.id)
             values = run.values.get(step.id, {})

@@ -25,7 +25,6 @@ from mydyno.reports.page_assets import asset, script_words
 from mydyno.reports.result import StudyResult
 from mydyno.store.samples import damage_of
 from mydyno.wording.numbers import display_unit, metric_name
-from mydyno.wording.stored_result import usable
 
 CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
 EXPLAINING = (
@@ -188,7 +187,7 @@ def _choose(
     files: dict[str, dict[Path, RunSummary]] = {}
     invalid: dict[str, tuple[str, ...]] = {}
     for step in steps:
-        sound = {path: run for path, run in present.items() if usable(run, step)}
+        sound = {path: run for path, run in present.items() if run.usable(step)}
         groups = {(run.arm, run.copy_number) for run in sound.values()}
         others = {path: run for path, run in present.items() if (run.arm, run.copy_number) not in groups}
         files[step] = sound | others

@@ -46,7 +46,7 @@ def limits_of(
             used = [
                 utilisation(run, summary.values.get(step.id, {}), step.id, cpus.get(run.host_group, most))
                 for run, summary in zip(runs, summaries, strict=True)
-                if run.arm == arm and run.valid and step.id not in summary.invalid_steps
+                if run.arm == arm and summary.usable(step.id)
             ]
             shares = _medians([one for one in used if one])
             if shares:

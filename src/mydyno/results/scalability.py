@@ -116,10 +116,10 @@ def _by_block(steps: Sequence[Step], arm: str, runs: Sequence[RunSummary], metri
     """{block: {step: log of the value}} of the blocks with every level; the control's is the mean of its copies."""
     logs: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
-        if run.arm == arm and run.valid:
+        if run.arm == arm:
             for step in steps:
                 value = run.values.get(step.id, {}).get(metric)
-                if step.id not in run.invalid_steps and value is not None and value > 0:
+                if run.usable(step.id) and value is not None and value > 0:
                     logs[run.block][step.id].append(log(value))
     return {
         block: {step: sum(values) / len(values) for step, values in of.items()}

@@ -94,7 +94,7 @@ def _table(arms: Sequence[str], runs: Sequence[RunSummary], step: str, metric: s
     for run in runs:
         own = found[run.block]
         value = run.values.get(step, {}).get(metric)
-        if run.valid and step not in run.invalid_steps and step not in run.failures and value and value > 0:
+        if run.usable(step) and value and value > 0:
             own[run.arm].append(log(value))
     whole = [block for block, own in sorted(found.items()) if all(own.get(arm) for arm in arms)]
     table = [[float(np.mean(found[block][arm])) for arm in arms] for block in whole]
@@ -106,7 +106,7 @@ def _copies_differ(runs: Sequence[RunSummary], step: str, metric: str, control: 
     pairs: dict[int, dict[int, float]] = defaultdict(dict)
     for run in runs:
         value = run.values.get(step, {}).get(metric)
-        if run.arm == control and run.valid and value:
+        if run.arm == control and run.usable(step) and value and value > 0:
             pairs[run.block][run.copy_number] = log(value)
     differences = [pair[2] - pair[1] for pair in pairs.values() if len(pair) == 2]
     if len(differences) < FEWEST_FOR_ALARM:

@@ -124,7 +124,7 @@ class StoredResult:
     @cached_property
     def any_valid(self) -> bool:
         """Whether a single step of a single run may be used."""
-        return any(usable(run, step.id) for run in self.runs for step in self.steps)
+        return any(run.usable(step.id) for run in self.runs for step in self.steps)
 
     def steps_of_workload(self, workload: str) -> tuple[ReportStep, ...]:
         """The steps of one workload."""
@@ -135,7 +135,7 @@ class StoredResult:
         for run in self.runs:
             value = run.values.get(step, {}).get(metric)
             if value is not None:
-                yield run, value, usable(run, step)
+                yield run, value, run.usable(step)
 
     @cached_property
     def unused_steps(self) -> tuple[tuple[RunSummary, ReportStep, tuple[Reason, ...]], ...]:
@@ -199,11 +199,6 @@ class StoredResult:
             for block, values in sorted(by_block.items())
             if base in values and (arm, copy_number) in values
         }
-
-
-def usable(run: RunSummary, step: str) -> bool:
-    """Whether no gate closed, neither for the run nor for this step of it, and the arm did not fail there."""
-    return run.valid and step not in run.invalid_steps and step not in run.failures
 
 
 def joined_reasons(run: RunSummary, step: str) -> str:

@@ -60,6 +60,10 @@ class RunSummary(Record):
     unadjusted: dict[str, dict[str, float]] = Field(default_factory=dict)
     """For an interleaved study, the values before they were adjusted for the host's speed."""
 
+    def usable(self, step: str) -> bool:
+        """Whether the step counts: no gate closed for the run nor for the step, and the arm did not fail there."""
+        return self.valid and step not in self.invalid_steps and step not in self.failures
+
 
 def block_groups(runs: Iterable[RunSummary]) -> dict[int, str]:
     """{block: the host group that executed it}; empty if there is one group."""

@@ -18,7 +18,7 @@ from mydyno.results.values.key_values import (
     spread_of,
 )
 from mydyno.wording.numbers import MINUS
-from mydyno.wording.stored_result import ReportStep, usable
+from mydyno.wording.stored_result import ReportStep
 
 NONE = "–"
 
@@ -61,7 +61,7 @@ def _steps(result: StudyResult, arm: str, step: ReportStep) -> list[StepRecord]:
     """The arm's usable records of one step."""
     found = []
     for run in result.runs:
-        if run.arm == arm and usable(run, step.id):
+        if run.arm == arm and run.usable(step.id):
             found += [record for record in result.records[run.folder].steps if record.id == step.id]
     return found
 

@@ -83,9 +83,8 @@ class SavedStudy:
         """{block: the arm's values, of the control one for each copy} of the examined blocks; positive ones only."""
         found: dict[int, tuple[float, ...]] = {}
         for run in sorted(self.summary.runs, key=lambda run: (run.block, run.copy_number)):
-            used = run.valid and step not in run.invalid_steps and step not in run.failures
             value = run.values.get(step, {}).get(metric)
-            if run.arm == arm and used and value and value > 0 and run.block in self.examined_blocks:
+            if run.arm == arm and run.usable(step) and value and value > 0 and run.block in self.examined_blocks:
                 found[run.block] = (*found.get(run.block, ()), value)
         return found
 

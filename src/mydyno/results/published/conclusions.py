@@ -71,8 +71,8 @@ class Facts:
         """{step: {block: log of the value}} of an arm's valid runs; of two copies the mean."""
         found: dict[str, dict[int, list[float]]] = {}
         for run in self.runs:
-            for step, of_step in run.values.items() if run.valid and run.arm == arm else ():
-                if of_step.get(metric, 0.0) > 0.0 and step not in run.invalid_steps and step not in run.failures:
+            for step, of_step in run.values.items() if run.arm == arm else ():
+                if of_step.get(metric, 0.0) > 0.0 and run.usable(step):
                     found.setdefault(step, {}).setdefault(run.block, []).append(log(of_step[metric]))
         return {step: {block: fmean(of) for block, of in blocks.items()} for step, blocks in found.items()}
 

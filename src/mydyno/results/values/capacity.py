@@ -79,7 +79,7 @@ def _used(runs: Sequence[RunSummary], step: Step, arm: str) -> dict[int, float]:
     logs: dict[int, list[float]] = defaultdict(list)
     for run in runs:
         value = run.values.get(step.id, {}).get(CAPACITY)
-        if run.arm == arm and run.valid and step.id not in run.invalid_steps and value:
+        if run.arm == arm and run.usable(step.id) and value:
             logs[run.block].append(log(value))
     return {block: exp(sum(values) / len(values)) for block, values in sorted(logs.items())}
 

@@ -91,7 +91,7 @@ def _values(
     for one in slices:
         if not one.failed:
             of_lane[(one.block, one.arm, one.copy_number), one.step].append(one)
-    counted = {(s.block, s.arm, s.copy_number): s for s in summaries if s.valid}
+    counted = {(s.block, s.arm, s.copy_number): s for s in summaries}
     values: CostValues = {}
     times: dict[tuple[str, str], list[_Times]] = defaultdict(list)
     for run in runs:
@@ -100,7 +100,7 @@ def _values(
         if summary is None:
             continue
         for step in run.steps:
-            if step.id in summary.invalid_steps or step.id in summary.failures:
+            if not summary.usable(step.id):
                 continue
             own = of_lane.get((lane, step.id), [])
             found = _costs(step, own, summary.values.get(step.id, {}), summary.unadjusted.get(step.id, {}))

@@ -82,15 +82,14 @@ def counted_by_step(
     items_of: Callable[[T], Mapping[Item, tuple[float, float]]],
 ) -> dict[str, list[Counted[T]]]:
     """{step: what was counted of the runs that count there}."""
-    counted = {(one.block, one.arm, one.copy_number): one for one in summaries if one.valid}
+    counted = {(one.block, one.arm, one.copy_number): one for one in summaries}
     connections = {step.id: step.connections for step in experiment.resolved_steps}
     found: dict[str, list[Counted[T]]] = defaultdict(list)
     for run in runs:
         summary = counted.get((run.block, run.arm, run.copy_number))
         for facts in facts_of(run) if summary else ():
             assert summary is not None
-            usable = facts.file and facts.transactions
-            if usable and facts.step not in summary.invalid_steps and facts.step not in summary.failures:
+            if facts.file and facts.transactions and summary.usable(facts.step):
                 totals = read(folder / run.folder / facts.file)
                 of_run = connections[facts.step] * max(1, len(run.servers))
                 connection_us = 1e6 * of_run * totals.loaded_s / totals.transactions

@@ -64,15 +64,14 @@ def profiles_by_step(
 ) -> dict[str, list[Profile]]:
     """{step: the profiles of the runs that count there}. By one method alone: perf's, where both were used."""
     method = _method([one for run in runs for one in run.cpu_profiles])
-    counted = {(one.block, one.arm, one.copy_number): one for one in summaries if one.valid}
+    counted = {(one.block, one.arm, one.copy_number): one for one in summaries}
     found: dict[str, list[Profile]] = defaultdict(list)
     for run in runs:
         summary = counted.get((run.block, run.arm, run.copy_number))
         for facts in run.cpu_profiles if summary else ():
             assert summary is not None
             has_samples = facts.file and facts.method == method and facts.samples > facts.waiting_samples
-            usable = has_samples and facts.transactions and facts.server_cpu_s > 0.0
-            if usable and facts.step not in summary.invalid_steps and facts.step not in summary.failures:
+            if has_samples and facts.transactions and facts.server_cpu_s > 0.0 and summary.usable(facts.step):
                 server = Server(run.arm, run.copy_number)
                 stacks = read_stacks(folder / run.folder / facts.file)
                 running = {stack: count for stack, count in stacks.items() if not is_waiting(stack)}

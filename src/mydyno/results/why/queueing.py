@@ -191,8 +191,12 @@ def _steps_by_arm(
     found: dict[tuple[str, str], list[Measured]] = defaultdict(list)
     for run, summary in runs:
         for one in run.steps:
-            usable = summary.valid and one.id not in summary.invalid_steps and one.id not in summary.failures
-            if usable and one.id in steps and one.driver.transactions and "mean" in one.driver.latency_us:
+            if (
+                summary.usable(one.id)
+                and one.id in steps
+                and one.driver.transactions
+                and "mean" in one.driver.latency_us
+            ):
                 found[run.arm, one.id].append((one, summary.values.get(one.id, {})))
     return found
 
