@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mydyno
-from mydyno.model.stored.records import Reason
+from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import RunSummary
 from mydyno.results.screening import _copies_differ
 

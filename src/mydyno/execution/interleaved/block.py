@@ -24,6 +24,7 @@ from mydyno.execution.interleaved.block_records import LoadFacts, run_record, st
 from mydyno.execution.interleaved.capacity_search import BlockSearches
 from mydyno.execution.interleaved.kernel_slices import KernelSlices
 from mydyno.execution.interleaved.lane import Lane
+from mydyno.execution.interleaved.long_transactions import may_be_empty, slice_too_short
 from mydyno.execution.interleaved.pilot import CYCLES as PILOT_CYCLES
 from mydyno.execution.interleaved.pilot import pilot_lengths_s
 from mydyno.execution.interleaved.profiled_slices import ProfiledSlices
@@ -258,6 +259,8 @@ class _Block:
             await self._quiet.before_cycle(sum(lane.cpu_s() for lane in self.lanes), self._all_cpu_s)
             cycle += 1
             await self._cycle(step, cycle)
+            if cycle == 1 and self.block.block == 1:
+                await self._require_transactions(step)
             self._quiet.note_steal([o.steal for o in self.slices if (o.step, o.cycle) == (step.id, cycle)])
             last_s = time.monotonic() - began_s
             for apart in self._apart:
@@ -346,6 +349,20 @@ class _Block:
             self._samples += step_samples(record, lane.first_number)
             self._watcher.slice_ended(step, cycle, record)
             await self._quiet.after_slice(lane.cpu_s)
+
+    async def _require_transactions(self, step: Step) -> None:
+        """Raises HostError where the control was loaded, and none of its transactions ended within a slice."""
+        lane, slice_s = self.control, self.environment.experiment.design.slice
+        own = [one for one in self.slices if one.step == step.id and one.arm == lane.planned.arm]
+        if any(one.transactions or one.failed for one in own) or may_be_empty(step, slice_s) or speed_of(step):
+            return
+
+        async def load(length_s: float) -> int:
+            order = SliceOrder(f"{step.id}/{length_s:g}s", self._stream(step, -1), self.washout_s, length_s)
+            parts = await lane.slice(step, order)
+            return sum(int(part.record["counts"]["transactions"]) for part in parts)
+
+        raise await slice_too_short(step, slice_s, load, lane.instances[0])
 
     async def _cycle_apart(self, apart: _Apart, step: Step, cycle: int) -> None:
         design, lanes = self.environment.experiment.design, self._present(step)

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from mydyno.drivers.held import SliceOrder
-from mydyno.errors import StudyError, UserError
+from mydyno.errors import HostError, StudyError, UserError
 from mydyno.execution.interleaved.study_time import StudyTime, overhead_s
 from mydyno.execution.planning.time_plan import next_look_s, shape_of
 from mydyno.hosts.paths import HostPaths
@@ -493,3 +493,26 @@ async def test_a_load_program_that_never_runs_ends_the_tries(script: Script, pat
     _, summary, _ = await study(script, paths, tmp_path, interleaved(blocks=1))
     (failed,) = [run for run in summary.runs if run.arm == "jemalloc"]
     assert "stood still during it, 5 times in a row" in failed.failures[STEP]
+
+
+async def test_transactions_longer_than_a_slice_end_the_study_in_its_first_block(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    loaded: list[float] = []
+
+    def qps(arm: str, _copy: int, _step: object, order: SliceOrder) -> float:
+        loaded.append(order.measure_s)
+        return 5.0 if order.measure_s >= 30 else 0.0
+
+    script.slice_qps = qps
+    with pytest.raises(HostError, match=r"no transaction of the control ended within a slice of 2 s") as raised:
+        await study(script, paths, tmp_path, interleaved())
+    assert re.search(r"--set design\.slice=32s, in which about 10 end", raised.value.hint or "")
+    assert max(loaded) == 32.0
+    assert sum(loaded) < 100, "the study ended after its first cycle"
+
+
+async def test_an_arm_without_a_transaction_is_a_result(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    script.slice_qps = lambda arm, _copy, _step, _order: 0.0 if arm == "jemalloc" else 1000.0
+    _, summary, _ = await study(script, paths, tmp_path, interleaved())
+    assert all(run.failures for run in summary.runs if run.arm == "jemalloc")
