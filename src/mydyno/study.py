@@ -20,6 +20,7 @@ from mydyno.execution.looks import Decided, ended, is_decided
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.stopping import Stopping
 from mydyno.execution.study_record import new_study, nothing_to_resume
+from mydyno.fleet.study_files import find_files
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths, check_writable
@@ -65,7 +66,9 @@ async def run_study(
         plan = plan_study(request.experiment, paths)
         _check_folders(request.studies, "--studies", paths)
         check_host(request.experiment, plan, paths)
-        study = new_study(request.experiment, request.source_text, request.command, paths)
+        files = find_files(request.experiment)
+        made = new_study(request.experiment, request.source_text, request.command, paths)
+        study = made.model_copy(update={"files": files.checksums})
         path = request.studies.resolve() / study.study
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
         live = stack.enter_context(LiveWatcher(watcher, request.listeners, request.live_interval_s))
@@ -73,6 +76,7 @@ async def run_study(
         environment = await opener(paths, request.experiment, study.study, path, live.say)
         stack.callback(close, environment, live.say)
         folder = StudyFolder.create(path, _with_facts(study, environment), plan)
+        files.keep_in(folder.path)
         commands.keep_in(folder.path)
         live.keep_in(folder.path, study.study, plan, resumed=False)
         time_s = request.experiment.design.time if plan.sequential else None
@@ -106,6 +110,7 @@ async def resume_study(
     with ExitStack() as stack:
         _check_folders(folder.path, "the study folder", paths)
         stack.enter_context(recorded_commands()).keep_in(folder.path)
+        find_files(study.experiment).check_unchanged(study)
         check_host(study.experiment, plan, paths)
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
         live = stack.enter_context(LiveWatcher(watcher, listeners))

@@ -12,9 +12,11 @@ import typer
 
 from mydyno.cli.study_runner import finish
 from mydyno.errors import HostError, StudyError, UserError
+from mydyno.files.atomic_dir import sha256_of
+from mydyno.fleet.study_files import FOLDER, KEPT_BYTES
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.definition.experiment import DataSpec, Experiment, Step, StepSpec
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.records import DriverFinding, Evidence
 from mydyno.model.stored.summary import Summary
@@ -252,6 +254,32 @@ async def test_a_killed_study_resumes_at_the_next_run(
     assert all(file.read_bytes() == content for file, content in before.items())
     assert summary.state == "complete"
     assert not unfinished.exists()
+
+
+async def test_a_study_keeps_its_files_and_does_not_continue_with_others(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    load = tmp_path / "mine.sql"
+    load.write_text("SELECT 1;\n")
+    data = DataSpec(workload="sql", sql=str(tmp_path / "tables.toml"))
+    (tmp_path / "tables.toml").write_text("#" * (KEPT_BYTES + 1) + "\n[[tables]]\n")
+    steps = (StepSpec(workload="sql", sql=str(load), connections=(4,), warmup=2, measure=20),)
+
+    def end(_planned: PlannedRun) -> None:
+        raise KeyboardInterrupt
+
+    script.on_run = end
+    with pytest.raises(KeyboardInterrupt):
+        await study(script, paths, tmp_path, experiment(design={"blocks": 2}, data=data, steps=steps))
+    path = next((tmp_path / "studies").iterdir())
+    recorded = StudyFolder.open(path).study().files
+    assert recorded[str(load)] == sha256_of(load)
+    assert set(recorded) == {str(load), data.sql}
+    kept = [one for one in (path / FOLDER).rglob("*") if one.is_file()]
+    assert [one.read_text() for one in kept] == ["SELECT 1;\n"], "what is large has its checksum alone"
+    load.write_text("SELECT 2;\n")
+    with pytest.raises(UserError, match=r"mine\.sql was changed after the study began"):
+        await resume_study(path, paths, Watched(script), opener(script))
 
 
 async def test_a_finished_study_resumed_does_nothing_again(script: Script, paths: HostPaths, tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ async def run_on_groups(
                 blocks = plan_time(time_s, shape_of(request.experiment), groups=len(prepared)).blocks
             plan = make_plan(request.experiment, design, blocks)
             folder = StudyFolder.create(request.studies.resolve() / study.study, study, plan)
+            files.keep_in(folder.path)
             commands.keep_in(folder.path)
             stack.enter_context(folder_lock(folder.path))
             live.keep_in(folder, plan, made=0, resumed=False)

@@ -32,6 +32,9 @@ from mydyno.workloads.files import is_dump
 
 FOLDER = "files"
 """Below the study's folder on a host."""
+NEEDED = "a study needs its files until it ends, and copies them to its other hosts"
+KEPT_BYTES = 1 << 20
+"""Files up to this size are kept with the study; of the others it has the checksum alone."""
 MOST_ESCAPED = 7
 """Characters that JSON in JSON makes of one, at most."""
 LINE_RESERVE_BYTES = 1 << 20
@@ -100,6 +103,11 @@ class StudyFiles:
                 raise HostError(f"copying {one.path} to {root}: {error.strerror}") from error
             if sha256_of(root / one.name) != one.sha256:
                 raise HostError(f"the copy of {one.path} is damaged, or the file was changed meanwhile")
+
+    def keep_in(self, study: Path) -> None:
+        """Copy the files that are not large into FOLDER of a study's folder, for its readers. Raises HostError."""
+        small = tuple(one for one in self.files if one.size_bytes <= KEPT_BYTES)
+        StudyFiles(small).copy_to(study / FOLDER)
 
     def check_unchanged(self, study: StudyRecord) -> None:
         """Raise UserError for a file that is another than when the study began."""
@@ -189,10 +197,14 @@ def _present(called: str, where: str) -> Path:
     path = Path(os.path.normpath(Path(called).absolute()))
     if not path.is_file():
         raise UserError(
-            f"{where}: {called}: no such file on this host", "it is copied from here to the hosts of the study"
+            f"{where}: {called}: no such file on this host",
+            NEEDED,
         )
     if not os.access(path, os.R_OK):
-        raise UserError(f"{where}: {called} cannot be read", "it is copied from here to the hosts of the study")
+        raise UserError(
+            f"{where}: {called} cannot be read",
+            NEEDED,
+        )
     return path
 
 

@@ -454,4 +454,4 @@ class StudyRecord(Record):
     host_groups: tuple[HostGroup, ...] = Field((), exclude_if=is_empty)
     """The host groups that execute the blocks; empty: the host that mydyno runs on."""
     files: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
-    """Files that the experiment names and that were copied to hosts: path on this host → SHA-256."""
+    """Files that the experiment names: path on this host → SHA-256; those of up to 1 MiB are kept below `files`."""

@@ -20,7 +20,7 @@ from mydyno.results.across.common_ground import differing_definition, effects_by
 from mydyno.results.across.hosts import host_difference, host_identity
 from mydyno.results.across.saved import SavedStudy, without_copies
 from mydyno.results.across.series import Analysed, Key, analysed, measured
-from mydyno.results.across.settings import data_settings, step_settings
+from mydyno.results.across.settings import data_settings, file_settings, step_settings
 from mydyno.results.precision import alarm_of
 
 ALPHA = 0.05
@@ -163,6 +163,8 @@ def why_left_out(study: SavedStudy, newest: SavedStudy) -> Unlike | None:
         return Unlike("alarm")
     mine, theirs = (data_settings(one.study.experiment.data) for one in (newest, study))
     different = tuple(f"{name} {value}" for name, value in theirs.items() if mine.get(name) != value)
+    files, others = file_settings(newest), file_settings(study)
+    different += tuple(f"{name} {value}" for name, value in others.items() if files.get(name, value) != value)
     if different:
         return Unlike("data", different)
     if not _steps_of(newest).items() & _steps_of(study).items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.catalogue import DRIVERS
@@ -18,6 +19,7 @@ from mydyno.results.why.server_differences import SHOWN_LETTERS, meaning_of, sha
 HOSTNAME = "hostname"
 PACKAGES = "packages"
 LOAD = "data and load"
+SHOWN_DIGITS = 12
 NOT_SETTINGS = frozenset({"load_average_before", "synced_writes_per_s"})
 
 
@@ -78,7 +80,12 @@ def load_settings(study: SavedStudy) -> dict[str, str | None]:
     found = data_settings(experiment.data)
     for step in experiment.resolved_steps:
         found[f"step {step.id}"] = step_settings(step)
-    return found
+    return found | file_settings(study)
+
+
+def file_settings(study: SavedStudy) -> dict[str, str | None]:
+    """The beginning of the SHA-256 of each file that the experiment names: two texts of one name differ."""
+    return {f"file {Path(path).name}": sha256[:SHOWN_DIGITS] for path, sha256 in study.study.files.items()}
 
 
 def data_settings(data: DataSpec) -> dict[str, str | None]:

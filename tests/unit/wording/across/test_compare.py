@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,14 @@ def test_equal_settings_are_counted_and_those_that_differ_are_named() -> None:
     assert differing(found) == {"kernel": ("6.1.0", "6.12.1"), "innodb_io_capacity": ("200", "9")}
     assert sum(len(group.equal) for group in found.settings) > 20
     assert "2 recorded settings differ" in " ".join(found.conclusions)
+
+
+def test_a_file_that_was_edited_between_two_studies_is_a_setting_that_differs() -> None:
+    pair = []
+    for name, sha256 in (("a", "1f3a9c2e"), ("b", "77e04c11")):
+        one = saved(draw(20), name=name)
+        pair.append(replace(one, study=one.study.model_copy(update={"files": {"/home/ann/shop.sql": sha256}})))
+    assert differing(compare_studies(tuple(pair))) == {"file shop.sql": ("1f3a9c2e", "77e04c11")}
 
 
 def test_the_level_of_the_control_shows_how_far_the_sessions_are_apart() -> None:

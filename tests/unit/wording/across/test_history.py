@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log
 from pathlib import Path
 
@@ -75,6 +76,11 @@ def test_three_studies_show_nothing_and_two_are_referred_to_compare() -> None:
     assert "`mydyno compare`" in history(studies(2)).answer[0]
 
 
+def with_file(study: SavedStudy, sha256: str) -> SavedStudy:
+    """The study with a file of the user's own."""
+    return replace(study, study=study.study.model_copy(update={"files": {"/home/ann/shop.sql": sha256}}))
+
+
 def test_studies_that_are_not_comparable_are_left_out_with_the_reason() -> None:
     random = np.random.default_rng(2)
     found = studies(4)
@@ -91,6 +97,9 @@ def test_studies_that_are_not_comparable_are_left_out_with_the_reason() -> None:
         saved(alarmed, ONE_ARM, name="allocators-alarm"),
     ]
     found.sort(key=lambda study: study.study.created_unix_ns)
+    found = [with_file(one, "1f3a9c2e") for one in found]
+    found.append(with_file(saved(values(random, (0.05,)), ONE_ARM, name="allocators-file"), "77e0"))
+    found.sort(key=lambda study: study.study.created_unix_ns)
     made = history(found, None, LeftOut(study="allocators-half", reason="summary.json cannot be read"))
     reasons = {one.study: one.reason for one in made.left_out}
     assert reasons["allocators-host"] == "another host (hostname vm-8)"
@@ -98,6 +107,7 @@ def test_studies_that_are_not_comparable_are_left_out_with_the_reason() -> None:
     assert reasons["allocators-arm"] == "arm x is defined differently (environment.ARM)"
     assert "A/A alarm" in reasons["allocators-alarm"]
     assert reasons["allocators-half"] == "summary.json cannot be read"
+    assert reasons["allocators-file"] == "other data (file shop.sql 77e0)"
     assert made.studies == tuple(f"allocators-{day:02d}" for day in range(4))
 
 
