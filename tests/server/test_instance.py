@@ -204,13 +204,13 @@ async def test_a_vendors_archive_is_unpacked_once_and_is_a_server(
         for folder in ("bin", "sbin", "share/mysql"):
             made.add(build.basedir / folder, f"mariadb-10.11-linux/{folder}")
     host = LocalHost("tarball", None)
-    root = await unpacked(archive, tmp_path, host)
+    root = await unpacked(archive, tmp_path)
     assert root.name == "mariadb-10.11-linux"
     found = await find_build("mine", root, host, build.environment)
     assert found.version.name == build.version.name
     marker = root / "marker"
     marker.touch()
-    assert await unpacked(archive, tmp_path, host) == root
+    assert await unpacked(archive, tmp_path) == root
     assert marker.exists(), "the second time nothing is unpacked"
 
 

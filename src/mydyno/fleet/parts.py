@@ -31,8 +31,6 @@ REQUIRED = (
 
 Without mydyno-engine: its programs are part of the program, wherever they are from.
 """
-OF_SOME_PYTHONS = ("backports.tarfile",)
-"""The same, where this Python needs it."""
 ONLY_HERE = ("prometheus-client", "sse-starlette", "starlette", "uvicorn")
 """Distributions of the pages of `mydyno serve`: hosts that execute blocks do not import them."""
 NOT_NEEDED = {"tests", "__pycache__", "include"}
@@ -173,9 +171,9 @@ def _glibc_of_wheel(text: str) -> Version:
 
 
 def _distributions() -> dict[str, importlib.metadata.Distribution]:
-    """Those in REQUIRED and, where installed, OF_SOME_PYTHONS and what all require: installation decided markers."""
+    """Those in REQUIRED and what all require: installation decided markers."""
     found: dict[str, importlib.metadata.Distribution] = {}
-    waiting = [*REQUIRED, *OF_SOME_PYTHONS]
+    waiting = list(REQUIRED)
     while waiting:
         name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
         if name in found:

@@ -11,20 +11,13 @@ import hashlib
 import json
 import os
 import platform
-import shutil
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from mydyno.errors import UserError
-
-if sys.version_info >= (3, 12):
-    import tarfile
-else:
-    from backports import tarfile  # as in tar_archive.py
+from mydyno.errors import HostError, UserError
+from mydyno.files.tree import Tree
+from mydyno.packages.tar_archive import DamagedError, members
 
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Architectures as the kernel names them → as images do."""
@@ -41,11 +34,10 @@ NEEDED = ("usr", "lib", "lib32", "lib64", "bin", "sbin", "opt")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer's blob and how it is packed."""
+    """One layer's blob."""
 
     path: Path
     digest: str
-    media_type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,88 +69,57 @@ def read_image(folder: Path, tag: str = "") -> Image:
     while entry.get("mediaType") in INDEX_TYPES:
         entry = _for_this_machine(_list(_json(_checked(folder, entry)), "manifests", folder), folder)
     manifest = _json(_checked(folder, entry))
-    layers = tuple(
-        Layer(_checked(folder, one), one["digest"], str(one.get("mediaType", "")))
-        for one in _list(manifest, "layers", folder)
-    )
+    layers = tuple(Layer(_checked(folder, one), one["digest"]) for one in _list(manifest, "layers", folder))
     return Image(folder, str(entry["digest"]), layers, sum(layer.path.stat().st_size for layer in layers))
 
 
 def unpack_image(image: Image, root: Path) -> int:
-    """Apply the layers below `root`; returns how many files were written. Raises UserError."""
-    import pyarrow
-
-    root.mkdir(parents=True, exist_ok=True)
+    """Apply the layers below `root`; returns how many files were written. Raises UserError, HostError."""
     count = 0
-    for layer in image.layers:
-        try:
-            with _opened(layer) as source:
-                count += _apply(source, root)
-        except tarfile.FilterError as error:
-            raise UserError(f"layer {layer.digest} is not unpacked: {error}") from error
-        except (tarfile.TarError, EOFError, pyarrow.ArrowException) as error:
-            raise UserError(f"layer {layer.digest} cannot be unpacked: {error}") from error
+    with Tree(root, through_links=True) as tree:
+        for layer in image.layers:
+            try:
+                count += _apply(layer, tree)
+            except DamagedError as error:
+                raise UserError(f"layer {layer.digest}: {error.message}") from error
+            except UserError as error:
+                raise UserError(f"layer {layer.digest} is not unpacked: {error.message}") from error
+            except OSError as error:
+                raise HostError(f"{image.folder} cannot be unpacked: {error.strerror or error}") from error
+        if outgoing := tree.outgoing_links():
+            raise UserError(f"{image.folder} is not unpacked: {outgoing[0]} is a link that leads outside")
     return count
 
 
-def _apply(source: tarfile.TarFile, root: Path) -> int:
+def _apply(layer: Layer, tree: Tree) -> int:
     count = 0
-    for member in source:
-        path = PurePosixPath(os.path.normpath(member.name.lstrip("/")))
-        if path.parts[:1] not in {(name,) for name in NEEDED} or ".." in path.parts:
-            if ".." in path.parts:
-                raise UserError(f"{member.name} leads out of its folder; nothing was kept")
+    for member, content in members(layer.path):
+        parts = [part for part in member.name.split("/") if part not in ("", ".")]
+        if not parts or parts[0] not in NEEDED:
             continue
-        parent = root / path.parent
-        if not _inside(parent, root):
-            raise UserError(f"{member.name} leads out of its folder by a link; nothing was kept")
+        path = PurePosixPath(*parts)
         if path.name == OPAQUE:
-            for old in list(parent.iterdir()) if parent.is_dir() else []:
-                _remove(old)
-            continue
-        if path.name.startswith(WHITEOUT):
-            _remove(parent / path.name.removeprefix(WHITEOUT))
-            continue
-        if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
-            continue
-        moved = member.replace(name=str(path), deep=False)
-        if member.issym() and member.linkname.startswith("/"):
-            target = member.linkname.lstrip("/")
-            moved = moved.replace(linkname=os.path.relpath(target, path.parent), deep=False)
+            tree.empty(str(path.parent))
+        elif path.name.startswith(WHITEOUT):
+            tree.remove(f"{path.parent}/{_whited_out(path)}")
+        elif member.isreg():
+            tree.file(str(path), member.size, content, executable=bool(member.mode & 0o100))
+            count += 1
+        elif member.isdir():
+            tree.folder(str(path))
         elif member.islnk():
-            moved = moved.replace(linkname=os.path.normpath(member.linkname.lstrip("/")), deep=False)
-        at = root / path
-        if (at.is_symlink() or at.exists()) and not (member.isdir() and at.is_dir()):
-            _remove(at)
-        source.extract(moved, root, filter="data")
-        count += member.isfile()
+            tree.hard_link(str(path), member.linkname.lstrip("/"))
+        elif member.issym():
+            absolute = member.linkname.startswith("/")
+            tree.link(str(path), os.path.relpath(member.linkname, f"/{path.parent}") if absolute else member.linkname)
     return count
 
 
-def _inside(parent: Path, root: Path) -> bool:
-    return Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(root))
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _opened(layer: Layer) -> Iterator[tarfile.TarFile]:
-    if layer.media_type.endswith("zstd"):
-        import pyarrow
-
-        with (
-            pyarrow.CompressedInputStream(str(layer.path), "zstd") as stream,
-            tarfile.open(fileobj=stream, mode="r|") as source,
-        ):
-            yield source
-    else:
-        with tarfile.open(layer.path, "r:*") as source:
-            yield source
+def _whited_out(path: PurePosixPath) -> str:
+    name = path.name.removeprefix(WHITEOUT)
+    if name in ("", "."):
+        raise UserError(f"{path} removes nothing that has a name")
+    return name
 
 
 def _checked(folder: Path, entry: dict[str, Any]) -> Path:

@@ -259,7 +259,7 @@ async def get_build(spec: ServerSpec, cache: Path, host: LocalHost, say: Say = s
     if spec.basedir is not None:
         root = _own_place(spec.basedir)
         if is_archive(root):
-            root = await unpacked(root, cache, host)
+            root = await unpacked(root, cache)
         key = (str(root), cache)
         if key not in _builds:
             _builds[key] = await find_build(root.name or "basedir", root, host, {})

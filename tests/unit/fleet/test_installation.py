@@ -64,7 +64,7 @@ def test_the_required_packages_are_those_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = [re.match(r"[\w.-]+", one)[0] for one in project["dependencies"]]  # type: ignore[index]
     names.remove("mydyno-engine")
-    assert names == sorted((*parts.REQUIRED, *parts.OF_SOME_PYTHONS, *parts.ONLY_HERE))
+    assert names == sorted((*parts.REQUIRED, *parts.ONLY_HERE))
 
 
 def test_packages_are_those_required_and_what_they_need() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
-from mydyno.errors import HostError
+from mydyno.files.tree import Tree
 from mydyno.hosts.local import LocalHost
 from mydyno.packages.maven import Artifact, MavenRepository
 from mydyno.packages.progress import Say
@@ -90,12 +91,8 @@ def _any(name: str, patterns: tuple[str, ...]) -> bool:
     return "/debug/" not in name and not name.endswith("/") and any(fnmatch(name, pattern) for pattern in patterns)
 
 
-def _extract(source: zipfile.ZipFile, folder: Path, names: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> None:
-    for name, target in names:
-        path = (folder / target).resolve()
-        if not path.is_relative_to(folder.resolve()):
-            raise HostError(f"{source.filename}: {name} leads out of its folder")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with source.open(name) as stream, path.open("wb") as file:
-            while piece := stream.read(1 << 20):
-                file.write(piece)
+def _extract(source: zipfile.ZipFile, folder: Path, names: Iterable[tuple[str, str]]) -> None:
+    with Tree(folder) as tree:
+        for name, target in names:
+            with source.open(name) as stream:
+                tree.file(target, source.getinfo(name).file_size, iter(partial(stream.read, 1 << 20), b""))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from mydyno.errors import UserError
 from mydyno.files.atomic_dir import made_once, sha256_of
-from mydyno.hosts.local import LocalHost
+from mydyno.packages.tar_archive import extract
 
 
 def is_archive(path: Path) -> bool:
@@ -25,20 +24,12 @@ async def _root(archive: Path, cache: Path) -> Path:
     return cache / "servers" / f"{archive.name.partition('.tar')[0]}-{checksum[:16]}"
 
 
-async def unpacked(archive: Path, cache: Path, host: LocalHost) -> Path:
-    """The archive's only top folder, or its whole, unpacked below the cache. Raises UserError for a damaged archive."""
+async def unpacked(archive: Path, cache: Path) -> Path:
+    """The archive's only top folder, or its whole, unpacked below the cache. Raises as extract() does."""
     root = await _root(archive, cache)
     if not root.is_dir():
         async with made_once(root) as aside:
             if not root.is_dir():
-                await _unpack(archive, aside, host)
+                await asyncio.to_thread(extract, archive, aside, lambda name: name)
     inside = list(root.iterdir())
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else root
-
-
-async def _unpack(archive: Path, folder: Path, host: LocalHost) -> None:
-    command = ["tar", "--extract", "--no-same-owner", f"--file={archive}", f"--directory={folder}"]
-    done = await host.run(command, unbounded=True)
-    if done.exit_code:
-        words = done.output.strip()[-300:]
-        raise UserError(f"server.basedir: {archive} cannot be unpacked: {words}", "is it a whole tar archive?")
