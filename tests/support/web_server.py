@@ -6,7 +6,7 @@ import http.client
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,14 +26,15 @@ class Answer:
 class WebServer:
     """The server of a folder of studies. A context manager."""
 
-    def __init__(self, studies: Path, *options: str) -> None:
+    def __init__(self, studies: Path, *options: str, launcher: Sequence[str] = ("-m", "mydyno.cli")) -> None:
         self.studies = studies
         self._options = options
+        self._launcher = launcher
 
     def __enter__(self) -> WebServer:
         cache = self.studies.parent / "cache"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "mydyno.cli", "serve", "--studies", str(self.studies), "--port", "0",
+            [sys.executable, *self._launcher, "serve", "--studies", str(self.studies), "--port", "0",
              *self._options],
             env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "MYDYNO_CACHE": str(cache)},
             stdout=subprocess.PIPE, text=True,

@@ -68,6 +68,12 @@ AllowWrites = Annotated[
     bool,
     typer.Option("--allow-writes", help="Permit mydyno to fill an empty schema of an external server (server.dsn)."),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Continue a study of another user, or one whose experiment names programs in its own folder."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print each command as it is started, and debug messages, on stderr.")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.output import warn_of_damage
 from mydyno.cli.side_server import side_server
 from mydyno.cli.verbosity import set_verbosity
+from mydyno.execution.origin import check_origin
 from mydyno.hosts.paths import HostPaths
 from mydyno.store.study_folder import StudyFolder
 
@@ -23,6 +26,7 @@ def resume(
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
+    trust: arguments.Trust = False,
     serve: arguments.Serve = False,
     openmetrics: arguments.OpenMetrics = None,
     as_json: arguments.Json = False,
@@ -34,6 +38,8 @@ def resume(
     time_s = arguments.duration_s(time)
     folder = StudyFolder.open(path)
     record = folder.study()
+    if not trust:
+        check_origin(path, record.experiment, os.geteuid())
     warn_of_damage(folder)
     metrics = arguments.metrics_file(openmetrics)
     paths = HostPaths.resolve(data, allow_writes)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mydyno.drivers import dynoload_kv as kv
 from mydyno.drivers.base import SCHEMA
+from mydyno.files.private import write_private
 from mydyno.model.definition.experiment import DataSpec, Scalar, Step
 from mydyno.servers.sql import Address
 
@@ -21,8 +22,7 @@ class Arguments(ABC):
     def endpoint(self, address: Address, folder: Path) -> list[str]:
         """Where the server is and as whom to connect; the password goes by a file in `folder`."""
         password_file = folder / "dynoload.password"
-        password_file.touch(mode=0o600)
-        password_file.write_bytes(address.password)
+        write_private(password_file, address.password)
         tcp = [f"--host={address.host}", f"--port={address.port}"]
         where = [f"--socket={address.socket}"] if address.socket else tcp
         account = [f"--user={address.user}", f"--password-file={password_file}", f"--database={SCHEMA}"]

@@ -16,6 +16,7 @@ from mydyno.drivers import sysbench_output as output
 from mydyno.drivers.base import SCHEMA, DriverOutcome, PackagedDriver, Progress, Reading, StepContext, closed_loop_alone
 from mydyno.drivers.measured import run_measured
 from mydyno.errors import DriverError
+from mydyno.files.private import write_private
 from mydyno.hosts.limits import whole_cpus
 from mydyno.hosts.local import Process
 from mydyno.model.definition.experiment import DataSpec, Scalar, Step
@@ -53,7 +54,6 @@ class Sysbench(PackagedDriver):
 
     def _config_file(self, address: Address, folder: Path) -> Path:
         path = folder / "sysbench.conf"
-        path.touch(mode=0o600)
         place = (
             f"mysql-socket={address.socket}"
             if address.socket
@@ -66,7 +66,7 @@ class Sysbench(PackagedDriver):
             raise DriverError(f'sysbench 1.0.20 cannot compress by {address.compression}; use driver = "dynoload"')
         compressed = "mysql-compression=on\n" if address.compression == "zlib" else ""
         account = f"mysql-user={address.user}\nmysql-db={SCHEMA}\n{place}\n{compressed}"
-        path.write_bytes(account.encode() + b"mysql-password=" + address.password + b"\n")
+        write_private(path, account.encode() + b"mysql-password=" + address.password + b"\n")
         return path
 
     async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path, *, resume: bool = False) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mydyno.files.private import new_file
+
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace the file's content as a whole, also across a power cut. Creates parent folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with aside.open("wb") as file:
+    with os.fdopen(new_file(aside, 0o666), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -15,6 +15,7 @@ from math import nan
 from pathlib import Path
 
 from mydyno.errors import HostError
+from mydyno.files.private import new_file
 from mydyno.hosts.limits import usable_memory, whole_cpus
 from mydyno.hosts.memory_bandwidth import run_dynomem
 from mydyno.hosts.network.transfer import timed_transfer
@@ -97,7 +98,7 @@ def synced_writes_per_s(folder: Path) -> float:
     """Writes of 4 KB to the folder's disk, each with fdatasync(2), one after the other for PART_S; NaN if it failed."""
     path = folder / f".canary-{os.getpid()}"
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = new_file(path)
         try:
             count, began = 0, time.monotonic()
             while time.monotonic() - began < PART_S:
@@ -108,7 +109,7 @@ def synced_writes_per_s(folder: Path) -> float:
         finally:
             os.close(descriptor)
             path.unlink()
-    except OSError:
+    except (HostError, OSError):
         return nan
 
 

@@ -103,7 +103,8 @@ def folder_lock(folder: Path) -> Iterator[None]:
     Raises HostError naming the process that holds it.
     """
     path = folder / ".controller.lock"
-    with path.open("a+") as file:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with os.fdopen(descriptor, "a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

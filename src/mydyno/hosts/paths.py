@@ -18,7 +18,7 @@ from mydyno.hosts.root import HERE, HostRoot
 SOCKET_BYTES = 107
 """Longest path of a Unix socket (sun_path, unix(7))."""
 SOCKET_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
-LONGEST_SOCKET = "mydyno-4194304/driver-999/999.sock"
+LONGEST_SOCKET = "mydyno-01234567/driver-999/999.sock"
 PLAIN = re.compile(r"[\w./+-]+", re.ASCII)
 ENGINE_PROGRAMS = ("dynoload", "dynoprobe", "dynomem")
 

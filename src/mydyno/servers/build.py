@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -42,15 +43,19 @@ class ServerBuild:
     @property
     def folders(self) -> list[Path]:
         """Folders that the server's user must be able to enter."""
-        libraries = self.environment.get("LD_LIBRARY_PATH", "")
-        loader = [Path(word).parent for word in self.loader[:1]]
-        return [self.basedir, *loader, *(Path(folder) for folder in libraries.split(":") if folder)]
+        return program_folders(self.basedir, self.loader, self.environment)
 
     @property
     def identity(self) -> str:
         """Names the build for template keys: path, size and time distinguish a rebuilt server from the previous one."""
         facts = self.program.stat()
         return f"{self.program.resolve()}:{facts.st_size}:{facts.st_mtime_ns}:{self.version.text}"
+
+
+def program_folders(root: Path, loader: Sequence[str], environment: Mapping[str, str]) -> list[Path]:
+    """Folders that a user needs to start a program below the root, with its loader and libraries."""
+    libraries = environment.get("LD_LIBRARY_PATH", "")
+    return [root, *(Path(word).parent for word in loader[:1]), *(Path(one) for one in libraries.split(":") if one)]
 
 
 def first_existing(root: Path, *candidates: str) -> Path | None:
@@ -69,7 +74,10 @@ async def find_build(
     packages: dict[str, str] | None = None,
     loader: tuple[str, ...] = (),
 ) -> ServerBuild:
-    """The build below a root: an unpacked tarball, a package's tree or an installation. Raises UserError."""
+    """The build below a root: an unpacked tarball, a package's tree or an installation. Raises UserError.
+
+    Its program runs as the server's user from the first call on: it may be anyone's.
+    """
     program = first_existing(
         root, "usr/sbin/mariadbd", "sbin/mariadbd", "bin/mariadbd", "libexec/mariadbd",
         "usr/sbin/mysqld", "sbin/mysqld", "bin/mysqld", "libexec/mysqld",
@@ -86,7 +94,10 @@ async def find_build(
         )
     plugins = first_existing(root, "usr/lib/mysql/plugin", "lib/plugin", "lib/mysql/plugin", "lib64/mysql/plugin")
     command = [*loader, str(program), "--no-defaults"]
-    reported = await host.run([*command, "--version"], environment=environment, timeout_s=60)
+    folders = program_folders(root, loader, environment)
+    reported = await host.run(
+        [*command, "--version"], environment=environment, as_server=True, folders=folders, timeout_s=60
+    )
     if reported.exit_code:
         raise UserError(f"{program} does not start: {reported.output.strip()[-500:]}")
     build = ServerBuild(
@@ -104,7 +115,7 @@ async def find_build(
 
 
 async def _known_variables(build: ServerBuild, host: LocalHost) -> frozenset[str]:
-    """What `mysqld --verbose --help` lists; as the server's user, because mysqld refuses root even for this."""
+    """What `mysqld --verbose --help` lists."""
     reported = await host.run(
         [*build.command, "--no-defaults", f"--lc-messages-dir={build.messages}", "--verbose", "--help"],
         environment=build.environment,

@@ -48,8 +48,7 @@ async def initialise(instance: MysqldServer) -> None:
     Raises ServerError with the messages of the server's own initialisation.
     """
     shutil.rmtree(instance.folder, ignore_errors=True)
-    for folder in (instance.folder, instance.folder / "tmp"):
-        instance.own(folder)
+    instance.make_folders("tmp", "data")
     build = instance.build
     base = adapt_variables(instance.settings.base, build.version, build.variables).variables
     options = [
@@ -82,7 +81,6 @@ async def _by_itself(instance: MysqldServer, options: list[str]) -> Completed:
 
 async def _bootstrap(instance: MysqldServer, options: list[str]) -> Completed:
     build = instance.build
-    instance.own(instance.data)
     script = instance.folder / "bootstrap.sql"
     script.write_text(bootstrap_sql(build))
     with script.open("rb") as source:

@@ -58,7 +58,7 @@ def my_cnf(
         "datadir": str(folder / "data"),
         "tmpdir": str(folder / "tmp"),
         "socket": str(socket),
-        "pid_file": str(folder / "mysqld.pid"),
+        "pid_file": str(folder / "tmp" / "mysqld.pid"),
         "lc_messages_dir": str(build.messages),
         "plugin_dir": str(build.plugins),
         "secure_file_priv": "",

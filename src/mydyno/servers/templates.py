@@ -142,7 +142,7 @@ async def copy_template(template: Template, instance: PrivateServer, host: Local
             "free some space, or use another disk: --data DIR",
         )
     shutil.rmtree(instance.folder, ignore_errors=True)
-    instance.own(instance.folder)
+    instance.make_folders()
     copied = await host.run(
         ["cp", "--archive", "--reflink=auto", str(template.data), str(instance.data)], unbounded=True
     )

@@ -23,6 +23,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Frozen, Scalar, ServerSpec, Text
 from mydyno.model.stored.records import Evidence
 from mydyno.packages.debian import DebianPackages
+from mydyno.servers.build import ServerBuild
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.treatments.allocator_memory import StatisticsCall, statistics_call, where_memory_lies
@@ -31,6 +32,7 @@ from mydyno.treatments.base import Treatment
 from mydyno.treatments.dynamic_linker import (
     MALLOC_SYMBOLS,
     OPERATOR_PREFIXES,
+    PYTHON_FOLDERS,
     Bindings,
     bindings,
     linked_libraries,
@@ -163,7 +165,11 @@ class AllocatorTreatment(Treatment):
         # In a process that has it from the start: jemalloc's static TLS does not fit into one that runs already.
         code = f"import ctypes, json, sys; library = ctypes.CDLL(sys.argv[1]); {call}; print(json.dumps(version))"
         reported = await host.run(
-            [sys.executable, "-c", code, str(self.library)], environment={"LD_PRELOAD": str(self.library)}, timeout_s=60
+            [sys.executable, "-c", code, str(self.library)],
+            environment={"LD_PRELOAD": str(self.library)},
+            as_server=True,
+            folders=[*PYTHON_FOLDERS, self.library.parent],
+            timeout_s=60,
         )
         try:
             return str(json.loads(reported.output.strip().splitlines()[-1]))
@@ -178,10 +184,10 @@ class AllocatorTreatment(Treatment):
         build, host = as_private(instance).build, instance.host
         self._preload = [self.library]
         if self.setting.name == "glibc" and self.setting.library is None:
-            linked = await linked_libraries(build.program, build.loader, build.environment, host)
+            linked = await linked_libraries(build.program, build.loader, build.environment, host, build.folders)
             self._library = linked.get("libc.so.6", self.library)
             if build.loader:
-                self._version = await _private_glibc_version(build.loader, self.library, host)
+                self._version = await _private_glibc_version(build, self.library, host)
             # Where the build links another allocator, that one may serve operator new unless the C++ library is first.
             beside = linked.get("libstdc++.so.6") if _allocators_in(map(str, linked.values())) else None
             self._preload = [self.library, *([beside] if beside else [])]
@@ -294,9 +300,10 @@ def _with_program_first(users: Sequence[str], program: Path) -> list[str]:
     return sorted(names, key=lambda name: (name != program.name, not name.startswith("libstdc++"), name))
 
 
-async def _private_glibc_version(loader: Sequence[str], library: Path, host: LocalHost) -> str:
+async def _private_glibc_version(build: ServerBuild, library: Path, host: LocalHost) -> str:
     """A C library is a program that prints its version; its own loader runs it."""
-    reported = await host.run([*loader, str(library)], timeout_s=30)
+    folders = [*build.folders, library.parent]
+    reported = await host.run([*build.loader, str(library)], as_server=True, folders=folders, timeout_s=30)
     match = re.search(r"release version (\d+\.\d+)", reported.output)
     return match[1] if match else "of unknown version"
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.hosts.local import LocalHost
+from mydyno.treatments.dynamic_linker import PYTHON_FOLDERS
 
 PREFIXES = {
     "glibc": ("MALLOC_", "GLIBC_TUNABLES"),
@@ -111,6 +112,8 @@ async def _query(reader: str, library: Path, keys: Sequence[str], environment: M
     reported = await host.run(
         [sys.executable, "-c", reader, str(library), *keys],
         environment={**environment, "LD_PRELOAD": str(library)},
+        as_server=True,
+        folders=[*PYTHON_FOLDERS, library.parent],
         timeout_s=60,
     )
     return reported.output
@@ -148,7 +151,13 @@ def jemalloc_read_back(wanted: Mapping[str, str], output: str) -> ReadBack:
 
 async def _glibc(environment: Mapping[str, str], host: LocalHost, loader: Sequence[str]) -> ReadBack:
     program = loader[0] if loader else await _host_loader(host)
-    reported = await host.run([program, "--list-tunables"], environment=environment, timeout_s=30)
+    reported = await host.run(
+        [program, "--list-tunables"],
+        environment=environment,
+        as_server=True,
+        folders=[Path(program).parent],
+        timeout_s=30,
+    )
     actual = dict(_TUNABLE.findall(reported.output))
     wanted = {TUNABLES[name]: value for name, value in environment.items() if name in TUNABLES}
     pairs = [pair.partition("=") for pair in environment.get("GLIBC_TUNABLES", "").split(":") if "=" in pair]
@@ -187,7 +196,11 @@ async def _tcmalloc(library: Path, environment: Mapping[str, str], host: LocalHo
 
 async def _mimalloc(library: Path, environment: Mapping[str, str], host: LocalHost) -> ReadBack:
     reported = await host.run(
-        ["true"], environment={**environment, "MIMALLOC_VERBOSE": "1", "LD_PRELOAD": str(library)}, timeout_s=30
+        ["true"],
+        environment={**environment, "MIMALLOC_VERBOSE": "1", "LD_PRELOAD": str(library)},
+        as_server=True,
+        folders=[library.parent],
+        timeout_s=30,
     )
     actual = dict(_MIMALLOC_OPTION.findall(reported.output))
     wanted = {name.removeprefix("MIMALLOC_").lower(): value for name, value in environment.items()}

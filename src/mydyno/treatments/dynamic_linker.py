@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,10 @@ class Bindings:
         return {path for path in users if not (detour and path == own) and path not in passing}
 
 
+PYTHON_FOLDERS = (Path(sys.prefix), Path(sys.base_prefix))
+"""What the server's user needs to run the present Python, which loads a library that may be anyone's."""
+
+
 async def bindings(
     command: Sequence[str], environment: Mapping[str, str], host: LocalHost, folders: Sequence[Path]
 ) -> Bindings:
@@ -105,11 +110,11 @@ def parse_bindings(output: str, exit_code: int = 0) -> Bindings:
 
 
 async def linked_libraries(
-    program: Path, loader: Sequence[str], environment: Mapping[str, str], host: LocalHost
+    program: Path, loader: Sequence[str], environment: Mapping[str, str], host: LocalHost, folders: Sequence[Path]
 ) -> dict[str, Path]:
     """{soname: file} of everything that the dynamic linker loads for a program by itself (ldd(1))."""
     command = [*loader, "--list", str(program)] if loader else ["ldd", str(program)]
-    reported = await host.run(command, environment=environment, timeout_s=30)
+    reported = await host.run(command, environment=environment, as_server=True, folders=folders, timeout_s=30)
     return {name: Path(path).resolve() for name, path in _LINKED.findall(reported.output)}
 
 

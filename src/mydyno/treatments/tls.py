@@ -13,8 +13,6 @@ own count of handshakes replaces that of the server.
 from __future__ import annotations
 
 import asyncio
-import os
-import pwd
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -106,11 +104,8 @@ class TlsTreatment(ConnectionTreatment):
         assert path is not None
         folder = instance.folder.parent / f"certificates-{self.setting.key}-{path.host}-{instance.number}"
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        made = await asyncio.to_thread(make_certificates, folder, self.setting.key, [path.host])
-        if instance.host.server_user is not None:
-            entry = pwd.getpwnam(instance.host.server_user)
-            for file in (made.folder, *made.folder.iterdir()):
-                os.chown(file, entry.pw_uid, entry.pw_gid)
+        owner = as_private(instance).owner()
+        made = await asyncio.to_thread(make_certificates, folder, self.setting.key, [path.host], owner)
         instance.settings.folders.append(folder)
         instance.settings.variables.update(
             {"ssl_ca": str(made.authority), "ssl_cert": str(made.certificate), "ssl_key": str(made.key)}

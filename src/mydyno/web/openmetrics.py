@@ -16,6 +16,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from mydyno.errors import HostError
+from mydyno.files.private import new_file
 from mydyno.model.stored.live import LiveEnded, LiveOpened, LivePrecision, LiveRecord, LiveSecond
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -134,7 +136,8 @@ class MetricsFile:
         self._written_s = time.monotonic()
         aside = self._path.with_name(f".{self._path.name}.{os.getpid()}.new")
         try:
-            aside.write_bytes(exposition([self._figures]))
+            with os.fdopen(new_file(aside, 0o666), "wb") as file:
+                file.write(exposition([self._figures]))
             aside.replace(self._path)
-        except OSError:
+        except (OSError, HostError):
             aside.unlink(missing_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from mydyno.errors import DriverError, HostError, UserError
 from mydyno.execution.environments.environment import Sampler, Say
 from mydyno.execution.environments.external_checks import check_connection
 from mydyno.execution.environments.external_probe import ExternalSampler
+from mydyno.execution.environments.folders import make_folders
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.private_environment import get_drivers
 from mydyno.execution.environments.probe import Probe
@@ -22,7 +22,7 @@ from mydyno.hosts.canary import read_canary
 from mydyno.hosts.commands import protect
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.network_card import interface_towards
-from mydyno.hosts.paths import HostPaths, socket_folder
+from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.remote.facts import remote_facts
 from mydyno.hosts.remote.probe import put_probe, server_pid
 from mydyno.hosts.remote.ssh import SshHost
@@ -206,11 +206,7 @@ async def open_external_environment(
     there: ServerHost | None = None
     try:
         undo.will_change("processes", cookie=study)
-        scratch = paths.data / "runs" / study
-        undo.will_change("folder", path=str(scratch))
-        scratch.mkdir(parents=True, exist_ok=True)
-        sockets = Path(tempfile.mkdtemp(prefix="mydyno-", dir=socket_folder()))
-        undo.will_change("folder", path=str(sockets))
+        scratch, sockets = make_folders(paths, study, undo)
         host = LocalHost(study, paths.server_user, undo)
         version = await check_connection(address, experiment)
         drivers, versions = await get_drivers(experiment, paths, host, say)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import pwd
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from mydyno.execution.counters.wait_counter import StartCounting
 from mydyno.execution.environments.builds import check_variables, get_builds, present_builds
 from mydyno.execution.environments.client_probe import SamplerWithClients
 from mydyno.execution.environments.environment import Sampler, Say
+from mydyno.execution.environments.folders import make_folders
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.probe import Probe
 from mydyno.hosts.canary import read_canary
@@ -30,7 +29,7 @@ from mydyno.hosts.limits import set_open_files
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.load_end import LoadPath
 from mydyno.hosts.network.port_shaping import PortShaping
-from mydyno.hosts.paths import HostPaths, socket_folder
+from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
@@ -240,7 +239,7 @@ class PrivateEnvironment:
         """Give the instance its own copy of the template."""
         if template is None:
             shutil.rmtree(instance.folder, ignore_errors=True)
-            as_private(instance).own(instance.folder)
+            as_private(instance).make_folders()
             return
         await copy_template(template, as_private(instance), self.host)
 
@@ -257,16 +256,7 @@ async def open_private_environment(
     undo = UndoJournal.begin(paths.undo, study, study_path, paths.root)
     try:
         undo.will_change("processes", cookie=study)
-        scratch = paths.data / "runs" / study
-        undo.will_change("folder", path=str(scratch))
-        scratch.mkdir(parents=True, exist_ok=True)
-        sockets = socket_folder() / f"mydyno-{os.getpid()}"
-        undo.will_change("folder", path=str(sockets))
-        shutil.rmtree(sockets, ignore_errors=True)
-        sockets.mkdir(mode=0o700)
-        if paths.server_user is not None:
-            entry = pwd.getpwnam(paths.server_user)
-            os.chown(sockets, entry.pw_uid, entry.pw_gid)
+        scratch, sockets = make_folders(paths, study, undo)
         host = LocalHost(study, paths.server_user, undo)
         check_variables(await present_builds(experiment, paths, host), experiment)
         builds = await get_builds(experiment, paths, host, say)

@@ -12,6 +12,7 @@ from typing import Any
 
 from mydyno import clock
 from mydyno.errors import StudyError
+from mydyno.files.private import write_private
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.telemetry import EVERYTHING, unread_families
 from mydyno.servers.running.base import RunningServer, in_list
@@ -87,8 +88,7 @@ class Probe:
         """Begin to sample host, instances and the data's disk."""
         self._output.unlink(missing_ok=True)
         self._read_bytes = self._newest_bytes = 0
-        self._password_file.touch(mode=0o600)
-        self._password_file.write_bytes(self._password)
+        self.write_password()
         command = [
             str(self._program),
             f"--interval-ms={interval_ms}",
@@ -100,6 +100,10 @@ class Probe:
         ]
         with self._output.with_suffix(".log").open("wb") as file:
             self._process = await self._host.start(command, stdin=asyncio.subprocess.PIPE, stdout=file.fileno())
+
+    def write_password(self) -> None:
+        """Write the file that the probe reads the control account's password from."""
+        write_private(self._password_file, self._password)
 
     def so_far(self) -> list[Sample]:
         """What has been sampled up to now."""

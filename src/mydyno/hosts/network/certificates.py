@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from mydyno.files.private import Owner, write_private
 
 VALID = timedelta(days=30)
 CLOCK_DIFFERENCE = timedelta(days=1)
@@ -47,8 +48,8 @@ class Certificates:
         return self.folder / "server-key.pem"
 
 
-def make_certificates(folder: Path, key: str, addresses: Sequence[str]) -> Certificates:
-    """Make them in a folder that exists; existing files are kept. The authority's key is not stored.
+def make_certificates(folder: Path, key: str, addresses: Sequence[str], owner: Owner | None = None) -> Certificates:
+    """Make them for `owner`, in a folder that exists; existing files are kept. The authority's key is not stored.
 
     Takes a tenth of a second for RSA.
     """
@@ -73,9 +74,9 @@ def make_certificates(folder: Path, key: str, addresses: Sequence[str]) -> Certi
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
-    made.authority.write_bytes(authority.public_bytes(Encoding.PEM))
-    _write_private(made.key, server_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    made.certificate.write_bytes(server.public_bytes(Encoding.PEM))
+    write_private(made.authority, authority.public_bytes(Encoding.PEM), owner)
+    write_private(made.key, server_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), owner)
+    write_private(made.certificate, server.public_bytes(Encoding.PEM), owner)
     return made
 
 
@@ -112,8 +113,3 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: PrivateKey, issuer_key:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
     )
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)

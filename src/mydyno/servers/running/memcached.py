@@ -41,8 +41,7 @@ class MemcachedServer(PrivateServer):
 
     async def start(self) -> None:
         """Start and wait until it reports its version. Raises ServerError with the log's tail."""
-        self.own(self.folder)
-        self.own(self.data)
+        self.make_folders("data")
         self.settings.client_path = ClientPath(self.listen, self.options.port, self.listen)
         began = time.monotonic()
         await self.launch([])

@@ -38,9 +38,8 @@ class MysqldServer(PrivateServer):
 
     async def start(self, before_passwords: Sequence[str] = ()) -> None:
         """Write my.cnf, start, wait until SQL works. Raises ServerError with the error log's tail."""
-        for name in ("tmp", "data"):
-            self.own(self.folder / name)
-        self.own(self.folder)
+        self.make_folders("tmp", "data")
+        self.own(self.socket.parent)
         init_file = self.folder / "init.sql"
         statements = [*before_passwords, *self._password_sql(), *self.settings.init_sql]
         self.write(init_file, "".join(f"{statement};\n" for statement in statements))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mydyno.errors import BugError, ServerError
+from mydyno.files.private import Owner, make_folder, write_private
 from mydyno.hosts.headway import Headway
 from mydyno.hosts.limits import open_files_of
 from mydyno.hosts.local import LocalHost
@@ -57,7 +58,7 @@ class PrivateServer(RunningServer):
         self.build = build
         self.credentials = credentials
         self.port = port
-        self.socket = socket_folder / f"{number}.sock"
+        self.socket = socket_folder / "servers" / f"{number}.sock"
         self.version: ServerVersion = build.version
         self.start_s = 0.0
         self.say: Callable[[str], None] = lambda _: None
@@ -157,21 +158,30 @@ class PrivateServer(RunningServer):
         lines = ([line for line in lines if "[ERROR]" in line] or lines)[-LOG_TAIL_LINES:]
         return "\n  error log: " + "\n  error log: ".join(lines) if lines else ""
 
+    def make_folders(self, *names: str) -> None:
+        """Make the instance's folder, which the server's user may enter, and folders in it, which are that user's.
+
+        The folder itself stays mydyno's: what the server could put there mydyno would write to.
+        """
+        owner = self.owner()
+        make_folder(self.folder, None if owner is None else (os.getuid(), owner[1]), 0o700 if owner is None else 0o750)
+        for name in names:
+            self.own(self.folder / name)
+
     def own(self, folder: Path) -> None:
-        """Make a folder (if need be) that only the server's user may enter."""
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._chown(folder)
+        """Make a folder (if need be) that only the server's user may enter, in a folder that is not that user's."""
+        make_folder(folder, self.owner())
 
     def write(self, path: Path, text: str) -> None:
         """Write a file that only the server's user may read."""
-        path.touch(mode=0o600)
-        path.write_text(text)
-        self._chown(path)
+        write_private(path, text.encode(), self.owner())
 
-    def _chown(self, path: Path) -> None:
-        if self.host.server_user is not None:
-            entry = pwd.getpwnam(self.host.server_user)
-            os.chown(path, entry.pw_uid, entry.pw_gid)
+    def owner(self) -> Owner | None:
+        """The ids of the user that the server runs as; None: the present one."""
+        if self.host.server_user is None:
+            return None
+        entry = pwd.getpwnam(self.host.server_user)
+        return entry.pw_uid, entry.pw_gid
 
 
 def as_private(server: RunningServer) -> PrivateServer:

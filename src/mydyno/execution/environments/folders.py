@@ -1,0 +1,39 @@
+"""The folders of one study: its runs' data directories, and a short path for sockets and password files."""
+
+from __future__ import annotations
+
+import pwd
+import secrets
+from pathlib import Path
+
+from mydyno.files.private import Owner, check_surroundings, make_folder
+from mydyno.hosts.paths import HostPaths, socket_folder
+from mydyno.hosts.undo import UndoJournal
+
+
+def make_folders(paths: HostPaths, study: str, undo: UndoJournal) -> tuple[Path, Path]:
+    """(data, sockets), both mydyno's own; the server's user may enter them, and writes only to folders in them.
+
+    Raises HostError where that user could exchange the folder of the data.
+    """
+    owner = owner_of(paths.server_user)
+    if owner is not None:
+        check_surroundings(paths.data, owner)
+    scratch = paths.data / "runs" / study
+    undo.will_change("folder", path=str(scratch))
+    make_folder(scratch, mode=0o755)
+    sockets = socket_folder() / f"mydyno-{secrets.token_hex(4)}"
+    undo.will_change("folder", path=str(sockets))
+    sockets.mkdir(mode=0o700)
+    if owner is not None:
+        check_surroundings(scratch, owner)
+        make_folder(sockets, (0, owner[1]), 0o750)
+    return scratch, sockets
+
+
+def owner_of(user: str | None) -> Owner | None:
+    """The ids of the server's user; None: the present one."""
+    if user is None:
+        return None
+    entry = pwd.getpwnam(user)
+    return entry.pw_uid, entry.pw_gid
