@@ -160,6 +160,7 @@ impl TlsContext {
     /// without forward secrecy do not exist here. The verifying modes need a certificate of X.509 version 3, and
     /// verify_identity needs the name among its subject alternative names.
     pub fn new(options: &TlsOptions) -> Result<Option<Arc<TlsContext>>, Error> {
+        refuse_without_effect(options)?;
         if options.mode == TlsMode::Disabled {
             return Ok(None);
         }
@@ -238,6 +239,31 @@ pub(crate) fn info(connection: &ClientConnection) -> Option<TlsInfo> {
             .map_or("?", |(name, _, _)| name),
         resumed: connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed),
     })
+}
+
+/// An option of security that would be ignored is a mistake: its file may be missing, and the server anyone's.
+fn refuse_without_effect(options: &TlsOptions) -> Result<(), Error> {
+    let off = options.mode == TlsMode::Disabled;
+    let verifies = matches!(options.mode, TlsMode::VerifyCa | TlsMode::VerifyIdentity);
+    let ignored = [
+        (TlsField::Authority, options.ca_file.is_some() && !verifies),
+        (TlsField::Certificate, options.certificate_file.is_some() && off),
+        (TlsField::Key, options.key_file.is_some() && off),
+        (TlsField::Versions, !options.versions.is_empty() && off),
+        (TlsField::CipherSuites, !options.cipher_suites.is_empty() && off),
+    ];
+    let Some((field, _)) = ignored.into_iter().find(|(_, given)| *given) else {
+        return Ok(());
+    };
+    let needed = match field {
+        TlsField::Authority => "verify_ca or verify_identity",
+        _ => "another mode",
+    };
+    let mode = options.mode.name();
+    Err(Error::tls_option(
+        field,
+        format!("has no effect with TLS mode {mode}: use {needed}, or leave it out"),
+    ))
 }
 
 fn provider(names: &[String]) -> Result<CryptoProvider, Error> {
@@ -321,4 +347,52 @@ fn verifier(options: &TlsOptions, provider: Arc<CryptoProvider>) -> Result<Arc<d
         true => inner,
         false => Arc::new(AnyName(inner)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_without_effect_is_refused_before_its_file_is_read() {
+        let missing = || Some(PathBuf::from("/missing"));
+        let of = |mode, options: TlsOptions| {
+            let error = TlsContext::new(&TlsOptions { mode, ..options }).unwrap_err();
+            let Error::TlsOption { field, problem } = error else {
+                panic!("{error}");
+            };
+            (field, problem)
+        };
+        let authority = || TlsOptions {
+            ca_file: missing(),
+            ..TlsOptions::default()
+        };
+        for mode in [TlsMode::Disabled, TlsMode::Preferred, TlsMode::Required] {
+            let (field, problem) = of(mode, authority());
+            assert_eq!(field, TlsField::Authority);
+            let expected = format!(
+                "has no effect with TLS mode {}: use verify_ca or verify_identity, or leave it out",
+                mode.name()
+            );
+            assert_eq!(problem, expected);
+        }
+        assert!(of(TlsMode::VerifyCa, authority()).1.contains("/missing cannot be used"));
+        let pair = TlsOptions {
+            certificate_file: missing(),
+            key_file: missing(),
+            ..TlsOptions::default()
+        };
+        assert_eq!(of(TlsMode::Disabled, pair).0, TlsField::Certificate);
+        let key = || TlsOptions {
+            key_file: missing(),
+            ..TlsOptions::default()
+        };
+        assert_eq!(of(TlsMode::Disabled, key()).0, TlsField::Key);
+        assert_eq!(of(TlsMode::Required, key()).0, TlsField::OneOfPair);
+        let versions = TlsOptions {
+            versions: vec!["1.2".into()],
+            ..TlsOptions::default()
+        };
+        assert_eq!(of(TlsMode::Disabled, versions).0, TlsField::Versions);
+    }
 }

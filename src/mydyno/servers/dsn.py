@@ -10,6 +10,7 @@ It is bytes, in whichever encoding.
 from __future__ import annotations
 
 import os
+import ssl
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -80,6 +81,11 @@ def _tls(query: dict[str, str]) -> ClientTls:
     files = {key: Path(value) for key, value in query.items() if key in ("ssl-ca", "ssl-cert", "ssl-key")}
     if files and mode == "disabled":
         raise UserError(f"server.dsn: {next(iter(files))} has no effect with ssl-mode=disabled", "remove one of them")
+    if "ssl-ca" in files and not mode.startswith("verify"):
+        raise UserError(
+            f"server.dsn: ssl-ca has no effect with ssl-mode={name}",
+            "use ssl-mode=verify-ca or verify-identity, or remove ssl-ca",
+        )
     if mode.startswith("verify") and "ssl-ca" not in files:
         raise UserError(
             f"server.dsn: ssl-mode={name} needs ssl-ca",
@@ -94,7 +100,7 @@ def _tls(query: dict[str, str]) -> ClientTls:
 
 
 def unreadable_file(address: Address) -> str | None:
-    """Which file of the DSN cannot be read, and why."""
+    """Which file of the DSN cannot be read or holds no certificate, and why."""
     tls = address.tls or ClientTls()
     for name, path in (("ssl-ca", tls.authority), ("ssl-cert", tls.certificate), ("ssl-key", tls.key)):
         try:
@@ -102,4 +108,9 @@ def unreadable_file(address: Address) -> str | None:
                 path.read_bytes()
         except OSError as error:
             return f"server.dsn: {name}={path} cannot be read: {error.strerror}"
+    try:
+        if tls.authority is not None:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(tls.authority)
+    except ssl.SSLError:
+        return f"server.dsn: ssl-ca={tls.authority} holds no certificate in PEM format"
     return None

@@ -129,6 +129,7 @@ class TlsTreatment(ConnectionTreatment):
         if self.setting.version == "off":
             return ClientTls()
         ciphers = (self.setting.cipher,) if self.setting.cipher else ()
+        authority = authority if mode.startswith("verify") else None
         return ClientTls(mode, authority, (self.setting.version,), ciphers, self.setting.resumption)
 
     async def evidence(self, instance: RunningServer) -> Evidence:

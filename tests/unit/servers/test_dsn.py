@@ -47,6 +47,8 @@ def test_tls_is_that_of_mysqls_clients() -> None:
         ("ssl-mode=verify-identity", "ssl-mode=verify-identity needs ssl-ca"),
         ("ssl-mode=required&ssl-cert=/c.pem", "ssl-cert and ssl-key belong together"),
         ("ssl-mode=disabled&ssl-ca=/a.pem", "ssl-ca has no effect with ssl-mode=disabled"),
+        ("ssl-mode=required&ssl-ca=/a.pem", "ssl-ca has no effect with ssl-mode=required"),
+        ("ssl-ca=/a.pem", "ssl-ca has no effect with ssl-mode=preferred"),
     ],
 )
 def test_a_wrong_parameter_is_refused_with_what_is_allowed(query: str, words: str) -> None:
@@ -60,6 +62,9 @@ def test_a_file_that_cannot_be_read_is_named_with_its_parameter(tmp_path: Path) 
     words = unreadable_file(parse_dsn(dsn))
     assert words == f"server.dsn: ssl-ca={tmp_path}/missing.pem cannot be read: No such file or directory"
     assert external_obstacle(ServerSpec(dsn=dsn)) == words
+    (tmp_path / "missing.pem").write_text("no certificate")
+    words = unreadable_file(parse_dsn(dsn)) or ""
+    assert words.endswith("/missing.pem holds no certificate in PEM format")
 
 
 def test_a_password_is_bytes_from_the_environment_to_the_programs_file(

@@ -120,9 +120,6 @@ impl ConnectionSpec {
     fn tls(&self) -> Result<Option<Arc<TlsContext>>, Error> {
         let wrong = |error: dyno_mysql::Error| tls_option(&self.ssl_mode, &error);
         let mode = TlsMode::from_name(&self.ssl_mode).map_err(wrong)?;
-        if mode == TlsMode::Disabled {
-            return Ok(None);
-        }
         let options = TlsOptions {
             mode,
             ca_file: self.ssl_ca.clone(),
