@@ -11,6 +11,11 @@ use crate::error::Error;
 use crate::event::{Done, Event};
 use crate::request::Protocol;
 
+/// The longest answer to one exchange, an item.
+const LONGEST_ANSWER: usize = 64 << 20;
+/// The longest answer to `stats`, which has some kB: kept as texts it takes ten times as much memory.
+const LONGEST_STATISTICS: usize = 4 << 20;
+
 trait Stream: Read + Write + Send {
     /// Bounds each read and each write.
     fn set_timeout(&self, timeout: Duration) -> std::io::Result<()>;
@@ -103,6 +108,15 @@ impl Client {
     pub fn exchange(
         &mut self,
         ask: impl FnOnce(&mut Connection) -> Result<(), Error>,
+        take: impl FnMut(&Event<'_>),
+    ) -> Result<Option<Done>, Error> {
+        self.exchange_up_to(LONGEST_ANSWER, ask, take)
+    }
+
+    fn exchange_up_to(
+        &mut self,
+        longest: usize,
+        ask: impl FnOnce(&mut Connection) -> Result<(), Error>,
         mut take: impl FnMut(&Event<'_>),
     ) -> Result<Option<Done>, Error> {
         ask(&mut self.connection)?;
@@ -114,6 +128,7 @@ impl Client {
         self.connection.sent(outgoing);
         let mut buffer = vec![0; 64 * 1024];
         let (mut last, mut refused) = (None, None);
+        let mut received = 0;
         while self.connection.outstanding() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -129,6 +144,13 @@ impl Client {
             if count == 0 {
                 let outstanding = self.connection.outstanding();
                 return Err(Error::Closed { outstanding });
+            }
+            received += count;
+            if received > longest {
+                return Err(Error::Malformed {
+                    protocol: "memcached",
+                    what: format!("an answer of more than {} MiB", longest >> 20),
+                });
             }
             let mut input = &buffer[..count];
             while let Some(event) = self.connection.advance(&mut input)? {
@@ -170,7 +192,8 @@ impl Client {
     pub fn stats(&mut self, group: &str) -> Result<Vec<(String, String)>, Error> {
         let mut lines = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        self.exchange(
+        self.exchange_up_to(
+            LONGEST_STATISTICS,
             |connection| connection.stats(group.as_bytes()),
             |event| {
                 if let Event::Stat { name, value } = event {
@@ -229,7 +252,42 @@ mod tests {
 
     fn version(answers: Vec<std::io::Result<&'static [u8]>>) -> Result<String, Error> {
         let stream = Answers(answers);
-        Client::over(stream, Protocol::Text, Duration::from_mins(1), "fake".into()).version()
+        Client::over(stream, Protocol::Text, Duration::from_secs(60), "fake".into()).version()
+    }
+
+    /// Lines of statistics without end.
+    struct Endless;
+
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            for line in buffer.chunks_exact_mut(10) {
+                line.copy_from_slice(b"STAT a 1\r\n");
+            }
+            Ok(buffer.len() / 10 * 10)
+        }
+    }
+
+    impl Write for Endless {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Stream for Endless {
+        fn set_timeout(&self, _: Duration) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn statistics_without_end_are_an_error() {
+        let mut client = Client::over(Endless, Protocol::Text, Duration::from_secs(60), "fake".into());
+        let error = client.stats("").unwrap_err().to_string();
+        assert!(error.contains("an answer of more than 4 MiB"), "{error}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A plain client over its own socket, for control connections: probing, preparing, reconciling counters.
 
+mod limit;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -9,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
 
+use self::limit::within_limit;
 use crate::connection::{Connection, Event};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ServerError};
+use crate::intake::LONGEST_RESULT;
 use crate::options::Options;
 use crate::replies::Detail;
 use crate::resultset::{Done, Statement};
@@ -172,6 +176,7 @@ impl Client {
         };
         client.drive(|event| Ok(matches!(event, Event::Ready)))?;
         client.deadline = None;
+        client.connection.limit_packets(LONGEST_RESULT);
         let bounded = client.stream.set_timeout(timeout);
         bounded.map_err(|error| Error::Io("setting the timeout of the socket", error))?;
         Ok(client)
@@ -192,17 +197,22 @@ impl Client {
         self.connection.query(sql.as_ref(), Detail::Rows)?;
         let mut results = Vec::new();
         let mut current = QueryResult::default();
+        let mut kept = 0;
         self.drive(|event| {
             match event {
-                Event::Columns(columns) => current.columns = columns.iter().map(|column| column.name.clone()).collect(),
+                Event::Columns(columns) => {
+                    kept = within_limit(kept, columns.iter().map(|column| column.name.len()))?;
+                    current.columns = columns.iter().map(|column| column.name.clone()).collect();
+                }
                 Event::Row(row) => {
                     let owned = |value| match value {
                         Value::Bytes(bytes) => Some(bytes.to_vec()),
                         _ => None,
                     };
-                    current
-                        .rows
-                        .push(row.values().map(|value| value.map(owned)).collect::<Result<_, _>>()?);
+                    let values: Vec<Option<Vec<u8>>> =
+                        row.values().map(|value| value.map(owned)).collect::<Result<_, _>>()?;
+                    kept = within_limit(kept, values.iter().map(|value| value.as_ref().map_or(0, Vec::len)))?;
+                    current.rows.push(values);
                 }
                 Event::Done(done) => {
                     current.done = done;

@@ -120,6 +120,11 @@ impl Connection {
         &self.counters
     }
 
+    /// Bounds the packets that are put together from parts; unbounded are those of a load.
+    pub(crate) fn limit_packets(&mut self, longest: usize) {
+        self.replies.intake.longest = longest;
+    }
+
     /// Commands whose replies are not complete.
     pub fn outstanding(&self) -> usize {
         self.replies.outstanding()

@@ -13,6 +13,12 @@ pub(crate) const ERROR_MARKER: u8 = 0xff;
 /// First byte of the packet that ends rows (EOF, or OK in its place), when the packet is also short enough.
 pub(crate) const END_MARKER: u8 = 0xfe;
 
+/// The longest payload before commands can be given: greetings and proofs have some hundred bytes.
+pub(crate) const LONGEST_OF_LOGIN: usize = 64 * 1024;
+
+/// The longest result that a control connection keeps, the longest packet of one, and the longest column definitions.
+pub(crate) const LONGEST_RESULT: usize = 64 << 20;
+
 /// Where a whole payload lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PayloadLocation {
@@ -52,6 +58,8 @@ pub(crate) struct Intake {
     pub check_sequence: bool,
     /// The longest packet that can end the rows: an EOF is shorter than 9 bytes, an OK in its place than 16 MiB − 1.
     pub end_limit: usize,
+    /// The longest payload that is put together from parts.
+    pub longest: usize,
 }
 
 impl Intake {
@@ -67,7 +75,19 @@ impl Intake {
             sequence: 0,
             check_sequence: true,
             end_limit: 9,
+            longest: LONGEST_OF_LOGIN,
         }
+    }
+
+    fn check_length(&self, length: usize) -> Result<(), Error> {
+        if length > self.longest {
+            return Err(Error::protocol(format!(
+                "the server sent a packet of more than {} kB where {} kB are the limit",
+                length / 1024,
+                self.longest / 1024
+            )));
+        }
+        Ok(())
     }
 
     /// The payload at `place`.
@@ -127,6 +147,7 @@ impl Intake {
                 self.header_length = 0;
                 self.assembling = true;
                 self.missing = payload_length(&self.header);
+                self.check_length(self.carry.len() + self.missing)?;
                 self.continued = self.missing == MAX_PACKET_PAYLOAD;
                 counters.packets_in += 1;
                 counters.raw_bytes_in += (HEADER + self.missing) as u64;

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::constants::{capability, MAX_PACKET_PAYLOAD};
 use crate::counters::Counters;
 use crate::error::{Error, ServerError};
-use crate::intake::{Intake, PayloadLocation, Skipped, END_MARKER, ERROR_MARKER};
+use crate::intake::{Intake, PayloadLocation, Skipped, END_MARKER, ERROR_MARKER, LONGEST_RESULT};
 use crate::outcome::{end_of_rows, ok, server_error};
 use crate::packet::Reader;
 use crate::resultset::{Column, Done, Metadata, Statement};
@@ -90,6 +90,8 @@ pub(crate) struct Replies {
 struct Rare {
     /// Definitions that have come so far.
     building: Vec<Column>,
+    /// Bytes of their definitions.
+    building_bytes: usize,
     /// The statement that is being prepared.
     statement: Statement,
 }
@@ -257,6 +259,7 @@ impl Replies {
     /// A result set whose definitions the server leaves out, because the statement has them.
     fn use_known_columns(&mut self, count: u64, counters: &Counters) -> Result<Option<Step>, Error> {
         self.rare.building.clear();
+        self.rare.building_bytes = 0;
         if self.wants_rows() {
             let known = self
                 .metadata()
@@ -275,6 +278,7 @@ impl Replies {
 
     fn begin_definitions(&mut self, of: Of, count: u64, counters: &Counters) -> Option<Step> {
         self.rare.building.clear();
+        self.rare.building_bytes = 0;
         self.stage = Stage::Definitions { of, left: count };
         // Without definitions there is no EOF after them either.
         match count {
@@ -317,6 +321,11 @@ impl Replies {
             return Err(Error::protocol(
                 "the column definitions end before their number is reached",
             ));
+        }
+        self.rare.building_bytes += payload.len();
+        if self.rare.building_bytes > LONGEST_RESULT {
+            let limit = LONGEST_RESULT >> 20;
+            return Err(Error::protocol(format!("column definitions of more than {limit} MiB")));
         }
         self.rare.building.push(Column::parse(payload)?);
         self.stage = Stage::Definitions { of, left: left - 1 };

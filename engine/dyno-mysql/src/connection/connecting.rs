@@ -38,6 +38,7 @@ impl Connection {
             }
         }
         self.phase = Phase::Ready;
+        self.replies.intake.longest = usize::MAX;
         Ok(true)
     }
 
