@@ -1,4 +1,7 @@
-"""Control characters of others' texts, as a question or the name of a folder may hold, do not reach a terminal."""
+"""Control characters of others' texts, as a question or the name of a folder may hold, reach no terminal and no page.
+
+With those of the direction of writing (Unicode Standard Annex 9), which show a text in another order than it has.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,19 @@ import io
 from typing import TextIO
 
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"}
+_ESCAPES |= {
+    code: f"\\u{code:04x}" for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
 
 
 def visible(text: str) -> str:
     """The text with each control character but tabulator and ends of lines as its escape."""
     return text.translate(_ESCAPES)
+
+
+def visible_value(value: object) -> object:
+    """What a template inserts: texts are visible(); numbers and markup, which templates made, stay as they are."""
+    return visible(value) if type(value) is str else value
 
 
 class VisibleText(io.TextIOWrapper):

@@ -36,13 +36,36 @@ fn unless_gone<T>(result: Result<T>, instead: T) -> Result<T> {
     }
 }
 
+/// The text with each control character but tabulator and ends of lines, and each one of the direction of writing, as
+/// its escape: a server's message may hold any. As `visible` of the Python program.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    use std::fmt::Write as _;
+
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\t' | '\n' | '\r' => out.push(character),
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(character));
+            }
+            _ if character.is_control() => {
+                let _ = write!(out, "\\x{:02x}", u32::from(character));
+            }
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
 /// Writes a line to standard error, as `eprintln!` does, but without an end of the program where it cannot be written.
 #[macro_export]
 macro_rules! tell {
     ($($argument:tt)*) => {{
         use std::io::Write as _;
         // Progress and messages are best effort.
-        let _ = writeln!($crate::streams::stderr(), $($argument)*);
+        let text = $crate::streams::visible(&format!($($argument)*));
+        let _ = writeln!($crate::streams::stderr(), "{text}");
     }};
 }
 
@@ -50,6 +73,15 @@ macro_rules! tell {
 mod tests {
     use super::*;
     use std::io::Error;
+
+    #[test]
+    fn what_a_server_sends_reaches_no_terminal() {
+        let text = "a\u{1b}]0;x\u{7}\u{9b}2J\u{202e}txt\u{2066}\tb\n\u{e9}\u{4e2d}";
+        assert_eq!(
+            visible(text),
+            "a\\x1b]0;x\\x07\\x9b2J\\u202etxt\\u2066\tb\n\u{e9}\u{4e2d}"
+        );
+    }
 
     struct Failing(Error);
 

@@ -168,6 +168,8 @@ def _image(oci: str, expected: str) -> Image:
     image = read_image(Path(folder).resolve(), tag)
     if expected not in ("", image.digest.partition(":")[2]):
         raise UserError(f"--oci {oci} is {image.digest}, not sha256:{expected}; nothing was unpacked")
+    if not expected:
+        warn(f"{oci} is {image.digest} now; --sha256 {image.digest} accepts no other")
     return image
 
 

@@ -42,6 +42,10 @@ class Artifact:
         return Path(*self.group.split("."), self.name, self.version, file)
 
 
+PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:2.8"
+"""Named with its version, or Maven takes the newest one that its repositories state."""
+
+
 class MavenRepository:
     """The private repository folder of the cache."""
 
@@ -62,7 +66,7 @@ class MavenRepository:
             "mvn",
             "--batch-mode",
             "--strict-checksums",
-            "dependency:get",
+            f"{PLUGIN}:get",
             f"-Dmaven.repo.local={self._folder}",
             "-Dtransitive=false",
             f"-Dartifact={artifact.coordinates}",

@@ -16,6 +16,7 @@ from mydyno import __version__
 from mydyno.language import html_language, marked, tr, tr_html, tr_plural
 from mydyno.model.definition.quantities import format_duration
 from mydyno.reports.page_assets import script_json, script_words, stored_text
+from mydyno.visible import visible_value
 from mydyno.web.languages import other_languages
 
 FOLDER = Path(__file__).parent
@@ -50,6 +51,7 @@ def _words() -> Markup | str:
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(FOLDER / "templates"),
     autoescape=True,
+    finalize=visible_value,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

@@ -18,6 +18,7 @@ from mydyno.reports.charts.palette import GLYPHS, ArmStyle, copy_style
 from mydyno.reports.charts.svg import marker
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
+from mydyno.visible import visible_value
 from mydyno.wording import numbers
 
 LONGEST_UNBROKEN = 24
@@ -113,6 +114,7 @@ def templates() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(folder),
         autoescape=True,
+        finalize=visible_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
