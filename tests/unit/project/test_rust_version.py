@@ -16,7 +16,8 @@ def number(version: str) -> tuple[int, ...]:
 
 def test_no_locked_package_needs_a_newer_rust_than_stated() -> None:
     stated = tomllib.loads((ROOT / "engine/Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path", ROOT / "engine/Cargo.toml"]
+    manifest = str(ROOT / "engine/Cargo.toml")
+    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path", manifest]
     metadata = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     newer = [f"{one['name']} {one['version']}: {one['rust_version']}" for one in metadata["packages"]
              if one["rust_version"] and number(one["rust_version"])[:2] > number(stated)]  # fmt: skip
