@@ -58,7 +58,7 @@ impl Progress {
     /// Ends the line that was being replaced.
     pub fn finish(&self) {
         if !self.quiet && self.terminal {
-            dyno_core::tell!();
+            dyno_core::tell!("");
         }
     }
 }
