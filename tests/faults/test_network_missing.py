@@ -78,7 +78,7 @@ def test_a_kernel_without_it_is_said_to_be_so(study: NetworkStudy | None, missin
     wrapper.chmod(0o755)
     path = f"{wrapper.parent}:{os.environ['PATH']}"
     exit_code, output = told(study, "plan", [], path)
-    assert exit_code == 3
+    assert exit_code == 3, output
     assert "OBSTACLE  every arm: network: " in output
     assert expected in output
     assert expected in told(study, "doctor", [], path)[1]
@@ -92,7 +92,7 @@ def test_without_root_it_is_said_that_it_needs_root(study: NetworkStudy | None) 
         return
     as_nobody = ["unshare", "--user"]
     exit_code, output = told(study, "plan", as_nobody)
-    assert exit_code == 3
+    assert exit_code == 3, output
     assert "every arm: network: changing the network needs root; run mydyno as root" in output
     assert "NO   shaped links between namespaces changing the network needs root" in told(study, "doctor", as_nobody)[1]
 
@@ -106,7 +106,7 @@ def test_addresses_in_use_are_passed_over_and_a_range_in_use_is_said(study: Netw
     exit_code, output = told(study, "plan", [*inside, taken.format("198.18.0.1/30") + run, "sh"])
     assert exit_code == 0, output
     exit_code, output = told(study, "plan", [*inside, taken.format("198.18.0.1/15") + run, "sh"])
-    assert exit_code == 3
+    assert exit_code == 3, output
     assert "every address of 198.18.0.0/15 is in use on this host (198.18.0.0/15)" in output
 
 
@@ -115,10 +115,10 @@ def test_a_program_that_is_missing_is_named_with_its_package(study: NetworkStudy
         return
     folder = study.folder / "few"
     folder.mkdir()
-    for name in ("env", "sh", "ip", "nsenter", "unshare", "umount", "mount", "setpriv"):
+    for name in ("env", "sh", "ip", "nsenter", "unshare", "umount", "mount", "setpriv", "mkdir"):
         found = shutil.which(name)
         assert found is not None
         Path(folder / name).symlink_to(found)
     exit_code, output = told(study, "plan", [], str(folder))
-    assert exit_code == 3
+    assert exit_code == 3, output
     assert "tc not on PATH: needs iproute2" in output

@@ -147,6 +147,7 @@ async def test_a_server_on_a_port_listens_on_loopback_alone(instance: MysqldServ
 
 async def test_a_socket_that_another_server_uses_is_never_taken_for_ours(instance: MysqldServer) -> None:
     with socket.socket(socket.AF_UNIX) as other:
+        instance.own(instance.socket.parent)
         other.bind(str(instance.socket))
         instance.socket.chmod(0o777)
         other.listen()

@@ -9,10 +9,10 @@ use smallvec::SmallVec;
 use crate::constants::{capability, MAX_PACKET_PAYLOAD};
 use crate::counters::Counters;
 use crate::error::{Error, ServerError};
-use crate::intake::{Intake, PayloadLocation, Skipped, END_MARKER, ERROR_MARKER, LONGEST_RESULT};
+use crate::intake::{Intake, PayloadLocation, Skipped, END_MARKER, ERROR_MARKER};
 use crate::outcome::{end_of_rows, ok, server_error};
 use crate::packet::Reader;
-use crate::resultset::{Column, Done, Metadata, Statement};
+use crate::resultset::{Column, Definitions, Done, Metadata, Statement};
 
 /// How far rows are looked into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,9 +89,7 @@ pub(crate) struct Replies {
 #[derive(Debug, Default)]
 struct Rare {
     /// Definitions that have come so far.
-    building: Vec<Column>,
-    /// Bytes of their definitions.
-    building_bytes: usize,
+    building: Definitions,
     /// The statement that is being prepared.
     statement: Statement,
 }
@@ -259,7 +257,6 @@ impl Replies {
     /// A result set whose definitions the server leaves out, because the statement has them.
     fn use_known_columns(&mut self, count: u64, counters: &Counters) -> Result<Option<Step>, Error> {
         self.rare.building.clear();
-        self.rare.building_bytes = 0;
         if self.wants_rows() {
             let known = self
                 .metadata()
@@ -278,7 +275,6 @@ impl Replies {
 
     fn begin_definitions(&mut self, of: Of, count: u64, counters: &Counters) -> Option<Step> {
         self.rare.building.clear();
-        self.rare.building_bytes = 0;
         self.stage = Stage::Definitions { of, left: count };
         // Without definitions there is no EOF after them either.
         match count {
@@ -322,12 +318,7 @@ impl Replies {
                 "the column definitions end before their number is reached",
             ));
         }
-        self.rare.building_bytes += payload.len();
-        if self.rare.building_bytes > LONGEST_RESULT {
-            let limit = LONGEST_RESULT >> 20;
-            return Err(Error::protocol(format!("column definitions of more than {limit} MiB")));
-        }
-        self.rare.building.push(Column::parse(payload)?);
+        self.rare.building.push(payload)?;
         self.stage = Stage::Definitions { of, left: left - 1 };
         Ok(if left == 1 {
             self.end_definitions(of, counters)
@@ -352,7 +343,7 @@ impl Replies {
                 self.stage = Stage::Rows;
                 // Nothing was built when the definitions were skipped or left out.
                 if !self.rare.building.is_empty() {
-                    self.columns = Arc::new(std::mem::take(&mut self.rare.building));
+                    self.columns = Arc::new(self.rare.building.take());
                     if let Some(mut held) = self.metadata().and_then(|held| held.lock().ok()) {
                         *held = self.columns.clone();
                     }
@@ -400,7 +391,7 @@ impl Replies {
     fn prepared(&mut self, counters: &Counters) -> Step {
         let mut statement = std::mem::take(&mut self.rare.statement);
         if self.wants_rows() {
-            let columns = Arc::new(std::mem::take(&mut self.rare.building));
+            let columns = Arc::new(self.rare.building.take());
             statement.metadata = Some(Arc::new(Mutex::new(columns)));
         }
         self.over(false, counters);

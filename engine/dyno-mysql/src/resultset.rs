@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::constants::column_type;
 use crate::error::Error;
+use crate::intake::LONGEST_RESULT;
 use crate::packet::Reader;
 use crate::value::Value;
 
@@ -55,6 +56,39 @@ impl Column {
     /// Whether integers of this column have no sign.
     pub fn is_unsigned(&self) -> bool {
         self.flags & UNSIGNED_FLAG != 0 || self.kind == column_type::YEAR
+    }
+}
+
+/// The definitions of a result set that have come so far.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions {
+    columns: Vec<Column>,
+    bytes: usize,
+}
+
+impl Definitions {
+    pub(crate) fn clear(&mut self) {
+        self.columns.clear();
+        self.bytes = 0;
+    }
+
+    /// Takes one more; an error where all together are longer than any result may be.
+    pub(crate) fn push(&mut self, payload: &[u8]) -> Result<(), Error> {
+        self.bytes += payload.len();
+        if self.bytes > LONGEST_RESULT {
+            return Err(Error::protocol("the column definitions are longer than 64 MiB"));
+        }
+        self.columns.push(Column::parse(payload)?);
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.columns.is_empty()
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<Column> {
+        self.bytes = 0;
+        std::mem::take(&mut self.columns)
     }
 }
 

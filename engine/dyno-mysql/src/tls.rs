@@ -262,7 +262,7 @@ fn refuse_without_effect(options: &TlsOptions) -> Result<(), Error> {
     let mode = options.mode.name();
     Err(Error::tls_option(
         field,
-        format!("has no effect with TLS mode {mode}: use {needed}, or leave it out"),
+        format!("has no effect with TLS mode {mode}: use {needed}, or omit it"),
     ))
 }
 
@@ -371,7 +371,7 @@ mod tests {
             let (field, problem) = of(mode, authority());
             assert_eq!(field, TlsField::Authority);
             let expected = format!(
-                "has no effect with TLS mode {}: use verify_ca or verify_identity, or leave it out",
+                "has no effect with TLS mode {}: use verify_ca or verify_identity, or omit it",
                 mode.name()
             );
             assert_eq!(problem, expected);

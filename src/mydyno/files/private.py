@@ -27,9 +27,9 @@ def new_file(path: Path, mode: int = 0o600) -> int:
         raise HostError(f"another program put {path} there") from error
 
 
-def write_private(path: Path, content: bytes, owner: Owner | None = None) -> None:
-    """Write a file that only its owner may read: the present user, or another one."""
-    with os.fdopen(new_file(path), "wb") as file:
+def write_private(path: Path, content: bytes, owner: Owner | None = None, mode: int = 0o600) -> None:
+    """Write a file that by default only its owner may read: the present user, or another one."""
+    with os.fdopen(new_file(path, mode), "wb") as file:
         file.write(content)
         file.flush()
         if owner is not None:

@@ -15,8 +15,8 @@ ENGINE = ROOT / "engine"
 LAYERS = {
     "dyno-allocations": "",
     "dyno-capture": """
-        timestamp lexer reach statements class digest fingerprint nondeterminism problems source event timeline heading
-        assembler general_log slow_log log history anonymise format transactions
+        timestamp lexer reach statements class digest fingerprint unique unqualified nondeterminism problems source
+        event implicit timeline heading assembler general_log slow_log log history anonymise format transactions
     """,
     "dyno-core": """
         clock duration local_ports operation panics prefetch queue random distribution histogram hdr_log schedule

@@ -17,6 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from mydyno.files.private import Owner, write_private
 
 VALID = timedelta(days=30)
+PUBLIC = 0o644
 CLOCK_DIFFERENCE = timedelta(days=1)
 """The clock of another host may be slow by this much."""
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
@@ -74,9 +75,9 @@ def make_certificates(folder: Path, key: str, addresses: Sequence[str], owner: O
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
-    write_private(made.authority, authority.public_bytes(Encoding.PEM), owner)
+    write_private(made.authority, authority.public_bytes(Encoding.PEM), owner, PUBLIC)
     write_private(made.key, server_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), owner)
-    write_private(made.certificate, server.public_bytes(Encoding.PEM), owner)
+    write_private(made.certificate, server.public_bytes(Encoding.PEM), owner, PUBLIC)
     return made
 
 
