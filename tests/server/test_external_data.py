@@ -115,6 +115,30 @@ def test_tables_of_another_shape_are_refused_with_what_differs(external: Externa
         external.said(SMALL, allow_writes=False)
 
 
+def test_tables_that_are_stored_in_another_way_are_refused(external: External) -> None:
+    external.said(SMALL)
+    external.sql("DROP TABLE sbtest.mydyno_made")
+    table = "ALTER TABLE sbtest.sbtest1"
+    for change, back, words in (
+        (f"{table} ENGINE = MyISAM", f"{table} ENGINE = InnoDB", "the engine MyISAM, not of InnoDB"),
+        (f"{table} PARTITION BY HASH (id) PARTITIONS 4", f"{table} REMOVE PARTITIONING", "made with partitioned"),
+        (f"{table} ROW_FORMAT = COMPRESSED", f"{table} ROW_FORMAT = DEFAULT", "(?i)made with row_format=compressed"),
+        (f"{table} COLLATE latin1_bin", f"{table} COLLATE latin1_swedish_ci", "the collation of sbtest1 is latin1_bin"),
+        ("CREATE TRIGGER sbtest.x BEFORE UPDATE ON sbtest.sbtest1 FOR EACH ROW DO 0", "DROP TRIGGER sbtest.x",
+         r"sbtest1 has triggers \(1\)"),
+        ("CREATE TABLE sbtest.y (id INT, FOREIGN KEY (id) REFERENCES sbtest.sbtest1 (id))", "DROP TABLE sbtest.y",
+         r"sbtest1 has foreign keys \(1\)"),
+        ("RENAME TABLE sbtest.sbtest1 TO sbtest.z", "DO 0", "sbtest lacks sbtest1"),
+        ("CREATE VIEW sbtest.sbtest1 AS SELECT * FROM sbtest.z", "DO 0", "sbtest1 is a view, not a table"),
+    ):  # fmt: skip
+        external.sql(change)
+        with pytest.raises((HostError, UserError), match=words):
+            external.said(SMALL, allow_writes=False)
+        external.sql(back)
+    external.sql("DROP VIEW sbtest.sbtest1", "RENAME TABLE sbtest.z TO sbtest.sbtest1")
+    assert "data in sbtest" not in external.said(SMALL, allow_writes=False)
+
+
 def test_an_interrupted_preparation_and_one_of_more_tables_are_completed(
     external: External, monkeypatch: pytest.MonkeyPatch
 ) -> None:

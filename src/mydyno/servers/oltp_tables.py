@@ -1,4 +1,6 @@
-"""sysbench's tables as they are on a server, compared with those of an experiment: rows, keys, indexes, text."""
+"""sysbench's tables as they are on a server, compared with those of an experiment: how they are stored, what works on
+each change of a row, rows, keys, indexes, text.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,8 @@ async def differences_of_tables(control: Control, names: Sequence[str], data: Da
     Any seed will do, and more rows than `data` has: a load inserts some.
     """
     for name in names:
+        if found := await _differences_of_storage(control, name):
+            return found
         rows = int(await control.scalar(f"SELECT COUNT(*) FROM `{name}`"))
         found = [] if rows >= data.rows else [f"{name} has {rows} rows, data.rows is {data.rows}"]
         found += await _differences_of_keys(control, name, data)
@@ -24,6 +28,32 @@ async def differences_of_tables(control: Control, names: Sequence[str], data: Da
         if found:
             return found
     return []
+
+
+async def _differences_of_storage(control: Control, name: str) -> list[str]:
+    """What a prepared table has not: another engine, partitions, another row format, triggers, …"""
+    here = "TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
+    rows = await control.rows(
+        f"SELECT TABLE_TYPE, ENGINE, CREATE_OPTIONS, TABLE_COLLATION FROM information_schema.TABLES WHERE {here}", name
+    )
+    kind, engine, options, collation = ("" if one is None else str(one) for one in rows[0])
+    if kind != "BASE TABLE":
+        return [f"{name} is a {kind.lower()}, not a table"]
+    found = [] if engine == "InnoDB" else [f"{name} is a table of the engine {engine}, not of InnoDB"]
+    found += [f"{name} is made with {option}" for option in options.split() if not option.startswith("stats_")]
+    usual = await control.scalar(
+        "SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = DATABASE()"
+    )
+    if collation != str(usual):
+        found.append(f"the collation of {name} is {collation}, the schema's is {usual}")
+    for table, where, what in (
+        ("TRIGGERS", "EVENT_OBJECT_SCHEMA = DATABASE() AND EVENT_OBJECT_TABLE = %s", "triggers"),
+        ("REFERENTIAL_CONSTRAINTS", "CONSTRAINT_SCHEMA = DATABASE() AND %s IN (TABLE_NAME, REFERENCED_TABLE_NAME)",
+         "foreign keys"),
+    ):  # fmt: skip
+        if count := int(await control.scalar(f"SELECT COUNT(*) FROM information_schema.{table} WHERE {where}", name)):
+            found.append(f"{name} has {what} ({count})")
+    return found
 
 
 async def _differences_of_keys(control: Control, name: str, data: DataSpec) -> list[str]:
