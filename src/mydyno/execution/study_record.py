@@ -14,8 +14,9 @@ from mydyno.hosts.memory_bandwidth import remembered
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, Scalar
 from mydyno.model.definition.plan import Plan
+from mydyno.model.definition.server_options import option_name
 from mydyno.model.stored.records import StudyRecord
-from mydyno.servers.my_cnf import DURABILITY, option_name, option_value
+from mydyno.servers.my_cnf import DURABILITY, option_value
 from mydyno.store.study_folder import StudyFolder
 
 

@@ -14,6 +14,7 @@ from mydyno.experiment_file.overrides import ARM_SECTIONS, OF_EVERY_ARM, merged
 from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.model.definition.experiment import MOST_INSTANCES, ArmSpec
 from mydyno.model.definition.problems import Key, Problem, from_validation, unknown
+from mydyno.model.definition.server_options import reserved_problems
 from mydyno.model.definition.source_build import BuildSpec, incomplete, of_every_arm
 
 ARM_KEYS = ("instances", "control")
@@ -112,6 +113,8 @@ def _check_treatments(
                 if name in said:  # else [treatments] or [server] itself is reported
                     problems += _setting_problems(from_validation(error, (*key, name), {}), (*key, name), value)
             else:
+                if name == "variables" and name in said:
+                    problems += reserved_problems((*key, name), value)
                 if key != (OF_EVERY_ARM,):  # each arm's build is whole with those of [treatments] and [server]
                     problems += _build_problems((*(key if name in said else ()), name, "build"), value)
 

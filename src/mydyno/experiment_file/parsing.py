@@ -29,6 +29,7 @@ from mydyno.model.definition.problems import ExperimentError, Key, Problem, from
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.definition.search import search_problems, with_search_defaults
+from mydyno.model.definition.server_options import reserved_problems
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import metric_source, split_instance
@@ -150,7 +151,9 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
         )
     except ValidationError as error:
         problems += from_validation(error, (), FIELDS_AT)
-    problems += _server_problems(tree.get("server"), vocabulary)
+    server = tree.get("server")
+    problems += _server_problems(server, vocabulary)
+    problems += reserved_problems(("server", "variables"), server.get("variables") if isinstance(server, dict) else {})
     problems += _data_problems(tree.get("data"), vocabulary)
     problems += _step_problems(tree.get("steps"), vocabulary)
     problems += _verdict_problems(tree.get("verdict"), [arm.name for arm in arms], vocabulary)

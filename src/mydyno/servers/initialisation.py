@@ -15,8 +15,9 @@ from mydyno.errors import ServerError
 from mydyno.hosts.headway import Headway
 from mydyno.hosts.local import Completed
 from mydyno.model.definition.experiment import Scalar
+from mydyno.model.definition.server_options import plain_name
 from mydyno.servers.build import ServerBuild, first_existing
-from mydyno.servers.my_cnf import option_value, plain_name
+from mydyno.servers.my_cnf import option_value
 from mydyno.servers.running.base import CONTROL_USER, LOAD_USER
 from mydyno.servers.running.mysqld import ACCOUNT_HOSTS, MysqldServer
 from mydyno.servers.running.private import LOG_TAIL_LINES, START_TIMEOUT_S

@@ -7,20 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mydyno.model.definition.experiment import Scalar
+from mydyno.model.definition.server_options import option_name
 from mydyno.servers.build import ServerBuild
 
 DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog")
 """Variables that decide whether a commit waits for the disk."""
-
-
-def option_name(name: str) -> str:
-    """A variable's one spelling: lower case with underscores."""
-    return name.lower().replace("-", "_")
-
-
-def plain_name(name: str) -> str:
-    """The variable that an option sets: its name without the prefixes that options may have."""
-    return re.sub("^(loose_|skip_|disable_|enable_|maximum_)+", "", option_name(name))
 
 
 def option_value(value: Scalar) -> str:
@@ -52,8 +43,12 @@ def my_cnf(
     notes: Sequence[str] = (),
     init_file: Path | None = None,
 ) -> str:
-    """The text of my.cnf. The experiment's variables come last and win over mydyno's own; notes become comments."""
-    own: dict[str, Scalar] = {
+    """The text of my.cnf; notes become comments.
+
+    The variables (the experiment's, and a treatment's path for the load) win over mydyno's defaults, but not over what
+    places the server's files.
+    """
+    placed: dict[str, Scalar] = {
         "basedir": str(build.basedir),
         "datadir": str(folder / "data"),
         "tmpdir": str(folder / "tmp"),
@@ -62,14 +57,14 @@ def my_cnf(
         "lc_messages_dir": str(build.messages),
         "plugin_dir": str(build.plugins),
         "secure_file_priv": "",
-        **build.version.quiet_variables,
     }
+    own: dict[str, Scalar] = {**build.version.quiet_variables}
     if port is None:
         own["skip_networking"] = "ON"
     else:
         own |= {"bind_address": "127.0.0.1", "port": port}
     specified = {option_name(name): value for name, value in variables.items()}
-    merged = {name: value for name, value in own.items() if name not in specified} | specified
+    merged = placed | own | specified | placed
     if str(merged.get("log_bin")).upper() in NO_BINARY_LOG:
         # Its value is the name of the log's files, also "OFF".
         del merged["log_bin"]

@@ -16,9 +16,10 @@ from mydyno.files.atomic import write_text
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes
+from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.initialisation import INITIAL_PREFIXES, initialise
-from mydyno.servers.my_cnf import option_name, option_value, plain_name
+from mydyno.servers.my_cnf import option_value
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import PrivateServer
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
+from mydyno.model.definition.server_options import plain_name
 from mydyno.model.server_version import ServerVersion
-from mydyno.servers.my_cnf import NO_BINARY_LOG, plain_name
+from mydyno.servers.my_cnf import NO_BINARY_LOG
 
 DEFAULT_LOG_FILES = 2
 """innodb_log_files_in_group of MySQL where nothing is said."""

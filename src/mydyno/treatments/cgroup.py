@@ -27,8 +27,8 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Frozen, ServerSpec
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
+from mydyno.model.definition.server_options import option_name
 from mydyno.model.stored.records import Evidence
-from mydyno.servers.my_cnf import option_name
 from mydyno.servers.running.base import CpuSlot, RunningServer
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.direct_io import ThrottledTransfer, paced_io

@@ -12,8 +12,9 @@ from pydantic import TypeAdapter
 
 from mydyno.model.definition.experiment import FINITE, Scalar, ServerSpec, Variables
 from mydyno.model.definition.quantities import parse_bytes
+from mydyno.model.definition.server_options import option_name
 from mydyno.model.stored.records import Evidence
-from mydyno.servers.my_cnf import option_name, option_value
+from mydyno.servers.my_cnf import option_value
 from mydyno.servers.performance_schema import INSTRUMENT_OPTION, instrument_setting
 from mydyno.servers.running.base import RunningServer
 from mydyno.treatments.base import Treatment

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mydyno.language import listing, marked, tr, tr_plural
+from mydyno.model.definition.server_options import plain_name
 from mydyno.results.why.server_differences import meaning_of
-from mydyno.servers.my_cnf import plain_name
 from mydyno.wording.stored_result import StoredResult
 
 ABSENT = marked("has none")

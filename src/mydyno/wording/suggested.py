@@ -13,10 +13,10 @@ from mydyno.experiment_file.vary import arm_name
 from mydyno.language import tr
 from mydyno.model.definition.experiment import Experiment, Scalar
 from mydyno.model.definition.quantities import parse_bytes
+from mydyno.model.definition.server_options import option_name
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.waits import CLIENT
-from mydyno.servers.my_cnf import option_name
 from mydyno.treatments.variables import read_back
 from mydyno.wording.stored_result import StoredResult
 

@@ -12,9 +12,10 @@ from mydyno.execution.planning.forecast import forecast
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Scalar, ServerSpec, StepSpec
 from mydyno.model.definition.plan import make_plan
+from mydyno.model.definition.server_options import option_name
 from mydyno.model.server_version import ServerVersion
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.my_cnf import my_cnf, option_name, option_value
+from mydyno.servers.my_cnf import my_cnf, option_value
 from mydyno.treatments.variables import VariablesTreatment, read_back, same_setting
 from tests.support.fake_script import experiment
 
@@ -89,11 +90,21 @@ def test_names_and_values_have_one_spelling() -> None:
     assert [option_value(value) for value in (True, False, 1, 0.5, "x")] == ["ON", "OFF", "1", "0.5", "x"]
 
 
-def test_the_experiments_variables_win_over_mydynos_own() -> None:
-    lines = options({"TMPDIR": "/elsewhere", "max-connections": 7})
-    assert "tmpdir = /elsewhere" in lines
-    assert "max_connections = 7" in lines
-    assert sum(line.startswith("tmpdir") for line in lines) == 1
+def test_variables_win_over_mydynos_defaults_but_not_over_the_places_of_the_servers_files() -> None:
+    lines = options({"TMPDIR": "/elsewhere", "datadir": "/var/lib/mysql", "skip-name-resolve": False})
+    assert {"tmpdir = /run/tmp", "datadir = /run/data", "skip_name_resolve = OFF"} <= set(lines)
+    assert len({line.split(" = ")[0] for line in lines}) == len(lines)
+
+
+@pytest.mark.parametrize("where", ["server", "arms"])
+def test_a_saved_study_that_places_its_servers_elsewhere_is_not_continued(paths: HostPaths, where: str) -> None:
+    placed: dict[str, Scalar] = {"datadir": "/var/lib/mysql"}
+    asked = experiment(treatments={"jemalloc": {"variables": placed}} if where == "arms" else {})
+    if where == "server":
+        asked = asked.model_copy(update={"server": ServerSpec(name="mariadb-10.11", variables=placed)})
+    found = forecast(asked, make_plan(asked), paths).obstacles
+    key = "server.variables" if where == "server" else "arms.jemalloc.variables"
+    assert any(one.startswith(f"{key}.datadir = /var/lib/mysql: places the server's files") for one in found)
 
 
 def test_a_private_server_has_no_port_or_one_on_loopback() -> None:

@@ -10,9 +10,9 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.problems import format_key, nearest
+from mydyno.model.definition.server_options import option_name
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, present_build
-from mydyno.servers.my_cnf import option_name
 from mydyno.servers.variables_by_version import adapt_variables, is_known
 from mydyno.treatments.server import server_of
 

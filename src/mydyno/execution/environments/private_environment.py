@@ -33,10 +33,10 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
+from mydyno.model.definition.server_options import option_name
 from mydyno.model.stored.records import Evidence
 from mydyno.packages.progress import silent
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.my_cnf import option_name
 from mydyno.servers.performance_schema import start_variables
 from mydyno.servers.running.base import LOAD_USER, WHOLE_HOST, CpuSlot, InstanceSettings, RunningServer
 from mydyno.servers.running.memcached import MemcachedServer

@@ -19,11 +19,12 @@ from mydyno.hosts.tracing.bpftrace import kernel_obstacle
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.definition.plan import Plan
+from mydyno.model.definition.problems import Key, format_key
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.definition.server_options import option_name, plain_name, reserved_problems
 from mydyno.servers.catalogue import known_servers
 from mydyno.servers.dsn import parse_dsn
-from mydyno.servers.my_cnf import option_name, plain_name
 from mydyno.servers.performance_schema import version_obstacle
 from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.treatments.catalogue import treatments_of
@@ -104,6 +105,7 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
             f"data: {data_kind} on an external server (dsn) is not checked; use server.name or server.basedir"
         )
     obstacles += kv_obstacles(experiment)
+    obstacles += _reserved_obstacles(experiment)
     obstacles += _engine_obstacles(experiment)
     obstacles += _profile_obstacles(experiment, plan, paths.root)
     obstacles += _replay_obstacles(experiment, plan)
@@ -145,6 +147,17 @@ def _replay_obstacles(experiment: Experiment, plan: Plan) -> list[str]:
         if speed_of(step) is not None
     }
     return [f"{step}: {problem}" for step, problem in problems.items() if problem]
+
+
+def _reserved_obstacles(experiment: Experiment) -> list[str]:
+    """What belongs to mydyno alone, in a study of an earlier version or another host; a new file is refused sooner."""
+    tables: list[tuple[Key, object]] = [(("server", "variables"), experiment.server.variables)]
+    tables += [(("arms", arm.name, "variables"), arm.treatments.get("variables")) for arm in experiment.arms]
+    return [
+        f"{format_key(problem.key)} = {problem.value}: {problem.message}"
+        for key, variables in tables
+        for problem in reserved_problems(key, variables)
+    ]
 
 
 def _engine_obstacles(experiment: Experiment) -> list[str]:
