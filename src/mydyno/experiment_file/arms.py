@@ -17,7 +17,7 @@ from mydyno.model.definition.problems import Key, Problem, from_validation, unkn
 from mydyno.model.definition.server_options import reserved_problems
 from mydyno.model.definition.source_build import BuildSpec, incomplete, of_every_arm
 
-ARM_KEYS = ("instances", "control")
+ARM_KEYS = ("instances", "control", "option_file")
 """The keys of an arm besides its treatments."""
 EXPANDED: Mapping[str, Callable[[object], tuple[dict[str, Any], list[Problem]]]] = {
     "vary": vary.arms_of,

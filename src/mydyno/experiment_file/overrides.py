@@ -113,7 +113,7 @@ def _without_server(tree: Mapping[str, Any], ways: Set[str]) -> dict[str, Any]:
     server = tree.get("server")
     if not isinstance(server, Mapping):
         return dict(tree)
-    gone = (SERVER_WAYS - (ways & {"build"})) | ({"variables"} if "dsn" in ways else set())
+    gone = (SERVER_WAYS - (ways & {"build"})) | ({"variables", "option_file"} if "dsn" in ways else set())
     return {**tree, "server": {key: value for key, value in server.items() if key not in gone}}
 
 

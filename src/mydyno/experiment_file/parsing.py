@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -40,6 +40,10 @@ FILE_ITSELF = "standard"
 DEFAULT_SCALE = "quick"
 ASKED_BY_A_RATE = ("qps", "tps", "tpmc")
 """The throughput of an open loop is the rate that was set, unless the server cannot keep up."""
+
+
+ReadOptionFiles = Callable[[dict[str, Any]], tuple[dict[str, Any], list[Problem]]]
+"""The tree with variables from option files, and what is wrong with them."""
 
 
 class Sections(BaseModel):
@@ -87,9 +91,15 @@ def scales_of(source: TomlSource) -> list[str]:
 
 
 def parse_experiment(
-    source: TomlSource, vocabulary: Vocabulary, scale: str | None = None, settings: Sequence[str] = ()
+    source: TomlSource,
+    vocabulary: Vocabulary,
+    scale: str | None = None,
+    settings: Sequence[str] = (),
+    read_option_files: ReadOptionFiles | None = None,
 ) -> Experiment:
     """The experiment at a scale (None: quick where the file has it, else standard) with every --set applied.
+
+    `read_option_files`: adds the variables of option files; without it they are refused.
 
     Raises UserError that lists every mistake, each with file, line, key, value, what is allowed and the nearest name.
     """
@@ -105,11 +115,26 @@ def parse_experiment(
             raise UserError(f"{source.place(('scale', chosen))}: scale.{chosen} must be a table of overrides")
         tree = merged(tree, override)
     tree = with_settings(tree, settings)
+    tree, unread = (read_option_files or _without_option_files)(tree)
     experiment, problems = _validated(tree, vocabulary, chosen)
+    problems += unread
     if problems or experiment is None:
         placed = [(_place(source, problem.key, chosen, settings), problem) for problem in problems]
         raise ExperimentError(source.name, tuple(_in_file_order(placed)))
     return experiment
+
+
+def _without_option_files(tree: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """Where no file of the user's is read."""
+    arms = tree.get("arms")
+    tables: dict[Key, object] = {("server",): tree.get("server")}
+    tables |= {("arms", name): arm for name, arm in (arms if isinstance(arms, dict) else {}).items()}
+    found = [key for key, table in tables.items() if _names_a_file(table)]
+    return tree, [Problem((*key, "option_file"), "is read by `mydyno plan` and `mydyno run` only") for key in found]
+
+
+def _names_a_file(table: object) -> bool:
+    return isinstance(table, dict) and "option_file" in table
 
 
 def _place(source: TomlSource, key: Key, scale: str, settings: Sequence[str]) -> str:

@@ -60,7 +60,8 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
     treatments = {name: adapter.json_schema() for name, adapter in vocabulary.treatments.items()}
     treatments["server"]["oneOf"][0] = {"enum": list(vocabulary.servers)}
     instances = {"type": "integer", "minimum": 1, "maximum": MOST_INSTANCES}
-    said = {"instances": instances, "control": {"type": "string"}}
+    option_file = {"type": "string", "description": "an option file (my.cnf) whose options are variables of the arm"}
+    said = {"instances": instances, "control": {"type": "string"}, "option_file": option_file}
     lifted = _lifted(treatments, defs)
     arm = {"type": "object", "properties": {**said, **lifted}, "additionalProperties": False}
     properties: dict[str, Any] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.toml_source import TomlSource, toml_text
 from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.experiments.files import with_files
+from mydyno.experiments.option_files import with_option_files
 from mydyno.model.definition.experiment import DataSpec, Experiment, Step
 from mydyno.model.definition.problems import nearest
 from mydyno.model.metrics import METRICS
@@ -93,5 +95,7 @@ def _with_base(source: TomlSource) -> TomlSource:
 def load(name_or_path: str, scale: str | None = None, settings: Sequence[str] = ()) -> tuple[Experiment, TomlSource]:
     """A validated experiment and its source. Raises UserError with every mistake."""
     source = source_of(name_or_path)
-    experiment = parse_experiment(source, vocabulary(), scale, settings)
-    return with_files(experiment, source, Path(name_or_path).parent), source
+    folder = Path(name_or_path).parent
+    read = partial(with_option_files, folder=folder)
+    experiment = parse_experiment(source, vocabulary(), scale, settings, read)
+    return with_files(experiment, source, folder), source

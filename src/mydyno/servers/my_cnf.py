@@ -23,6 +23,8 @@ def option_value(value: Scalar) -> str:
 
 NO_BINARY_LOG = ("FALSE", "OFF", "0")
 """Values of log_bin in an experiment that ask for no binary log."""
+WITHOUT_ARGUMENT = ("ansi", "core_file", "skip_host_cache", "skip_new", "skip_stack_trace", "safe_mode")
+"""Options that take no value: set by their name alone."""
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -32,6 +34,25 @@ def _line_value(value: Scalar) -> str:
     if re.fullmatch(r"[\w.,:;+/@%=* -]*", text, re.ASCII) and text == text.strip():
         return text
     return '"' + "".join(_ESCAPES.get(letter, letter) for letter in text) + '"'
+
+
+def option_text(name: str, value: Scalar) -> str:
+    """An option as an argument of the program has it, without the dashes."""
+    return name if _is_alone(name) else f"{name}={option_value(_of_negation(name, value))}"
+
+
+def _line(name: str, value: Scalar) -> str:
+    return name if _is_alone(name) else f"{name} = {_line_value(_of_negation(name, value))}"
+
+
+def _is_alone(name: str) -> bool:
+    return name.removeprefix("loose_") in WITHOUT_ARGUMENT
+
+
+def _of_negation(name: str, value: Scalar) -> Scalar:
+    """Of skip_X and disable_X only the value 0 says that X is on; "OFF" would be one more way to switch it off."""
+    is_off = option_value(value).upper() in ("OFF", "FALSE")
+    return 0 if is_off and name.removeprefix("loose_").startswith(("skip_", "disable_")) else value
 
 
 def my_cnf(
@@ -72,4 +93,4 @@ def my_cnf(
     if init_file is not None:
         merged["init_file"] = str(init_file)
     comments = "".join(f"# {note}\n" for note in notes)
-    return f"{comments}[mysqld]\n" + "".join(f"{name} = {_line_value(value)}\n" for name, value in merged.items())
+    return f"{comments}[mysqld]\n" + "".join(f"{_line(name, value)}\n" for name, value in merged.items())

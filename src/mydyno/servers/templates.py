@@ -49,6 +49,7 @@ SHAPING_PREFIXES = (
     "collation_server",
     "default_table_encryption",
     "default_storage_engine",
+    "enforce_storage_engine",
     "log_bin",
     *INITIAL_PREFIXES,
 )

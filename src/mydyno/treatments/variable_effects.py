@@ -158,6 +158,8 @@ async def _thread_pool(source: Source, value: str) -> Effect:
 
 async def _tables(column: str, source: Source, value: str) -> Effect:
     """The load's tables; of several, some may name what others leave to the variable."""
+    if not value:
+        return Effect(True, "it is not set")
     rows = await source.control.rows(
         f"SELECT {column}, COUNT(*) FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' "
         f"AND TABLE_SCHEMA NOT IN ({_SYSTEM_SCHEMAS}) GROUP BY 1 ORDER BY 1"
@@ -167,6 +169,41 @@ async def _tables(column: str, source: Source, value: str) -> Effect:
     found = {str(one).upper().replace("UTF8MB3", "UTF8") for one, _ in rows}
     text = "the load's tables: " + ", ".join(f"{count} {one}" for one, count in rows)
     return Effect(value.replace("UTF8MB3", "UTF8") in found, text)
+
+
+async def _compressed(source: Source, value: str) -> Effect:
+    """Page compression of MariaDB's tables, which innodb_compression_default gives those that say nothing of it."""
+    rows = await source.control.rows(
+        "SELECT COUNT(*), SUM(CREATE_OPTIONS LIKE '%page_compressed%' OR ROW_FORMAT = 'Compressed') "
+        "FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' AND ENGINE = 'InnoDB' "
+        f"AND TABLE_SCHEMA NOT IN ({_SYSTEM_SCHEMAS})"
+    )
+    count, compressed = (int(one or 0) for one in rows[0])
+    if not count:
+        return Effect(None, "there is no table of the load")
+    return Effect(value == "OFF" or compressed > 0, f"{compressed} of the load's {count} tables are compressed")
+
+
+async def _sysdate(source: Source, value: str) -> Effect:
+    """SYSDATE() in a session whose clock is set back: it is the session's time only as another name of NOW()."""
+    await source.control.rows("SET timestamp = 1")
+    try:
+        same = bool(int((await source.control.rows("SELECT SYSDATE() = NOW()"))[0][0]))
+    finally:
+        await source.control.rows("SET timestamp = DEFAULT")
+    return Effect(same is (value in ("ON", "1", "TRUE")), f"SYSDATE() is {'' if same else 'not '}the statement's time")
+
+
+async def _plugins(source: Source, value: str) -> Effect:
+    """The libraries of [NAME=]LIBRARY[;…] among those of active plugins."""
+    wanted = {part.rpartition("=")[2].strip().removesuffix(".SO") for part in value.split(";") if part.strip()}
+    rows = await source.control.rows(
+        "SELECT DISTINCT PLUGIN_LIBRARY FROM information_schema.PLUGINS "
+        "WHERE PLUGIN_STATUS = 'ACTIVE' AND PLUGIN_LIBRARY IS NOT NULL"
+    )
+    missing = sorted(wanted - {str(library).upper().removesuffix(".SO") for (library,) in rows})
+    lacking = ", ".join(missing).lower()
+    return Effect(not missing, f"no plugin of {lacking} is active" if missing else "its plugins are active")
 
 
 _CHARACTER_SET = "SUBSTRING_INDEX(TABLE_COLLATION, '_', 1)"
@@ -181,6 +218,14 @@ READERS: dict[str, Reader] = {
     "innodb_numa_interleave": _numa_interleave,
     "thread_handling": _thread_pool,
     "default_storage_engine": partial(_tables, "ENGINE"),
+    "enforce_storage_engine": partial(_tables, "ENGINE"),
+    "innodb_compression_default": _compressed,
+    "innodb_compression_algorithm": _compressed,
+    "innodb_compression_level": _compressed,
+    "sysdate_is_now": _sysdate,
+    "plugin_load": _plugins,
+    "plugin_load_add": _plugins,
+    "early_plugin_load": _plugins,
     "innodb_default_row_format": partial(_tables, "ROW_FORMAT"),
     "character_set_server": partial(_tables, _CHARACTER_SET),
     "collation_server": partial(_tables, "TABLE_COLLATION"),

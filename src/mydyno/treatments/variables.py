@@ -1,34 +1,46 @@
 """Server variables: set in my.cnf, verified by SHOW GLOBAL VARIABLES, and by their effect where others can overrule it.
 
-A value that the server rounds or ignores, or that is not in force, makes the run invalid.
+A value that the server rounds or ignores, or that is not in force, makes the run invalid. Values are compared as the
+server reads them: sets in any order, a switch of `optimizer_switch` alone, enumerations by number, composite SQL modes.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from mydyno.model.definition.experiment import FINITE, Scalar, ServerSpec, Variables
-from mydyno.model.definition.quantities import parse_bytes
-from mydyno.model.definition.server_options import option_name
+from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.my_cnf import option_value
+from mydyno.servers.option_values import is_by_server, option_values, same_setting
 from mydyno.servers.performance_schema import INSTRUMENT_OPTION, instrument_setting
 from mydyno.servers.running.base import RunningServer
+from mydyno.servers.running.private import as_private
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.variable_effects import Effect, Source, effect_of
 
 SETTING: TypeAdapter[Any] = TypeAdapter(Variables, config=FINITE)
-_ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0", "YES": "1", "NO": "0"}
 _READ_AS = {
     "transaction_isolation": "tx_isolation",
     "transaction_read_only": "tx_read_only",
     "default_time_zone": "time_zone",
     "memlock": "locked_in_memory",
+    "table_cache": "table_open_cache",
 }
 """Options that a server (or an old one) shows as a variable with another name."""
+_IN_OTHER_WORDS = {
+    "symbolic_links": ("have_symlink", "YES", "DISABLED"),
+    "ssl": ("have_ssl", "YES", "DISABLED"),
+    "external_locking": ("skip_external_locking", "OFF", "ON"),
+    "skip_host_cache": ("host_cache_size", "0", ""),
+}
+"""Options that are shown by another variable: its name, and its value with the option on and off."""
+_NEGATION = re.compile(r"^(?:skip|disable)_")
 
 _OF_THE_CONNECTION = (
     "ssl",
@@ -75,8 +87,8 @@ class VariablesTreatment(Treatment):
     def statements_obstacle(self) -> str | None:
         """Built-in workloads set the state of their sessions, so that the server's value changes nothing."""
         found = [name for name in _SET_BY_THE_LOAD if name in self._wanted]
-        if not found:
-            return None
+        if len(found) < len(self._wanted) or not found:
+            return None  # the others are under test
         return (
             f"{', '.join(found)}: every session of a built-in workload sets its own value; "
             "use steps.script, steps.sql or steps.replay"
@@ -88,29 +100,36 @@ class VariablesTreatment(Treatment):
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """Each variable read back by SQL, and the effect of those that others than the server decide."""
+        private = as_private(instance)
         async with instance.control() as control:
             actual = {name.lower(): value for name, value in (await control.variables()).items()}
             if INSTRUMENT_OPTION in self._wanted:
                 setting = str(self._wanted[INSTRUMENT_OPTION])
                 actual[INSTRUMENT_OPTION] = await instrument_setting(control, setting)
-            found = {name: read_back(name, actual) for name in self._wanted}
+            found = {name: Shown.of(name, value, actual) for name, value in self._wanted.items()}
             source = Source(instance.pid, control, actual)
-            effects = {
-                name: effect
-                for name, value in found.items()
-                if value is not None and (effect := await effect_of(name.removeprefix("loose_"), value, source))
-            }
+            effects = {}
+            for name, shown in found.items():
+                plain = name.removeprefix("loose_")
+                if effect := await effect_of(plain, shown.actual or shown.wanted, source):
+                    effects[name] = effect
+                elif shown.actual is None and plain_name(name) in private.build.variables:
+                    effects[name] = Effect(None, "the server has no variable that shows it")
+        unlike = {name: self._wanted[name] for name, shown in found.items() if not shown.holds and shown.actual}
+        if unlike:
+            read = (await option_values(private.build, private.host, unlike)).values
+            found |= {name: replace(found[name], by_parser=read.get(found[name].variable)) for name in unlike}
         facts: dict[str, dict[str, Any]] = {
-            name: {"wanted": option_value(value), "actual": found[name]} for name, value in self._wanted.items()
+            name: {"wanted": option_value(value), "actual": found[name].actual} for name, value in self._wanted.items()
         }
         wrong = [
-            f"{name} is {'unknown to the server' if found[name] is None else found[name]}, wanted {option_value(value)}"
+            f"{name} is {found[name].text}, wanted {option_value(value)}"
             for name, value in self._wanted.items()
-            if not _holds(name, option_value(value), found[name])
+            if not found[name].holds and (found[name].actual is not None or name not in effects)
         ]
         if not wrong:
             wrong = [
-                f"{name} = {found[name]} is not in force: {effect.text}"
+                f"{name} = {found[name].value} is not in force: {effect.text}"
                 for name, effect in effects.items()
                 if effect.holds is False
             ]
@@ -119,44 +138,65 @@ class VariablesTreatment(Treatment):
         text = "; ".join(wrong or self._proofs(found, effects))
         return Evidence(treatment=self.name, holds=not wrong, text=text, facts=facts, instance=instance.number)
 
-    def _proofs(self, found: Mapping[str, str | None], effects: Mapping[str, Effect]) -> list[str]:
+    def _proofs(self, found: Mapping[str, Shown], effects: Mapping[str, Effect]) -> list[str]:
         """How each variable is known to be in force."""
-        by_sql = ", ".join(f"{name} = {found[name]}" for name in self._wanted if name not in effects)
+        by_sql = ", ".join(f"{name} = {found[name].value}" for name in self._wanted if name not in effects)
         return [f"{by_sql} (read back by SQL)"] * bool(by_sql) + [
-            f"{name} = {found[name]} ({effect.text if effect.holds else f'set; not proved: {effect.text}'})"
+            f"{name} = {found[name].value} ({effect.text if effect.holds else f'set; not proved: {effect.text}'})"
             for name, effect in effects.items()
         ]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An option as a running server shows it."""
+
+    variable: str
+    """The variable that shows it."""
+    wanted: str
+    """The value that this variable has with the option."""
+    actual: str | None
+    """The value that it has; None: there is no such variable."""
+    by_parser: str | None = None
+    """What the server's own parser makes of the wanted value, where that was needed."""
+
+    @classmethod
+    def of(cls, name: str, value: Scalar, actual: Mapping[str, str]) -> Shown:
+        """The option among SHOW GLOBAL VARIABLES (`actual`, names in lower case)."""
+        plain, wanted = name.removeprefix("loose_"), option_value(value)
+        is_off = same_setting(wanted, "OFF")
+        if (shown := read_back(plain, actual)) is not None:
+            if plain == "log_bin" and not (is_off or same_setting(wanted, "ON")):
+                wanted = "ON"  # its value is the name of the log's files, and it reads back whether there are any
+            return cls(plain if plain in actual else _READ_AS[plain], wanted, shown)
+        if plain in _IN_OTHER_WORDS:
+            variable, on, off = _IN_OTHER_WORDS[plain]
+            return cls(variable, off if is_off else on, actual.get(variable))
+        if _NEGATION.match(plain):
+            return cls.of(_NEGATION.sub("", plain), is_off or wanted == "0", actual)
+        return cls(plain, wanted, None)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the two are the same setting."""
+        if self.actual is None:
+            return False
+        return same_setting(self.wanted, self.actual) or (
+            self.by_parser is not None and is_by_server(self.wanted, self.by_parser, self.actual)
+        )
+
+    @property
+    def value(self) -> str:
+        """What the server shows, else what was set."""
+        return self.wanted if self.actual is None else self.actual
+
+    @property
+    def text(self) -> str:
+        """What the server shows, in a sentence about its difference."""
+        return "unknown to the server" if self.actual is None else self.actual or "empty"
 
 
 def read_back(name: str, actual: Mapping[str, str]) -> str | None:
     """What SHOW GLOBAL VARIABLES (`actual`, names in lower case) says of an option; None if it has no such one."""
     plain = name.removeprefix("loose_")
     return actual.get(plain, actual.get(_READ_AS.get(plain, plain)))
-
-
-def _holds(name: str, wanted: str, found: str | None) -> bool:
-    if found is None:
-        return False
-    if name == "log_bin" and wanted.upper() not in _ON_OFF:
-        wanted = "ON"  # its value is the name of the log's files, and it reads back whether there are any
-    return same_setting(wanted, found)
-
-
-def same_setting(wanted: str, actual: str) -> bool:
-    """Whether two spellings say the same: 1G and 1073741824, ON and 1, O_DIRECT and o_direct."""
-    spellings = [_ON_OFF.get(text.strip().upper(), text.strip().lower()) for text in (wanted, actual)]
-    if spellings[0] == spellings[1]:
-        return True
-    try:
-        numbers = [float(parse_bytes(text)) if not _is_number(text) else float(text) for text in spellings]
-    except ValueError:
-        return False
-    return numbers[0] == numbers[1]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

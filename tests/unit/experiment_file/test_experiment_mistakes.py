@@ -48,7 +48,7 @@ EXPECTED = [
     (":1: name = \"ten mistakes\": not a possible name; allowed: letters, digits, '.', '_' and '-', at most 48"),
     ":3: colour: unknown key; allowed: arms, data, description, design, factors, instances,",
     ':6: server.name = "mariadb-10.12": unknown server; allowed: mariadb-10.11, mariadb-11.8, mysql-',
-    ":7: server.variabels: unknown key; allowed: basedir, build, card, dsn, hooks, name, ssh, variables; "
+    ":7: server.variabels: unknown key; allowed: basedir, build, card, dsn, hooks, name, option_file, ssh, variables; "
     "did you mean 'variables'?",
     ":11: data.tables = 0: out of range; allowed: >= 1",
     ':12: data.rows = "many": not understood; allowed: a whole number',

@@ -16,7 +16,8 @@ from mydyno.model.definition.server_options import option_name
 from mydyno.model.server_version import ServerVersion
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import my_cnf, option_value
-from mydyno.treatments.variables import VariablesTreatment, read_back, same_setting
+from mydyno.servers.option_values import same_setting
+from mydyno.treatments.variables import VariablesTreatment, read_back
 from tests.support.fake_script import experiment
 
 BUILD = ServerBuild(
@@ -34,6 +35,8 @@ BUILD = ServerBuild(
     [
         ("1G", "1073741824"),
         ("64m", "67108864"),
+        ("utf8", "utf8mb3"),
+        ("utf8_general_ci", "utf8mb3_general_ci"),
         ("ON", "1"),
         ("ON", "ON"),
         ("yes", "ON"),
@@ -92,7 +95,7 @@ def test_names_and_values_have_one_spelling() -> None:
 
 def test_variables_win_over_mydynos_defaults_but_not_over_the_places_of_the_servers_files() -> None:
     lines = options({"TMPDIR": "/elsewhere", "datadir": "/var/lib/mysql", "skip-name-resolve": False})
-    assert {"tmpdir = /run/tmp", "datadir = /run/data", "skip_name_resolve = OFF"} <= set(lines)
+    assert {"tmpdir = /run/tmp", "datadir = /run/data", "skip_name_resolve = 0"} <= set(lines)
     assert len({line.split(" = ")[0] for line in lines}) == len(lines)
 
 
@@ -166,7 +169,9 @@ def test_what_built_in_workloads_set_themselves_cannot_be_under_test_with_them(
     assert all(one.startswith("arm jemalloc: variables: ") and "use" in one for one in found)
 
 
-@pytest.mark.parametrize("name", ["default_storage_engine", "storage-engine", "loose_default_storage_engine"])
+@pytest.mark.parametrize(
+    "name", ["default_storage_engine", "storage-engine", "loose_default_storage_engine", "enforce_storage_engine"]
+)
 @pytest.mark.parametrize("value", ["MyISAM", "Aria", "innodb"])
 def test_another_engine_than_that_of_the_tables_is_refused(paths: HostPaths, name: str, value: str) -> None:
     asked = experiment(treatments={"jemalloc": {"variables": {name: value}}})

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mydyno.errors import UserError
 from mydyno.execution.environments.environment import Say
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.problems import format_key, nearest
-from mydyno.model.definition.server_options import option_name
+from mydyno.model.definition.experiment import Experiment, Scalar
+from mydyno.model.definition.problems import Key, format_key, nearest
+from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, present_build
+from mydyno.servers.my_cnf import option_value
+from mydyno.servers.option_values import OptionValues, changed_by_server, option_values
 from mydyno.servers.variables_by_version import adapt_variables, is_known
 from mydyno.treatments.server import server_of
 
+OF_THE_START = ("max_connections", "open_files_limit", "table_open_cache", "table_cache", "table_definition_cache")
+"""Variables that a server adapts to the files that it may open, which differs here; they are read back later."""
 HINT = "mysqld --verbose --help lists them; a plugin's variable needs the prefix loose_"
 
 
@@ -62,6 +66,46 @@ def check_variables(builds: Mapping[str, ServerBuild], experiment: Experiment) -
         problems.append(_no_variable(place, option, [builds[arms[0]]]))
     if problems:
         raise UserError("\n  ".join(problems), HINT)
+
+
+async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment, host: LocalHost) -> None:
+    """Raise UserError for every value that a server refuses, clips or ignores, as its own option parser reads them."""
+    problems: dict[str, str] = {}
+    read: dict[tuple[str, str], OptionValues] = {}
+    base = {option_name(name): value for name, value in experiment.server.variables.items()}
+    for arm in experiment.arms:
+        build = builds.get(arm.name)
+        if build is None or not build.variables:
+            continue
+        own = {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
+        wanted = adapt_variables(base, build.version, build.variables).variables | own
+        key = (build.identity, repr(sorted(wanted.items())))
+        if wanted and key not in read:
+            read[key] = await option_values(build, host, wanted)
+        for name, words in value_problems(wanted, read[key], build) if wanted else ():
+            section: Key = ("arms", arm.name, "variables") if name in own or not name else ("server", "variables")
+            said = f"{format_key((*section, name))} = {option_value(wanted[name])}" if name else format_key(section)
+            problems.setdefault(f"{name}: {words}", f"{said}: {words}")
+    if problems:
+        raise UserError("\n  ".join(problems.values()), "a server's own limits are in its manual; nothing was started")
+
+
+def value_problems(wanted: Mapping[str, Scalar], read: OptionValues, build: ServerBuild) -> Iterator[tuple[str, str]]:
+    """(option, what is wrong with its value) of what was wanted and what the server's parser made of it."""
+    refused: dict[str, str] = {}
+    for error in read.errors:
+        words = option_name(error)
+        named = [name for name in wanted if plain_name(name) in words]
+        refused.setdefault(max(named, key=len, default=""), f"{build.version.name} refuses it: {error.strip()}")
+    if len(refused) > 1:
+        refused.pop("", None)  # what followed from the others
+    yield from refused.items()
+    for name, value in wanted.items():
+        made = read.values.get(plain_name(name) if name not in read.values else name)
+        if read.errors or made is None or name in OF_THE_START or name.startswith(("skip_", "disable_")):
+            continue
+        if changed_by_server(option_value(value), made):
+            yield name, f"{build.version.name} would make it {made}"
 
 
 def _of_all_servers(builds: Mapping[str, ServerBuild], experiment: Experiment) -> list[str]:

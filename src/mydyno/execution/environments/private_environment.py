@@ -17,7 +17,7 @@ from mydyno.execution.counters.kernel_counter import BpftraceCounter, KernelCoun
 from mydyno.execution.counters.profiler import PerfProfiler, Profiler
 from mydyno.execution.counters.task_profiler import TaskProfiler
 from mydyno.execution.counters.wait_counter import StartCounting
-from mydyno.execution.environments.builds import check_variables, get_builds, present_builds
+from mydyno.execution.environments.builds import check_values, check_variables, get_builds, present_builds
 from mydyno.execution.environments.client_probe import SamplerWithClients
 from mydyno.execution.environments.environment import Sampler, Say
 from mydyno.execution.environments.folders import make_folders
@@ -261,6 +261,7 @@ async def open_private_environment(
         check_variables(await present_builds(experiment, paths, host), experiment)
         builds = await get_builds(experiment, paths, host, say)
         check_variables(builds, experiment)
+        await check_values(builds, experiment, host)
         drivers, versions = await get_drivers(experiment, paths, host, say)
         for build in builds.values():
             versions |= build.packages

@@ -38,7 +38,7 @@ RUN_OVERHEAD_S = 2.0
 INSTANCE_OVERHEAD_S = 2.0
 """Restore, start, proof, stop with small data (measured: 2 to 4 s for one instance)."""
 STEP_OVERHEAD_S = 0.5
-ENGINE_VARIABLES = ("default_storage_engine", "storage_engine")
+ENGINE_VARIABLES = ("default_storage_engine", "enforce_storage_engine", "storage_engine")
 CANARY_S = 2.5
 """Before each block, where the host is as usual (measured)."""
 STUDY_BYTES_PER_RUN_S = 9_000

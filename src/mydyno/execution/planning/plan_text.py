@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from mydyno.execution.planning.captured_time import replay_lines
 from mydyno.execution.planning.forecast import Forecast
@@ -15,6 +17,10 @@ from mydyno.model.definition.experiment import ArmSpec, Experiment, ScreenSpec
 from mydyno.model.definition.plan import Plan, PlannedBlock
 from mydyno.model.definition.profile_spec import PROFILE_EVERY
 from mydyno.model.definition.quantities import format_bytes, format_duration
+from mydyno.model.definition.server_options import option_name
+from mydyno.servers.my_cnf import option_value
+from mydyno.servers.option_file import read_option_file, replaced_in
+from mydyno.servers.option_values import same_setting
 from mydyno.stats.power import minimum_blocks
 from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.workloads.data import kind_of
@@ -59,7 +65,11 @@ def _what(experiment: Experiment, expected: Forecast) -> Iterator[Entry]:
     words = kind_of(data).words(data)
     whole = f"{data.workload}: {words}, about {format_bytes(expected.data_bytes)}"
     yield Entry("data", (whole, *(expected.dump.lines() if expected.dump else ())))
-    yield Entry("arms", (", ".join(_arm_words(experiment, arm) for arm in experiment.arms),))
+    if server.option_file:
+        yield Entry("options", tuple(_option_file_words(server.option_file)))
+    control = experiment.arm(experiment.control)
+    settings = [line for arm in experiment.arms for line in _settings(experiment, arm, control)]
+    yield Entry("arms", (", ".join(_arm_words(experiment, arm) for arm in experiment.arms), *settings))
     if experiment.screen is not None:
         yield Entry("screen", tuple(_screen(experiment, experiment.screen)))
 
@@ -174,6 +184,45 @@ def _costs(experiment: Experiment, plan: Plan, expected: Forecast) -> Iterator[E
         yield Entry("note", (caution,))
     for obstacle in expected.obstacles:
         yield Entry(OBSTACLE, (obstacle,))
+
+
+def _option_file_words(name: str) -> Iterator[str]:
+    """An option file, and what mydyno sets in its place."""
+    replaced = replaced_in(read_option_file(Path(name)))
+    yield f"{name}" + (f"; set by mydyno instead: {', '.join(replaced)}" if replaced else "")
+
+
+def _settings(experiment: Experiment, arm: ArmSpec, control: ArmSpec) -> Iterator[str]:
+    """What an arm sets otherwise than the control, and where an option file is, what is left of it.
+
+    The runs of a screening design are shown as signs.
+    """
+    if arm.option_file:
+        yield from (f"{arm.name}: {words}" for words in _option_file_words(arm.option_file))
+    if arm is control or experiment.screen is not None:
+        return
+    own, others = _flat(arm.treatments), _flat(control.treatments)
+    differences = [
+        (f"{name} = {own[name]}" if name in own else f"without {name}")
+        + (f" (control: {others[name]})" if name in others else "")
+        for name in {**own, **others}
+        if name not in own or name not in others or not same_setting(own[name], others[name])
+    ]
+    if differences:
+        yield f"{arm.name}: {', '.join(differences)}"
+    elif experiment.instances_of(arm) == experiment.instances_of(control):
+        yield f"{arm.name}: sets the same as the control {control.name}"
+
+
+def _flat(treatments: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Settings by dotted names; those of variables by their one spelling."""
+    found: dict[str, str] = {}
+    for name, value in treatments.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, "" if name == "variables" else f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}" if prefix else option_name(name)] = option_value(value)
+    return found
 
 
 def _arm_words(experiment: Experiment, arm: ArmSpec) -> str:

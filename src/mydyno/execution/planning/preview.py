@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mydyno.errors import HostError
-from mydyno.execution.environments.builds import check_variables, present_builds
+from mydyno.execution.environments.builds import check_values, check_variables, present_builds
 from mydyno.execution.planning.build_forecast import BuildForecast, forecast_builds
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import Forecast, forecast, with_dump
@@ -44,6 +44,7 @@ async def preview(
         of_builds = await forecast_builds(experiment, paths.cache, host)
         builds = await present_builds(experiment, paths, host)
         check_variables(builds, experiment)
+        await check_values(builds, experiment, host)
     elif any(server_of(arm, experiment.server).build is not None for arm in experiment.arms):
         of_builds = BuildForecast(time=(UNKNOWN_HERE,))
     plan = plan_study(experiment, paths)

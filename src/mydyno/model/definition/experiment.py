@@ -82,6 +82,12 @@ class ServerSpec(Frozen):
         None, description="with dsn: commands before each run, here or (with ssh) on the server's host"
     )
     variables: Variables = Field(default_factory=dict, description="server variables of every arm (my.cnf)")
+    option_file: Text | None = Field(
+        None,
+        exclude_if=is_empty,
+        description="an option file (my.cnf), relative to the experiment's file, whose options are variables of every "
+        "arm; what `variables` sets comes before it",
+    )
 
     @property
     def title(self) -> str:
@@ -342,6 +348,8 @@ class ArmSpec(Frozen):
     """Servers of each of its runs; None: the experiment's number."""
     control: str | None = None
     """The arm that it is compared with; None: the experiment's control."""
+    option_file: str | None = Field(None, exclude_if=is_empty)
+    """The option file that variables of it come from."""
 
 
 FORMER_KEYS = {"gates": "validity", "gate": "thresholds"}

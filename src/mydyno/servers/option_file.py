@@ -1,0 +1,126 @@
+r"""MySQL's option files: sections, quoting and escapes, !include and !includedir, as the server itself reads them.
+
+Lines are read in the order of the file, the last one of an option wins. Values lose white space around them, one pair
+of quotes, and `#` comments outside of quotes; \b \t \n \r \\ \s stand for backspace, tab, newline, carriage
+return, backslash and space (mysys/my_default.c; MySQL's reference manual, "Using Option Files").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from mydyno.errors import UserError
+from mydyno.model.definition.experiment import Scalar
+from mydyno.model.definition.server_options import option_name, reserved_because
+from mydyno.model.server_version import ServerVersion
+
+MOST_LEVELS = 10
+"""Of files that include others, as in the server."""
+_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " "}
+_ESCAPE = re.compile(r"\\(.)")
+_INCLUDE = re.compile(r"!(include|includedir)\s+(.+)")
+_VERSIONED = re.compile(r"(mysqld|mariadb|mariadbd)-\d+\.\d+")
+_OF_A_FLAVOUR = ("mariadb", "mariadbd", "client-server", "galera")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One line: the option by its one spelling, its value (True: only named), and where it is."""
+
+    section: str
+    name: str
+    value: Scalar
+    place: str
+
+
+def groups_of(version: ServerVersion) -> frozenset[str]:
+    """The sections that a server of this version reads."""
+    release = "{}.{}".format(*version.number[:2])
+    if version.flavour == "mariadb":
+        names = ("mysqld", "mariadb", "mariadbd")
+        return frozenset({*names, *(f"{name}-{release}" for name in names), "server", "client-server", "galera"})
+    return frozenset({"mysqld", "server", f"mysqld-{release}"})
+
+
+def is_of_a_version(section: str) -> bool:
+    """Whether the server's version decides if it reads a section."""
+    return section in _OF_A_FLAVOUR or _VERSIONED.fullmatch(section) is not None
+
+
+def read_option_file(path: Path) -> list[Option]:
+    """All options in the order in which a server reads them. Raises UserError with file and line."""
+    return list(_read(path, 0))
+
+
+def _read(path: Path, level: int) -> Iterator[Option]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    section = ""
+    for number, raw in enumerate(text.splitlines(), 1):
+        line, place = raw.strip(), f"{path}:{number}"
+        if not line or line[0] in "#;":
+            continue
+        if line.startswith("!"):
+            yield from _included(line, path, level, place)
+        elif line.startswith("["):
+            name, closed, _ = line[1:].partition("]")
+            if not closed:
+                raise UserError(f"{place}: {line}: the name of a section has no closing bracket")
+            section = name.strip()
+        elif not section:
+            raise UserError(f"{place}: {line}: an option before the first section")
+        else:
+            name, equals, value = line.partition("=")
+            name = name if equals else _without_comment(name)
+            yield Option(section, option_name(name.strip()), _value(value) if equals else True, place)
+
+
+def _included(line: str, path: Path, level: int, place: str) -> Iterator[Option]:
+    match = _INCLUDE.fullmatch(line)
+    if match is None:
+        raise UserError(f"{place}: {line}: unknown directive", "allowed: !include FILE, !includedir FOLDER")
+    if level == MOST_LEVELS:
+        raise UserError(f"{place}: {line}: files include others at more than {MOST_LEVELS} levels")
+    target = path.parent / match[2].strip()
+    if match[1] == "include":
+        yield from _read(target, level + 1)
+        return
+    if not target.is_dir():
+        raise UserError(f"{place}: {line}: no such folder")
+    for file in sorted(target.glob("*.cnf")):
+        yield from _read(file, level + 1)
+
+
+def _without_comment(text: str) -> str:
+    """The text up to a # outside of quotes; a quote after a backslash is part of the text."""
+    quote, escaped = "", False
+    for index, letter in enumerate(text):
+        if letter in "'\"" and not escaped:
+            quote = "" if letter == quote else quote or letter
+        elif letter == "#" and not quote:
+            return text[:index]
+        escaped = letter == "\\" and not escaped
+    return text
+
+
+def _value(text: str) -> str:
+    value = _without_comment(text).strip()
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        value = value[1:-1]
+    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[0]), value)
+
+
+def replaced_in(options: list[Option]) -> list[str]:
+    """The options of servers' sections that mydyno sets itself."""
+    of_servers = (one for one in options if one.section in ("mysqld", "server") or is_of_a_version(one.section))
+    return sorted({one.name for one in of_servers if reserved_because(one.name, one.value)})
+
+
+def options_of(options: list[Option], groups: Set[str]) -> dict[str, Option]:
+    """Option → its last line in the sections that the server reads."""
+    return {option.name: option for option in options if option.section in groups}

@@ -1,0 +1,56 @@
+"""Option files of the field as an arm: every option is proved on a real server, or named as not proved."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.definition.server_options import reserved_because
+from mydyno.servers.catalogue import get_build
+from mydyno.servers.initialisation import initialise
+from mydyno.servers.option_file import groups_of, options_of, read_option_file
+from mydyno.servers.running.base import InstanceSettings
+from mydyno.servers.running.mysqld import MysqldServer
+from mydyno.servers.running.private import Credentials
+from mydyno.treatments.variables import VariablesTreatment
+from tests.support import DATA, first_in_gate
+
+
+@pytest.mark.parametrize("name", first_in_gate(["mariadb-10.11", "mysql-8.0", "mysql-5.7"]))
+async def test_a_configuration_of_the_field_is_an_arm_without_a_false_alarm(name: str) -> None:
+    paths = HostPaths.resolve()
+    host = LocalHost("test-option-files", paths.server_user)
+    build = await get_build(ServerSpec(name=name), paths.cache, host)
+    read = options_of(read_option_file(DATA / "option-files" / f"{name}.cnf"), groups_of(build.version))
+    wanted = {option.name: option.value for option in read.values() if not reserved_because(option.name, option.value)}
+    assert len(wanted) >= 30
+    with tempfile.TemporaryDirectory(prefix="mydyno-test-") as folder:
+        Path(folder).chmod(0o755)
+        sockets = Path(folder) / "s"
+        sockets.mkdir()
+        if paths.server_user is not None:
+            shutil.chown(sockets, paths.server_user)
+        made = MysqldServer(
+            build, host, Path(folder) / "i", sockets, Path(folder) / "server.log", Credentials(), InstanceSettings()
+        )
+        treatment = VariablesTreatment(wanted)
+        await treatment.apply(made)
+        try:
+            await initialise(made)
+            await made.start()
+            evidence = await treatment.evidence(made)
+            assert evidence.holds, evidence.text
+            unproved = {option for option, facts in evidence.facts.items() if facts.get("proved", True) is None}
+            assert unproved <= {"character_set_server", "collation_server"}, "no table of a load is there"
+            wrong = VariablesTreatment({"optimizer_switch": "mrr=maybe", "concurrent_insert": 0})
+            refused = await wrong.evidence(made)
+            assert not refused.holds
+            assert "concurrent_insert is ALWAYS, wanted 0" in refused.text
+        finally:
+            await made.stop()

@@ -1,0 +1,140 @@
+"""Option files as servers read them, and as server.option_file and arms.NAME.option_file take them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mydyno.errors import UserError
+from mydyno.experiments import load
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.server_version import ServerVersion
+from mydyno.servers.option_file import groups_of, options_of, read_option_file, replaced_in
+from tests.support import DATA
+from tests.unit.experiment_file.test_experiment_mistakes import GOOD, mistakes
+
+FILES = DATA / "option-files"
+
+
+def read(folder: Path, text: str, version: str = "8.0.31") -> dict[str, object]:
+    path = folder / "my.cnf"
+    path.write_text(text)
+    found = options_of(read_option_file(path), groups_of(ServerVersion.parse(version)))
+    return {name: option.value for name, option in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("sort-buffer_size=1M", "sort_buffer_size", "1M"),
+        ("  x  =  1 2  ", "x", "1 2"),
+        ("skip-name-resolve", "skip_name_resolve", True),
+        ("skip-name-resolve # never", "skip_name_resolve", True),
+        ("x = 64M # of 64G", "x", "64M"),
+        ("x = 'a # b' # c", "x", "a # b"),
+        ('x = "mrr=on"', "x", "mrr=on"),
+        ("x = 'it''s'", "x", "it''s"),
+        (r"x = a\sb\\c\d", "x", r"a b\c\d"),
+        ("x =", "x", ""),
+        ("x = a;b", "x", "a;b"),
+    ],
+)
+def test_a_line_is_read_as_the_server_reads_it(tmp_path: Path, line: str, name: str, value: object) -> None:
+    assert read(tmp_path, f"# text\n; text\n\n[mysqld]\n{line}\n") == {name: value}
+
+
+def test_the_last_line_of_an_option_wins_over_sections_and_spellings(tmp_path: Path) -> None:
+    assert read(tmp_path, "[server]\na-b=1\n[client]\na_b=9\n[mysqld-8.0]\na_b=2\n[mysqld]\nA-B=3\n") == {"a_b": "3"}
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [
+        ("8.0.31", {"mysqld", "server", "mysqld_8.0"}),
+        ("5.7.22", {"mysqld", "server", "mysqld_5.7"}),
+        ("10.11.19-MariaDB", {"mysqld", "server", "mariadb", "mariadbd", "mariadb_10.11", "client_server"}),
+    ],
+)
+def test_each_version_reads_its_own_sections(tmp_path: Path, version: str, names: set[str]) -> None:
+    sections = ("client", "mysql", "mysqld", "server", "mysqld-5.7", "mysqld-8.0", "mariadb", "mariadbd",
+                "mariadb-10.11", "mariadb-11.4", "client-server", "mysqldump")  # fmt: skip
+    assert set(read(tmp_path, "".join(f"[{one}]\n{one}=1\n" for one in sections), version)) == names
+
+
+def test_included_files_are_read_where_they_are_named(tmp_path: Path) -> None:
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "b.cnf").write_text("[mysqld]\nx=3\n")
+    (tmp_path / "conf.d" / "a.cnf").write_text("[mysqld]\nx=2\ny=2\n")
+    (tmp_path / "conf.d" / "c.txt").write_text("[mysqld]\nx=9\n")
+    (tmp_path / "one.cnf").write_text("[mysqld]\nz=1\n")
+    text = "[mysqld]\nx=1\n!includedir conf.d\n!include one.cnf\nw=1\n"
+    assert read(tmp_path, text) == {"x": "3", "y": "2", "z": "1", "w": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x=1\n", "my.cnf:1: x=1: an option before the first section"),
+        ("[mysqld\n", "my.cnf:1: [mysqld: the name of a section has no closing bracket"),
+        ("[mysqld]\n!includes x\n", "my.cnf:2: !includes x: unknown directive"),
+        ("!include gone.cnf\n", "gone.cnf: cannot be read"),
+        ("!includedir gone\n", "my.cnf:1: !includedir gone: no such folder"),
+        ("!include my.cnf\n", "my.cnf:1: !include my.cnf: files include others at more than 10 levels"),
+    ],
+)
+def test_what_no_server_reads_is_refused_by_file_and_line(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(UserError) as error:
+        read(tmp_path, text)
+    assert words in error.value.message
+
+
+def loaded(folder: Path, arms: str, server: str = "") -> Experiment:
+    for file in FILES.glob("*.cnf"):
+        shutil.copy(file, folder)
+    text = GOOD.replace('name = "mariadb-10.11"\n', f'name = "mariadb-10.11"\n{server}')
+    (folder / "e.toml").write_text(text.replace("[[steps]]", f"{arms}\n[[steps]]"))
+    return load(str(folder / "e.toml"))[0]
+
+
+def test_the_options_of_an_arm_are_its_variables_under_those_that_it_sets_itself(tmp_path: Path) -> None:
+    made = loaded(tmp_path, "mine = { option_file = 'mariadb-10.11.cnf', variables = { Max-Connections = 7 } }")
+    arm = made.arm("mine")
+    variables = arm.treatments["variables"]
+    assert arm.option_file == str(tmp_path / "mariadb-10.11.cnf")
+    assert variables["innodb_buffer_pool_size"] == "128M", "not that of [mariadb-11.4]"
+    assert variables["Max-Connections"] == 7
+    assert "max_connections" not in variables
+    assert not {"datadir", "tmpdir", "user", "quick"} & set(variables)
+    assert replaced_in(read_option_file(Path(arm.option_file or ""))) == [
+        "basedir", "bind_address", "datadir", "pid_file", "tmpdir", "user",
+    ]  # fmt: skip
+    assert Experiment.model_validate_json(made.model_dump_json()) == made
+
+
+def test_the_options_of_the_server_hold_for_every_arm(tmp_path: Path) -> None:
+    variables = loaded(tmp_path, "", "option_file = 'mariadb-10.11.cnf'\n").server.variables
+    assert variables["innodb_io_capacity"] == "1000"
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        ("option_file = 'gone.cnf'", 'arms.mine.option_file = "gone.cnf": no such file'),
+        ("option_file = 7", "arms.mine.option_file = 7: no such file"),
+        (
+            "option_file = 'mysql-8.0.cnf', server = { basedir = '/opt/mysql' }",
+            "has the section [mysqld-5.7], which not every version reads",
+        ),
+    ],
+)
+def test_an_option_file_that_cannot_be_taken_is_refused(tmp_path: Path, arm: str, words: str) -> None:
+    with pytest.raises(UserError) as error:
+        loaded(tmp_path, f"mine = {{ {arm} }}")
+    assert words in error.value.message
+
+
+def test_a_text_without_a_folder_reads_no_file() -> None:
+    text = GOOD.replace("[[steps]]", "mine = { option_file = '/etc/passwd' }\n[[steps]]")
+    assert "arms.mine.option_file: is read by `mydyno plan`" in mistakes(text)

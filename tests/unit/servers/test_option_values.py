@@ -1,0 +1,119 @@
+"""What a server's own option parser makes of values, and which of them count as changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mydyno.errors import UserError
+from mydyno.execution.environments.builds import check_values
+from mydyno.hosts.local import LocalHost
+from mydyno.model.definition.experiment import Scalar
+from mydyno.model.server_version import ServerVersion
+from mydyno.servers.build import ServerBuild
+from mydyno.servers.my_cnf import option_text
+from mydyno.servers.option_values import changed_by_server, is_by_server, listed_values, option_values
+from tests.support.fake_script import experiment
+
+TABLE = """\
+  --sort-buffer-size=#
+Variables (--variable-name=value)
+and boolean options {FALSE|TRUE}  Value (after reading options)
+--------------------------------- ----------------------------------------
+concurrent-insert                 ALWAYS
+log-output                        FILE,TABLE
+sort-buffer-size                  1024
+sql-mode
+
+To see what values a running server is using, type
+"""
+
+
+def build(folder: Path, script: str) -> ServerBuild:
+    """A mysqld that only prints."""
+    program = folder / "mysqld"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    version = ServerVersion.parse("8.0.31")
+    known = frozenset({"sort_buffer_size", "concurrent_insert", "sql_mode"})
+    return replace(ServerBuild("x", program, folder, folder, folder, version), variables=known)
+
+
+def test_the_table_of_values_is_read_with_empty_ones() -> None:
+    assert listed_values(TABLE) == {
+        "concurrent_insert": "ALWAYS", "log_output": "FILE,TABLE", "sort_buffer_size": "1024", "sql_mode": "",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wanted", "read", "actual", "holds"),
+    [
+        ("mrr=on", "index_merge=on,mrr=on", "index_merge=on,mrr=on", True),
+        ("mrr=on", "index_merge=on,mrr=on", "index_merge=on,mrr=off", False),
+        ("mrr=on", "index_merge=on,mrr=on", "index_merge=on,mrr=on,cset_narrowing=off", True),
+        ("TABLE,FILE", "FILE,TABLE", "FILE,TABLE", True),
+        ("2", "ALWAYS", "ALWAYS", True),
+        ("2", "ALWAYS", "AUTO", False),
+        ("ANSI", "REAL_AS_FLOAT,ANSI", "REAL_AS_FLOAT,ANSI", True),
+        ("maybe", "FALSE", "OFF", False),
+        ("1", "1024", "1024", False),
+    ],
+)
+def test_a_value_is_compared_in_the_words_of_the_servers_parser(
+    wanted: str, read: str, actual: str, holds: bool
+) -> None:
+    assert is_by_server(wanted, read, actual) is holds
+
+
+@pytest.mark.parametrize(
+    ("wanted", "read", "changed"),
+    [("1", "1024", True), ("-5", "1", True), ("64M", "67108864", False), ("lots", "ALWAYS", False), ("ON", "1", False)],
+)
+def test_a_clipped_number_and_an_ignored_truth_value_are_changes(wanted: str, read: str, changed: bool) -> None:
+    assert changed_by_server(wanted, read) is changed
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("skip_log_bin", True, "skip_log_bin=ON"),
+        ("skip_log_bin", False, "skip_log_bin=0"),
+        ("disable_log_bin", "OFF", "disable_log_bin=0"),
+        ("ansi", True, "ansi"),
+        ("loose_skip_host_cache", "ON", "loose_skip_host_cache"),
+        ("autocommit", False, "autocommit=OFF"),
+    ],
+)
+def test_options_are_written_as_servers_take_them(name: str, value: Scalar, text: str) -> None:
+    assert option_text(name, value) == text
+
+
+@pytest.mark.parametrize(
+    ("script", "variables", "words"),
+    [
+        (
+            "echo \"2026-11-28 0 [ERROR] [MY-000058] [Server] Unknown suffix 'l' used for variable "
+            "'sort-buffer-size' (value 'lots').\"; exit 1",
+            {"sort_buffer_size": "lots"},
+            "arms.jemalloc.variables.sort_buffer_size = lots: MySQL 8.0.31 refuses it: Unknown suffix 'l' used for",
+        ),
+        (
+            f"cat <<'END'\n{TABLE}END",
+            {"sort_buffer_size": 1, "concurrent_insert": 2},
+            "arms.jemalloc.variables.sort_buffer_size = 1: MySQL 8.0.31 would make it 1024",
+        ),
+        ("echo broken; exit 3", {"sql_mode": "X"}, "MySQL 8.0.31 refuses it: broken"),
+    ],
+)
+async def test_values_that_a_server_refuses_or_clips_are_named_before_it_is_started(
+    tmp_path: Path, script: str, variables: dict[str, Scalar], words: str
+) -> None:
+    asked = experiment(treatments={"jemalloc": {"variables": variables}})
+    made, host = build(tmp_path, script), LocalHost("values", None)
+    assert (await option_values(made, host, {})).errors or "ALWAYS" in str(await option_values(made, host, {}))
+    with pytest.raises(UserError) as error:
+        await check_values({"jemalloc": made}, asked, host)
+    assert words in error.value.message
+    assert "\n" not in error.value.message
