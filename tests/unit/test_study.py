@@ -144,10 +144,23 @@ async def test_a_setting_that_the_server_rounds_is_said_in_the_answer(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
     words = "table_open_cache is 10, wanted 5"
-    script.evidence = lambda _run: Evidence(treatment="variables", holds=False, text=words)
+    script.evidence = lambda run: Evidence(treatment="variables", holds=run is not None and run.block == 1, text=words)
     asked = experiment(design={"blocks": 2}, treatments={"jemalloc": {"fake": 1}})
     folder, _, _ = await study(script, paths, tmp_path, asked)
     assert worded(folder).sentences.count(f"jemalloc does not run with the settings that it declares: {words}.") == 1
+
+
+@pytest.mark.parametrize("kind", ["blocks", "interleaved"])
+async def test_a_variable_that_is_not_as_it_was_set_ends_the_study_in_its_first_block(
+    script: Script, paths: HostPaths, tmp_path: Path, kind: str
+) -> None:
+    words = "table_open_cache is 10, wanted 5"
+    script.evidence = lambda _run: Evidence(treatment="variables", holds=False, text=words)
+    asked = experiment(design={"kind": kind, "blocks": 2}, treatments={"jemalloc": {"fake": 1}})
+    with pytest.raises(StudyError, match=f"^arm jemalloc: variables: {words}"):
+        await study(script, paths, tmp_path, asked)
+    folder = StudyFolder.open(next((tmp_path / "studies").iterdir()))
+    assert {run.block for run in folder.runs()} <= {1}
 
 
 async def test_a_driver_that_fails_makes_an_invalid_run_with_its_own_words(

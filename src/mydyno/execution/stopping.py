@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from mydyno.errors import StudyError
+from mydyno.execution.validity.unproved import refused_variables
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import RunRecord
 from mydyno.results.facts import summarise
@@ -35,6 +36,8 @@ class Stopping:
 
     def run_ended(self, run: RunRecord) -> str | None:
         """Note a run in the design of blocks; returns what block_ended does."""
+        if run.block == 1 and (words := refused_variables(run.evidence)):
+            return f"arm {run.arm}{_where(run)}: variables: {words}"
         in_a_row = self._noted(run, not run.valid and not is_host_noise(run))
         if in_a_row < FAILED_RUNS_IN_A_ROW:
             return None

@@ -52,7 +52,13 @@ def unreadable_here(paths: HostPaths) -> dict[str, str]:
         return {EVERYTHING: str(error)}
     if done.returncode:
         return {EVERYTHING: done.stderr.strip()[-300:]}
-    return unread_families(done.stdout.splitlines())
+    found = unread_families(done.stdout.splitlines())
+    # The probe's reason is about its own option; here the folder is that of --data.
+    option = f"--disk {folder}"
+    return {
+        family: reason.partition("; name the disk")[0].replace(option, f"--data {folder}")
+        for family, reason in found.items()
+    }
 
 
 def words_of(families: dict[str, str]) -> str:

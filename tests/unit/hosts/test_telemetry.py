@@ -62,10 +62,13 @@ def test_what_this_host_lacks_is_known_beforehand(paths: HostPaths, tmp_path: Pa
     own = replace(paths, engine=engine, data=tmp_path / "not/yet")
     with pytest.raises(HostError, match="dynoprobe is not at"):
         unreadable_here(own)
-    header = line("header", families=[family("psi", "host", "no /proc/pressure")])
+    no_disk = f"--disk {tmp_path}: its file system is on no block device; name the disk itself, see /sys"
+    families = [family("psi", "host", "no /proc/pressure"), family("disk", "host", no_disk)]
+    header = line("header", families=families)
     program.write_text(f"#!/bin/sh\ncase \"$*\" in *--disk={tmp_path}\\ *) echo '{header}'; echo '{SAMPLE}';; esac\n")
     program.chmod(0o755)
-    assert words_of(unreadable_here(own)) == "psi (no /proc/pressure)"
+    no_disk = f"--data {tmp_path}: its file system is on no block device"
+    assert words_of(unreadable_here(own)) == f"psi (no /proc/pressure); disk ({no_disk})"
     program.write_text("#!/bin/sh\necho broken >&2; exit 2\n")
     assert unreadable_here(own) == {EVERYTHING: "broken"}
     program.chmod(0o644)

@@ -22,7 +22,7 @@ from mydyno.model.stored.fact import fact
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import CanaryRecord, ConclusionRecord
 from mydyno.reports.result import StudyResult
-from mydyno.reports.sections import answer
+from mydyno.reports.sections import answer, evidence
 from mydyno.reports.sections.section import Figure, FigureGroup, render
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.answer import Answer
@@ -402,7 +402,7 @@ def test_groups_of_one_chart_stand_beside_each_other_unless_folded_or_wide() -> 
 
 def test_folded_sections_say_in_one_line_what_they_hold(full: tuple[StudyFolder, str, Page]) -> None:
     visible = full[2].visible
-    assert "18 of 20 runs valid, treatment not proved in 1 run " in visible
+    assert "18 of 20 runs valid, treatment not proved in 1 run (allocator: " in visible
     assert "the control differs from its own copy by up to" in visible
     assert re.search(r"Comparison with published figures \d (agrees?|undecided|disagrees?)", visible)
 
@@ -455,3 +455,17 @@ def test_a_level_of_an_open_loop_is_its_rate() -> None:
     closed = ReportStep("oltp_read_only-1", "oltp_read_only", 1)
     assert (closed.level, closed.short_level, closed.amount_text) == ("1 connection", "1 connection", "1")
     assert closed.amount_name == "connections"
+
+
+def test_an_arm_that_sets_nothing_has_nothing_to_prove(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Shape(blocks=1, connections=(16,), **SHORT))
+    result = StudyResult.load(folder)
+    experiment = result.study.experiment
+    plain = tuple(arm.model_copy(update={"treatments": {}}) if arm.name == "glibc" else arm for arm in experiment.arms)
+    study = result.study.model_copy(update={"experiment": experiment.model_copy(update={"arms": plain})})
+    runs = [run.model_copy(update={"evidence": ()}) if run.arm == "glibc" else run for run in result.runs]
+    summary = result.summary.model_copy(update={"runs": tuple(runs)})
+    section = evidence.build(replace(result, study=study, summary=summary))
+    assert "sets nothing" in section.html
+    assert "proved in 0 of" not in section.html and "no evidence at all" not in section.html
+    assert section.says.endswith("every treatment proved in every run")

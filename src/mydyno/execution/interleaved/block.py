@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 
 from mydyno import clock
 from mydyno.drivers.held import SliceOrder
+from mydyno.errors import StudyError
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
 from mydyno.execution.environments.load_clients import CLIENT_SCOPE, busy_client_words, busy_pct
 from mydyno.execution.interleaved.block_records import LoadFacts, run_record, step_record, step_samples, windows_of
@@ -33,6 +34,7 @@ from mydyno.execution.interleaved.slices import Around, slice_record, speed_betw
 from mydyno.execution.interleaved.wait_slices import WaitSlices
 from mydyno.execution.planning.captured_time import CapturedTime
 from mydyno.execution.planning.pace import Pace
+from mydyno.execution.validity.unproved import VARIABLES_HINT, refused_variables
 from mydyno.hosts.limits import quota_periods, throttled_since
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step
@@ -224,6 +226,9 @@ class _Block:
 
         await asyncio.gather(*(begin(lane) for lane in self.lanes))
         await asyncio.gather(*(lane.prove() for lane in self.lanes))
+        for lane in self.lanes if self.block.block == 1 else ():
+            if words := refused_variables(lane.evidence):
+                raise StudyError(f"arm {lane.planned.arm}: variables: {words}", VARIABLES_HINT)
         for lane in self.lanes:
             await lane.prewarm()
         instances = [instance for lane in self.lanes if lane.up for instance in lane.instances]

@@ -153,10 +153,14 @@ def check_time(time_s: float, shape: Shape, groups: int = 1) -> None:
     if plan_time(time_s, shape, groups=groups).reaches_look:
         return
     least_s = next_look_s(shape, 0, groups=groups)
+    warmup_s = ceil(EARLY / groups) * shape.lanes * shape.warmup_s
+    cause, cure = "", ""
+    if warmup_s > least_s / 4:
+        cause, cure = f", {format_duration(warmup_s)} of them warm-up", " a shorter warm-up (--set steps.warmup=2s),"
     raise UserError(
         f"{format_duration(time_s)} are too short for a verdict: {EARLY} blocks of {shape.servers} servers and "
-        f"{shape.steps} step{'s' * (shape.steps > 1)} take about {format_duration(least_s)}",
-        f"use --time {ceil(least_s / 60)}m, fewer arms, or fewer steps",
+        f"{shape.steps} step{'s' * (shape.steps > 1)} take about {format_duration(least_s)}{cause}",
+        f"use --time {ceil(least_s / 60)}m,{cure} fewer arms, or fewer steps",
     )
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from markupsafe import Markup
+
 from mydyno.language import comma, marked, names, tr, tr_plural
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import RunSummary
+from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Section, Table, glyph, reasons_text, render, swatch
 from mydyno.wording import unsampled
@@ -48,14 +51,29 @@ def _in_one_line(result: StudyResult, invalid: int) -> str:
     """How many runs are valid, and whether every treatment was proved."""
     if not result.runs:
         return tr("no run has finished")
-    unproved = sum(not run.evidence or not all(one.holds for one in run.evidence) for run in result.runs)
+    unproved = sum(not _is_proved(result, run) for run in result.runs)
+    which = next((one for run in result.runs for one in run.evidence if not one.holds), None)
     valid = tr("{count} of {all} runs valid", count=len(result.runs) - invalid, all=len(result.runs))
     proved = (
         tr("every treatment proved in every run")
         if not unproved
         else tr_plural("treatment not proved in {count} run", "treatment not proved in {count} runs", unproved)
     )
-    return comma((valid, proved))
+    line = comma((valid, proved))
+    if which is None:
+        return line
+    return Markup("{} ({}: {})").format(line, which.treatment, stored_text(which.text))
+
+
+def _is_proved(result: StudyResult, run: RunSummary) -> bool:
+    """Whether every treatment of a run holds; an arm that sets nothing has none to prove."""
+    if not run.evidence:
+        return _sets_nothing(result, run.arm)
+    return all(one.holds for one in run.evidence)
+
+
+def _sets_nothing(result: StudyResult, arm: str) -> bool:
+    return any(one.name == arm and not one.treatments for one in result.study.experiment.arms)
 
 
 def _invalid_words(reasons: Counter[str], invalid: int, runs: int) -> str:
@@ -104,14 +122,15 @@ def _arm(result: StudyResult, arm: str) -> dict[str, object]:
     """The evidence of one arm: how many runs it holds in, what it says in most of them, and every run's facts."""
     runs = [run for run in result.runs if run.arm == arm]
     evidence = [(run, one) for run in runs for one in run.evidence]
-    holding = sum(bool(run.evidence) and all(one.holds for one in run.evidence) for run in runs)
+    holding = sum(_is_proved(result, run) for run in runs)
     texts = Counter((one.treatment, one.holds, one.text) for _, one in evidence)
     return {
         "name": result.styles[arm].label,
         "swatch": swatch(result.styles[arm]),
         "holding": holding,
         "runs": len(runs),
-        "unproved": sum(not run.evidence for run in runs),
+        "sets": not _sets_nothing(result, arm),
+        "unproved": sum(not run.evidence and not _is_proved(result, run) for run in runs),
         "texts": [
             {"treatment": treatment, "holds": holds, "text": text, "count": count}
             for (treatment, holds, text), count in texts.most_common()

@@ -21,7 +21,7 @@ from mydyno.execution.planning.time_plan import (
 )
 from mydyno.experiments import built_in, load
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.experiment import Experiment, StepSpec
 from mydyno.model.definition.looks import Looks, looks_aimed_at
 from mydyno.model.metrics import GROWTH
 from tests.support.fake_script import experiment
@@ -50,6 +50,17 @@ def test_a_time_that_ends_before_a_look_is_refused_with_the_shortest_that_does_n
     minutes = int(re.findall(r"--time (\d+)m", refused.value.hint)[0])
     assert plan_time(60.0 * minutes, shape_of(asked)).reaches_look
     assert not plan_time(60.0 * (minutes - 1), shape_of(asked)).reaches_look
+
+
+@pytest.mark.parametrize(("warmup", "named"), [(10.0, True), (0.0, False)])
+def test_a_time_that_warm_up_takes_is_refused_with_that_cause(paths: HostPaths, warmup: float, named: bool) -> None:
+    asked = experiment(
+        design={"kind": "interleaved", "time": "20s"}, steps=(StepSpec(workload="oltp_read_only", warmup=warmup),)
+    )
+    with pytest.raises(UserError, match="are too short for a verdict") as refused:
+        plan_study(asked, paths)
+    assert ("2 min of them warm-up" in refused.value.message) is named  # 4 blocks, 3 lanes, 10 s
+    assert ("a shorter warm-up" in str(refused.value.hint)) is named
 
 
 def growing(**design: object) -> Experiment:
