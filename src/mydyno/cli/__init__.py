@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import typer
@@ -85,14 +86,40 @@ def _options(
 def main() -> None:
     """Run the program and exit with one of ExitCode."""
     use_best_effort_streams()
-    asked = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
+    code = _ended(_run)
+    sys.exit(_ended(sys.stdout.flush) or code)
+
+
+def _ended(work: Callable[[], object]) -> int | str | None:
+    """The exit code of the work, after a line for its error.
+
+    An error of the operating system that names a file is the host's or the user's; others are bugs with a traceback.
+    """
     try:
-        gc.disable()  # looking for garbage in modules takes an eighth of the time of a short command
-        app = make_app([asked] if asked in COMMANDS else [])
-        gc.enable()
-        app(prog_name="mydyno")
+        work()
+    except SystemExit as ended:
+        return ended.code
     except MydynoError as error:
         print(f"mydyno: error: {error}", file=sys.stderr)
-        sys.exit(exit_code_of(error))
+        return exit_code_of(error)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"mydyno: error: {os.fsdecode(error.filename)}: {error.strerror}", file=sys.stderr)
+        return ExitCode.HOST_CANNOT
+    except RuntimeError as error:  # of Path.resolve() before Python 3.13
+        if "Symlink loop" not in str(error):
+            raise
+        print(f"mydyno: error: {error}", file=sys.stderr)
+        return ExitCode.HOST_CANNOT
     except KeyboardInterrupt:
-        sys.exit(ExitCode.INTERRUPTED)
+        return ExitCode.INTERRUPTED
+    return ExitCode.DONE
+
+
+def _run() -> None:
+    asked = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
+    gc.disable()  # looking for garbage in modules takes an eighth of the time of a short command
+    app = make_app([asked] if asked in COMMANDS else [])
+    gc.enable()
+    app(prog_name="mydyno")

@@ -20,7 +20,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.commit_arms import with_commits
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.definition.problems import nearest
-from mydyno.store.study_folder import StudyFolder
+from mydyno.store.study_folder import StudyFolder, is_study, studies_below
 
 Target = Annotated[
     str,
@@ -73,7 +73,7 @@ def gate(
     files = {"--junit": junit, "--markdown": markdown, "--json": as_json}
     _check_files(files)
     path = arguments.study_path(target, studies)
-    if (path / "study.json").is_file():
+    if is_study(path):
         given = {"--scale": scale, "--set": settings, "--blocks": blocks, "--time": time, "--hosts": hosts,
                  "--data": data, "--base": base, "--head": head}  # fmt: skip
         wrong = [name for name, value in given.items() if value is not None]
@@ -121,7 +121,7 @@ def _check_exists(target: str, studies: Path) -> None:
     """Raises UserError that names the nearest study or experiment."""
     if target in built_in() or Path(target).is_file():
         return
-    known = [*built_in(), *(path.parent.name for path in sorted(studies.glob("*/study.json")))]
+    known = [*built_in(), *(path.name for path in studies_below(studies))]
     guess = nearest(target, known)
     raise UserError(
         f"{target}: no such study below {studies}, and no such experiment or file",

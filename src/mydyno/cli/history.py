@@ -15,6 +15,7 @@ from mydyno.language import speaking
 from mydyno.reports.across import history_page, history_text
 from mydyno.results.across.history import FoundStudies, Selection, find_studies, read_studies
 from mydyno.results.across.saved import SavedStudy
+from mydyno.store.study_folder import is_study
 from mydyno.wording.across.history import history_of
 
 
@@ -69,7 +70,7 @@ def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str, str | Non
     studies stand for themselves.
     """
     paths = [arguments.study_path(one, studies) for one in what]
-    named = [(path / "study.json").is_file() for path in paths]
+    named = [is_study(path) for path in paths]
     if len(what) == 1:
         if named[0]:
             one = SavedStudy.read(paths[0])
@@ -79,8 +80,8 @@ def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str, str | Non
         if not studies.is_dir():
             raise UserError(f"the folder of the studies, {studies}, does not exist", "--studies DIR names another")
         return find_studies(studies), what[0], None
-    for name, path, is_study in zip(what, paths, named, strict=True):
-        if not is_study:
+    for name, path, is_named in zip(what, paths, named, strict=True):
+        if not is_named:
             raise UserError(
                 f"{path} is not a study: it has no study.json", f"name one experiment, or studies; what is {name}?"
             )

@@ -16,7 +16,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.quantities import format_duration
 from mydyno.results.published.studies import published_studies
-from mydyno.store.study_folder import StudyFolder
+from mydyno.store.study_folder import StudyFolder, studies_below
 
 NOT_HERE = "not on this host"
 MOST_NAMED = 3
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 def list_all(studies: arguments.Studies = arguments.DEFAULT_STUDIES, as_json: arguments.Json = False) -> None:
     """Print both lists."""
     experiments = [_experiment(name) for name in built_in()]
-    found = [_study(path) for path in sorted(studies.glob("*/study.json"))]
+    found = [_study(path) for path in studies_below(studies)]
     if as_json:
         print_json({"experiments": experiments, "studies": found})
         return
@@ -73,16 +73,16 @@ def _repeats(experiment: Experiment) -> str:
 
 
 def _study(path: Path) -> dict[str, str]:
-    folder = StudyFolder(path.parent)
+    folder = StudyFolder(path)
     try:
-        StudyFolder.open(path.parent).study()
+        StudyFolder.open(path).study()
         summary = folder.summary()
-        planned = len(folder.plan().runs)
-        made = sum(1 for _ in folder.path.glob("blocks/*/*/run.json"))
+        planned = folder.plan()
+        made = len(planned.runs) - len(folder.missing_runs(planned))
     except MydynoError as error:
         return {"name": folder.name, "state": "damaged", "runs": error.message}
     state = summary.state if summary is not None else "unfinished"
-    runs = f"{made} of {planned} runs"
+    runs = f"{made} of {len(planned.runs)} runs"
     damaged = folder.damaged_runs()
     named = ", ".join(damaged[:MOST_NAMED]) + " …" * (len(damaged) > MOST_NAMED)
     words = filter(None, [runs, folder.journal.damage(), f"{named} cannot be read" if damaged else None])

@@ -1,7 +1,8 @@
 """Standard output and standard error, whose reader may go away and whose encoding may lack a character.
 
 Output without a reader is dropped, and the command continues: a study does not depend on the pager that shows its
-progress. A character that the encoding lacks is written as its escape, and so is a control character.
+progress. What the disk has no room for is an error on standard output, and dropped on standard error. A character that
+the encoding lacks is written as its escape, and so is a control character.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ GONE = (errno.EPIPE, errno.EBADF, errno.EIO)
 
 
 class BestEffort(io.RawIOBase):
-    """The file descriptor of a stream; it becomes /dev/null at the first write without a reader."""
+    """The file descriptor of a stream; it becomes /dev/null at the first write that fails."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, needed: bool) -> None:
+        """`needed`: whether a write that fails for another reason than GONE raises."""
         super().__init__()
+        self._needed = needed
         self._stream = stream  # else it would be closed with its descriptor
         self._descriptor = stream.fileno()
 
@@ -40,17 +43,20 @@ class BestEffort(io.RawIOBase):
         return os.isatty(self._descriptor)
 
     def write(self, data: Any, /) -> int:
-        """Raises OSError for other reasons, as a full disk is."""
+        """Raises OSError once for what is needed, as on a full disk; what follows is dropped."""
         try:
             return os.write(self._descriptor, data)
         except OSError as error:
-            if error.errno not in GONE:
-                raise
+            self._drop()
+            if self._needed and error.errno not in GONE:
+                raise OSError(error.errno, error.strerror, "standard output") from error
+        return memoryview(data).nbytes
+
+    def _drop(self) -> None:
         nothing = os.open(os.devnull, os.O_WRONLY)
         if nothing != self._descriptor:
             os.dup2(nothing, self._descriptor)
             os.close(nothing)
-        return memoryview(data).nbytes
 
 
 def use_best_effort_streams() -> None:
@@ -60,7 +66,8 @@ def use_best_effort_streams() -> None:
         if stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
             continue
-        setattr(sys, name, VisibleText(io.BufferedWriter(BestEffort(stream)), stream.encoding, stream.line_buffering))
+        raw = BestEffort(stream, needed=name == "stdout")
+        setattr(sys, name, VisibleText(io.BufferedWriter(raw), stream.encoding, stream.line_buffering))
 
 
 def warn(text: str) -> None:

@@ -11,7 +11,15 @@ from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.commands import run_command
 from mydyno.hosts.disks import disk_of
 from mydyno.hosts.facts import host_facts
-from mydyno.hosts.limits import OPEN_FILES, open_files_shortage, quota_periods, usable_cpus, usable_memory
+from mydyno.hosts.limits import (
+    OPEN_FILES,
+    TASKS,
+    open_files_shortage,
+    quota_periods,
+    tasks_shortage,
+    usable_cpus,
+    usable_memory,
+)
 from mydyno.hosts.network import network_card
 from mydyno.hosts.network.link import free_addresses, taken_networks
 from mydyno.hosts.network.network_capabilities import network_capabilities
@@ -51,6 +59,7 @@ def capabilities(paths: HostPaths) -> list[Capability]:
         _telemetry(paths),
         _whole_host(root),
         _open_files(),
+        _tasks(paths.root),
         _disk(paths),
         _reflink(paths),
         _pressure(root),
@@ -115,6 +124,11 @@ def _whole_host(root: HostRoot) -> Capability:
 def _open_files() -> Capability:
     shortage = open_files_shortage()
     return Capability("open files of servers", shortage is None, shortage or f"{OPEN_FILES:,}")
+
+
+def _tasks(root: HostRoot) -> Capability:
+    shortage = tasks_shortage(root)
+    return Capability("processes and threads", shortage is None, shortage or f"{TASKS:,} or more")
 
 
 def _disk(paths: HostPaths) -> Capability:

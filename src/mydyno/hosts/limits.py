@@ -1,5 +1,5 @@
 """The CPUs and the memory that mydyno and its children may use: the least that host, affinity and control groups allow.
-The files that they may open: the same number on every host that allows it.
+The files that they may open: the same number on every host that allows it. The processes and threads of a group.
 
 Every group from mydyno's own up to the mount counts, of either version. CPUs may be a fraction: a quota of 50 ms in
 100 ms is half a CPU. The affinity contains the cpuset already (cpuset(7)). What a container does not see above its own
@@ -21,6 +21,8 @@ from mydyno.hosts.root import HERE, HostRoot
 MEMORY_FILES = ("memory.max", "memory.high", "memory.limit_in_bytes")
 OPEN_FILES = 65_536
 """Soft limit of each server: old ones allocate memory by it (MySQL 5.6: 5 % of its RSS between 2048 and 20000)."""
+TASKS = 1024
+"""Processes and threads: two servers have some 40 each and one a connection, and the load programs as many."""
 QUOTA_FILES = ("cpu.max", "cpu.cfs_quota_us")
 
 
@@ -97,6 +99,17 @@ def open_files_shortage(hard: int | None = None) -> str | None:
         f"servers may open {limit:,} files (hard limit), not {OPEN_FILES:,}: the memory of old servers depends on it; "
         f"ulimit -Hn {OPEN_FILES}, or LimitNOFILE={OPEN_FILES} of the unit"
     )
+
+
+def tasks_shortage(root: HostRoot = HERE) -> str | None:
+    """In words, where a control group leaves room for fewer than TASKS processes and threads."""
+    limits = [
+        (int(words[0]), path) for path in _files(root, "pids", ("pids.max",)) if (words := _words(path))[0] != "max"
+    ]
+    least, path = min(limits, default=(TASKS, None))
+    if path is None or least >= TASKS:
+        return None
+    return f"at most {least:,} processes and threads (limit: {path}): servers need one or two for each connection"
 
 
 def quota_periods(root: HostRoot = HERE) -> dict[str, tuple[int, int]]:

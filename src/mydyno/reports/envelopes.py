@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.model.stored.summary import RunSummary
-from mydyno.store.query import reading
+from mydyno.store.query import file_names, reading
 
 MAX_BUCKETS = 600
 SESSION = "session"
@@ -62,7 +62,7 @@ def list_series(files: Sequence[Path]) -> dict[Series, float]:
         select scope, metric, max(abs(value)) from read_parquet(?)
         where step is not null and isfinite(value) group by all order by all"""
     with reading(*files) as connection:
-        rows = connection.execute(query, [[str(path) for path in files]]).fetchall()
+        rows = connection.execute(query, [file_names(*files)]).fetchall()
     return {(scope, metric): float(largest) for scope, metric, largest in rows}
 
 
@@ -99,7 +99,7 @@ def session_duration_s(files: Mapping[Path, RunSummary]) -> float:
     if not files:
         return 0.0
     with reading(*files) as connection:
-        row = connection.execute("select max(t_s) from read_parquet(?)", [[str(path) for path in files]]).fetchone()
+        row = connection.execute("select max(t_s) from read_parquet(?)", [file_names(*files)]).fetchone()
     return float(row[0]) if row and row[0] is not None else 0.0
 
 
@@ -130,13 +130,13 @@ _ENVELOPES = """
 
 def _query(files: Files, samples: str, widths_s: Mapping[str, float], only: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """Rows (step, scope, metric, arm, copy, bucket, middle, low, high, runs), ordered."""
-    chosen = [(str(path), step, run) for step, of_step in files.items() for path, run in of_step.items()]
+    chosen = [(path, step, run) for step, of_step in files.items() for path, run in of_step.items()]
     parameters: dict[str, Any] = {
-        "names": [name for name, _, _ in chosen],
+        "names": [str(path) for path, _, _ in chosen],
         "of_steps": [step for _, step, _ in chosen],
         "arms": [run.arm for _, _, run in chosen],
         "copies": [run.copy_number for _, _, run in chosen],
-        "distinct_names": list(dict.fromkeys(name for name, _, _ in chosen)),
+        "distinct_names": file_names(*dict.fromkeys(path for path, _, _ in chosen)),
         "steps": list(widths_s),
         "widths": list(widths_s.values()),
         **only,

@@ -72,6 +72,7 @@ def facts_of(folder: StudyFolder) -> Summary:
     steps = experiment.resolved_steps
     runs = list(folder.runs())
     plan = folder.plan()
+    folder.check_names(experiment, plan, runs)
     look, alpha = look_of(plan, runs, experiment)
     due_blocks = first_finished(runs, look)
     counted_runs = [run for run in runs if run.block in due_blocks]

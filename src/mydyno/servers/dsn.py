@@ -51,7 +51,7 @@ def parse_dsn(dsn: str) -> Address:
         user=unquote(parts.username),
         password=os.environb.get(PASSWORD_VARIABLE.encode(), b""),
         socket=query.get("socket"),
-        host=parts.hostname or "127.0.0.1",
+        host=(parts.hostname or "127.0.0.1").replace("%25", "%"),  # before the zone of a link-local address (RFC 6874)
         port=port,
         database=schema,
         tls=_tls(query),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -43,11 +44,12 @@ async def missing_data(address: Address, data: DataSpec, *, load_writes: bool, a
     """
     async with Control(address, unbounded=True) as control:
         found = await control.rows(
-            "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s", address.database
+            "SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s", address.database
         )
-        tables = {str(name) for (name,) in found}
+        tables = {str(name): str(kind) for name, kind in found}
         marker = await _marker(control) if MARKER in tables else None
         wanted = [f"sbtest{number}" for number in range(1, data.tables + 1)]
+        check_tables(address.database, tables, wanted)
         missing = [name for name in wanted if name not in tables]
         interrupted = marker is not None and not marker.complete
         reason = (
@@ -80,6 +82,15 @@ async def missing_data(address: Address, data: DataSpec, *, load_writes: bool, a
     if interrupted or (missing and len(missing) < len(wanted)):
         return Missing.REST
     return Missing.ALL if missing else Missing.NOTHING
+
+
+def check_tables(schema: str, kinds: Mapping[str, str], wanted: Sequence[str]) -> None:
+    """Raise UserError for a view of one of these names; `kinds` is what TABLE_TYPE says of what is there."""
+    for name in (MARKER, *wanted):
+        if (kind := kinds.get(name, "BASE TABLE")) != "BASE TABLE":
+            raise UserError(
+                f"server.dsn: {name} in {schema} is a {kind.lower()}, not a table", "drop it, or use another schema"
+            )
 
 
 async def _marker(control: Control) -> _Marker:

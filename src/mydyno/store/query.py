@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,11 @@ def _database(_process_id: int) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     return duckdb.connect()
+
+
+def file_names(*paths: Path) -> list[str]:
+    """For read_parquet(), which reads a name as a glob."""
+    return [escape(str(path)) for path in paths]
 
 
 @contextmanager
@@ -52,7 +58,7 @@ def window_means(path: Path, windows: dict[str, tuple[float, float]]) -> dict[st
             rows = connection.execute(
                 "select scope, metric, avg(value) from read_parquet(?) "
                 "where step = ? and step_t_s > ? and step_t_s <= ? group by scope, metric",
-                [str(path), step, from_s, to_s],
+                [*file_names(path), step, from_s, to_s],
             ).fetchall()
             means[step] = {(scope, metric): float(value) for scope, metric, value in rows}
     return means
@@ -70,7 +76,7 @@ def series(
         rows = connection.execute(
             f"select metric, {time_column}, value from read_parquet(?) where scope = ? "
             "and list_contains(?, metric) and (? is null or step = ?) order by metric, unix_ns",
-            [str(path), scope, list(metrics), step, step],
+            [*file_names(path), scope, list(metrics), step, step],
         ).fetchall()
     result: dict[str, tuple[list[float], list[float]]] = {metric: ([], []) for metric in metrics}
     for metric, time_s, value in rows:

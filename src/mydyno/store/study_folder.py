@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from pydantic import BaseModel
 from mydyno.errors import UserError
 from mydyno.files.atomic import sync_folder, write_text
 from mydyno.files.journal import Journal
+from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan, PlannedRun
 from mydyno.model.stored.format_1 import without_sentences
 from mydyno.model.stored.records import READ_FORMATS, RunRecord, StudyRecord
@@ -50,15 +52,11 @@ class StudyFolder:
     @classmethod
     def open(cls, path: Path) -> StudyFolder:
         """An existing study. Raises UserError if it is not one, or of a newer format."""
-        if not (path / "study.json").is_file():
+        if not is_study(path):
             raise UserError(f"{path} is not a study: it has no study.json", "`mydyno list` lists the studies")
         folder = cls(path)
-        try:
+        with readable(path / "study.json"):
             document = json.loads((path / "study.json").read_bytes())
-        except (OSError, ValueError) as error:
-            raise UserError(
-                f"{path / 'study.json'} cannot be read: {error}", "is the study folder complete?"
-            ) from error
         found = document.get("format") if isinstance(document, dict) else None
         if found not in READ_FORMATS:
             known = ", ".join(map(str, READ_FORMATS))
@@ -80,8 +78,44 @@ class StudyFolder:
     def runs(self) -> Iterator[RunRecord]:
         """Every finished run, in the order of the plan."""
         for planned in self.plan().runs:
-            if (self.path / planned.folder / "run.json").is_file():
-                yield self.run(planned.folder)
+            if self.is_finished(planned):
+                yield self.planned_run(planned)
+
+    def planned_run(self, planned: PlannedRun) -> RunRecord:
+        """A finished run of the plan. Raises UserError if its run.json is damaged, or of another run."""
+        run = self.run(planned.folder)
+        mine, found = ((one.block, one.arm, one.copy_number, one.folder) for one in (planned, run))
+        if mine != found:
+            raise UserError(
+                f"{self.path / planned.folder}/run.json is of {_place(run)}, plan.json has {_place(planned)} there",
+                "was the study's folder put together from others?",
+            )
+        return run
+
+    def check_names(
+        self, experiment: Experiment, plan: Plan, runs: Sequence[RunRecord], summary: Summary | None = None
+    ) -> None:
+        """Raises UserError if plan, runs or summary name an arm or a step that the experiment of study.json lacks."""
+        arms, steps = {arm.name for arm in experiment.arms}, {step.id for step in experiment.resolved_steps}
+        named = [(f"{run.folder}/run.json", {run.arm}, {step.id for step in run.steps}) for run in runs]
+        named.append(("plan.json", {run.arm for run in plan.runs}, set()))
+        if summary is not None:
+            of_effects = {effect.step for effect in summary.effects}
+            named.append(("summary.json", {summary.control, *summary.arms}, {step.id for step in summary.steps}))
+            named.append(("summary.json", {run.arm for run in summary.runs}, of_effects))
+        for file, of_arms, of_steps in named:
+            for kind, names, known in (("arm", of_arms, arms), ("step", of_steps, steps)):
+                if unknown := sorted(names - known):
+                    raise UserError(
+                        f"{self.path / file} has the {kind} {unknown[0]!r}, which study.json lacks: "
+                        f"its {kind}s are {', '.join(sorted(known))}",
+                        "was the study's folder put together from others?",
+                    )
+
+    def is_finished(self, run: PlannedRun) -> bool:
+        """Whether the run has its run.json. Raises UserError for a folder that cannot be read."""
+        with readable(self.path / run.folder):
+            return (self.path / run.folder / "run.json").is_file()
 
     def block_spans_ns(self) -> dict[int, tuple[int, int]]:
         """{block: (its first run's begin, its last one's end) in Unix time}, of the blocks with a finished run."""
@@ -100,7 +134,8 @@ class StudyFolder:
 
     def summary(self) -> Summary | None:
         """summary.json, or None if there is none yet."""
-        is_there = (self.path / "summary.json").is_file()
+        with readable(self.path):
+            is_there = (self.path / "summary.json").is_file()
         return self._read("summary.json", Summary, without_sentences) if is_there else None
 
     def write_summary(self, summary: Summary) -> None:
@@ -174,7 +209,7 @@ class StudyFolder:
 
     def missing_runs(self, plan: Plan) -> list[PlannedRun]:
         """The runs of the plan that are not finished."""
-        return [run for run in plan.runs if not (self.path / run.folder / "run.json").is_file()]
+        return [run for run in plan.runs if not self.is_finished(run)]
 
     def write_plan(self, plan: Plan) -> None:
         """Replace plan.json: a continued study has more blocks; the existing blocks remain unchanged."""
@@ -196,12 +231,44 @@ class StudyFolder:
         self, name: str, model: type[Stored], migrated: Callable[[bytes], dict[str, Any] | None] = lambda _: None
     ) -> Stored:
         path = self.path / name
-        try:
+        with readable(path):
             content = path.read_bytes()
             document = migrated(content)
             return model.model_validate_json(content) if document is None else model.model_validate(document)
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """UserError that names the path for what cannot be read, or is not what it should be."""
+    try:
+        yield
+    except OSError as error:
+        named = error.filename or path
+        raise UserError(f"{named} cannot be read: {error.strerror}", "is the study folder complete?") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
+
+
+def is_study(path: Path) -> bool:
+    """Whether there is a study.json, or no permission to find out."""
+    try:
+        return (path / "study.json").is_file()
+    except PermissionError:
+        return True
+
+
+def studies_below(folder: Path) -> list[Path]:
+    """The studies of a folder, which need not exist, by name. Raises UserError if the folder cannot be read."""
+    try:
+        return sorted(path for path in folder.iterdir() if is_study(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise UserError(f"{folder} cannot be read: {error.strerror}", "--studies DIR names another folder") from error
+
+
+def _place(run: RunRecord | PlannedRun) -> str:
+    return f"block {run.block}, arm {run.arm!r}, copy {run.copy_number} in {run.folder}"
 
 
 def _is_json(path: Path) -> bool:

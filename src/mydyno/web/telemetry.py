@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.reports.telemetry import CORE, EXPLAINING, scope_name
+from mydyno.store.query import file_names
 from mydyno.wording.numbers import display_unit, metric_name
 
 MOST_POINTS = 600
@@ -37,13 +38,13 @@ def run_telemetry(path: Path, wanted: Range, metrics: tuple[str, ...] = SHOWN, p
 
     with duckdb.connect(config={"threads": 1}) as connection:  # this may be the measured host
         low, high = connection.execute(
-            "select coalesce(min(t_s), 0.0), coalesce(max(t_s), 0.0) from read_parquet(?)", [str(path)]
+            "select coalesce(min(t_s), 0.0), coalesce(max(t_s), 0.0) from read_parquet(?)", file_names(path)
         ).fetchone() or (0.0, 0.0)
         from_s = low if wanted.from_s is None else min(max(low, wanted.from_s), high)
         to_s = high if wanted.to_s is None else max(min(high, wanted.to_s), from_s)
         (samples,) = connection.execute(
             "select count(*) from read_parquet(?) where t_s >= ? and t_s <= ? and scope = 'host' and metric = ?",
-            [str(path), from_s, to_s, EVERY_SAMPLE],
+            [*file_names(path), from_s, to_s, EVERY_SAMPLE],
         ).fetchone() or (0,)
         bucket_s = 0.0 if (samples or to_s - from_s) <= points else (to_s - from_s) / points
         at = (
@@ -55,7 +56,7 @@ def run_telemetry(path: Path, wanted: Range, metrics: tuple[str, ...] = SHOWN, p
             f"select scope, metric, {at} as bucket, avg(value), min(value), max(value) from read_parquet(?) "
             "where t_s >= ? and t_s <= ? and list_contains(?, metric) group by scope, metric, bucket "
             "order by scope, metric, bucket",
-            [str(path), from_s, to_s, list(metrics)],
+            [*file_names(path), from_s, to_s, list(metrics)],
         ).fetchall()
     series: dict[tuple[str, str], dict[str, Any]] = {}
     for scope, metric, t_s, mean, least, greatest in rows:

@@ -75,6 +75,7 @@ class StoredResult:
         study, plan = folder.study(), folder.plan()
         records = {record.folder: record for record in folder.runs()}
         summary = folder.summary()
+        folder.check_names(study.experiment, plan, tuple(records.values()))
         return cls(folder, study, plan, records, summary or _empty_summary(study, records), summary is not None)
 
     @cached_property

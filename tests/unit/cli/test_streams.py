@@ -43,6 +43,31 @@ def test_the_exit_code_does_not_depend_on_who_reads(tmp_path: Path, words: str, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("words", first_in_gate(["schema", "list", "plan allocators", "doctor", "--help", "--version"]))
+def test_output_for_which_the_disk_has_no_room_is_an_error(tmp_path: Path, words: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            arguments(words.split()),
+            cwd=tmp_path,
+            env=program(tmp_path),
+            stdout=full,
+            stderr=-1,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (3, "mydyno: error: standard output: No space left on device\n")
+
+
+@pytest.mark.slow
+def test_an_error_that_cannot_be_printed_keeps_its_exit_code(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            arguments(["report", "none"]), cwd=tmp_path, env=program(tmp_path), stdout=full, stderr=full, check=False
+        )
+    assert done.returncode == 2
+
+
+@pytest.mark.slow
 def test_a_character_that_the_encoding_lacks_is_escaped(tmp_path: Path) -> None:
     ascii_only = program(tmp_path, PYTHONIOENCODING="ascii")
     done = subprocess.run(

@@ -16,6 +16,7 @@ from mydyno.hosts.limits import (
     open_files_shortage,
     quota_periods,
     set_open_files,
+    tasks_shortage,
     throttled_since,
     usable_cpus,
     usable_memory,
@@ -122,3 +123,14 @@ def test_that_limit_is_set_for_mydyno_and_the_hard_limit_stays() -> None:
 def test_the_limit_of_a_live_process_is_read_back() -> None:
     assert open_files_of(os.getpid()) == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     assert open_files_of(1 << 30) == 0
+
+
+@pytest.mark.parametrize(("limit", "is_short"), [("60", True), ("max", False), ("4096", False)])
+def test_a_control_group_for_few_threads_is_named(tmp_path: Path, limit: str, is_short: bool) -> None:
+    mount = version_2(tmp_path, own="/a")
+    (mount / "a").mkdir(exist_ok=True)
+    assert tasks_shortage(FakeHost(tmp_path)) is None
+    (mount / "a" / "pids.max").write_text(f"{limit}\n")
+    words = tasks_shortage(FakeHost(tmp_path))
+    assert (words is not None) == is_short
+    assert words is None or words.startswith(f"at most 60 processes and threads (limit: {mount}/a/pids.max)")

@@ -36,6 +36,11 @@ def test_tls_is_that_of_mysqls_clients() -> None:
     assert parse_dsn("mysql://bench@/sbtest?socket=/s&ssl-mode=required").socket == "/s"
 
 
+@pytest.mark.parametrize("host", ["[fe80::1%25eth0]", "[fe80::1%eth0]"])
+def test_a_link_local_address_keeps_its_zone(host: str) -> None:
+    assert parse_dsn(f"mysql://bench@{host}:3306/sbtest").host == "fe80::1%eth0"
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from mydyno.errors import UserError
+from mydyno.servers.external_data import check_tables
 from mydyno.servers.oltp_tables import text_kind
 
 
@@ -15,3 +17,10 @@ from mydyno.servers.oltp_tables import text_kind
 )
 def test_the_kind_of_a_rows_text_is_recognised(text: str, kind: str) -> None:
     assert text_kind(text) == kind
+
+
+def test_a_view_is_no_table_of_the_load() -> None:
+    wanted = ["sbtest1", "sbtest2"]
+    check_tables("shop", {"sbtest1": "BASE TABLE", "other": "VIEW"}, wanted)
+    with pytest.raises(UserError, match="sbtest2 in shop is a view, not a table"):
+        check_tables("shop", {"sbtest1": "BASE TABLE", "sbtest2": "VIEW"}, wanted)

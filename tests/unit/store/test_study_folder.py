@@ -54,6 +54,7 @@ def run_record(folder: str, *steps: StepRecord, valid: bool = True) -> RunRecord
         block=1,
         position=1,
         arm="glibc",
+        copy_number=2 if folder.endswith(".2") else 1,
         folder=folder,
         started_unix_ns=START_NS,
         ended_unix_ns=START_NS + 30 * SECOND_NS,

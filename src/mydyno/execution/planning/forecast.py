@@ -12,7 +12,7 @@ from mydyno.execution.planning.captured_time import replay_problem
 from mydyno.execution.planning.kv_requirements import kv_obstacles
 from mydyno.execution.planning.local_ports import port_caution
 from mydyno.execution.planning.time_plan import COPY_BYTES_PER_S, cycles_of, shape_of
-from mydyno.hosts.limits import open_files_shortage, quota_periods, usable_cpus, usable_memory
+from mydyno.hosts.limits import open_files_shortage, quota_periods, tasks_shortage, usable_cpus, usable_memory
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.root import HostRoot
 from mydyno.hosts.tracing.bpftrace import kernel_obstacle
@@ -297,7 +297,7 @@ def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     if load > 0.5 * cpus:
         cautions.append(f"the host is busy: load average {load:.1f} on {cpus:g} CPUs")
     if experiment.server.dsn is None:
-        cautions += filter(None, [open_files_shortage()])
+        cautions += filter(None, [open_files_shortage(), tasks_shortage(paths.root)])
         cautions += _server_cautions(experiment, paths)
     elif (server := parse_dsn(experiment.server.dsn)).socket is None:
         ports = port_caution(experiment.resolved_steps, server.host)

@@ -17,7 +17,7 @@ from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import memory_by_kind
 from mydyno.reports.sections.section import Cell, Section, Table, glyph, render
 from mydyno.reports.telemetry import readable_samples
-from mydyno.store.query import reading
+from mydyno.store.query import file_names, reading
 from mydyno.wording.numbers import display_unit, percent
 
 TREATMENTS = ("allocator", "allocator_options", "huge_pages")
@@ -79,7 +79,7 @@ def _sessions(files: Mapping[Path, RunSummary]) -> dict[tuple[str, str], list[Se
         where scope like 'instance:%' and list_contains(?, metric) and isfinite(value) and value > 0 group by all"""
     with reading(*files) as connection:
         names = [metric for metric, _ in COLUMNS]
-        rows = connection.execute(query, [[str(path) for path in files], names]).fetchall()
+        rows = connection.execute(query, [file_names(*files), names]).fetchall()
     if any(scope != "instance:1" for _, scope, *_ in rows):
         return {}
     found: dict[tuple[str, str], list[Session]] = {}

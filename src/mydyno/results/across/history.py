@@ -22,6 +22,7 @@ from mydyno.results.across.saved import SavedStudy, without_copies
 from mydyno.results.across.series import Analysed, Key, analysed, measured
 from mydyno.results.across.settings import data_settings, file_settings, step_settings
 from mydyno.results.precision import alarm_of
+from mydyno.store.study_folder import studies_below
 
 ALPHA = 0.05
 
@@ -68,7 +69,7 @@ class FoundStudies:
 
 def find_studies(folder: Path) -> FoundStudies:
     """Every study below a folder; what is damaged, half-written or of another format is named, not fatal."""
-    return read_studies([path.parent for path in sorted(folder.glob("*/study.json"))])
+    return read_studies(studies_below(folder))
 
 
 def read_studies(paths: Sequence[Path]) -> FoundStudies:

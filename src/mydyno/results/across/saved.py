@@ -38,7 +38,9 @@ class SavedStudy:
                 f"{path} has no summary: it is running, or was interrupted before its first evaluation",
                 f"`mydyno resume {folder.name}` continues it; `mydyno report {folder.name}` evaluates what it has",
             )
-        return cls(folder, study, plan, summary, _first_block(folder, plan))
+        runs = _first_block(folder, plan)
+        folder.check_names(study.experiment, plan, runs, summary)
+        return cls(folder, study, plan, summary, runs)
 
     @property
     def name(self) -> str:
@@ -119,7 +121,7 @@ def server_name(run: RunRecord) -> str:
 
 def _first_block(folder: StudyFolder, plan: Plan) -> tuple[RunRecord, ...]:
     for block in plan.blocks:
-        found = [run for run in block.runs if (folder.path / run.folder / "run.json").is_file()]
+        found = [run for run in block.runs if folder.is_finished(run)]
         if len(found) == len(block.runs):
-            return tuple(folder.run(run.folder) for run in found)
+            return tuple(map(folder.planned_run, found))
     return ()
