@@ -86,6 +86,53 @@ def test_the_live_page_follows_the_study_and_stops_it(page: Page, server: WebSer
     assert ended(writer.process, "the study") == 130
 
 
+SOURCES = """window.sources = []; window.EventSource = class extends EventSource {
+  constructor(url) { super(url); sources.push(this); } };
+  window.isHidden = false; Object.defineProperty(document, "hidden", { get: () => isHidden });"""
+OPEN = "sources.filter((one) => one.readyState !== EventSource.CLOSED).length"
+HIDE = "(hides) => { isHidden = hides; document.dispatchEvent(new Event('visibilitychange')); }"
+
+
+def test_a_hidden_page_and_one_of_an_ended_study_hold_no_connection(
+    page: Page, server: WebServer, writer: LiveWriter
+) -> None:
+    page.add_init_script(SOURCES)
+    writer.write("second", **LOADED, qps=1000.0)
+    page.goto(at(server, LIVE))
+    expect(page.locator("#connection")).to_have_text("connected")
+    page.evaluate(HIDE, True)
+    assert page.evaluate(OPEN) == 0
+    writer.write("second", **LOADED, qps=2000.0)
+    page.evaluate(HIDE, False)
+    expect(page.locator("#tiles dd").first).to_contain_text("2,000")
+    expect(page.locator("#connection")).to_have_text("connected")
+    assert page.evaluate(OPEN) == 1
+    writer.write("ended", state="complete")
+    expect(page.locator("#connection")).to_have_text("ended")
+    assert page.evaluate(OPEN) == 0
+
+
+def test_values_between_gaps_are_drawn(page: Page, server: WebServer, writer: LiveWriter) -> None:
+    for number in range(80):
+        writer.write("second", **LOADED, **({"qps": 1000.0} if number % 2 else {}))
+    page.goto(at(server, LIVE))
+    expect(page.locator("#tiles dd").first).to_contain_text("1,000")
+    page.wait_for_function(COLOURED)
+
+
+COLOURED = """() => {
+  const canvas = document.querySelector("#charts canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let found = 0;
+  for (let at = 0; at < data.length; at += 4) {
+    const colours = data.slice(at, at + 3);
+    if (data[at + 3] > 99 && Math.max(...colours) - Math.min(...colours) > 60) found += 1;
+  }
+  return found > 100;
+}"""
+"""Lines and dots have colours, axes are grey."""
+
+
 def test_host_groups_are_shown_and_one_of_them_is_chosen(page: Page, server: WebServer, writer: LiveWriter) -> None:
     writer.write("second", state="hosts", made=1, blocks=6, left_s=90.0)
     for group, qps in (("vm01", 1000.0), ("vm02", 2000.0)):

@@ -17,6 +17,13 @@ const charts = (() => {
 
   const clock = (unix_s) => new Date(1000 * unix_s).toLocaleTimeString("en-GB");
 
+  /* Where lines have gaps: the values without a neighbour, which no line shows; null: all, or none. */
+  function alone(plot, series, showsAll) {
+    const values = plot.data[series];
+    const found = showsAll ? [] : [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
+    return found.length ? found : null;
+  }
+
   /* lines: [{name, colour, band: [low, high] columns or undefined}]; columns: [x, …]. */
   function chart(parent, { title, unit, lines, time = false, height = 170, onRange }) {
     const holder = element("div");
@@ -59,7 +66,7 @@ const charts = (() => {
       for (const line of lines) {
         const colour = style(`--arm${line.colour}`);
         /* A few values apart from each other, e.g. of slices, are dots; without them a single one is invisible. */
-        const points = { size: 5, fill: colour, show: (one) => one.data[0].length < 60 };
+        const points = { size: 5, fill: colour, show: (one) => one.data[0].length < 60, filter: alone };
         series.push({ label: line.name, stroke: colour, width: 1.5, points, spanGaps: false });
         if (line.band) {
           bands.push({ series: [series.length + 1, series.length], fill: `${colour}33` });

@@ -220,8 +220,14 @@
     byId("connection").classList.toggle("lost", lost);
   }
 
+  /* A browser has six connections to one server for all its tabs: what is over, or hidden, holds none. */
+  const LASTING = ["ended", "copied"];
+  let source = null;
+
   function listen(from) {
-    const source = new EventSource(`${base}/live/events?from=${from}`);
+    source?.close();
+    if (document.hidden) return;
+    source = new EventSource(`${base}/live/events?from=${from}`);
     source.addEventListener("line", (event) => {
       try {
         take(JSON.parse(event.data));
@@ -233,17 +239,20 @@
     source.addEventListener("process", (event) => {
       process = JSON.parse(event.data);
       soon();
+      if (!LASTING.includes(process.kind)) return;
+      source.close();
+      connection(stateWord(process.kind), false);
     });
     source.addEventListener("open", () => connection(tr("connected"), false));
     source.addEventListener("error", () => {
       connection(over ? tr("the server has ended; mydyno serve shows the study again") : tr("connection lost; trying again"), !over);
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => again(source), 3000);
+      if (source.readyState === EventSource.CLOSED) setTimeout(again, 3000);
     });
   }
 
   /* The browser itself gives up after an error status, e.g. of a server that was started again with another token. */
-  async function again(source) {
-    source.close();
+  async function again() {
+    if (document.hidden) return;
     const answer = await fetch("/session").catch(() => null);
     if (answer?.status === 401) connection(tr("access has ended: open the URL that mydyno printed last"), true);
     else start();
@@ -276,6 +285,10 @@
     const answer = await fetch(`${base}/stop`, { method: "POST", headers: { "X-Mydyno": "1" } });
     const { problem } = await answer.json().catch(() => ({ problem: tr("the server did not answer") }));
     set("stop-note", problem ? tr("Not stopped: {problem}.", { problem }) : tr("Stopping: the servers end and the host is restored."));
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) start();
+    else if (!LASTING.includes(process.kind)) source?.close();
   });
   start();
 })();
