@@ -15,6 +15,7 @@ from mydyno.experiments import built_in, load, source_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.quantities import format_duration
+from mydyno.results.published.conclusions import repeats_parts
 from mydyno.results.published.studies import published_studies
 from mydyno.store.study_folder import StudyFolder, studies_below
 
@@ -68,7 +69,10 @@ def _experiment(name: str) -> dict[str, str]:
 def _repeats(experiment: Experiment) -> str:
     """The published studies that it repeats; empty if it is of mydyno's own."""
     known = published_studies()
-    titles = [f"{name.replace('-', ' ')}, {known[name].title}" for name in experiment.published if name in known]
+    titles = []
+    for name in filter(known.__contains__, experiment.published):
+        part = "" if repeats_parts(experiment, known[name]) else "an appendix of "
+        titles.append(f"{part}{name.replace('-', ' ')}, {known[name].title}")
     return f"repeats {'; '.join(titles)}" if titles else ""
 
 

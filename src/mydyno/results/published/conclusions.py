@@ -113,7 +113,7 @@ def conclusions_of(
     found = []
     for name in experiment.published:
         study = known.get(name)
-        if study is None or not _repeats_parts(experiment, study):
+        if study is None or not repeats_parts(experiment, study):
             continue
         for part in study.parts:
             for conclusion in part.conclusions:
@@ -124,7 +124,7 @@ def conclusions_of(
     return tuple(found)
 
 
-def _repeats_parts(experiment: Experiment, study: PublishedStudy) -> bool:
+def repeats_parts(experiment: Experiment, study: PublishedStudy) -> bool:
     """Whether the experiment is of the study's parts; its appendices may have experiments of their own."""
     needed = study.conclusions_need
     return needed is None or any(needed in arm.treatments for arm in experiment.arms)
