@@ -129,7 +129,7 @@ def test_tables_that_are_stored_in_another_way_are_refused(external: External) -
         ("CREATE TABLE sbtest.y (id INT, FOREIGN KEY (id) REFERENCES sbtest.sbtest1 (id))", "DROP TABLE sbtest.y",
          r"sbtest1 has foreign keys \(1\)"),
         ("RENAME TABLE sbtest.sbtest1 TO sbtest.z", "DO 0", "sbtest lacks sbtest1"),
-        ("CREATE VIEW sbtest.sbtest1 AS SELECT * FROM sbtest.z", "DO 0", "sbtest1 is a view, not a table"),
+        ("CREATE VIEW sbtest.sbtest1 AS SELECT * FROM sbtest.z", "DO 0", "sbtest1.* is a view, not a table"),
     ):  # fmt: skip
         external.sql(change)
         with pytest.raises((HostError, UserError), match=words):

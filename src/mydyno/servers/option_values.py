@@ -20,6 +20,8 @@ from mydyno.servers.my_cnf import option_text
 
 _ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0", "YES": "1", "NO": "0"}
 _ERROR = re.compile(r"\[ERROR\](?: \[[\w-]+\])*(?: Buffered error:)? (?:/\S+: )?(.+)")
+WITHOUT_DATA = ("Aborting", "Can't open the mysql.plugin table")
+"""Beginnings of messages that are not about an option: there is no data directory."""
 _OLD_UTF8 = re.compile(r"^utf8(?=_|$)")
 
 
@@ -43,7 +45,7 @@ async def option_values(build: ServerBuild, host: LocalHost, variables: Mapping[
         folders=build.folders,
         timeout_s=60,
     )
-    errors = [found for found in _ERROR.findall(done.output) if found != "Aborting"]
+    errors = [found for found in _ERROR.findall(done.output) if not found.startswith(WITHOUT_DATA)]
     if done.exit_code and not errors:
         errors = done.output.strip().splitlines()[-1:] or [f"exit code {done.exit_code}"]
     return OptionValues(listed_values(done.output), tuple(dict.fromkeys(errors)))
