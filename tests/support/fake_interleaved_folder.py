@@ -68,12 +68,14 @@ class Interleaved:
     """{(block, arm): reason}."""
     speed_meter: bool = True
     margin: float = 0.02
+    experiment: Experiment | None = None
+    """Of the same arms as `planted`; None: one that is made of the rest."""
 
 
 def build(folder: Path, shape: Interleaved | None = None) -> StudyFolder:
     """Write the study into `folder` (which must not exist) and give it."""
     shape = shape or Interleaved()
-    experiment = _experiment(shape)
+    experiment = shape.experiment or _experiment(shape)
     plan = make_plan(experiment)
     host = {"hostname": "vm-7", "kernel": "6.1.0-28-cloud-amd64", "cpus": 2, "cpus_usable": 2, "memory_bytes": 4 << 30}
     record = StudyRecord(

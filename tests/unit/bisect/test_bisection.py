@@ -197,14 +197,15 @@ async def test_of_an_open_loop_the_rate_of_the_step_is_kept(world: World, tmp_pa
 @pytest.mark.exhaustive
 async def test_a_commit_is_found_with_a_step_of_sql_transactions(world: World, tmp_path: Path) -> None:
     world.effects = {6: -0.1}
-    asked = world.experiment(StepSpec.model_validate({**STEPS["sql"], "connections": 4}), blocks=6, cycles=2)
+    (shop := tmp_path / "shop.sql").write_text("-- transaction: one\nSELECT 1;\n")
+    asked = world.experiment(StepSpec.model_validate({"sql": str(shop), "connections": 4}), blocks=6, cycles=2)
     folder = await world.folder(tmp_path / "one", experiment=asked)
     result = await world.run(folder)
     assert result.first_bad is not None
     assert result.first_bad.hash == world.commits[6]
     for one in result.comparisons:
         (step,) = StudyFolder.open(folder.path / one.study).study().experiment.resolved_steps
-        assert (step.id, step.workload, step.sql) == ("shop-4", "shop", "/files/shop.sql")
+        assert (step.id, step.workload, step.sql) == ("shop-4", "shop", str(shop))
 
 
 @pytest.mark.exhaustive

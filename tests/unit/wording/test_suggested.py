@@ -19,7 +19,7 @@ from mydyno.model.stored.records import StudyRecord
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.suggested import OF_KERNEL, OF_WAIT, suggestion
-from tests.support.fake_interleaved_folder import build
+from tests.support.fake_interleaved_folder import Interleaved, build
 
 OWN = """
 name = "own"
@@ -82,11 +82,11 @@ class Study:
     def __init__(self, folder: Path, command: str, facts: dict[str, Any] | None = None) -> None:
         words = tuple(shlex.split(command))
         self.experiment = loaded(words) if words[1] == "run" else load(str(folder / "own.toml"))[0]
-        made = build(folder / "study")
+        planted = {arm.name: (0.0, 0.0) for arm in self.experiment.arms}
+        made = build(folder / "study", Interleaved(planted=planted, blocks=2, experiment=self.experiment))
         record = made.study()
         changed = StudyRecord.model_validate(
-            {**record.model_dump(), "command": words, "experiment": self.experiment.model_dump(),
-             "host": {**record.host, **(facts or {})}}
+            {**record.model_dump(), "command": words, "host": {**record.host, **(facts or {})}}
         )  # fmt: skip
         (made.path / "study.json").write_text(changed.model_dump_json())
         self.folder: StudyFolder = made
