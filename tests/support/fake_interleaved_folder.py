@@ -33,12 +33,11 @@ from mydyno.store.slices import SLICES_FILE, write_slices
 from mydyno.store.study_folder import StudyFolder
 
 CREATED_NS = 1_795_000_000_000_000_000
-COST, RATIO = "server_cpu_us_per_query", "server_cpu_ratio"
+COST = "server_cpu_us_per_query"
 METRICS = {
     "qps": Metric(unit="1/s", better="higher", description="Queries per second."),
     "tps": Metric(unit="1/s", better="higher", description="Transactions per second."),
     COST: Metric(unit="us", better="lower", description="CPU time of the server for one query."),
-    RATIO: Metric(unit="", better="lower", description="The server's CPU per query / the load program's."),
     "latency_p99_us": Metric(unit="us", better="lower", description="99th percentile of the response time."),
 }
 PLANTED = {"glibc": (0.0, 0.0), "jemalloc": (0.042, -0.045), "tcmalloc": (0.061, -0.052), "mimalloc": (0.011, -0.08)}
@@ -222,21 +221,21 @@ def _runs(
 
 
 def _values(one: SliceRecord) -> dict[str, float]:
-    server, driver = one.server_cpu_s or 0.0, one.driver_cpu_s or 1.0
+    server = one.server_cpu_s or 0.0
     return {
         "qps": one.queries / one.length_s,
         "tps": one.transactions / one.length_s,
         COST: server / one.queries * 1e6,
-        RATIO: server / driver,
         "latency_p99_us": one.latency_us["p99"],
     }
 
 
 def _adjusted(one: SliceRecord) -> dict[str, float]:
     """Divided by the host's speed in the slice, as the load program's CPU per query and steal show it."""
-    slow = (one.driver_cpu_s or 1.0) / one.queries / 31e-6 / (1 - (one.steal or 0.0))
+    dearer = (one.driver_cpu_s or 1.0) / one.queries / 31e-6
+    slow = dearer / (1 - (one.steal or 0.0))
     plain = _values(one)
-    return {**plain, "qps": plain["qps"] * slow, "tps": plain["tps"] * slow, COST: plain[RATIO] * 31.0,
+    return {**plain, "qps": plain["qps"] * slow, "tps": plain["tps"] * slow, COST: plain[COST] / dearer,
             "latency_p99_us": plain["latency_p99_us"] / slow}  # fmt: skip
 
 
@@ -316,8 +315,8 @@ def _summary(study: StudyFolder, shape: Interleaved, experiment: Experiment, sli
             steal_max=max(steals),
             covariates=("driver_cpu", "available_cpu"),
             coefficients={s.id: {"qps": {"driver_cpu": -0.97, "available_cpu": 1.08}} for s in steps},
-            sd_within={s.id: {"qps": 0.031, RATIO: 0.012} for s in steps},
-            sd_between={s.id: {"qps": 0.008, RATIO: 0.004} for s in steps},
+            sd_within={s.id: {"qps": 0.031, COST: 0.012} for s in steps},
+            sd_between={s.id: {"qps": 0.008, COST: 0.004} for s in steps},
             notes=(fact("longer washout", block=2, washout_s=1.0),),
         ),
     )

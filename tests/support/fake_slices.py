@@ -60,6 +60,10 @@ class Simulation:
     arms: tuple[str, ...] = ("glibc", "jemalloc")
     effects: Mapping[str, float] = field(default_factory=dict)
     costs: Mapping[str, float] = field(default_factory=dict)
+    client_costs: Mapping[str, float] = field(default_factory=dict)
+    """Arm → true change of the load program's CPU time per query."""
+    strangers: Mapping[str, float] = field(default_factory=dict)
+    """Arm → share of the CPU time that other programs take while it is loaded."""
     blocks: int = 6
     cycles: int = 8
     steps: tuple[str, ...] = ("oltp_read_only-4",)
@@ -134,9 +138,11 @@ class Simulation:
             **common,
             transactions=queries // 16,
             queries=queries,
-            driver_cpu_s=float(queries * 10e-6 / speed * np.exp(0.3 * noise[2])),
+            driver_cpu_s=float(
+                queries * 10e-6 / speed * (1.0 + self.client_costs.get(arm, 0.0)) * np.exp(0.3 * noise[2])
+            ),
             server_cpu_s=float(queries * cost_us * 1e-6),
             idle_servers_cpu_s=0.001,
             steal=float(np.clip(1.0 - speed, 0.0, 0.9)) * 0.5,
-            strangers=0.0,
+            strangers=self.strangers.get(arm, 0.0) * float(np.exp(noise[2])),
         )

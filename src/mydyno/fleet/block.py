@@ -124,8 +124,6 @@ async def prepare_host(
             Prepared(
                 design=design.kind,
                 why=design.why,
-                # The CPU time of a load program on another host is no measure of this host's speed.
-                client_untouched=design.client_untouched and clients is None,
                 versions=environment.versions,
                 facts=host_facts(paths.data),
             )
@@ -223,6 +221,5 @@ def design_of(prepared: dict[str, Prepared]) -> Design:
     """The design that every host can execute: interleaved where each of them can."""
     for name, one in prepared.items():
         if one.design == "blocks":
-            return Design("blocks", f"{name}: {one.why}", one.client_untouched)
-    first = next(iter(prepared.values()))
-    return Design("interleaved", first.why, all(one.client_untouched for one in prepared.values()))
+            return Design("blocks", f"{name}: {one.why}")
+    return Design("interleaved", next(iter(prepared.values())).why)

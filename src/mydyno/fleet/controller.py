@@ -347,13 +347,13 @@ class _Fleet:
 
     async def _execute_up_to(self, look: int) -> None:
         """Before the look the target is never lowered: blocks under way may be beyond it."""
-        experiment, plan = self.study.experiment, self.time.plan
+        experiment = self.study.experiment
         async for block, _ in self.cluster.map(self.time.missing(look)):
             self.time.groups = max(1, len(self.cluster.live))
             if late := self.time.late(look, self.time.done):
                 self.watcher.say(late)
             self.target = self.time.replan(self.target, self.time.done, at_least=self.target.blocks)
-            lengthen_washout(self.folder, plan, experiment, block, self.watcher.say)
+            lengthen_washout(self.folder, experiment, block, self.watcher.say)
         self.target = self.time.replan(self.target, look)
 
     async def _execute(self, group: str, block: int) -> None:

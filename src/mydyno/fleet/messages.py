@@ -48,7 +48,6 @@ class Prepared(Frozen):
     event: Literal["prepared"] = "prepared"
     design: Literal["blocks", "interleaved"]
     why: str
-    client_untouched: bool
     versions: dict[str, str]
     """Server, driver, allocators, engine."""
     facts: dict[str, Any]

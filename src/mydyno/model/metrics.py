@@ -291,15 +291,6 @@ METRICS: dict[str, MetricSource] = {
         label="CPU per query, server",
         phrase=use("server CPU per query", "CPU per query", cost=True),
     ),
-    "server_cpu_ratio": MetricSource(
-        "",
-        "lower",
-        "CPU time of the server per CPU second of the load program",
-        "instance",
-        "slices",
-        label="CPU per query, server relative to load",
-        phrase=use("server CPU per query, relative to the load program's,", "CPU per query", cost=True),
-    ),
     "driver_cpu_pct": MetricSource("% of one CPU", "none", "driver's CPU time", "driver", "slices"),
     "server_cpu_us_per_transaction": _cpu_per_transaction("server"),
     "driver_cpu_us_per_transaction": _cpu_per_transaction("driver"),
@@ -357,7 +348,7 @@ OF_ALL_INSTANCES = ("tpmc_per_instance", "tpmc_worst_instance")
 """Rates that are made of all instances' rates, so that no single instance has them."""
 COST_METRIC = "server_cpu_us_per_query"
 """The cost of a query, on which verdict.cost adds verdicts."""
-ANSWERED_COSTS = (COST_METRIC, "server_cpu_ratio", "server_cpu_us_per_transaction")
+ANSWERED_COSTS = (COST_METRIC, "server_cpu_us_per_transaction")
 """What stands for the cost of the work, the preferred one first; a study that asks for one of them gets no other."""
 _OF_INSTANCE = re.compile(r"(\w+)_instance_([1-9]\d*)")
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from mydyno.files.atomic import write_text
 from mydyno.model.definition.experiment import Experiment, Step
-from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import RunRecord, StudyRecord
@@ -77,7 +76,7 @@ def facts_of(folder: StudyFolder) -> Summary:
     due_blocks = first_finished(runs, look)
     counted_runs = [run for run in runs if run.block in due_blocks]
     slices = slices_of(folder, counted_runs) if plan.design == "interleaved" else []
-    interleaving = interleaved_of(folder, plan, experiment, runs, due_blocks) if plan.design == "interleaved" else None
+    interleaving = interleaved_of(folder, experiment, runs, due_blocks) if plan.design == "interleaved" else None
     windows = {} if interleaving else declared_windows(steps)
     summaries = _summaries(folder, experiment, runs, interleaving, windows)
     early = plan.sequential and look is None
@@ -206,7 +205,6 @@ def _state(runs: list[RunRecord], planned: int) -> Any:
 
 def interleaved_of(
     folder: StudyFolder,
-    plan: Plan,
     experiment: Experiment,
     runs: Sequence[RunRecord],
     due_blocks: set[int],
@@ -219,7 +217,7 @@ def interleaved_of(
 
     def of(some: Sequence[RunRecord]) -> InterleavedValues:
         alone = slices_of(folder, some, ALONE_FILE)
-        return interleaved_values(experiment, slices_of(folder, some), plan.client_untouched, folder.waited_s(), alone)
+        return interleaved_values(experiment, slices_of(folder, some), folder.waited_s(), alone)
 
     due = of([run for run in runs if run.block in due_blocks])
     if all(run.block in due_blocks for run in runs):

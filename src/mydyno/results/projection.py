@@ -40,7 +40,7 @@ def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision 
     experiment = folder.study().experiment
     metrics = verdict_metrics(experiment)
     compared = [metric for declared in experiment.verdict.compare for metric in declared.metrics]
-    found = interleaved_values(experiment, slices, plan.client_untouched, only=[*metrics, *compared])
+    found = interleaved_values(experiment, slices, only=[*metrics, *compared])
     measured = {metric for steps in found.adjusted.values() for values in steps.values() for metric in values}
     contrasts = expected_contrasts(experiment, sorted(measured))
     widths: dict[str, float] = {}
@@ -72,14 +72,14 @@ def slices_so_far(folder: StudyFolder) -> list[SliceRecord]:
     return _blocks_so_far(folder)[1]
 
 
-def carry_over_so_far(folder: StudyFolder, plan: Plan, washout_s: float) -> dict[str, float]:
+def carry_over_so_far(folder: StudyFolder, washout_s: float) -> dict[str, float]:
     """step → change of throughput by the arm loaded before a slice, of the slices with at least this washout."""
     slices = slices_so_far(folder)
     own = [one for one in slices if one.washout_s is None or one.washout_s >= washout_s]
     if not own:
         return {}
     # The slopes for throughput are all that it takes of the values.
-    return interleaved_values(folder.study().experiment, own, plan.client_untouched, only=["qps"]).record.carry_over
+    return interleaved_values(folder.study().experiment, own, only=["qps"]).record.carry_over
 
 
 def residual_sd(values: Values, step: str, metric: str) -> float | None:

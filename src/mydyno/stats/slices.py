@@ -4,9 +4,12 @@ The number of a block is a ratio of totals: the total work of the arm in the blo
 control in the same cycles, both adjusted for the host's speed. A total hides no stall (a trimmed mean of the cycles
 does: it drops the slices in which an arm stood still), and what a whole cycle was slower by cancels in the ratio.
 
-Adjustment: one regression for all arms together, of the log value on covariates that the arm cannot change, after the
-mean of each lane (an arm's copy in a block) and of each cycle have been taken out: no effect of an arm can enter a
-coefficient. Large residuals are weighted down (Huber), so that single disturbed slices do not make the coefficient.
+Adjustment: one regression for all arms together, of the log value on covariates that no arm can change, after the mean
+of each lane (an arm's copy in a block) and of each cycle have been taken out: no effect of an arm can enter a
+coefficient. What is measured while an arm is loaded is no such covariate (the load program's CPU time per query, what
+other programs leave of the CPUs): an arm that makes its client 1 % dearer would seem 1 % faster. `before_and_after`
+takes the same from the slices of the other arms around it. Large residuals are weighted down (Huber), so that single
+disturbed slices do not make the coefficient.
 """
 
 from __future__ import annotations
@@ -23,6 +26,11 @@ HUBER_K = 1.345
 HUBER_ROUNDS = 10
 DEMEAN_ROUNDS = 50
 LEAST_SLICES_PER_COVARIATE = 10
+LARGEST_SLOPE = 1.5
+"""Of a log value on the log of the host's speed: 1 is a load that only CPU time limits."""
+BOUNDED_ROUNDS = 200
+LEAST_VARIATION = 1e-9
+"""Sum of squares of a covariate below which it does not vary."""
 
 
 @dataclass(frozen=True)
@@ -68,30 +76,67 @@ def enough_for_slopes(groups: Groups, covariates: int) -> bool:
     return groups.residual_freedom() >= LEAST_SLICES_PER_COVARIATE * covariates
 
 
-def slopes(log_values: Array, covariates: Array, groups: Groups) -> Array:
+def before_and_after(values: Array, middle_s: Array, arms: NDArray[np.int64], groups: Groups) -> Array:
+    """What a log covariate (n) was around each slice: that of other arms' slices, interpolated to its own time.
+
+    `middle_s` is the middle of each slice in time, `arms` a number for each slice's arm. What an arm itself adds to its
+    slices' values is taken out of them first, so that it matters not which arms are the neighbours. Only slices of the
+    same block are neighbours; 0 where a block has slices of one arm alone.
+    """
+    counts = np.bincount(groups.cycle)
+    deviations = values - (np.bincount(groups.cycle, weights=values) / np.maximum(counts, 1))[groups.cycle]
+    of_arms = np.bincount(arms, weights=deviations) / np.maximum(np.bincount(arms), 1)
+    host = values - of_arms[arms]
+    found = np.zeros(len(values))
+    for block in np.unique(groups.block):
+        rows = np.flatnonzero(groups.block == block)
+        rows = rows[np.argsort(middle_s[rows])]
+        for arm in np.unique(arms[rows]):
+            others, own = rows[arms[rows] != arm], rows[arms[rows] == arm]
+            if others.size:
+                found[own] = np.interp(middle_s[own], middle_s[others], host[others])
+    return found
+
+
+def slopes(log_values: Array, covariates: Array, groups: Groups, signs: Array) -> Array:
     """The coefficient of each covariate (n × k) on the log values (n); zeros where there are too few slices.
 
-    Slices without a finite log value must have been left out. A covariate that does not vary gets 0.
+    A coefficient has the sign (k) that is given, and at most LARGEST_SLOPE: what halves the host's speed makes no
+    server three times slower. Slices without a finite log value must have been left out.
     """
     count = covariates.shape[1]
     if count == 0 or not enough_for_slopes(groups, count):
         return np.zeros(count)
-    y, x = demeaned(log_values, groups), demeaned(covariates, groups)
-    varies = x.std(axis=0) > 1e-9
-    found = np.zeros(count)
-    if not varies.any():
-        return found
-    x = x[:, varies]
+    y, x = demeaned(log_values, groups), demeaned(covariates, groups) * signs
     weights = np.ones_like(y)
-    beta: Array = np.zeros(x.shape[1])
+    beta = np.zeros(count)
     for _ in range(HUBER_ROUNDS):
-        root = np.sqrt(weights)
-        beta = np.asarray(np.linalg.lstsq(x * root[:, None], y * root, rcond=None)[0], dtype=np.float64)
+        beta = _bounded(x.T @ (x * weights[:, None]), x.T @ (y * weights), beta)
         residuals = np.abs(y - x @ beta)
         scale = 1.4826 * float(np.median(residuals)) or 1e-12
         weights = np.minimum(1.0, HUBER_K * scale / np.maximum(residuals, 1e-12))
-    found[varies] = beta
-    return found
+    return beta * signs
+
+
+def _bounded(gram: Array, products: Array, start: Array) -> Array:
+    """The least squares between 0 and LARGEST_SLOPE, one coefficient after the other (the problem is convex)."""
+    beta = start.copy()
+    for _ in range(BOUNDED_ROUNDS):
+        before = beta.copy()
+        for place in range(beta.size):
+            if gram[place, place] > LEAST_VARIATION:
+                rest = products[place] - float(gram[place] @ beta) + gram[place, place] * beta[place]
+                beta[place] = min(max(rest / gram[place, place], 0.0), LARGEST_SLOPE)
+        if float(np.abs(beta - before).max()) < 1e-9:
+            break
+    return beta
+
+
+def residual_variance(log_values: Array, covariates: Array, beta: Array, groups: Groups) -> float:
+    """The variance of a slice that lanes, cycles and covariates (n × k) leave; it contains nothing of any effect."""
+    left = demeaned(log_values - covariates @ beta, groups)
+    freedom = groups.residual_freedom() - beta.size
+    return float(left @ left) / freedom if freedom > 0 else float("inf")
 
 
 def adjusted_work(work: Array, covariates: Array, beta: Array, centre: Array) -> Array:

@@ -7,8 +7,7 @@ busy host the noise is larger.
 
 - `"apart"`: CPUs of their own. The load program gets a quarter of the cores, at least one, and the server the others;
   threads of one core stay together.
-- `"one"`: both on one CPU, for questions about CPU time per query. Nothing crosses CPUs, and the load program meets the
-  speed that the server meets, so that the adjustment for it takes more of the noise away. Throughput is that of one
+- `"one"`: both on one CPU, for questions about CPU time per query. Nothing crosses CPUs. Throughput is that of one
   CPU, and the server's threads do not contend with each other.
 
 Proved by the affinity of every thread of the server; in an interleaved study also of the load program.
@@ -70,11 +69,6 @@ class AffinityTreatment(Treatment):
         """Those of the server and of the load program; None where there are too few."""
         cores = usable_cores(self.root)
         return ([cores[-1][-1]], [cores[-1][-1]]) if self._on_one else apart(cores)
-
-    @property
-    def touches_client(self) -> bool:
-        """Where the load program runs changes what an operation costs it."""
-        return True
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """An external server was started by others; one CPU cannot be divided."""

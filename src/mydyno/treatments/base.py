@@ -45,11 +45,6 @@ class Treatment(ABC):
         return ""
 
     @property
-    def touches_client(self) -> bool:
-        """Whether the load program's work for one query depends on its value."""
-        return False
-
-    @property
     def is_proved_for_one_instance_only(self) -> bool:
         """Whether its proof needs a run with a single instance."""
         return False

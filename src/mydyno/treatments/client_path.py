@@ -30,11 +30,6 @@ class ConnectionTreatment(Treatment):
         return {}
 
     @property
-    def touches_client(self) -> bool:
-        """The load encrypts, compresses, and handles packets as the server does."""
-        return True
-
-    @property
     def is_proved_for_one_instance_only(self) -> bool:
         """Its handshakes and bytes are counted for the whole step."""
         return True

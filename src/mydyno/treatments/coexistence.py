@@ -5,8 +5,6 @@ Everything here is known from the experiment and the host's memory and disk; not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from mydyno.hosts.limits import usable_memory
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.root import HostRoot
@@ -15,7 +13,6 @@ from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.definition.server_options import option_name
 from mydyno.servers.catalogue import has_sql
 from mydyno.servers.memcached_options import MIB
-from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
@@ -51,26 +48,6 @@ def interleaving_obstacles(experiment: Experiment, paths: HostPaths) -> list[str
 def shortages(experiment: Experiment, paths: HostPaths) -> list[str]:
     """The obstacles that a larger host would not have."""
     return [*_memory(experiment, paths.root), *_disk(experiment, paths)]
-
-
-def client_work_differs(experiment: Experiment) -> list[str]:
-    """Why the load program's work for one query may differ between arms; empty if it is the same in all of them.
-
-    Where it differs, the load program's CPU time per query does not measure the host's speed.
-    """
-    found = []
-    for name in dict.fromkeys(name for arm in experiment.arms for name in arm.treatments):
-        values = [arm.treatments.get(name) for arm in experiment.arms]
-        if all(value == values[0] for value in values):
-            continue
-        arms = [arm.name for arm in experiment.arms if any(t.touches_client for t in _named(arm, name))]
-        if arms:
-            found.append(f"{name} differs between arms, and the load program's work depends on it")
-    return found
-
-
-def _named(arm: ArmSpec, name: str) -> Iterator[Treatment]:
-    return (treatment for treatment in treatments_of(arm) if treatment.name == name)
 
 
 def _treatments_alone(experiment: Experiment) -> list[str]:

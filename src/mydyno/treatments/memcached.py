@@ -74,11 +74,6 @@ class MemcachedTreatment(Treatment):
         return {command: str(getattr(policy, command)) for command in COMMANDS}
 
     @property
-    def touches_client(self) -> bool:
-        """A miss is a shorter reply than a hit, and policy and memory decide how many misses there are."""
-        return True
-
-    @property
     def server_memory_bytes(self) -> int:
         """The cache."""
         return parse_bytes(self.setting.memory)

@@ -110,11 +110,6 @@ class NetworkTreatment(Treatment):
         return "the speed of a network card is in force for the whole host" if self._by_card else ""
 
     @property
-    def touches_client(self) -> bool:
-        """The load's system calls and the packets that it handles depend on the link."""
-        return True
-
-    @property
     def is_proved_for_one_instance_only(self) -> bool:
         """The facts that a report reads are those of one link."""
         return True

@@ -82,15 +82,6 @@ class ServerTreatment(Treatment):
         self._spec = server_of(ArmSpec(name="arm", treatments={"server": value}), ServerSpec())
         self._builds: list[ServerBuild] = []
 
-    @property
-    def touches_client(self) -> bool:
-        """Another version may send other packets for the same query.
-
-        Commits of one source hardly ever do; where one changes the load program's CPU time per query, this covariate is
-        not used (stats/exogenous.py).
-        """
-        return self._spec.build is None
-
     def obstacle(self, server: ServerSpec) -> str | None:
         """An external server cannot be exchanged; a base directory, or its archive, must exist."""
         if server.dsn is not None:

@@ -42,24 +42,6 @@ _IN_OTHER_WORDS = {
 """Options that are shown by another variable: its name, and its value with the option on and off."""
 _NEGATION = re.compile(r"^(?:skip|disable)_")
 
-_OF_THE_CONNECTION = (
-    "ssl",
-    "tls",
-    "have_ssl",
-    "require_secure_transport",
-    "protocol_compression",
-    "slave_compressed_protocol",
-    "net_buffer",
-    "max_allowed_packet",
-    "character_set",
-    "init_connect",
-    "session_track",
-    "resultset_metadata",
-    "default_authentication",
-    "authentication_policy",
-)
-"""What the load program's work for a query can depend on."""
-
 
 _SET_BY_THE_LOAD = ("autocommit", "completion_type", "sql_mode", "sql_select_limit")
 """What the built-in workloads set in each of their sessions."""
@@ -72,11 +54,6 @@ class VariablesTreatment(Treatment):
 
     def __init__(self, value: dict[str, Scalar]) -> None:
         self._wanted = {option_name(name): setting for name, setting in value.items()}
-
-    @property
-    def touches_client(self) -> bool:
-        """True if one of them affects the connection: transport, packets, or the contents of result sets."""
-        return any(name.startswith(_OF_THE_CONNECTION) for name in self._wanted)
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """An external server is not configured."""

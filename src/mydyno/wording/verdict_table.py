@@ -31,6 +31,8 @@ WORDS = {
 """In English; tr() has them in the present language."""
 SYMBOLS = {"higher": "▲", "lower": "▼", "equivalent": "≈", "inconclusive": "?", "not_measurable": "∅", "failed": "✕"}
 NO_ESTIMATE = marked("no estimate")
+MOST_UNADJUSTED = 6
+"""Effects that are named with and without their adjustment."""
 MOST_COLUMNS = 3
 """Levels beside one another in a grid: a phone has room for no more."""
 
@@ -123,6 +125,7 @@ def verdict_table(result: StoredResult) -> VerdictTable | None:
                 level=level_percent(2 * summary.alpha),
             )
         )
+    notes += _without_adjustment(result, metrics)
     if summary.factors is not None:
         notes.append(
             tr("Sentences on a level of a factor: means over the combinations of the factors that they do not name.")
@@ -139,6 +142,50 @@ def verdict_table(result: StoredResult) -> VerdictTable | None:
     return VerdictTable(
         caption, tuple(column_name(one, result.workloads) for one in metrics), tuple(steps), grids, tuple(notes)
     )
+
+
+def is_adjusted(effect: EffectRecord) -> bool:
+    """Whether the adjustment for the host's speed changed anything."""
+    if effect.unadjusted is None:
+        return False
+    own = (effect.ratio, effect.ci_low, effect.ci_high)
+    return any(
+        a is not None and b is not None and abs(a - b) > 1e-9 for a, b in zip(own, effect.unadjusted, strict=True)
+    )
+
+
+def moved_by(effect: EffectRecord) -> float:
+    """What the adjustment for the host's speed changed of an effect that has both figures, as a share."""
+    assert effect.ratio is not None
+    assert effect.unadjusted is not None
+    return effect.ratio / effect.unadjusted[0] - 1
+
+
+def _without_adjustment(result: StoredResult, metrics: Sequence[str]) -> list[str]:
+    """The effects of the table before their adjustment; of many the range of what it moved."""
+    found = [one for one in result.summary.effects if one.metric in metrics and one.verdict and is_adjusted(one)]
+    found = [one for one in found if one.ratio is not None]
+    if not found:
+        return []
+    if len(found) > MOST_UNADJUSTED:
+        moved = [moved_by(one) for one in found]
+        return [
+            tr(
+                "The adjustment for the host's speed moved these effects by {least} to {most}.",
+                least=signed_percent(min(moved)), most=signed_percent(max(moved)),
+            )
+        ]  # fmt: skip
+    levels = {step.id: step.level for step in result.steps}
+    effects = [
+        tr(
+            "{arm}, {metric}: {effect} ({interval}), moved by {moved}",
+            arm=result.contrast_name(one) if len(levels) == 1 else comma((result.contrast_name(one), levels[one.step])),
+            metric=column_name(one.metric, result.workloads), effect=signed_percent((one.unadjusted or (1.0,))[0] - 1),
+            interval=ratio_interval(*(one.unadjusted or (1.0, None, None))[1:]), moved=signed_percent(moved_by(one)),
+        )
+        for one in found
+    ]  # fmt: skip
+    return [tr("Without the adjustment for the host's speed: {effects}.", effects="; ".join(effects))]
 
 
 def _exceeds_margin(result: StoredResult, effect: EffectRecord) -> bool:

@@ -15,7 +15,7 @@ def test_a_progress_line_names_metrics_in_words() -> None:
 
 
 def test_a_progress_line_names_the_cost_of_a_query_once() -> None:
-    widths = {"qps": 0.05, "server_cpu_us_per_query": 0.08, "server_cpu_ratio": 0.03}
+    widths = {"qps": 0.05, "server_cpu_us_per_query": 0.03}
     said = precision_words(Precision(6, 2, widths))
     assert said == "expected at 6 blocks: ±5.0 % of queries per second, ±3.0 % of CPU per query"
 

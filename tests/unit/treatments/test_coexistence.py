@@ -12,7 +12,7 @@ from mydyno.experiments import built_in
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ServerSpec, StepSpec
 from mydyno.treatments.catalogue import TREATMENTS, treatments_of
-from mydyno.treatments.coexistence import client_work_differs, interleaving_obstacles, server_bytes
+from mydyno.treatments.coexistence import interleaving_obstacles, server_bytes
 from tests.support.fake_cgroups import version_2
 from tests.support.fake_host import GIB, FakeHost
 from tests.support.fake_script import experiment
@@ -145,24 +145,3 @@ def test_every_treatment_says_whether_it_coexists_and_why_not() -> None:
         assert treatment.coexists == (treatment.alone_because == "")
         alone[name] = not treatment.coexists
     assert [name for name, is_alone in alone.items() if is_alone] == ["sysctl"]
-
-
-def test_the_clients_work_differs_where_a_treatment_that_touches_it_does() -> None:
-    assert client_work_differs(load("allocators")) == []
-    assert client_work_differs(load("cgroup-isolation")) == []
-    assert client_work_differs(load("variable")) == []
-    assert client_work_differs(two_arms({"tls": "1.3", "allocator": "glibc"}, {"tls": "1.3"})) == []
-    for name, treatments in (
-        ("tls-handshake", ["tls"]),
-        ("network", ["network", "tls", "compression"]),
-        ("server-versions", ["server"]),
-        ("memcached-api", ["server", "memcached"]),
-    ):
-        found = client_work_differs(load(name))
-        assert [words.split()[0] for words in found] == treatments
-
-
-def test_variables_of_the_connection_touch_the_client() -> None:
-    plain, connection = {"innodb_io_capacity": 5}, {"character_set_server": "latin1"}
-    assert client_work_differs(two_arms({"variables": plain}, {})) == []
-    assert client_work_differs(two_arms({"variables": connection}, {})) != []

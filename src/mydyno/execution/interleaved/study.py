@@ -66,7 +66,7 @@ class Blocks:
                     PRECISION_EVENT, block=number, of=target.blocks, half_widths=precision.half_widths
                 )
             self.watcher.block_ended(number, result, precision)
-            lengthen_washout(folder, study.plan, experiment, number, self.watcher.say)
+            lengthen_washout(folder, experiment, number, self.watcher.say)
             if done < target.blocks and decided_at(folder, study.plan, done, self.decided, self.watcher.say):
                 break
         return ended(folder, study.plan, done)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.plan import Plan
 from mydyno.results.projection import carry_over_so_far
 from mydyno.store.study_folder import StudyFolder
 
@@ -19,9 +18,7 @@ def washout_of_next_block(folder: StudyFolder, experiment: Experiment) -> float:
     return max([experiment.design.washout, *found])
 
 
-def lengthen_washout(
-    folder: StudyFolder, plan: Plan, experiment: Experiment, block: int, say: Callable[[str], None]
-) -> None:
+def lengthen_washout(folder: StudyFolder, experiment: Experiment, block: int, say: Callable[[str], None]) -> None:
     """After a block: double the washout of the blocks to come where there is carry-over.
 
     Seen are residuals after the means of every arm have been taken out: no effect of an arm.
@@ -29,7 +26,7 @@ def lengthen_washout(
     washout_s = washout_of_next_block(folder, experiment)
     if 2 * washout_s > LONGEST_WASHOUT_S:
         return
-    carried = carry_over_so_far(folder, plan, washout_s)
+    carried = carry_over_so_far(folder, washout_s)
     if not carried:
         return
     step, change = max(carried.items(), key=lambda item: abs(item[1]))

@@ -9,7 +9,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, Plan, make_plan
 from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH
-from mydyno.treatments.coexistence import client_work_differs, interleaving_obstacles, shortages
+from mydyno.treatments.coexistence import interleaving_obstacles, shortages
 
 MOST_BLOCKS = 40
 """Most blocks of a study without looks that is fitted into a time."""
@@ -51,13 +51,12 @@ def choose_design(experiment: Experiment, paths: HostPaths) -> Design:
 
 
 def _design(experiment: Experiment, paths: HostPaths) -> Design:
-    untouched = not client_work_differs(experiment)
     kind = experiment.design.kind
     if kind == "blocks":
-        return Design("blocks", 'design.kind = "blocks"', untouched)
+        return Design("blocks", 'design.kind = "blocks"')
     obstacles = interleaving_obstacles(experiment, paths)
     if not obstacles:
-        return Design("interleaved", "all arms can run at the same time", untouched)
+        return Design("interleaved", "all arms can run at the same time")
     error = HostError if obstacles == shortages(experiment, paths) else UserError
     if experiment.is_search:
         raise error(
@@ -69,4 +68,4 @@ def _design(experiment: Experiment, paths: HostPaths) -> Design:
             'design.kind = "interleaved": the arms cannot run at the same time:\n  ' + "\n  ".join(obstacles),
             'use design.kind = "blocks", or "auto"',
         )
-    return Design("blocks", "; ".join(obstacles), untouched)
+    return Design("blocks", "; ".join(obstacles))

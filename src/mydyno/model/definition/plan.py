@@ -66,8 +66,6 @@ class Plan(Frozen):
     """Whether blocks are added until the time is spent or every contrast is decided, with looks (looks.py)."""
     looks: dict[int, float] | None = None
     """Blocks → error rate of each look of a sequential study; None: those of studies that were aimed at 6 blocks."""
-    client_untouched: bool = True
-    """Whether no arm changes the load program's work for a query, so that its CPU time can show the host's speed."""
     blocks: tuple[PlannedBlock, ...]
 
     @property
@@ -93,7 +91,6 @@ class Design:
 
     kind: Literal["blocks", "interleaved"] = "blocks"
     why: str = ""
-    client_untouched: bool = True
 
 
 def make_plan(experiment: Experiment, design: Design | None = None, blocks: int | None = None) -> Plan:
@@ -136,7 +133,6 @@ def make_plan(experiment: Experiment, design: Design | None = None, blocks: int 
         why=chosen.why,
         sequential=sequential,
         looks=dict(looks_aimed_at(count, experiment.verdict.error_rate).rates) if sequential else None,
-        client_untouched=chosen.client_untouched,
         blocks=tuple(planned),
     )
 

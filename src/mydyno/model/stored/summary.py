@@ -273,8 +273,10 @@ class InterleavingRecord(Record):
     strangers_mean: float | None = None
     """Share of the CPU time used by programs that are neither servers nor load of the study, over all slices."""
     covariates: tuple[str, ...] = ()
-    """What values are adjusted for: driver_cpu (the load program's CPU time per query), speed (the speed meter), and
-    available_cpu (the share of CPU time not used by hypervisor and other programs) or unstolen_cpu (the hypervisor)."""
+    """What values are adjusted for, of the slices of other arms around each slice: driver_cpu_around (the load
+    program's CPU time per query), available_cpu_around (the share of CPU time not used by hypervisor and other
+    programs), speed_around (the speed meter). Before, of each slice itself: driver_cpu, available_cpu, unstolen_cpu,
+    speed."""
     coefficients: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
     """step → metric → covariate → slope of log value on log covariate."""
     sd_within: dict[str, dict[str, float]] = Field(default_factory=dict)

@@ -12,9 +12,14 @@ from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
 from mydyno.wording.numbers import change, ratio_interval, signed_percent, significant
-from mydyno.wording.verdict_table import interval_text, step_heading
+from mydyno.wording.verdict_table import interval_text, is_adjusted, moved_by, step_heading
 
 COVARIATES = {
+    "driver_cpu_around": marked("the load program's CPU time per query in the slices of other arms around"),
+    "available_cpu_around": marked(
+        "the share of CPU time not used by hypervisor and other programs in the slices of other arms around"
+    ),
+    "speed_around": marked("the speed meter in the slices of other arms around"),
     "driver_cpu": marked("the load program's CPU time per query"),
     "speed": marked("the speed meter"),
     "unstolen_cpu": marked("the share of CPU time that the hypervisor left"),
@@ -24,7 +29,7 @@ COVARIATES = {
 
 def build(result: StudyResult) -> Section | None:
     """The section, or None if no effect has both figures."""
-    effects = [effect for effect in result.summary.effects if effect.verdict and _is_adjusted(effect)]
+    effects = [effect for effect in result.summary.effects if effect.verdict and is_adjusted(effect)]
     interleaving = result.summary.interleaving
     if not effects or interleaving is None:
         return None
@@ -41,23 +46,12 @@ def build(result: StudyResult) -> Section | None:
     )
 
 
-def _is_adjusted(effect: EffectRecord) -> bool:
-    """Whether the adjustment changed anything: ratios of CPU costs need none."""
-    if effect.unadjusted is None:
-        return False
-    own = (effect.ratio, effect.ci_low, effect.ci_high)
-    return any(
-        a is not None and b is not None and abs(a - b) > 1e-9 for a, b in zip(own, effect.unadjusted, strict=True)
-    )
-
-
 def _intro(interleaving: InterleavingRecord) -> str:
     names = [tr(COVARIATES[one]) if one in COVARIATES else one for one in interleaving.covariates]
     of = listing(names) if names else tr("nothing")
     return tr(
-        "Values are adjusted for the host's speed in the same slice, as shown by {of}. The "
-        "coefficients are the same for all arms, so the adjustment cannot favour one. The thin "
-        "line below each effect is the one without it.",
+        "Values are adjusted for the host's speed, as shown by {of}. The coefficients are the same for all arms. The "
+        "thin line below each effect is the one without it.",
         of=of,
     )
 
@@ -85,7 +79,7 @@ def _figure(result: StudyResult, metric: str, effects: list[EffectRecord]) -> Fi
         )
         for suffix, width in (("", 560.0), (":narrow", 350.0))
     ]
-    head = (tr("arm"), tr("adjusted"), tr("unadjusted"), tr("narrower by"))
+    head = (tr("arm"), tr("adjusted"), tr("unadjusted"), tr("moved by"), tr("narrower by"))
     caption = tr(
         "{metric} relative to {relative_to}", metric=result.metric_name(metric), relative_to=result.relative_to
     )
@@ -114,6 +108,7 @@ def _table_row(result: StudyResult, effect: EffectRecord) -> list[str | Cell]:
         Cell(result.contrast_name(effect), "arm", glyph(result.styles[effect.arm])),
         Cell(signed_percent(effect.ratio - 1) if effect.ratio else "–", "num strong", below=interval_text(effect)),
         Cell(signed_percent(ratio - 1), "num", below=ratio_interval(low, high) or "–"),
+        Cell(signed_percent(moved_by(effect)) if effect.ratio else "–", "num"),
         Cell(gain, "num"),
     ]
 

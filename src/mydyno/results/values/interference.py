@@ -11,8 +11,8 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.fact import Fact, fact
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import AloneRecord
-from mydyno.results.values.step_slices import StepSlices, groups_of, lane_of, step_slices
-from mydyno.stats.slices import Array, adjusted_work, carry_over, demeaned, welch_ratio
+from mydyno.results.values.step_slices import StepSlices, groups_of, lane_of
+from mydyno.stats.slices import adjusted_work, carry_over, demeaned, welch_ratio
 
 
 def longest_washout_s(experiment: Experiment, slices: Sequence[SliceRecord]) -> float:
@@ -79,32 +79,20 @@ def _response_notes(slices: Sequence[SliceRecord], washout_s: float) -> list[Fac
 FEWEST_ALONE = 4
 
 
-def alone_record(
-    alone: Sequence[SliceRecord],
-    steps: Mapping[str, StepSlices],
-    coefficients: Mapping[str, dict[str, dict[str, float]]],
-) -> AloneRecord | None:
-    """The control's slices with the other servers stopped, relative to the same server's slices just before."""
-    usable = [one for one in alone if one.queries > 0 and one.driver_cpu_s]
+def alone_record(alone: Sequence[SliceRecord], steps: Mapping[str, StepSlices]) -> AloneRecord | None:
+    """The control's slices with the other servers stopped, relative to the same server's slices just before.
+
+    Not adjusted: while the others are stopped there are no slices of other arms that show the host's speed.
+    """
+    usable = [one for one in alone if one.queries > 0]
     if len(usable) < FEWEST_ALONE or usable[0].step not in steps:
         return None
     step = usable[0].step
-    together = [
-        one for one in steps[step].slices if lane_of(one) == lane_of(usable[0]) and one.queries and one.driver_cpu_s
-    ]
+    together = [one for one in steps[step].slices if lane_of(one) == lane_of(usable[0]) and one.queries]
     if len(together) < 2:
         return None
-    slopes_of = coefficients.get(step, {}).get("qps", {})
-
-    def logs(slices: Sequence[SliceRecord]) -> Array:
-        data = step_slices(list(slices))
-        value = np.log(np.array([one.queries / one.length_s for one in slices]))
-        for name, slope in slopes_of.items():
-            if name in data.covariates and name != "speed":
-                value = value - slope * data.covariates[name]
-        return np.asarray(value, dtype=np.float64)
-
-    low, ratio, high = welch_ratio(logs(usable), logs(together))
+    apart, beside = (np.log([one.queries / one.length_s for one in of]) for of in (usable, together))
+    low, ratio, high = welch_ratio(apart, beside)
     return AloneRecord(step=step, slices=len(usable), qps_ratio=ratio, qps_low=low, qps_high=high)
 
 

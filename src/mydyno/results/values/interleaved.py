@@ -1,8 +1,9 @@
 """The numbers of each run of an interleaved study, from its saved slices: see stats/slices.py for the method.
 
 Rates and CPU costs are totals over the block's cycles, relative to the control's first copy in the same cycles, and
-adjusted for the host's speed. Latency percentiles come from the histograms of all of a lane's slices merged. Memory is
-compared at equal operations served: interpolated to the fewest operations that any lane served by the end of the step.
+adjusted for what the host's speed was in the slices of other arms around. Latency percentiles come from the histograms
+of all of a lane's slices merged. Memory is compared at equal operations served: interpolated to the fewest operations
+that any lane served by the end of the step.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH, METRICS, SPREAD_OF, ordered, split_instance
-from mydyno.model.stored.fact import fact
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import InterleavingRecord
 from mydyno.results.values.capacity import capacity_values
 from mydyno.results.values.interference import alone_record, carried_over, interference_notes, longest_washout_s
 from mydyno.results.values.step_slices import COVARIATES, Lane, StepSlices, groups_of, lane_of, step_slices
-from mydyno.stats.exogenous import shifted_by_arm
 from mydyno.stats.percentiles import percentiles_of
 from mydyno.stats.slices import (
     Array,
     adjusted_work,
     enough_for_slopes,
+    residual_variance,
     slopes,
     spread_between,
     spread_within,
@@ -47,8 +48,8 @@ class Ratio:
     over: Callable[[SliceRecord], float | None]
     under: Callable[[SliceRecord], float | None]
     factor: float = 1.0
-    relative: bool = False
-    """Already relative to a measure of the host's speed: not adjusted again."""
+    sign: float = 0.0
+    """1: a rate, which rises with the host's speed; -1: a cost, which falls; 0: neither, and not adjusted."""
 
 
 def _rate(name: str) -> Callable[[SliceRecord], float | None]:
@@ -65,24 +66,25 @@ def _instances(one: SliceRecord) -> int:
 
 
 RATIOS: dict[str, Ratio] = {
-    "qps": Ratio(lambda one: float(one.queries), _length),
-    "tps": Ratio(lambda one: float(one.transactions), _length),
-    "tpmc": Ratio(_rate("tpmc"), _length),
-    "tpmc_per_instance": Ratio(_rate("tpmc"), lambda one: one.length_s * _instances(one)),
-    "ops": Ratio(_rate("ops"), _length),
-    "kv_misses_per_s": Ratio(_rate("kv_misses_per_s"), _length, relative=True),
-    "kv_hit_pct": Ratio(_rate("kv_hit_pct"), _length, relative=True),
-    "server_cpu_us_per_query": Ratio(lambda one: one.server_cpu_s, lambda one: float(one.queries), 1e6),
-    "server_cpu_us_per_transaction": Ratio(lambda one: one.server_cpu_s, lambda one: float(one.transactions), 1e6),
-    "driver_cpu_us_per_transaction": Ratio(lambda one: one.driver_cpu_s, lambda one: float(one.transactions), 1e6),
-    "server_cpu_ratio": Ratio(lambda one: one.server_cpu_s, lambda one: one.driver_cpu_s, relative=True),
+    "qps": Ratio(lambda one: float(one.queries), _length, sign=1.0),
+    "tps": Ratio(lambda one: float(one.transactions), _length, sign=1.0),
+    "tpmc": Ratio(_rate("tpmc"), _length, sign=1.0),
+    "tpmc_per_instance": Ratio(_rate("tpmc"), lambda one: one.length_s * _instances(one), sign=1.0),
+    "ops": Ratio(_rate("ops"), _length, sign=1.0),
+    "kv_misses_per_s": Ratio(_rate("kv_misses_per_s"), _length),
+    "kv_hit_pct": Ratio(_rate("kv_hit_pct"), _length),
+    "server_cpu_us_per_query": Ratio(lambda one: one.server_cpu_s, lambda one: float(one.queries), 1e6, -1.0),
+    "server_cpu_us_per_transaction": Ratio(
+        lambda one: one.server_cpu_s, lambda one: float(one.transactions), 1e6, -1.0
+    ),
+    "driver_cpu_us_per_transaction": Ratio(
+        lambda one: one.driver_cpu_s, lambda one: float(one.transactions), 1e6, -1.0
+    ),
     "network_bytes_per_transaction": Ratio(
         lambda one: _times(one.rates.get("network_bytes_per_transaction"), one.transactions),
         lambda one: float(one.transactions),
-        relative=True,
     ),
 }
-RATIO_METRIC = "server_cpu_ratio"
 PLAIN = ("cpu_user_pct", "cpu_system_pct", "cpu_iowait_pct")
 """Rates that are the plain mean of the slices."""
 
@@ -103,12 +105,11 @@ class InterleavedValues:
 def interleaved_values(
     experiment: Experiment,
     slices: Sequence[SliceRecord],
-    client_untouched: bool,
     waited_s: float = 0.0,
     alone: Sequence[SliceRecord] = (),
     only: Collection[str] | None = None,
 ) -> InterleavedValues:
-    """Values of every lane. `client_untouched`: no arm changes the load program's work for a query.
+    """Values of every lane.
 
     `alone` are the control's slices with the other servers stopped. `only` are the metrics that the caller uses, for
     callers after each block: of the others some or all are left out, and so are their coefficients.
@@ -120,28 +121,16 @@ def interleaved_values(
     coefficients: dict[str, dict[str, dict[str, float]]] = {}
     within: dict[str, dict[str, float]] = {}
     between: dict[str, dict[str, float]] = {}
-    names: list[str] = []
     with_others = only is None or not set(only) <= RATIOS.keys()
     of_step, cycles, dropped = _usable_steps(slices, experiment.validity.steal)
     washout_s = longest_washout_s(experiment, slices)
-    shifted = {name: _shifted(name, of_step, experiment) for group in COVARIATES for name in group}
-    unusable = {name for name, arms in shifted.items() if arms} | (set() if client_untouched else {"driver_cpu"})
-    notes = [
-        fact("not adjusted", covariate=name, arms=", ".join(arms))
-        for name, arms in shifted.items()
-        if arms and (client_untouched or name != "driver_cpu")
-    ]
     for step, data in of_step.items():
         kept = data.slices
-        _choose_covariates(data, unusable)
-        names += [name for name in data.covariates if name not in names]
         coefficients[step], within[step], between[step] = {}, {}, {}
         for lane, own in _by_lane(kept).items():
             plain = _others(own, kept, lane) if with_others else {}
             adjusted[lane][step], unadjusted[lane][step] = dict(plain), dict(plain)
         for metric, ratio in RATIOS.items():
-            if metric == RATIO_METRIC and "driver_cpu" in unusable:
-                continue
             if only is not None and metric not in only:
                 continue
             _add_metric(
@@ -149,10 +138,11 @@ def interleaved_values(
             )
     for lane, steps in capacity_values(experiment, slices).items():
         adjusted[lane] |= steps
+    used = {name for metrics in coefficients.values() for slopes_of in metrics.values() for name in slopes_of}
     steals = [one.steal for one in slices if one.steal is not None]
     strangers = [one.strangers for one in slices if one.strangers is not None]
     carried = carried_over(of_step, coefficients, washout_s)
-    co_residence = alone_record(alone, of_step, coefficients)
+    co_residence = alone_record(alone, of_step)
     record = InterleavingRecord(
         slice_s=experiment.design.slice,
         washout_s=washout_s,
@@ -162,13 +152,13 @@ def interleaved_values(
         steal_mean=float(np.mean(steals)) if steals else None,
         steal_max=max(steals, default=None),
         strangers_mean=float(np.mean(strangers)) if strangers else None,
-        covariates=tuple(names),
+        covariates=tuple(name for name in COVARIATES if name in used),
         coefficients=coefficients,
         sd_within=within,
         sd_between=between,
         carry_over={step: round(effect, 6) for step, effect in carried.items()},
         alone=co_residence,
-        notes=(*notes, *interference_notes(slices, washout_s)),
+        notes=tuple(interference_notes(slices, washout_s)),
     )
     for values in (adjusted, unadjusted):
         for steps in values.values():
@@ -234,26 +224,28 @@ def _steal_spread(slices: Sequence[SliceRecord]) -> float:
     return max(steals) - min(steals) if steals else 0.0
 
 
-def _shifted(name: str, steps: Mapping[str, StepSlices], experiment: Experiment) -> list[str]:
-    """The arms that change a covariate at any step."""
-    found: list[str] = []
-    for data in steps.values():
-        if name in data.covariates:
-            arms = np.array([f"{one.arm}/{one.copy_number}" for one in data.slices])
-            shifted = shifted_by_arm(data.covariates[name], arms, data.groups.cycle, f"{experiment.control}/1")
-            found += [arm.rpartition("/")[0] for arm in shifted]
-    return list(dict.fromkeys(found))
+def _chosen(data: StepSlices, log_values: Array, rows: NDArray[np.bool_], sign: float) -> tuple[list[str], Array]:
+    """The covariates that leave a metric the least noise, and their coefficients; none, where none leaves less.
+
+    The noise is that of slices beyond the means of their lanes and cycles: no effect of an arm is in it.
+    """
+    groups, names = data.groups.of(rows), list(data.covariates)
+    best: tuple[list[str], Array] = ([], np.zeros(0))
+    least = residual_variance(log_values, np.zeros((len(log_values), 0)), best[1], groups)
+    for count in range(1, len(names) + 1 if sign else 1):
+        if not enough_for_slopes(groups, count):
+            break
+        x = _columns(data, names[:count])[rows]
+        beta = slopes(log_values, x, groups, np.array([sign * COVARIATES[name] for name in names[:count]]))
+        variance = residual_variance(log_values, x, beta, groups)
+        if variance < least:
+            best, least = (names[:count], beta), variance
+    return best
 
 
-def _choose_covariates(data: StepSlices, unusable: set[str]) -> None:
-    """Leave the first of each group that can be used, of so many groups as there are slices for."""
-    chosen: list[str] = []
-    for group in COVARIATES:
-        usable = [name for name in group if name in data.covariates and name not in unusable]
-        chosen += usable[:1]
-    while len(chosen) > 1 and not enough_for_slopes(data.groups, len(chosen)):
-        chosen.pop()
-    data.covariates = {name: data.covariates[name] for name in chosen}
+def _columns(data: StepSlices, names: Sequence[str]) -> Array:
+    """The covariates of all slices (n × k)."""
+    return np.column_stack([data.covariates[name] for name in names]) if names else np.zeros((len(data.slices), 0))
 
 
 def _add_metric(
@@ -278,14 +270,12 @@ def _add_metric(
     over, under = np.array(over_list, dtype=np.float64), np.array(under_list, dtype=np.float64)
     if not (under > 0).all():
         over, under = np.where(under > 0, over, 0.0), np.where(under > 0, under, 0.0)
-    names = [] if ratio.relative else list(data.covariates)
-    x = np.column_stack([data.covariates[name] for name in names]) if names else np.zeros((len(over), 0))
     usable = (over > 0) & (under > 0)
-    log_values = np.log(over[usable] / under[usable])
-    beta = slopes(log_values, x[usable], data.groups.of(usable))
+    names, beta = _chosen(data, np.log(over[usable] / under[usable]), usable, ratio.sign)
     if names:
         coefficients[step][metric] = {name: round(float(b), 6) for name, b in zip(names, beta, strict=True)}
-    centre = np.median(x, axis=0) if names else np.zeros(0)
+    x = _columns(data, names)
+    centre = np.median(x, axis=0)
     better = adjusted_work(over, x, beta, centre)
     lanes = _by_lane_index(data)
     for lane, rows in lanes.items():

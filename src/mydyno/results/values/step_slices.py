@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mydyno.model.stored.records import SliceRecord
-from mydyno.stats.slices import Array, Groups
+from mydyno.stats.slices import Array, Groups, before_and_after
 
 Lane = tuple[int, str, int]
 """(block, arm, copy)"""
@@ -30,28 +30,36 @@ def lane_of(one: SliceRecord) -> Lane:
 
 LEAST_AVAILABLE = 0.02
 """Share of the host's CPU time left by hypervisor and other programs; less is taken as this."""
-COVARIATES = (("driver_cpu",), ("available_cpu", "unstolen_cpu"), ("speed",))
-"""Covariates: in each group the first that no arm changes is used; the last groups are left out where there are few
-slices. They are the load program's CPU time per query, the share of CPU time left by hypervisor and other programs, or
-by the hypervisor alone, and the speed meter. The first and the last show the host's speed: each sees something that the
-other does not (measured: both leave 5 to 10 % less noise than the first alone)."""
+COVARIATES = {"driver_cpu_around": -1.0, "available_cpu_around": 1.0, "speed_around": -1.0}
+"""Covariates, of the slices of other arms before and after: {name: the sign of its effect on throughput}. They are the
+load program's CPU time per query, the share of CPU time left by hypervisor and other programs, and the speed meter."""
 
 
 def step_slices(slices: list[SliceRecord]) -> StepSlices:
     """Slices of one step with every covariate that all of them have."""
     data = StepSlices(slices, groups_of(slices))
+    names = list(dict.fromkeys(one.arm for one in slices))
+    arms = np.array([names.index(one.arm) for one in slices], dtype=np.int64)
+    begin = min((one.started_unix_ns for one in slices), default=0)
+    middle_s = np.array([(one.started_unix_ns - begin) / 1e9 + one.length_s / 2 for one in slices])
+    for name, values in _own_covariates(slices).items():
+        data.covariates[name] = before_and_after(np.log(values), middle_s, arms, data.groups)
+    return data
+
+
+def _own_covariates(slices: Sequence[SliceRecord]) -> dict[str, Array]:
+    """What the slices themselves show of the host's speed; none of it is free of their arms."""
+    found = {}
     cost = [(one.driver_cpu_s or 0.0) / one.queries if one.queries else 0.0 for one in slices]
     if all(value > 0 for value in cost):
-        data.covariates["driver_cpu"] = np.log(np.array(cost))
-    speeds = [one.speed for one in slices]
-    if all(value is not None and value > 0 for value in speeds):
-        data.covariates["speed"] = np.log(np.array(speeds, dtype=np.float64))
+        found["driver_cpu_around"] = np.array(cost)
     if all(one.steal is not None for one in slices):
-        steal = np.array([one.steal or 0.0 for one in slices])
-        strangers = np.array([one.strangers or 0.0 for one in slices])
-        data.covariates["available_cpu"] = np.log(np.maximum(1.0 - steal - strangers, LEAST_AVAILABLE))
-        data.covariates["unstolen_cpu"] = np.log(np.maximum(1.0 - steal, LEAST_AVAILABLE))
-    return data
+        taken = np.array([(one.steal or 0.0) + (one.strangers or 0.0) for one in slices])
+        found["available_cpu_around"] = np.maximum(1.0 - taken, LEAST_AVAILABLE)
+    speeds = [one.speed or 0.0 for one in slices]
+    if all(value > 0 for value in speeds):
+        found["speed_around"] = np.array(speeds)
+    return found
 
 
 def groups_of(slices: Sequence[SliceRecord]) -> Groups:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -52,16 +54,15 @@ async def study(
 
 
 def noisy(script: Script, effect: float, seed: int = 1) -> None:
-    """A host whose speed wanders by 30 % from slice to slice, and an arm that is faster by `effect`."""
+    """A host whose speed wanders by 25 % within some ten slices, and an arm that is faster by `effect`."""
     random = Random(seed)
-    speed = {"now": 1.0}
+    slices = itertools.count()
 
     def qps(arm: str, _copy: int, _step: object, _order: object) -> float:
         return 1000.0 * (1 + effect * (arm == "jemalloc")) * random.gauss(1, 0.01)
 
     def host_speed() -> float:
-        speed["now"] = random.uniform(0.7, 1.3)
-        return speed["now"]
+        return math.exp(0.25 * math.sin(next(slices) / 5 + seed))
 
     script.slice_qps, script.host_speed = qps, host_speed
 
@@ -104,25 +105,27 @@ async def test_the_hosts_speed_is_taken_out_and_a_planted_difference_has_its_siz
     assert [effect.verdict for effect in effects] == ["higher", "higher"]
     assert all(effect.ratio == pytest.approx(1.05, abs=0.02) for effect in effects)
     assert summary.interleaving is not None
-    assert summary.interleaving.coefficients[STEP]["qps"]["driver_cpu"] == pytest.approx(-1, abs=0.1)
+    assert summary.interleaving.coefficients[STEP]["qps"]["driver_cpu_around"] == pytest.approx(-1, abs=0.2)
     widths = [
         (effect.ci_high - effect.ci_low, effect.unadjusted[2] - effect.unadjusted[1])
         for effect in effects
         if effect.ci_high and effect.ci_low and effect.unadjusted and effect.unadjusted[1] and effect.unadjusted[2]
     ]
     assert len(widths) == 2
-    assert all(unadjusted > 4 * adjusted for adjusted, unadjusted in widths)
+    assert all(unadjusted > adjusted for adjusted, unadjusted in widths)
 
 
-async def test_an_arm_that_changes_the_clients_cost_is_not_adjusted_for_it(
+async def test_an_arm_that_makes_its_client_dearer_seems_no_faster(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
-    noisy(script, -0.2)
+    noisy(script, 0.0)
     script.driver_cost = lambda arm: 10e-6 * (1.3 if arm == "jemalloc" else 1.0)
     _, summary, _ = await study(script, paths, tmp_path, interleaved(cycles=6))
     assert summary.interleaving is not None
-    assert "driver_cpu" not in summary.interleaving.covariates
-    assert any(note.values.get("arms") == "jemalloc" for note in summary.interleaving.notes)
+    assert "driver_cpu_around" in summary.interleaving.covariates
+    effects = [effect for effect in summary.effects if effect.metric == "qps"]
+    assert all(effect.ratio == pytest.approx(1, abs=0.01) for effect in effects)
+    assert all(effect.verdict not in ("higher", "lower") for effect in effects)
 
 
 async def test_an_arm_that_fails_in_some_blocks_is_never_called_higher(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from mydyno.results.values.interleaved import interleaved_values
+from mydyno.model.stored.records import SliceRecord
+from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.values.step_slices import groups_of
+from mydyno.stats.slices import LARGEST_SLOPE
 from tests.support.fake_script import experiment
-from tests.support.fake_slices import Simulation
+from tests.support.fake_slices import QUIET, Simulation
 
 
 @pytest.mark.parametrize(("blocks", "cycles", "missing"), [(1, 8, 0), (6, 2, 0), (6, 3, 4), (20, 1, 0)])
@@ -21,13 +26,71 @@ def test_the_freedom_is_what_the_means_of_lanes_and_cycles_leave(blocks: int, cy
     assert groups.residual_freedom() == len(slices) - np.linalg.matrix_rank(means.astype(float))
 
 
-@pytest.mark.parametrize(("blocks", "chosen"), [(5, ("driver_cpu",)), (10, ("driver_cpu", "available_cpu"))])
-def test_two_cycles_of_two_arms_are_adjusted_from_five_blocks_on(blocks: int, chosen: tuple[str, ...]) -> None:
-    """Two of the control's copies and one arm: 2 degrees of freedom a block."""
-    asked = experiment(("glibc", "jemalloc"), design={"kind": "interleaved", "blocks": blocks, "cycles": 2})
-    record = interleaved_values(
-        asked, list(Simulation(blocks=blocks, cycles=2).slices(seed=3)), client_untouched=True
-    ).record
-    assert record.covariates == chosen
-    found = record.coefficients["oltp_read_only-4"]["server_cpu_us_per_query"]
-    assert found["driver_cpu"] > 0.3
+def on_a_host_that_wanders(slices: Sequence[SliceRecord]) -> list[SliceRecord]:
+    """The slices as on a host whose speed changes by 40 % within some forty seconds."""
+    found = []
+    for one in slices:
+        speed = math.exp(0.2 * math.sin((one.started_unix_ns - slices[0].started_unix_ns) / 1e9 / 6))
+        queries, cpu = round(one.queries * speed), {"driver_cpu_s": one.driver_cpu_s, "server_cpu_s": one.server_cpu_s}
+        found.append(one.model_copy(update={"queries": queries, **cpu}))
+    return found
+
+
+def with_dearer_client(slices: Sequence[SliceRecord], arm: str, cost: float) -> list[SliceRecord]:
+    """The slices as if the arm's load program took more CPU time for a query, by this share."""
+    return [
+        one.model_copy(update={"driver_cpu_s": (one.driver_cpu_s or 0.0) * (1 + cost * (one.arm == arm))})
+        for one in slices
+    ]
+
+
+def found_in(slices: Sequence[SliceRecord]) -> InterleavedValues:
+    return interleaved_values(experiment(("glibc", "jemalloc"), design={"kind": "interleaved"}), slices)
+
+
+STEP = "oltp_read_only-4"
+ADJUSTED = ("qps", "server_cpu_us_per_query")
+
+
+def test_values_are_adjusted_for_what_the_slices_of_other_arms_around_show_of_the_hosts_speed() -> None:
+    slices = on_a_host_that_wanders(list(Simulation(host=QUIET, slice_sd=0.005, start_sd=0).slices(seed=3)))
+    values = found_in(slices)
+    assert values.record.covariates[0] == "driver_cpu_around"
+    assert values.record.coefficients[STEP]["qps"]["driver_cpu_around"] == pytest.approx(-1, abs=0.2)
+    assert values.record.coefficients[STEP]["server_cpu_us_per_query"]["driver_cpu_around"] == pytest.approx(1, abs=0.2)
+    for metric in ADJUSTED:
+        spreads = [
+            np.std([
+                math.log(of[block, "glibc", 2][STEP][metric] / of[block, "glibc", 1][STEP][metric])
+                for block in range(1, 7)
+            ])
+            for of in (values.adjusted, values.unadjusted)
+        ]  # fmt: skip
+        assert spreads[0] < 0.7 * spreads[1], metric
+
+
+def test_a_metric_that_the_host_does_not_change_is_not_adjusted() -> None:
+    values = found_in(list(Simulation(host=QUIET, slice_sd=0.05).slices(seed=3)))
+    for metric in ADJUSTED:
+        for slope in values.record.coefficients[STEP].get(metric, {}).values():
+            assert abs(slope) <= LARGEST_SLOPE
+    for lane, steps in values.adjusted.items():
+        for metric in ADJUSTED:
+            assert steps[STEP][metric] == pytest.approx(values.unadjusted[lane][STEP][metric], rel=0.03)
+
+
+@pytest.mark.parametrize("cost", [0.01, 0.05, 0.5])
+def test_what_an_arm_makes_its_client_do_changes_no_adjusted_value(cost: float) -> None:
+    slices = on_a_host_that_wanders(list(Simulation(slice_sd=0.005).slices(seed=3)))
+    plain, dearer = (found_in(of) for of in (slices, with_dearer_client(slices, "jemalloc", cost)))
+    assert plain.record.covariates
+    for lane, steps in plain.adjusted.items():
+        for metric in ADJUSTED:
+            assert dearer.adjusted[lane][STEP][metric] == pytest.approx(steps[STEP][metric], rel=1e-9)
+
+
+def test_the_sign_of_a_coefficient_is_that_of_the_hosts_speed() -> None:
+    """Work that rises with the load program's CPU time is no slow host."""
+    slices = on_a_host_that_wanders(list(Simulation(host=QUIET, slice_sd=0.005).slices(seed=3)))
+    backwards = [one.model_copy(update={"driver_cpu_s": (one.queries or 1) ** 2 * 1e-9}) for one in slices]
+    assert found_in(backwards).record.coefficients[STEP].get("qps", {}).get("driver_cpu_around", 0.0) == 0.0

@@ -39,7 +39,7 @@ def scaled(one: SliceRecord, factor: float) -> SliceRecord:
 def values(
     slices: Sequence[SliceRecord], alone: Sequence[SliceRecord] = (), washout_s: float = 0.5
 ) -> InterleavedValues:
-    return interleaved_values(asked(washout_s), slices, client_untouched=True, alone=alone)
+    return interleaved_values(asked(washout_s), slices, alone=alone)
 
 
 def test_slices_that_depend_on_the_arm_before_them_are_noticed_with_the_size() -> None:
@@ -103,13 +103,13 @@ def test_without_such_slices_nothing_is_stated() -> None:
 def test_of_the_metrics_that_are_asked_for_alone_the_values_are_the_same() -> None:
     slices = with_carry_over(list(Simulation(host=QUIET).slices(seed=1)), "jemalloc", -0.10)
     whole = values(slices)
-    for only in (["qps"], ["qps", "server_cpu_ratio"], ["latency_p99_us", "qps"]):
-        found = interleaved_values(asked(), slices, client_untouched=True, only=only)
+    for only in (["qps"], ["qps", "server_cpu_us_per_query"], ["latency_p99_us", "qps"]):
+        found = interleaved_values(asked(), slices, only=only)
         assert found.record.carry_over == whole.record.carry_over != {}
         for lane, steps in whole.adjusted.items():
             for step, all_values in steps.items():
                 expected = {name: all_values[name] for name in only if name in all_values}
                 assert expected.items() <= found.adjusted[lane][step].items()
                 assert "qps" in expected
-    quick = interleaved_values(asked(), slices, client_untouched=True, only=["qps"])
+    quick = interleaved_values(asked(), slices, only=["qps"])
     assert {name for steps in quick.adjusted.values() for of in steps.values() for name in of} == {"qps"}

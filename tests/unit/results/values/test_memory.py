@@ -25,7 +25,7 @@ def test_memory_that_grows_with_the_queries_is_no_larger_for_a_faster_arm() -> N
         slices.append(one.model_copy(update=dict.fromkeys(MEMORY, planted * (1e8 + 1e4 * served[lane]))))
     assert served["jemalloc", 1] > 1.8 * served["glibc", 1]
     asked = experiment(("glibc", "jemalloc"), design={"kind": "interleaved", "blocks": 1, "cycles": 20})
-    values = interleaved_values(asked, slices, client_untouched=True).adjusted
+    values = interleaved_values(asked, slices).adjusted
     for name in MEMORY:
         found = {lane[1:]: steps[STEP][name] for lane, steps in values.items()}
         assert found["jemalloc", 1] / found["glibc", 1] == pytest.approx(1.1, rel=0.02)
@@ -43,7 +43,7 @@ def test_memory_that_grows_by_one_percent_a_minute_has_that_growth_however_much_
 
     def growth(first_cycles: int) -> dict[tuple[str, int], float]:
         some = [one for one in slices if one.cycle <= first_cycles]
-        values = interleaved_values(asked, some, client_untouched=True).adjusted
+        values = interleaved_values(asked, some).adjusted
         return {lane[1:]: steps[STEP][GROWTH] for lane, steps in values.items() if GROWTH in steps[STEP]}
 
     found = growth(FEWEST_OF_GROWTH)

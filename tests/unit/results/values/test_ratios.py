@@ -24,7 +24,7 @@ def test_values_are_totals_over_totals_in_their_unit(metric: str) -> None:
     over, under, factor = RATIOS[metric]
     slices = list(Simulation(blocks=2, cycles=4, host=QUIET).slices(seed=1))
     asked = experiment(("glibc", "jemalloc"), design={"kind": "interleaved", "blocks": 2, "cycles": 4})
-    values = interleaved_values(asked, slices, client_untouched=True).unadjusted
+    values = interleaved_values(asked, slices).unadjusted
     assert len(values) == 6
     for lane, steps in values.items():
         own = [one for one in slices if lane_of(one) == lane]
@@ -42,7 +42,7 @@ def test_the_worst_instance_and_the_spread_are_of_the_instances_means() -> None:
             rates |= {"tpmc_instance_1": first, "tpmc_instance_2": second}
         slices.append(one.model_copy(update={"rates": one.rates | rates}))
     asked = experiment(("glibc", "jemalloc"), design={"kind": "interleaved", "blocks": 1, "cycles": 4})
-    values = interleaved_values(asked, slices, client_untouched=True).adjusted
+    values = interleaved_values(asked, slices).adjusted
     of = {lane[1:]: steps[STEP] for lane, steps in values.items()}
     assert of["jemalloc", 1]["tpmc_worst_instance"] == pytest.approx(40.0)
     assert of["jemalloc", 1]["tpmc_spread_pct"] == pytest.approx(40.0)
