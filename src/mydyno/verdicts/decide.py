@@ -26,6 +26,7 @@ from mydyno.stats.maxt import family_test
 from mydyno.stats.noise import NoiseFloor, noise_floor
 from mydyno.stats.paired import Interval, paired
 from mydyno.stats.permutation import joint_test
+from mydyno.stats.signflip import smallest_p
 from mydyno.stats.tost import check_margin, equivalence
 from mydyno.verdicts import equivalent, higher, inconclusive, lower, not_measurable
 from mydyno.verdicts.case import Case, Rule
@@ -156,7 +157,10 @@ def alarm_rate(alpha: float, total: float) -> float:
 
 
 def a_a_alarm(families: Sequence[Family], alpha: float, seed: int) -> CopiesDiffer | None:
-    """Where A and A′ differ most, by sign-flip and t adjusted over all steps and metrics; None: nowhere."""
+    """Where A and A′ differ most, by sign-flip and t adjusted over all steps and metrics; None: nowhere.
+
+    Where the blocks are so few that no sign-flip can reach alpha (2/2^n), t decides alone.
+    """
     copies: dict[tuple[str, str, str], dict[int, float]] = {}
     for family in families:
         of = family.a_a or family
@@ -167,7 +171,11 @@ def a_a_alarm(families: Sequence[Family], alpha: float, seed: int) -> CopiesDiff
         return None
     table = np.array([[column.get(block, np.nan) for column in copies.values()] for block in rows])
     test = family_test(table, 1.0 - alpha, seed)
-    alarms = [(c.p, key) for key, c in zip(copies, test.contrasts, strict=True) if c.p is not None]
+    found = [(c.p if smallest_p(c.n) <= alpha else c.p_adjusted_t, key)
+             for key, c in zip(copies, test.contrasts, strict=True)]  # fmt: skip
+    alarms = [(p, key) for p, key in found if p is not None]
+    if not alarms:
+        return None
     p, (metric, control, step) = min(alarms)
     if p > alpha + 1e-12:
         return None

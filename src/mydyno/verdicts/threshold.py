@@ -221,6 +221,6 @@ def _blocks_needed(
         look = next((look for look, rate in looks.rates.items() if look > n and enough(look, rate)), None)
         if look is not None:
             return look
-        alpha = looks.total
+        alpha = looks.rates[looks.aim]
     needed = blocks_for_detection(sd, distance, alpha=min(0.99, 2.0 * alpha / tests), freedom=freedom)
     return max(needed, FEWEST_BLOCKS, n + 1)

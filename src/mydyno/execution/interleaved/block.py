@@ -21,6 +21,7 @@ from mydyno.drivers.held import SliceOrder
 from mydyno.errors import StudyError
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
 from mydyno.execution.environments.load_clients import CLIENT_SCOPE, busy_client_words, busy_pct
+from mydyno.execution.interleaved.balanced_order import balanced_order
 from mydyno.execution.interleaved.block_records import LoadFacts, run_record, step_record, step_samples, windows_of
 from mydyno.execution.interleaved.capacity_search import BlockSearches
 from mydyno.execution.interleaved.kernel_slices import KernelSlices
@@ -322,7 +323,8 @@ class _Block:
     async def _cycle(self, step: Step, cycle: int) -> None:
         design = self.environment.experiment.design
         lanes = self._present(step)
-        Random(f"mydyno-cycle-1-{design.seed}-{self.block.block}-{step.id}-{cycle}").shuffle(lanes)
+        name = f"mydyno-cycle-2-{design.seed}-{self.block.block}-{step.id}"
+        lanes = [lanes[place] for place in balanced_order(len(lanes), cycle, name)]
         order = self._order(step, f"{step.id}/{cycle}", cycle, self.washout_s, design.slice)
         for position, lane in enumerate(lanes, 1):
             if not lane.runs_step(step):

@@ -94,7 +94,8 @@ class StudyTime:
             self.overheads_s.append(known_s)
             # Preparations are not of the time that was given for blocks: it may be the shortest that leads to a look.
             self.began_s = time.monotonic()
-        return self._extended(plan_time(self.left_s, self.shape, done, known_s, self.groups), done)
+        aimed = self.plan.schedule is not None and 0 < self.plan.schedule.aim <= done
+        return self._extended(plan_time(self.left_s, self.shape, done, known_s, self.groups, aimed), done)
 
     def replan(self, target: TimePlan, done: int, at_least: int = 0) -> TimePlan:
         """What to aim for after `done` blocks, with what blocks really take; `at_least` so many blocks."""

@@ -1,8 +1,8 @@
 """How an interleaved study fits into a time: blocks, cycles of each step, and which look it can reach.
 
-More blocks mean more starts of every server, more cycles a better number of each start. The look that is aimed for is
-the largest one whose blocks still have FEWEST_CYCLES cycles of each step; where not even six blocks with one cycle
-fit, the early look. A study that is late continues to its first look.
+More blocks mean more starts of every server, more cycles a better number of each start. Aimed for are as many blocks
+as have FEWEST_CYCLES cycles of each step; the look falls where the time ends. A study that is late continues to its
+first look.
 
 Every decision here depends on durations and numbers of blocks, never on an effect.
 """
@@ -21,11 +21,14 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.model.metrics import GROWTH
 from mydyno.workloads.data import kind_of
 
-FEWEST_CYCLES = 2
-"""Fewest cycles of each step in a block, given a choice: more starts give more information than longer ones."""
+FEWEST_CYCLES = 4
+"""Fewest cycles of each step in a block, given a choice. Slices limit the precision, not starts: with two cycles a
+block spends half of its time on starts."""
 FEWEST_CYCLES_OVER_TIME = 12
 """The same where a start must be under load for long: fewer slices show neither its capacity
 (docs/guides/capacity.md) nor how its memory grows."""
+MOST_CYCLES = 2.0
+"""Times FEWEST_CYCLES: where blocks have time for more, there are more blocks."""
 SLICE_GAP_S = 0.12
 """Between two slices: readings, and the end of what is in flight (measured)."""
 PROFILE_GAP_S = 1.0
@@ -129,13 +132,19 @@ class TimePlan:
     reaches_look: bool
 
 
-def plan_time(time_s: float, shape: Shape, done: int = 0, overhead_s: float | None = None, groups: int = 1) -> TimePlan:
-    """The blocks to make in `time_s`, after `done` blocks were made before, by so many host groups at the same time."""
+def plan_time(
+    time_s: float, shape: Shape, done: int = 0, overhead_s: float | None = None, groups: int = 1, aimed: bool = False
+) -> TimePlan:
+    """The blocks to make in `time_s`, after `done` blocks were made before, by so many host groups at the same time.
+
+    `aimed`: the look aimed for was examined, and only those at fixed numbers of blocks are left.
+    """
     usable_s = max(1.0, time_s - PREPARATION_RESERVE_S)
     for least in (shape.fewest_cycles, 2, 1):
         if least < shape.least_cycles:
             break
-        for look in sorted((EARLY, *LOOK_BLOCKS) if least == shape.least_cycles else LOOK_BLOCKS, reverse=True):
+        fewest = EARLY if least == shape.least_cycles else LOOK_BLOCKS[0]
+        for look in sorted(LOOK_BLOCKS if aimed else range(fewest, LOOK_BLOCKS[-1] + 1), reverse=True):
             if look <= done:
                 break
             block_s = usable_s / ceil((look - done) / groups)
@@ -183,7 +192,7 @@ def is_over(
     block, for as long as its time at most until the first look, and for a tenth of its time until another one.
     """
     if done in looks.rates:
-        return not plan_time(left_s, shape, done, overhead_s, groups).reaches_look
+        return not plan_time(left_s, shape, done, overhead_s, groups, done >= looks.aim).reaches_look
     if done < looks.first:
         return left_s < -time_s
     return left_s < 0.5 * overhead_s - LATE_SHARE * time_s
@@ -193,9 +202,12 @@ def replanned(
     target: TimePlan, left_s: float, done: int, looks: Looks, shape: Shape, overhead_s: float, groups: int = 1
 ) -> TimePlan:
     """The target with what blocks really take: the look that can be reached in what is left; where none can, and none
-    was, the next one.
+    was, the next one. It stays while its blocks have from half to twice the cycles that they should have.
     """
     if done >= looks.aim:
+        return target
+    block_s = max(1.0, left_s - PREPARATION_RESERVE_S) / ceil(max(1, target.blocks - done) / groups)
+    if target.reaches_look and 0.5 <= shape.cycles_in(block_s, overhead_s) / shape.fewest_cycles <= MOST_CYCLES:
         return target
     found = plan_time(left_s, shape, done, overhead_s, groups)
     if found.reaches_look or done >= looks.first:

@@ -30,16 +30,17 @@ EXAMPLE_SETTINGS = {"variable": ("vary.variables.innodb_flush_log_at_trx_commit=
 ALLOCATORS = Shape(servers=5, lanes=5, steps=1, slice_s=2.0, washout_s=0.5, warmup_s=1.0)
 
 
-@pytest.mark.parametrize(("minutes", "blocks"), [(1, 1), (5, 6), (10, 10), (60, 40), (600, 40)])
-def test_the_largest_look_is_aimed_for_whose_blocks_have_two_cycles(minutes: int, blocks: int) -> None:
+@pytest.mark.parametrize(("minutes", "blocks"), [(1, 1), (5, 7), (10, 8), (20, 17), (60, 40), (600, 40)])
+def test_as_many_blocks_are_aimed_for_as_have_four_cycles(minutes: int, blocks: int) -> None:
     target = plan_time(60.0 * minutes, ALLOCATORS)
     assert (target.blocks, target.reaches_look) == (blocks, minutes > 1)
     assert target.cycles >= (FEWEST_CYCLES if minutes > 5 else 1)
+    assert target.cycles < 2 * FEWEST_CYCLES or blocks == 40
 
 
 def test_blocks_that_start_faster_allow_a_larger_look() -> None:
-    assert plan_time(570.0, ALLOCATORS, done=1, overhead_s=6.0).blocks == 16
-    assert plan_time(570.0, ALLOCATORS, done=1, overhead_s=40.0).blocks == 6
+    assert plan_time(570.0, ALLOCATORS, done=1, overhead_s=6.0).blocks == 10
+    assert plan_time(570.0, ALLOCATORS, done=1, overhead_s=40.0).blocks == 7
 
 
 def test_a_time_that_ends_before_a_look_is_refused_with_the_shortest_that_does_not(paths: HostPaths) -> None:
@@ -136,4 +137,15 @@ def test_every_study_with_a_time_ends_at_a_look(name: str) -> None:
 
 
 def test_a_look_that_was_made_is_not_aimed_for_again() -> None:
-    assert plan_time(600.0, ALLOCATORS, done=10).blocks == 16
+    assert plan_time(600.0, ALLOCATORS, done=8).blocks == 16
+    assert plan_time(600.0, ALLOCATORS, done=8, aimed=True).blocks == 16
+    assert plan_time(900.0, ALLOCATORS, done=8, aimed=True).blocks == 16
+    assert plan_time(900.0, ALLOCATORS, done=8).blocks == 21
+
+
+def test_a_target_stays_while_its_blocks_have_about_as_many_cycles_as_planned() -> None:
+    """Else each block would move the goal by one."""
+    target, looks = plan_time(600.0, ALLOCATORS), looks_aimed_at(8)
+    assert replanned(target, 500.0, 1, looks, ALLOCATORS, ALLOCATORS.overhead_s * 1.3) is target
+    assert replanned(target, 500.0, 1, looks, ALLOCATORS, ALLOCATORS.overhead_s * 4).blocks < target.blocks
+    assert replanned(target, 1500.0, 1, looks, ALLOCATORS, ALLOCATORS.overhead_s).blocks > target.blocks
