@@ -2,6 +2,7 @@
 //! the client's command DELIMITER. In linear time, with one statement in memory.
 
 use std::io::BufRead;
+use std::ops::Range;
 
 /// The longest statement: no server takes a longer packet.
 const MOST_BYTES: usize = 1 << 30;
@@ -13,6 +14,10 @@ pub struct FileStatement {
     pub text: Vec<u8>,
     /// The line where it begins, from 1.
     pub line: u64,
+    /// Its first byte in the file, from 0.
+    pub start: usize,
+    /// Whether a delimiter ends it, and not the end of the file.
+    pub is_ended: bool,
 }
 
 /// What is wrong with a file.
@@ -44,6 +49,9 @@ pub struct Statements<R> {
     /// The line that the reader is in, as far as it was read; a position in it.
     bytes: Vec<u8>,
     at: usize,
+    /// The bytes of the lines before this one.
+    before: usize,
+    comments: Vec<Range<usize>>,
 }
 
 impl<R: BufRead> Statements<R> {
@@ -55,7 +63,15 @@ impl<R: BufRead> Statements<R> {
             line: 0,
             bytes: Vec::new(),
             at: 0,
+            before: 0,
+            comments: Vec::new(),
         }
+    }
+
+    /// Where comments of one line are in the file, with their marks: those between the last statement but one and the
+    /// last one that was returned, and within it; at the end those after it.
+    pub fn comments(&self) -> &[Range<usize>] {
+        &self.comments
     }
 
     /// The next statement; none at the end.
@@ -64,14 +80,15 @@ impl<R: BufRead> Statements<R> {
     /// When the file cannot be read, or ends within a string or a comment.
     pub fn next_statement(&mut self) -> Result<Option<FileStatement>, Broken> {
         let mut text: Vec<u8> = Vec::new();
-        let mut begin = 0;
+        let (mut begin, mut start) = (0, 0);
         let mut opened = 0;
+        self.comments.clear();
         let mut within = Within::Code;
         loop {
             if self.at == self.bytes.len() && !self.read_line()? {
                 return match within {
                     Within::Quotes { .. } | Within::BlockComment => Err(Broken::Open(opened)),
-                    Within::Code | Within::LineComment => Ok(self.finished(text, begin)),
+                    Within::Code | Within::LineComment => Ok(finished(text, begin, start, false)),
                 };
             }
             if within == Within::Code && self.is_delimiter_command(&text) {
@@ -80,7 +97,7 @@ impl<R: BufRead> Statements<R> {
             let rest = &self.bytes[self.at..];
             if within == Within::Code && rest.starts_with(&self.delimiter) {
                 self.at += self.delimiter.len();
-                if let Some(statement) = self.finished(std::mem::take(&mut text), begin) {
+                if let Some(statement) = finished(std::mem::take(&mut text), begin, start, true) {
                     return Ok(Some(statement));
                 }
                 continue;
@@ -97,7 +114,7 @@ impl<R: BufRead> Statements<R> {
                 text.is_empty() && (is_comment(before) || is_comment(within) || part.trim_ascii().is_empty());
             if !is_before {
                 if text.is_empty() {
-                    begin = self.line;
+                    (begin, start) = (self.line, self.before + self.at - taken);
                 }
                 text.extend_from_slice(part);
                 if text.len() > MOST_BYTES {
@@ -107,12 +124,8 @@ impl<R: BufRead> Statements<R> {
         }
     }
 
-    fn finished(&self, text: Vec<u8>, line: u64) -> Option<FileStatement> {
-        let has_code = crate::lexer::tokens(&text).next().is_some();
-        has_code.then_some(FileStatement { text, line })
-    }
-
     fn read_line(&mut self) -> Result<bool, Broken> {
+        self.before += self.bytes.len();
         self.bytes.clear();
         self.at = 0;
         // A line without an end, as a file that is no text may have, is bounded like a statement.
@@ -187,6 +200,9 @@ impl<R: BufRead> Statements<R> {
             },
             Within::LineComment => {
                 *within = Within::Code;
+                let mark = if self.bytes[self.at - 1] == b'#' { 1 } else { 2 };
+                self.comments
+                    .push(self.before + self.at - mark..self.before + self.bytes.len());
                 rest.len()
             }
             Within::BlockComment => match rest[0] {
@@ -201,6 +217,16 @@ impl<R: BufRead> Statements<R> {
         self.at += taken;
         taken
     }
+}
+
+fn finished(text: Vec<u8>, line: u64, start: usize, is_ended: bool) -> Option<FileStatement> {
+    let has_code = crate::lexer::tokens(&text).next().is_some();
+    has_code.then_some(FileStatement {
+        text,
+        line,
+        start,
+        is_ended,
+    })
 }
 
 /// Comments that a server executes, and hints of the optimizer.

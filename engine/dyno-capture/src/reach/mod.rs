@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::lexer::{tokens, Kind, Token};
 
-pub use schemas::{named_schemas, NamedSchema};
+pub use schemas::{is_system_schema, named_schemas, NamedSchema};
 
 /// What a statement reaches beyond schemas and their tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,29 +34,29 @@ impl Beyond {
     }
 }
 
-/// Kinds of objects that CREATE, ALTER, DROP and RENAME are for.
-const OBJECTS: &[&str] = &[
-    "DATABASE",
-    "SCHEMA",
-    "TABLE",
-    "TABLES",
-    "VIEW",
-    "INDEX",
-    "TRIGGER",
-    "PROCEDURE",
-    "FUNCTION",
-    "PACKAGE",
-    "SEQUENCE",
-    "EVENT",
-    "USER",
-    "ROLE",
-    "SERVER",
-    "TABLESPACE",
-    "LOGFILE",
-    "RESOURCE",
-    "REFERENCE",
-    "INSTANCE",
-    "PREPARE",
+/// Kinds of objects that CREATE, ALTER, DROP and RENAME are for, and what those reach that are not of a schema.
+const OBJECTS: &[(&str, Option<Beyond>)] = &[
+    ("DATABASE", None),
+    ("SCHEMA", None),
+    ("TABLE", None),
+    ("TABLES", None),
+    ("VIEW", None),
+    ("INDEX", None),
+    ("TRIGGER", None),
+    ("PROCEDURE", None),
+    ("FUNCTION", None),
+    ("PACKAGE", None),
+    ("SEQUENCE", None),
+    ("PREPARE", None),
+    ("EVENT", Some(Beyond::Event)),
+    ("USER", Some(Beyond::Accounts)),
+    ("ROLE", Some(Beyond::Accounts)),
+    ("SERVER", Some(Beyond::Server)),
+    ("TABLESPACE", Some(Beyond::Server)),
+    ("LOGFILE", Some(Beyond::Server)),
+    ("RESOURCE", Some(Beyond::Server)),
+    ("REFERENCE", Some(Beyond::Server)),
+    ("INSTANCE", Some(Beyond::Server)),
 ];
 /// First words of statements for the whole server.
 const OF_THE_SERVER: &[&str] = &[
@@ -99,7 +99,7 @@ pub fn object<'a>(all: &[Token<'a>]) -> Option<(Token<'a>, usize)> {
     let among = all.iter().enumerate().skip(1).take(16);
     let mut before = among.take_while(|(_, token)| !token.is_symbol(b'(') && !token.is_any(&["AS", "ON"]));
     before
-        .find(|(_, token)| token.is_any(OBJECTS))
+        .find(|(_, token)| OBJECTS.iter().any(|(word, _)| token.is_word(word)))
         .map(|(place, token)| (*token, place))
 }
 
@@ -122,16 +122,9 @@ fn beyond_of(statement: &[Token<'_>]) -> Option<Beyond> {
     }
     if first.is_any(&["CREATE", "ALTER", "DROP", "RENAME"]) {
         let (kind, _) = object(statement)?;
-        let loads_a_library = || statement.iter().any(|token| token.is_word("SONAME"));
-        return match () {
-            () if kind.is_any(&["USER", "ROLE"]) => Some(Beyond::Accounts),
-            () if kind.is_any(&["SERVER", "TABLESPACE", "LOGFILE", "RESOURCE", "REFERENCE", "INSTANCE"]) => {
-                Some(Beyond::Server)
-            }
-            () if kind.is_word("EVENT") => Some(Beyond::Event),
-            () if kind.is_word("FUNCTION") && loads_a_library() => Some(Beyond::Server),
-            () => None,
-        };
+        let loads_a_library = kind.is_word("FUNCTION") && statement.iter().any(|token| token.is_word("SONAME"));
+        let (_, reached) = OBJECTS.iter().find(|(word, _)| kind.is_word(word))?;
+        return reached.or(loads_a_library.then_some(Beyond::Server));
     }
     if first.is_word("SET") {
         return beyond_of_set(&statement[1..]);

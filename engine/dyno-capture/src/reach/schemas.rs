@@ -16,6 +16,8 @@ pub struct NamedSchema {
     pub is_whole: bool,
 }
 
+/// Schemas of the server itself.
+const SYSTEM_SCHEMAS: &[&str] = &["mysql", "information_schema", "performance_schema", "sys"];
 /// After these words comes a table, a routine, or a list of them.
 const BEFORE_TABLES: &[&str] = &[
     "FROM",
@@ -65,6 +67,11 @@ const AFTER_TABLES: &[&str] = &[
 ];
 /// In the parentheses of these functions, FROM is not followed by a table.
 const WITH_FROM: &[&str] = &["EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "MID", "POSITION", "OVERLAY"];
+
+/// Whether the schema is one of the server itself.
+pub fn is_system_schema(name: &str) -> bool {
+    SYSTEM_SCHEMAS.iter().any(|one| name.eq_ignore_ascii_case(one))
+}
 
 /// The schemas that a statement names, from left to right.
 pub fn named_schemas(text: &[u8]) -> Vec<NamedSchema> {

@@ -58,7 +58,8 @@ impl FileSpec {
                 )));
             }
         }
-        let context = parse(&self.file, &text, &self.sources, self.load.seed).map_err(Error::User)?;
+        let database = &self.connection.database;
+        let context = parse(&self.file, &text, database, &self.sources, self.load.seed).map_err(Error::User)?;
         settings(SqlWorkload::File(context), &self.connection, &self.load)
     }
 

@@ -3,28 +3,12 @@
 
 use dyno_capture::class;
 use dyno_capture::lexer::{tokens, Token};
-use dyno_capture::reach::{beyond, definer, named_schemas, object, Beyond, NamedSchema};
+use dyno_capture::reach::{beyond, definer, is_system_schema, named_schemas, object, Beyond, NamedSchema};
 
-/// Schemas of the server itself.
-const SYSTEM_SCHEMAS: &[&str] = &["mysql", "information_schema", "performance_schema", "sys"];
 /// First words of what a dump consists of, besides CREATE, ALTER and DROP.
 const OF_A_DUMP: &[&str] = &[
     "ANALYZE", "BEGIN", "CHECK", "COMMIT", "DELETE", "INSERT", "LOCK", "OPTIMIZE", "RENAME", "REPLACE", "ROLLBACK",
     "SET", "START", "TRUNCATE", "UNLOCK", "UPDATE",
-];
-/// What a dump may create, alter and drop.
-const OBJECTS_OF_A_DUMP: &[&str] = &[
-    "TABLE",
-    "TABLES",
-    "VIEW",
-    "INDEX",
-    "TRIGGER",
-    "PROCEDURE",
-    "FUNCTION",
-    "PACKAGE",
-    "SEQUENCE",
-    "DATABASE",
-    "SCHEMA",
 ];
 /// Character sets in which the second byte of a character may be a quote or a backslash.
 const OVERLAPPING: &[&str] = &["big5", "cp932", "gb18030", "gbk", "sjis"];
@@ -99,7 +83,7 @@ impl<'a> Admission<'a> {
     }
 
     fn check_schema(&mut self, schema: &NamedSchema, text: &[u8]) -> Result<(), String> {
-        let is_system = SYSTEM_SCHEMAS.iter().any(|name| schema.name.eq_ignore_ascii_case(name));
+        let is_system = is_system_schema(&schema.name);
         if is_system && !schema.is_whole && class::is_read_only(text) {
             return Ok(());
         }
@@ -176,9 +160,8 @@ fn left_out(text: &[u8], first: &Token<'_>, all: &[Token<'_>]) -> Option<&'stati
 
 fn check_kind(text: &[u8], first: &Token<'_>, all: &[Token<'_>]) -> Result<(), String> {
     let is_allowed = match () {
-        () if first.is_any(&["CREATE", "ALTER", "DROP"]) => {
-            object(all).is_some_and(|(kind, _)| kind.is_any(OBJECTS_OF_A_DUMP))
-        }
+        // Objects that are not of a schema are refused before.
+        () if first.is_any(&["CREATE", "ALTER", "DROP"]) => object(all).is_some(),
         () => first.is_word("USE") || first.is_any(OF_A_DUMP) || class::is_read_only(text),
     };
     if is_allowed {

@@ -9,11 +9,11 @@
 //! COMMIT;
 //! ```
 
-mod scanner;
 mod statements;
 
 use std::path::{Path, PathBuf};
 
+use dyno_capture::statements::{Broken, Statements};
 use serde::Serialize;
 
 use super::rules::Rule;
@@ -85,20 +85,13 @@ impl FileContext {
     }
 }
 
-/// Where something is in a file, from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct SourcePosition {
-    line: usize,
-    column: usize,
-}
-
 struct Parser<'a> {
     path: &'a Path,
     folder: &'a Path,
+    text: &'a str,
+    /// The schema of the connections.
+    database: &'a str,
     sources: &'a Sources,
-    characters: Vec<char>,
-    next: usize,
-    place: SourcePosition,
     transactions: Vec<FileTransaction>,
     statements: Vec<FileStatement>,
     /// Names of the current transaction's values, for `{name}`; none for a value without one.
@@ -107,18 +100,17 @@ struct Parser<'a> {
     name: Option<String>,
 }
 
-/// Reads `text`, the file at `path`; files that it names are of `sources`.
+/// Reads `text`, the file at `path`, for connections whose schema is `database`; files that it names are of `sources`.
 ///
 /// # Errors
 /// With file, line, column, what is wrong and what is allowed.
-pub fn parse(path: &Path, text: &str, sources: &Sources, seed: u64) -> Result<FileContext, String> {
+pub fn parse(path: &Path, text: &str, database: &str, sources: &Sources, seed: u64) -> Result<FileContext, String> {
     let mut parser = Parser {
         path,
         folder: path.parent().unwrap_or(Path::new(".")),
+        text: text.trim_start_matches('\u{feff}'),
+        database,
         sources,
-        characters: text.chars().collect(),
-        next: 0,
-        place: SourcePosition { line: 1, column: 1 },
         transactions: Vec::new(),
         statements: Vec::new(),
         names: Vec::new(),
@@ -130,27 +122,30 @@ pub fn parse(path: &Path, text: &str, sources: &Sources, seed: u64) -> Result<Fi
 
 impl Parser<'_> {
     fn run(&mut self) -> Result<(), String> {
+        let mut reader = Statements::new(self.text.as_bytes());
         loop {
-            self.skip_space();
-            let place = self.place;
-            match self.peek() {
+            let statement = reader.next_statement().map_err(|broken| self.broken(&broken))?;
+            for comment in reader.comments() {
+                let Some(text) = self.text[comment.clone()].strip_prefix("--") else {
+                    continue;
+                };
+                let is_within = statement.as_ref().is_some_and(|one| one.start < comment.start);
+                self.comment(text.trim_start_matches('-').trim(), comment.start, is_within)?;
+            }
+            match statement {
+                Some(statement) => self.statement(&statement)?,
                 None => return Ok(()),
-                Some('-') if self.starts_with("--") => {
-                    let line = self.take_line();
-                    self.comment(line.trim_start_matches('-').trim(), place)?;
-                }
-                Some('#') => {
-                    self.take_line();
-                }
-                Some('/') if self.starts_with("/*") && !self.starts_with("/*!") && !self.starts_with("/*+") => {
-                    self.skip_block_comment(place)?;
-                }
-                Some(';') => {
-                    self.take();
-                }
-                Some(_) => self.statement(place)?,
             }
         }
+    }
+
+    fn broken(&self, broken: &Broken) -> String {
+        let (line, message) = match broken {
+            Broken::Unreadable(error) => return format!("the file '{}' cannot be read: {error}", self.path.display()),
+            Broken::Open(line) => (line, "a text, a name or a comment that begins here has no end"),
+            Broken::TooLong(line) => (line, "the statement is longer than any server takes, 1 GiB"),
+        };
+        format!("{}:{line}: {message}", self.path.display())
     }
 
     fn finish(self, seed: u64) -> Result<FileContext, String> {
@@ -185,17 +180,24 @@ impl Parser<'_> {
         })
     }
 
-    fn fail<T>(&self, place: SourcePosition, message: &str) -> Result<T, String> {
+    /// `at`: bytes before the place.
+    fn fail<T>(&self, at: usize, message: &str) -> Result<T, String> {
+        let before = &self.text[..at];
+        let line_start = before.rfind('\n').map_or(0, |end| end + 1);
         Err(format!(
             "{}:{}:{}: {message}",
             self.path.display(),
-            place.line,
-            place.column
+            before.matches('\n').count() + 1,
+            before[line_start..].chars().count() + 1,
         ))
     }
 
-    /// A comment of a line of its own: the beginning of a transaction, the name of a statement, or nothing.
-    fn comment(&mut self, text: &str, place: SourcePosition) -> Result<(), String> {
+    /// A comment of a line: the beginning of a transaction, the name of a statement, or nothing.
+    fn comment(&mut self, text: &str, place: usize, is_within: bool) -> Result<(), String> {
+        let is_own = text.starts_with("transaction:") || text.starts_with("name:");
+        if is_own && is_within {
+            return self.fail(place, "the statement before this line has no end: a ';' is missing");
+        }
         if let Some(rest) = text.strip_prefix("transaction:") {
             return self.transaction(rest, place);
         }
@@ -211,7 +213,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn transaction(&mut self, text: &str, place: SourcePosition) -> Result<(), String> {
+    fn transaction(&mut self, text: &str, place: usize) -> Result<(), String> {
         let mut words = text.split_whitespace();
         let name = self.checked_name(words.next().unwrap_or(""), place)?;
         let mut weight = 1;
@@ -240,7 +242,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn checked_name(&self, name: &str, place: SourcePosition) -> Result<String, String> {
+    fn checked_name(&self, name: &str, place: usize) -> Result<String, String> {
         let is_name = |character: char| character.is_ascii_alphanumeric() || "_-.".contains(character);
         if name.is_empty() || !name.chars().all(is_name) {
             return self.fail(
@@ -272,7 +274,7 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<FileContext, String> {
-        parse(Path::new("shop.sql"), text, &Sources::default(), 1)
+        parse(Path::new("shop.sql"), text, "shop", &Sources::default(), 1)
     }
 
     #[test]
@@ -316,7 +318,15 @@ mod tests {
                 "-- transation: a\nSELECT 1;",
                 "shop.sql:1:1: did you mean `-- transaction:",
             ),
-            ("SELECT 'x", "shop.sql:1:8: the text has no end"),
+            (
+                "SELECT 1;\nSELECT 'x",
+                "shop.sql:2: a text, a name or a comment that begins",
+            ),
+            (
+                "SELECT 1;\n\n--transaction: a\nSELECT 1;",
+                "shop.sql:3:1: a comment begins with two dashes and a blank",
+            ),
+            ("SELECT 'é', ?;", "shop.sql:1:13: a '?' is not allowed"),
             ("SELECT ?;", "shop.sql:1:8: a '?' is not allowed"),
             (
                 "SELECT 1\n-- transaction: b\nSELECT 2;",
@@ -331,6 +341,62 @@ mod tests {
         ] {
             let error = parsed(text).unwrap_err();
             assert!(error.starts_with(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn quotes_comments_and_delimiters_are_read_as_the_servers_read_them() {
+        let text =
+            "\u{feff}/* -- transaction: none; { */ # {x}\nSELECT 'it''s; {x} ?', \"a\\\"; {y}\", `b;{z}` /* ? { ; */ \
+                    FROM t -- {w}; ?\nWHERE a = {choice('a;}b', 'c')};\nDELIMITER //\nUPDATE t SET a = 1 //\n";
+        let context = parsed(text).unwrap();
+        let templates: Vec<&str> = context
+            .definition
+            .statements
+            .iter()
+            .map(|one| one.template.as_str())
+            .collect();
+        assert_eq!(
+            templates[..2],
+            [
+                "SELECT 'it''s; {x} ?', \"a\\\"; {y}\", `b;{z}` /* ? { ; */ FROM t -- {w}; ?\nWHERE a = ?",
+                "UPDATE t SET a = 1"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_reaches_beyond_the_schema_is_refused_by_its_line() {
+        for (statement, words) in [
+            ("SET GLOBAL max_connections = 5", "the whole server"),
+            (
+                "SET autocommit = 1, GLOBAL max_connections = {uniform(1, 9)}",
+                "the whole server",
+            ),
+            ("/*!50000 KILL */ 5", "the whole server"),
+            ("CREATE USER a", "accounts"),
+            ("GRANT ALL ON *.* TO a", "accounts"),
+            ("LOAD DATA INFILE 'x' INTO TABLE t", "files on the server's host"),
+            ("SELECT 1 INTO OUTFILE '/tmp/x'", "files on the server's host"),
+            ("CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1", "an event"),
+            ("INSERT INTO crm.t VALUES (1)", "the schema crm, and the load's is shop"),
+            ("SELECT a FROM `crm`.t FOR UPDATE", "the schema crm"),
+            ("UPDATE mysql.user SET a = 1", "the schema mysql"),
+            ("USE shop", "the schema shop as a whole"),
+            ("DROP DATABASE crm", "the schema crm as a whole"),
+        ] {
+            let error = parsed(&format!("SELECT 1;\n\n{statement};")).unwrap_err();
+            assert!(error.starts_with("shop.sql:3:1: "), "{statement}: {error}");
+            assert!(error.contains(words), "{statement}: {error}");
+        }
+        for statement in [
+            "UPDATE shop.t SET a = {uniform(1, 9)}",
+            "SELECT a.b, c.d FROM crm.a, c WHERE 'x' = \"SET GLOBAL\"",
+            "SELECT TABLE_ROWS FROM information_schema.TABLES",
+            "CALL p({uniform(1, 9)})",
+            "SET @a = @@global.max_connections",
+        ] {
+            parsed(&format!("{statement};")).unwrap();
         }
     }
 }

@@ -1,11 +1,16 @@
 //! The parser's part that reads statements and their parameters.
 
-use super::{FileStatement, FileTransaction, Parser, Piece, SourcePosition};
+use dyno_capture::class::is_read_only;
+use dyno_capture::lexer::{tokens, Kind};
+use dyno_capture::reach::{beyond, is_system_schema, named_schemas};
+use dyno_capture::statements::FileStatement as Text;
+
+use super::{prepared, FileStatement, FileTransaction, Parser, Piece};
 use crate::sql::definition::StatementKind;
 use crate::sql::file::rules::Rule;
 
 impl Parser<'_> {
-    pub(super) fn statement(&mut self, start: SourcePosition) -> Result<(), String> {
+    pub(super) fn statement(&mut self, statement: &Text) -> Result<(), String> {
         if self.transactions.is_empty() {
             // A file without a line `-- transaction:` is one transaction.
             let name = self
@@ -19,49 +24,72 @@ impl Parser<'_> {
                 values: Vec::new(),
             });
         }
+        let start = statement.start;
+        if statement.text.starts_with(b"--") {
+            return self.fail(start, "a comment begins with two dashes and a blank");
+        }
+        if !statement.is_ended {
+            return self.fail(start, "the statement has no end: a ';' is missing");
+        }
+        let text = &self.text[start..start + statement.text.len()];
         let mut pieces = Vec::new();
-        let mut text = String::new();
-        loop {
-            let place = self.place;
-            match self.peek() {
-                None => return self.fail(start, "the statement has no end: a ';' is missing"),
-                Some(';') => {
-                    self.take();
-                    break;
-                }
-                Some(quote @ ('\'' | '"' | '`')) => self.quoted(quote, place, &mut text)?,
-                Some('-') if self.starts_with("-- ") || self.starts_with("--\n") => {
-                    let line = self.take_line();
-                    let comment = line.trim_start_matches('-').trim();
-                    if comment.starts_with("transaction:") || comment.starts_with("name:") {
-                        return self.fail(place, "the statement before this line has no end: a ';' is missing");
-                    }
-                    text.push(' ');
-                }
-                Some('/') if self.starts_with("/*") && !self.starts_with("/*!") && !self.starts_with("/*+") => {
-                    self.skip_block_comment(place)?;
-                    text.push(' ');
-                }
-                Some('?') => return self.fail(place, "a '?' is not allowed; write a parameter as {uniform(1, 100)}"),
-                Some('}') => return self.fail(place, "a '}' without a '{'"),
-                Some('{') => {
-                    pieces.push(Piece::Text(std::mem::take(&mut text)));
-                    pieces.push(Piece::Value(self.parameter(place)?));
-                }
-                Some(character) => {
-                    self.take();
-                    text.push(character);
-                }
+        let mut at = 0;
+        let mut tokens = tokens(text.as_bytes());
+        while let Some(token) = tokens.next() {
+            let place = start + token.start;
+            if token.kind == Kind::Placeholder {
+                return self.fail(place, "a '?' is not allowed; write a parameter as {uniform(1, 100)}");
+            }
+            if token.is_symbol(b'}') {
+                return self.fail(place, "a '}' without a '{'");
+            }
+            if token.is_symbol(b'{') {
+                let Some(end) = tokens.find(|token| token.is_symbol(b'}')) else {
+                    return self.fail(place, "the parameter has no end: a '}' is missing");
+                };
+                pieces.push(Piece::Text(text[at..token.start].to_string()));
+                pieces.push(Piece::Value(self.parameter(&text[token.start + 1..end.start], place)?));
+                at = end.start + 1;
             }
         }
-        pieces.push(Piece::Text(text.trim_end().to_string()));
-        self.add(pieces);
+        pieces.push(Piece::Text(text[at..].trim_end().to_string()));
+        self.add(pieces, start)
+    }
+
+    /// Whether a load may execute the statement: nothing outside of its schema may change.
+    fn check_reach(&self, template: &str, start: usize) -> Result<(), String> {
+        let text = template.as_bytes();
+        if let Some(reach) = beyond(text) {
+            let message = format!(
+                "the statement reaches {}; a load may change the tables of its schema alone",
+                reach.words()
+            );
+            return self.fail(start, &message);
+        }
+        for schema in named_schemas(text) {
+            let name = &schema.name;
+            if schema.is_whole {
+                let message = format!(
+                    "the statement is for the schema {name} as a whole; take it out, and name the schema \
+                                       by --database"
+                );
+                return self.fail(start, &message);
+            }
+            let is_own = name == self.database && !is_system_schema(name);
+            if !is_own && !is_read_only(text) {
+                let message = format!(
+                    "the statement names the schema {name}, and the load's is {}; other schemas may only be read",
+                    self.database
+                );
+                return self.fail(start, &message);
+            }
+        }
         Ok(())
     }
 
-    pub(super) fn add(&mut self, pieces: Vec<Piece>) {
+    fn add(&mut self, pieces: Vec<Piece>, start: usize) -> Result<(), String> {
         let Some(transaction) = self.transactions.last_mut() else {
-            return;
+            return Ok(());
         };
         let head = match &pieces[0] {
             Piece::Text(text) => text.as_bytes(),
@@ -72,28 +100,14 @@ impl Parser<'_> {
         let name = self.name.take();
         let name = name.unwrap_or_else(|| format!("{}-{number}-{}", transaction.name, kind.name()));
         transaction.statements.push(self.statements.len());
-        self.statements.push(FileStatement { pieces, name, kind });
+        let statement = FileStatement { pieces, name, kind };
+        self.check_reach(&prepared(&statement).template, start)?;
+        self.statements.push(statement);
+        Ok(())
     }
 
     /// The number of the value that `{…}` stands for.
-    pub(super) fn parameter(&mut self, start: SourcePosition) -> Result<usize, String> {
-        self.take();
-        let mut text = String::new();
-        loop {
-            let place = self.place;
-            match self.peek() {
-                None | Some(';') => return self.fail(start, "the parameter has no end: a '}' is missing"),
-                Some('}') => {
-                    self.take();
-                    break;
-                }
-                Some('\'') => self.quoted('\'', place, &mut text)?,
-                Some(character) => {
-                    self.take();
-                    text.push(character);
-                }
-            }
-        }
+    fn parameter(&mut self, text: &str, start: usize) -> Result<usize, String> {
         let text = text.trim();
         let colon = text
             .find(':')
