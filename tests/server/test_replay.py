@@ -229,6 +229,45 @@ async def test_a_log_is_captured_and_replayed_with_equal_results(
     assert "Table 'sbtest.item' doesn't exist" in done.stdout
 
 
+TYPED = [
+    "CREATE TABLE person (id INT PRIMARY KEY, born DATE, seen DATETIME(3), at TIME, state ENUM('new', 'gone'),"
+    " flags SET('red', 'blue'), size TINYINT, price DECIMAL(6, 2), document TEXT,"
+    " since YEAR, area GEOMETRY, name CHAR(6) CHARACTER SET utf8mb4 UNIQUE, code VARBINARY(16))",
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE', @who = 'Gertrud'",
+    *(
+        f"INSERT INTO person VALUES ({number}, '1990-05-{number}', '2026-11-23 10:30:{number}.125', '-100:30:15',"
+        " 'gone', 'red,blue', -120, -1234.50, '{\"name\": \"Gertrud\", \"n\": [1.5e3, null]}', 2026,"
+        f" ST_GeomFromText('POINT(12.5 {number})'), 'Zoë{number}', UNHEX('6ccd780cbaba1026'))"
+        for number in range(10, 30)
+    ),
+    "UPDATE person SET born = STR_TO_DATE('23.11.2026', '%d.%m.%Y'), name = LEFT(@who, 6) WHERE id = 10 LIMIT 1",
+    "SELECT DATE_FORMAT(born, '%Y'), NOW(6) + INTERVAL 2 DAY, ROUND(price, 1) FROM person WHERE name LIKE 'Z_ë%'"
+    " AND born BETWEEN '2026-11-01' AND DATE '2026-11-30' GROUP BY 1, 3 ORDER BY 2, 1 LIMIT 5, 10",
+    """PREPARE p FROM 'SELECT * FROM person WHERE name = ''Gertrud'''""",
+    "UPDATE person SET document = JSON_SET(document, '$.name', 'Gertrud') WHERE JSON_EXTRACT(document, '$.name') > ''",
+    "DROP TABLE person",
+]
+"""Each value is one of its column's type."""
+
+
+async def test_an_anonymised_capture_is_replayed_without_errors(
+    instance: MysqldServer, real_paths: HostPaths, tmp_path: Path
+) -> None:
+    await instance.start()
+    dynoload = Dynoload(real_paths, instance, tmp_path)
+    lines = [f"2026-11-23T10:30:00.{number:06}Z\t  5 Query\t{text}" for number, text in enumerate(TYPED)]
+    connected = "2026-11-23T10:29:59.000000Z\t  5 Connect\tgertrud@localhost on sbtest using Socket"
+    (tmp_path / "general.log").write_text("\n".join([connected, *lines, ""]))
+    assert dynoload("capture", "general.log", "-o", "plain.capture").returncode == 0
+    assert dynoload("capture", "general.log", "--anonymise", "-o", "anonymous.capture").returncode == 0
+    assert "gertrud" not in (tmp_path / "anonymous.capture").read_text().lower()
+    for name in ("plain.capture", "anonymous.capture"):
+        done = dynoload("replay", name, "--speed", "max", "--json", "replay.json", "--quiet")
+        assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
+        final = json.loads((tmp_path / "replay.json").read_text().splitlines()[-1])
+        assert (final["errors"], final["sent"]) == (0, len(TYPED))
+
+
 def test_files_that_are_no_captures_are_refused(real_paths: HostPaths, tmp_path: Path) -> None:
     header = '{"record":"header","format":"dynoload-capture","format_version":%d,"source":"general_log",'
     header += '"resolution_us":1,"spread":false,"anonymised":false,"duration_us":0,"sessions":1,"peak_sessions":1,'

@@ -1,13 +1,15 @@
 //! Makes a capture of what the readers find: numbers sessions, follows default schemas, spreads whole seconds, sorts by
 //! time.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::class::{self, Named};
 use crate::event::{Action, Capture, Event, Header, Statement};
 use crate::implicit::begin_transactions;
 use crate::lexer;
 use crate::problems::{LogPosition, Problem, Problems};
+use crate::raw::{Raw, RawAction};
+use crate::selection::{Selection, Selector};
 use crate::source::Source;
 use crate::timeline::{end_us, keep_order_of_sessions, number_by_first_event, peak_sessions, spread, Timed, SECOND_US};
 use crate::timestamp::{show, Micros};
@@ -28,55 +30,6 @@ pub struct Origin {
     pub source: Source,
     /// Whether the time is that of the statement's end.
     pub time_is_end: bool,
-}
-
-/// What a reader has found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Raw {
-    /// When; none where the log had no time so far.
-    pub at: Option<Micros>,
-    /// Whether later entries of the same second have this time too.
-    pub is_shared_second: bool,
-    /// The server's number of the connection.
-    pub connection_id: u64,
-    /// user@host, where each entry states it.
-    pub user: Option<String>,
-    /// Its line.
-    pub line: u64,
-    /// What.
-    pub action: RawAction,
-}
-
-/// What a connection did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RawAction {
-    /// Began.
-    Connect {
-        /// user@host.
-        user: Option<String>,
-        /// Default schema.
-        schema: Option<String>,
-    },
-    /// Sent a statement, or executed a prepared one.
-    Statement {
-        /// Text, duration and rows. A schema that is none is that of the session.
-        statement: Statement,
-        /// Whether it is an execution of a prepared statement.
-        is_execution: bool,
-    },
-    /// Selected a default schema.
-    Schema(String),
-    /// Began anew.
-    Reset {
-        /// user@host, where it changed.
-        user: Option<String>,
-        /// Default schema.
-        schema: Option<String>,
-    },
-    /// Ended.
-    Quit,
-    /// Was refused.
-    Refused,
 }
 
 /// A session that has not ended.
@@ -100,6 +53,9 @@ pub struct Assembler {
     /// The server's version, once a log has stated it.
     pub server: Option<String>,
     origin: Origin,
+    selector: Selector,
+    /// Sessions of the provider that are recognised by a later statement.
+    of_the_platform: BTreeSet<u32>,
     files: Vec<String>,
     open: HashMap<u64, Open>,
     /// Where the sessions without a beginning are first seen.
@@ -123,6 +79,8 @@ impl Assembler {
             problems: Problems::default(),
             server: None,
             origin,
+            selector: Selector::default(),
+            of_the_platform: BTreeSet::new(),
             files: Vec::new(),
             open: HashMap::new(),
             begun_before: BTreeMap::new(),
@@ -133,6 +91,11 @@ impl Assembler {
             written: 0,
             before: None,
         }
+    }
+
+    /// Captures what a selection has.
+    pub fn select(&mut self, selection: Selection) {
+        self.selector = Selector::new(selection);
     }
 
     /// What follows is from this file.
@@ -147,6 +110,10 @@ impl Assembler {
         let at = self.time(raw.at, line);
         let id = raw.connection_id;
         let is_shared_second = raw.is_shared_second;
+        if let Some(problem) = self.selector.left_out(&raw) {
+            self.leave_out(&raw, problem);
+            return;
+        }
         let action = match raw.action {
             RawAction::Connect { user, schema } => {
                 // The server has started again, and counts its connections anew.
@@ -155,6 +122,7 @@ impl Assembler {
                     self.open.remove(&id);
                 }
                 self.session(id).schema = schema.clone();
+                let schema = schema.filter(|schema| self.selector.has_schema(schema));
                 Action::Connect {
                     connection_id: id,
                     user,
@@ -168,6 +136,9 @@ impl Assembler {
             }
             RawAction::Schema(schema) => {
                 self.session(id).schema = Some(schema.clone());
+                if !self.selector.has_schema(&schema) {
+                    return;
+                }
                 Action::Schema(schema)
             }
             RawAction::Reset { user, schema } => {
@@ -200,6 +171,18 @@ impl Assembler {
         self.add(at, is_shared_second, id, action);
         if is_quit {
             self.open.remove(&id);
+        }
+    }
+
+    fn leave_out(&mut self, raw: &Raw, problem: Problem) {
+        if matches!(raw.action, RawAction::Statement { .. }) {
+            self.problems.count(problem, raw.line);
+        }
+        // The account of a session that began before the log is known late.
+        if let Some(open) = self.open.remove(&raw.connection_id) {
+            if problem == Problem::OfThePlatform && self.begun_before.contains_key(&open.session) {
+                self.of_the_platform.insert(open.session);
+            }
         }
     }
 
@@ -240,13 +223,17 @@ impl Assembler {
         }
         if let Some(schema) = class::used_schema(&statement.text) {
             open.schema = Some(schema.clone());
-            return Some(Action::Schema(schema));
+            return self.selector.has_schema(&schema).then_some(Action::Schema(schema));
         }
         match &statement.schema {
             Some(schema) => open.schema = Some(schema.clone()),
             None => statement.schema.clone_from(&open.schema),
         }
         let (session, has_events) = (open.session, open.has_events);
+        if !self.selector.has_statement(&statement) {
+            self.problems.count(Problem::OtherSchema, line);
+            return None;
+        }
         let has_no_begin = !has_events || self.begun_before.contains_key(&session);
         if statement.schema.is_none() && has_no_begin && needs_default_schema(&statement.text) {
             self.problems.count(Problem::UnknownSchema, line);
@@ -343,8 +330,22 @@ impl Assembler {
         }
     }
 
+    fn remove_platform(&mut self) {
+        let is_its = |timed: &Timed| self.of_the_platform.contains(&timed.event.session);
+        for timed in self.events.iter().filter(|timed| is_its(timed)) {
+            if let (Action::Statement(_), Some(place)) =
+                (&timed.event.action, self.begun_before.get(&timed.event.session))
+            {
+                self.problems.count_at(Problem::OfThePlatform, 1, place.clone());
+            }
+        }
+        self.events
+            .retain(|timed| !self.of_the_platform.contains(&timed.event.session));
+    }
+
     /// All that was found, in the order of time.
     pub fn finish(mut self) -> Capture {
+        self.remove_platform();
         self.date_first_events();
         let is_spread = spread(&mut self.events);
         if self.origin.time_is_end {

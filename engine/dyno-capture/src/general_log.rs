@@ -5,10 +5,11 @@
 //! lines; what does not begin as an entry continues the one before it. Prepared statements are logged when they are
 //! prepared (with `?`) and when they are executed (with their values).
 
-use crate::assembler::{Assembler, Raw, RawAction};
+use crate::assembler::Assembler;
 use crate::event::Statement;
 use crate::heading::{is_heading, version};
 use crate::problems::Problem;
+use crate::raw::{Raw, RawAction};
 use crate::timestamp::{rfc3339, short, Micros};
 
 /// What is done with an entry.

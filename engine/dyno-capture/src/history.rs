@@ -1,9 +1,10 @@
 //! performance_schema.events_statements_history_long: the last statements of all sessions, from a running server.
 
-use crate::assembler::{Assembler, Origin, Raw, RawAction};
+use crate::assembler::{Assembler, Origin};
 use crate::event::{Capture, Statement};
 use crate::lexer::{tokens, Token};
 use crate::problems::Problem;
+use crate::raw::{Raw, RawAction};
 use crate::source::Source;
 
 /// What is selected, in the order of [`HistoryRow`]'s fields.

@@ -54,6 +54,12 @@ pub enum Problem {
     UnknownSchema,
     /// Sessions of them that were in a transaction, or without autocommit.
     InTransaction,
+    /// Statements of the provider's own accounts, such as rdsadmin.
+    OfThePlatform,
+    /// Statements of accounts that were not selected.
+    OtherUser,
+    /// Statements in schemas that were not selected.
+    OtherSchema,
 }
 
 impl Problem {
@@ -98,6 +104,9 @@ impl Problem {
                 "sessions whose COMMIT or ROLLBACK ends changes that they had not begun in the log: the capture begins them \
                  with SET autocommit = 0, or with BEGIN"
             }
+            Self::OfThePlatform => "statements of the provider's own accounts (rdsadmin and the like), left out",
+            Self::OtherUser => "statements of other accounts, or of unknown ones (--user), left out",
+            Self::OtherSchema => "statements in other schemas (--schema), left out",
             Self::Nested => "statements of routines and triggers, left out: the statement that called them is there",
         }
     }

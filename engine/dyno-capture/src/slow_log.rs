@@ -9,10 +9,11 @@
 //! MariaDB writes the connection's number and schema in a line `# Thread_id:`, MySQL the number after the user. Neither
 //! logs the beginning of a connection.
 
-use crate::assembler::{Assembler, Raw, RawAction};
+use crate::assembler::Assembler;
 use crate::event::Statement;
 use crate::heading::{is_heading, version};
 use crate::problems::Problem;
+use crate::raw::{Raw, RawAction};
 use crate::timeline::SECOND_US;
 use crate::timestamp::{rfc3339, short, Micros};
 

@@ -16,7 +16,8 @@ LAYERS = {
     "dyno-allocations": "",
     "dyno-capture": """
         timestamp lexer reach statements class digest fingerprint unique unqualified nondeterminism problems source
-        event implicit timeline heading assembler general_log slow_log log history anonymise format transactions
+        event implicit timeline heading raw selection
+        assembler general_log slow_log log history anonymise format transactions
     """,
     "dyno-core": """
         clock duration local_ports operation panics prefetch queue random distribution histogram hdr_log schedule

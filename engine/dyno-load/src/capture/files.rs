@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
-use dyno_capture::{Assembler, Capture, LogKind, LogReader, Origin};
+use dyno_capture::{Assembler, Capture, LogKind, LogReader, Origin, Selection};
 
 use crate::error::Error;
 
@@ -12,11 +12,11 @@ use crate::error::Error;
 const FIRST_BYTES: u64 = 256 * 1024;
 
 /// Reads log files of one kind in the order of their times, whatever the order in which they are named: shells list rotated
-/// logs with the newest first.
+/// logs with the newest first. What the selection does not have is counted.
 ///
 /// # Errors
 /// When a file cannot be read, is no log that is known, or is of another kind than the first.
-pub fn capture_files(paths: &[PathBuf]) -> Result<Capture, Error> {
+pub fn capture_files(paths: &[PathBuf], selection: Selection) -> Result<Capture, Error> {
     let mut opened = Vec::new();
     for path in paths {
         let (file, kind, begin) = open(path)?;
@@ -44,6 +44,7 @@ pub fn capture_files(paths: &[PathBuf]) -> Result<Capture, Error> {
         source: kind.source(),
         time_is_end: kind == LogKind::Slow,
     });
+    assembler.select(selection);
     let mut log = LogReader::new(kind);
     for (path, file, _, _) in opened {
         assembler.enter(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
@@ -116,7 +117,7 @@ mod tests {
             std::fs::write(folder.join(name), text).unwrap();
         }
         let paths = ["slow.log", "slow.log.1", "slow.log.2"].map(|name| folder.join(name));
-        let capture = capture_files(&paths).unwrap();
+        let capture = capture_files(&paths, Selection::default()).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(capture.header.files, ["slow.log.2", "slow.log.1", "slow.log"]);
         assert_eq!(capture.header.sessions, 1);

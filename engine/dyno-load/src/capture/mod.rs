@@ -16,15 +16,17 @@ use std::path::Path;
 use dyno_capture::{Anonymiser, Capture, KEY_BYTES};
 
 use crate::error::Error;
+use crate::sql::file::dump;
 
 /// Standard output in the place of a file.
 const STDOUT: &str = "-";
 
-/// The key of an anonymised capture: the first 32 bytes of a file, or random ones that nobody keeps.
+/// With the first 32 bytes of a file as its key, or random ones that nobody keeps. Values of ENUM and SET columns that a
+/// dump defines stay.
 ///
 /// # Errors
-/// When the file cannot be read or is too short.
-pub fn anonymiser(key_file: Option<&Path>) -> Result<Anonymiser, Error> {
+/// When a file cannot be read, or that of the key is too short.
+pub fn anonymiser(key_file: Option<&Path>, definitions: Option<&Path>) -> Result<Anonymiser, Error> {
     let path = key_file.unwrap_or(Path::new("/dev/urandom"));
     let mut key = [0; KEY_BYTES];
     let read = File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut key));
@@ -35,7 +37,14 @@ pub fn anonymiser(key_file: Option<&Path>) -> Result<Anonymiser, Error> {
             path.display()
         ))
     })?;
-    Ok(Anonymiser::new(key))
+    let mut anonymiser = Anonymiser::new(key);
+    if let Some(path) = definitions {
+        dump::statements(path, |statement| {
+            anonymiser.keep_members(&statement.text);
+            Ok(())
+        })?;
+    }
+    Ok(anonymiser)
 }
 
 /// Writes a capture; a file is complete or absent, and for its owner alone: it has the literals of the log.

@@ -4,10 +4,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use dyno_capture::Selection;
 
 use super::connection::ConnectionArguments;
 use crate::capture;
 use crate::error::{Error, Exit};
+use crate::spec::ConnectionSpec;
 
 const EXAMPLES: &str = "Examples:
   dynoload capture /var/log/mysql/general.log -o monday.capture
@@ -17,15 +19,20 @@ const EXAMPLES: &str = "Examples:
   dynoload capture --history --socket /run/mysqld/mysqld.sock -o last.capture
       The last statements (10,000 by default) from performance_schema.events_statements_history_long.
   dynoload capture general.log --anonymise -o monday.capture
-      Literals are replaced by pseudonyms of the same length: for showing to others, not for a replay on real data.
+      Literals are replaced by pseudonyms of the same type: for showing to others, not for a replay on real data.
 
 The kind of log is found out from its content. Rotated files are read in the order of their times.
 docs/reference/capture.md describes the format of a capture.";
+
+const USER: &str =
+    "With log files: capture what these accounts did alone, as in app,report. With --history: account to \
+                    connect as [default: root]";
 
 /// The options of `capture`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("database", |argument| argument.hide(true)))]
+#[command(mut_arg("user", |argument| argument.default_value("").hide_default_value(true).help(USER)))]
 pub struct CaptureArguments {
     /// General logs or slow logs
     #[arg(required_unless_present = "history", conflicts_with = "history", value_name = "FILE")]
@@ -36,9 +43,16 @@ pub struct CaptureArguments {
     /// Read the statements history of a running server instead of files
     #[arg(long)]
     history: bool,
-    /// Replace strings, numbers and users by pseudonyms of the same length; leave out comments
+    /// Capture statements with these default schemas alone, or that name one of them; as in shop,crm
+    #[arg(long, value_delimiter = ',', conflicts_with = "history")]
+    schema: Vec<String>,
+    /// Replace strings, numbers and users by pseudonyms of the same type and length; leave out comments
     #[arg(long)]
     anonymise: bool,
+    /// Dump of the tables (mysqldump --no-data): values of its ENUM and SET columns stay, as do those of tables that the
+    /// log creates
+    #[arg(long, requires = "anonymise", value_name = "DUMP")]
+    definitions: Option<PathBuf>,
     /// File whose first 32 bytes are the key of the pseudonyms: captures made with the same key have the same ones.
     /// Default: random, kept nowhere
     #[arg(long, requires = "anonymise")]
@@ -47,17 +61,36 @@ pub struct CaptureArguments {
     connection: ConnectionArguments,
 }
 
+fn selection(arguments: &CaptureArguments) -> Selection {
+    let users = arguments.connection.user.split(',').filter(|name| !name.is_empty());
+    Selection {
+        users: users.map(str::to_string).collect(),
+        schemas: arguments.schema.clone(),
+    }
+}
+
+fn connection(arguments: &CaptureArguments) -> ConnectionSpec {
+    let mut spec = arguments.connection.spec();
+    if spec.user.is_empty() {
+        spec.user = "root".into();
+    }
+    spec
+}
+
 /// Makes a capture.
 pub fn run(arguments: &CaptureArguments) -> Result<Exit, Error> {
     let anonymiser = match arguments.anonymise {
-        true => Some(capture::anonymiser(arguments.key_file.as_deref())?),
+        true => Some(capture::anonymiser(
+            arguments.key_file.as_deref(),
+            arguments.definitions.as_deref(),
+        )?),
         false => None,
     };
     let mut captured = match arguments.history {
-        true => capture::capture_history(&arguments.connection.spec())?,
-        false => capture::capture_files(&arguments.files)?,
+        true => capture::capture_history(&connection(arguments))?,
+        false => capture::capture_files(&arguments.files, selection(arguments))?,
     };
-    if let Some(anonymiser) = anonymiser {
+    if let Some(mut anonymiser) = anonymiser {
         anonymiser.capture(&mut captured);
     }
     let output = arguments.output.display().to_string();

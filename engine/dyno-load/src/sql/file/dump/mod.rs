@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use dyno_capture::statements::{Broken, Statements};
+use dyno_capture::statements::{Broken, FileStatement, Statements};
 use dyno_mysql::blocking::Client;
 use dyno_mysql::Options;
 use serde::Serialize;
@@ -78,47 +78,61 @@ pub fn load(options: &Options, database: &str, path: &Path, say: &dyn Fn(String)
 
 /// Gives `take` each statement that is executed, with its line.
 fn each(path: &Path, database: &str, mut take: impl FnMut(u64, &[u8]) -> Result<(), Error>) -> Result<Contents, Error> {
-    let unreadable =
-        |error: std::io::Error| Error::User(format!("the dump '{}' cannot be read: {error}", path.display()));
-    let wrong = |line: u64, words: &str| Error::User(format!("'{}', line {line}: {words}", path.display()));
-    let file = File::open(path).map_err(unreadable)?;
-    let mut statements = Statements::new(encoding::decoded(file).map_err(unreadable)?);
     let mut admission = Admission::into(database);
     let mut contents = Contents::default();
     let mut omitted: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
-    loop {
-        let statement = match statements.next_statement() {
-            Ok(Some(statement)) => statement,
-            Ok(None) => break,
-            Err(Broken::Unreadable(error)) => return Err(unreadable(error)),
-            Err(Broken::Open(line)) => {
-                return Err(wrong(
-                    line,
-                    "a text, a name or a comment that begins here has no end: the dump is incomplete",
-                ))
-            }
-            Err(Broken::TooLong(line)) => {
-                return Err(wrong(line, "a statement is longer than any server takes, 1 GiB"))
-            }
-        };
+    statements(path, |statement| {
+        let line = statement.line;
         match admission
             .admit(&statement.text)
-            .map_err(|words| wrong(statement.line, &words))?
+            .map_err(|words| wrong(path, line, &words))?
         {
             Admitted::Send(text) => {
                 contents.statements += 1;
                 contents.bytes += text.len() as u64;
-                take(statement.line, &text)?;
+                take(line, &text)?;
             }
-            Admitted::Omit(reason) => omitted.entry(reason).or_insert((0, statement.line)).0 += 1,
+            Admitted::Omit(reason) => omitted.entry(reason).or_insert((0, line)).0 += 1,
         }
-    }
+        Ok(())
+    })?;
     let of = |(reason, (count, line))| Omitted { reason, count, line };
     contents.omitted = omitted.into_iter().map(of).collect();
     if contents.statements == 0 {
         return Err(Error::User(format!("'{}' has no statement", path.display())));
     }
     Ok(contents)
+}
+
+/// Gives `take` each statement of a dump.
+///
+/// # Errors
+/// When it cannot be read or is incomplete; those of `take`.
+pub fn statements(path: &Path, mut take: impl FnMut(&FileStatement) -> Result<(), Error>) -> Result<(), Error> {
+    let unreadable =
+        |error: std::io::Error| Error::User(format!("the dump '{}' cannot be read: {error}", path.display()));
+    let file = File::open(path).map_err(unreadable)?;
+    let mut statements = Statements::new(encoding::decoded(file).map_err(unreadable)?);
+    loop {
+        let (line, words) = match statements.next_statement() {
+            Ok(Some(statement)) => {
+                take(&statement)?;
+                continue;
+            }
+            Ok(None) => return Ok(()),
+            Err(Broken::Unreadable(error)) => return Err(unreadable(error)),
+            Err(Broken::Open(line)) => (
+                line,
+                "a text, a name or a comment that begins here has no end: the dump is incomplete",
+            ),
+            Err(Broken::TooLong(line)) => (line, "a statement is longer than any server takes, 1 GiB"),
+        };
+        return Err(wrong(path, line, words));
+    }
+}
+
+fn wrong(path: &Path, line: u64, words: &str) -> Error {
+    Error::User(format!("'{}', line {line}: {words}", path.display()))
 }
 
 fn enter(client: &mut Client, database: &str) -> Result<(), Error> {
