@@ -24,6 +24,7 @@ mod script;
 mod session;
 mod slices;
 mod sql;
+mod sysbench;
 mod tpcc;
 mod tpcc_run;
 
@@ -111,12 +112,19 @@ enum Kv {
 pub fn main() -> Exit {
     dyno_core::panics::abort_on_panic();
     let given: Vec<_> = std::env::args_os().map(parse::dashes).collect();
-    let arguments = match Arguments::try_parse_from(script::translate(given.clone())) {
+    let translated = match sysbench::translate(given.clone()) {
+        Ok(translated) => translated,
+        Err(error) => {
+            dyno_core::tell!("dynoload: {error}");
+            return Exit::Input;
+        }
+    };
+    let arguments = match Arguments::try_parse_from(translated) {
         Ok(arguments) => arguments,
         Err(error) => {
             // --help and --version come this way too; output that nobody reads is no failure.
             let _ = error.print();
-            for note in script::notes(&given, &error.to_string()) {
+            for note in sysbench::notes(&given, &error.to_string()) {
                 dyno_core::tell!("{note}");
             }
             return if error.use_stderr() { Exit::Input } else { Exit::Done };

@@ -1,7 +1,6 @@
 //! `dynoload script`: sysbench's Lua scripts.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -36,8 +35,8 @@ const EXAMPLES: &str = "Examples:
   dynoload script ./mine.lua help
       The script's commands and options.
 
-The script's own options are written with '=', as for sysbench. --mysql-host, --mysql-port, --mysql-socket, --mysql-user,
---mysql-db, --time and --report-interval are accepted for dynoload's names. A script is a program: it can read files and
+The script's own options are written with '=', as for sysbench. sysbench's general options are accepted for dynoload's
+names, or refused with what to use. A script is a program: it can read files and
 call C functions with this user's rights.
 The password comes from --password-file or DYNO_PASSWORD. The table is on stdout, progress on stderr.
 Exit codes: 0 VALID or SUSPECT, 1 failed, 2 wrong input, 3 cannot be done here, 4 INVALID, 130 interrupted.";
@@ -87,82 +86,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((name.replace('-', "_"), value.to_string()))
 }
 
-/// sysbench's options, with dynoload's names for them, and what is added to their values. Beside these, `--threads` is the
-/// number of connections where that is not given.
-const NAMES_OF_SYSBENCH: [(&str, &str, &str); 9] = [
-    ("--mysql-host", "--host", ""),
-    ("--mysql-port", "--port", ""),
-    ("--mysql-socket", "--socket", ""),
-    ("--mysql-user", "--user", ""),
-    ("--mysql-db", "--database", ""),
-    ("--time", "--duration", "s"),
-    ("--report-interval", "--interval", "s"),
-    ("--rand-seed", "--seed", ""),
-    ("--warmup-time", "--warmup", "s"),
-];
-
-/// What stands in for no limit of the time.
-const LONGEST_S: u32 = 100 * 3600;
-
-/// Turns the script's own options into --script-option, and sysbench's names into dynoload's.
-pub fn translate(arguments: Vec<OsString>) -> Vec<OsString> {
-    if arguments.get(1).is_none_or(|name| name != "script") {
-        return arguments;
-    }
-    let known = known_options();
-    let mut translated = Vec::new();
-    // Worker threads are of interest beside connections alone.
-    let is_connections = |text: &str| text.split('=').next() == Some("--connections");
-    let has_connections = arguments
-        .iter()
-        .any(|argument| argument.to_str().is_some_and(is_connections));
-    for argument in arguments {
-        let Some(text) = argument
-            .to_str()
-            .filter(|text| text.starts_with("--") && text.len() > 2)
-        else {
-            translated.push(argument);
-            continue;
-        };
-        let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
-        if text == "--time=0" {
-            // No limit.
-            translated.push(format!("--duration={LONGEST_S}s").into());
-        } else if name == "--threads" && !has_connections {
-            translated.push(format!("--connections{value}").into());
-        } else if let Some((_, own, unit)) = NAMES_OF_SYSBENCH.iter().find(|(other, ..)| *other == name) {
-            translated.push(format!("{own}{value}{}", if value.is_empty() { "" } else { unit }).into());
-        } else if known.contains(&name[2..].to_string()) {
-            translated.push(argument);
-        } else {
-            translated.push(format!("--script-option={}", &text[2..]).into());
-        }
-    }
-    translated
-}
-
-/// What to add to an error of the command line: which of sysbench's names that were given stand behind the options that
-/// it names. One line each.
-pub fn notes(arguments: &[OsString], error: &str) -> Vec<String> {
-    let is_given = |name: &str| {
-        let names = arguments.iter().filter_map(|argument| argument.to_str());
-        names
-            .map(|text| text.split('=').next())
-            .any(|given| given == Some(name))
-    };
-    if arguments.get(1).is_none_or(|name| name != "script") {
-        return Vec::new();
-    }
-    let named = NAMES_OF_SYSBENCH.iter().map(|(other, own, _)| (*other, *own));
-    named
-        .chain([("--threads", "--connections")])
-        .filter(|(other, own)| is_given(other) && !is_given(own) && error.contains(&format!("'{own}")))
-        .map(|(other, own)| format!("note: sysbench's {other} is {own} here"))
-        .collect()
-}
-
 /// The long names of dynoload's own options.
-fn known_options() -> Vec<String> {
+pub fn known_options() -> Vec<String> {
     let mut names = vec!["help".to_string(), "version".into()];
     for argument in ScriptArguments::augment_args(Command::new("script")).get_arguments() {
         names.extend(argument.get_long().map(str::to_string));
@@ -257,63 +182,5 @@ impl ScriptArguments {
             random: self.random.spec(),
             sources: Sources::default(),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn translated(line: &str) -> Vec<String> {
-        let arguments = line.split(' ').map(OsString::from).collect();
-        translate(arguments)
-            .into_iter()
-            .map(|argument| argument.to_string_lossy().into_owned())
-            .collect()
-    }
-
-    #[test]
-    fn options_that_dynoload_has_not_are_the_scripts() {
-        let all = translated("dynoload script x.lua --tables=4 --connections 8 --skip-trx --rate=5 run");
-        let expected =
-            "dynoload script x.lua --script-option=tables=4 --connections 8 --script-option=skip-trx --rate=5 run";
-        assert_eq!(all.join(" "), expected);
-        let others = "dynoload oltp run --tables=4";
-        assert_eq!(translated(others).join(" "), others);
-    }
-
-    #[test]
-    fn options_of_sysbench_get_the_names_of_dynoload() {
-        let all = translated("dynoload script x.lua --mysql-host=db1 --time=60 --mysql-ignore-errors=all");
-        assert_eq!(
-            all.join(" "),
-            "dynoload script x.lua --host=db1 --duration=60s --mysql-ignore-errors=all"
-        );
-        let threads = translated("dynoload script x.lua --threads=4 --rand-seed=7 --warmup-time=2 run");
-        assert_eq!(
-            threads.join(" "),
-            "dynoload script x.lua --connections=4 --seed=7 --warmup=2s run"
-        );
-        let both = "dynoload script x.lua --threads 2 --connections 8 run";
-        assert_eq!(translated(both).join(" "), both);
-        let alike = translated("dynoload script x.lua --threads=2 --connections-kept=8 run");
-        assert_eq!(
-            alike.join(" "),
-            "dynoload script x.lua --connections=2 --script-option=connections-kept=8 run"
-        );
-        let endless = translated("dynoload script x.lua --time=0 --events=7");
-        assert_eq!(endless.join(" "), "dynoload script x.lua --duration=360000s --events=7");
-    }
-
-    #[test]
-    fn errors_in_options_of_sysbench_say_their_names() {
-        let given = |line: &str| -> Vec<OsString> { line.split(' ').map(OsString::from).collect() };
-        let error = "error: invalid value '-1' for '--connections <N>': -1 is not a number";
-        let note = ["note: sysbench's --threads is --connections here"];
-        assert_eq!(notes(&given("dynoload script x.lua --threads=-1"), error), note);
-        assert_eq!(notes(&given("dynoload script x.lua --threads -1"), error), note);
-        assert!(notes(&given("dynoload script x.lua --threads=4 --connections=-1"), error).is_empty());
-        assert!(notes(&given("dynoload script x.lua --time=x --threads=4"), "for '--rate <N>'").is_empty());
-        assert!(notes(&given("dynoload oltp run --threads=-1"), error).is_empty());
     }
 }
