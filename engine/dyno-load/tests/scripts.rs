@@ -223,6 +223,13 @@ fn results_values_second_connections_and_errors_are_as_the_interface_says() {
         return;
     };
     let _alone = SERVER.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut control = client(&socket);
+    for sql in [
+        "DROP PROCEDURE IF EXISTS mysql.dyno_two",
+        "CREATE PROCEDURE mysql.dyno_two() BEGIN SELECT 1, 2 UNION SELECT 3, 4; SELECT 5; END",
+    ] {
+        control.exec(sql).unwrap();
+    }
     let (_folder, file) = Folder::with("api", include_str!("scripts/interface.lua"));
     for prepared in ["auto", "disable"] {
         let result = run(&format!(

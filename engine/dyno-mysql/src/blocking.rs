@@ -154,6 +154,15 @@ pub struct Client {
 /// What a server error, an error of the protocol, or a socket's error leaves to the caller.
 type Outcome<T> = Result<T, Error>;
 
+/// A part of the results of a statement.
+#[derive(Debug)]
+pub enum ResultPart<'a, 'v> {
+    /// The values of a row.
+    Row(&'a [Value<'v>]),
+    /// The end of a result.
+    End(Done),
+}
+
 impl Client {
     /// Connects and authenticates within `options.connect_timeout`; afterwards `timeout` bounds each single read and write.
     ///
@@ -267,21 +276,38 @@ impl Client {
         values: &[Value<'_>],
         mut each: impl FnMut(&[Value<'_>]),
     ) -> Outcome<Done> {
-        self.connection.execute(statement, values, Detail::Rows)?;
         let mut last = Done::default();
+        self.execute_all(statement, values, |part| match part {
+            ResultPart::Row(row) => each(row),
+            ResultPart::End(done) => last = done,
+        })?;
+        Ok(last)
+    }
+
+    /// Executes a prepared statement and hands over the rows and the end of each of its results.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub fn execute_all(
+        &mut self,
+        statement: &mut Statement,
+        values: &[Value<'_>],
+        mut each: impl FnMut(ResultPart<'_, '_>),
+    ) -> Outcome<()> {
+        self.connection.execute(statement, values, Detail::Rows)?;
         self.drive(|event| match event {
             Event::Row(row) => {
-                each(&row.values().collect::<Result<Vec<_>, _>>()?);
+                each(ResultPart::Row(&row.values().collect::<Result<Vec<_>, _>>()?));
                 Ok(false)
             }
             Event::Done(done) => {
-                last = done;
+                each(ResultPart::End(done));
                 Ok(!done.more_results)
             }
             Event::Failed(error) => Err(Error::Server(error)),
             _ => Ok(false),
         })?;
-        Ok(last)
+        Ok(())
     }
 
     /// Closes a statement on the server.

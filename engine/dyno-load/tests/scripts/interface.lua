@@ -29,6 +29,18 @@ function event()
    local x, y = con:query_row("SELECT 7, 8")
    assert(x == "7" and y == "8")
    assert(con:query("DO 1") == nil)
+   -- A procedure with two results, as text and prepared.
+   for _, any in ipairs({con, other}) do
+      local call = any:prepare("CALL dyno_two()")
+      for _, result in ipairs({any:query("CALL dyno_two()"), call}) do
+         rs = result == call and call:execute() or result
+         assert(rs.nrows == 2 and rs.nfields == 2 and any:more_results() and rs:fetch_row()[2] == "2")
+         rs = any:next_result()
+         assert(rs.nrows == 1 and not any:more_results() and rs:fetch_row()[1] == "5" and rs:fetch_row() == nil)
+         assert(any:next_result() == nil)
+      end
+      call:close()
+   end
    number:set(41); text:set("longtext"); real:set(2)
    row = stmt:execute():fetch_row()
    assert(row[1] == "42" and row[2] == "long" and row[3] == nil and tonumber(row[4]) == 2)

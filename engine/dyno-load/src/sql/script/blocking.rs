@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dyno_mysql::blocking::Client;
+use dyno_mysql::blocking::{Client, ResultPart};
 use dyno_mysql::{Options, ServerError, Statement, Value};
 use smallvec::SmallVec;
 
@@ -100,6 +100,14 @@ impl BlockingConnections {
                 (Answer::Nothing, None)
             }
             Request::Fetch(number) => (Answer::Row(self.open(number).and_then(|one| one.rows.fetch())), None),
+            Request::MoreResults(number) => {
+                let has_more = self.open(number).is_some_and(|one| one.rows.has_more());
+                (Answer::Goes(has_more), None)
+            }
+            Request::NextResult(number) => {
+                let next = self.open(number).map(|one| Answer::next_of(&mut one.rows));
+                (next.unwrap_or(Answer::Result(0, 0)), None)
+            }
             Request::Close(number, slot) => {
                 if let Some(one) = self.open(number) {
                     if let Some(statement) = one.statements.get_mut(slot).and_then(|(statement, _)| statement.take()) {
@@ -191,20 +199,16 @@ pub fn refusal(error: &ServerError, ignored: &dyn Fn(u16) -> bool) -> Refusal {
 impl Blocking {
     fn query(&mut self, sql: &[u8]) -> Result<(Answer, Option<Sent>), dyno_mysql::Error> {
         self.rows.clear();
-        let result = self.client.query(sql)?;
-        for row in &result.rows {
-            self.rows.push_texts(row);
+        let mut affected_rows = 0;
+        for result in self.client.query_all(sql)? {
+            for row in &result.rows {
+                self.rows.push_texts(row);
+            }
+            self.rows
+                .end_result(result.rows.len() as u64, result.columns.len() as u64);
+            affected_rows = result.done.affected_rows;
         }
-        let reply = Reply {
-            columns: result.columns.len() as u64,
-            rows: result.rows.len() as u64,
-            affected_rows: result.done.affected_rows,
-        };
-        let sent = Sent {
-            kind: StatementKind::of(sql),
-            reply,
-        };
-        Ok((Answer::Result(reply.rows, reply.columns), Some(sent)))
+        Ok(answered(&self.rows, StatementKind::of(sql), affected_rows))
     }
 
     fn prepare(&mut self, sql: &[u8], prepared: bool) -> Result<usize, dyno_mysql::Error> {
@@ -230,16 +234,24 @@ impl Blocking {
         };
         self.rows.clear();
         let rows = &mut self.rows;
-        let done = self.client.execute(statement, &values, |row| rows.push_values(row))?;
-        let reply = Reply {
-            columns: done.columns,
-            rows: done.rows,
-            affected_rows: done.affected_rows,
-        };
-        let sent = Sent {
-            kind: StatementKind::of(sql.sql()),
-            reply,
-        };
-        Ok((Answer::Result(done.rows, done.columns), Some(sent)))
+        let mut affected_rows = 0;
+        self.client.execute_all(statement, &values, |part| match part {
+            ResultPart::Row(row) => rows.push_values(row),
+            ResultPart::End(done) => {
+                rows.end_result(done.rows, done.columns);
+                affected_rows = done.affected_rows;
+            }
+        })?;
+        Ok(answered(rows, StatementKind::of(sql.sql()), affected_rows))
     }
+}
+
+/// The first result of a statement for the script, and all for the measurement.
+fn answered(rows: &StoredRows, kind: StatementKind, affected_rows: u64) -> (Answer, Option<Sent>) {
+    let reply = Reply {
+        columns: rows.size().1,
+        rows: rows.total(),
+        affected_rows,
+    };
+    (Answer::first_of(rows), Some(Sent { kind, reply }))
 }

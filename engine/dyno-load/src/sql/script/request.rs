@@ -3,7 +3,7 @@
 use mlua::{FromLuaMulti, IntoLuaMulti, Lua, MultiValue, Value};
 use smallvec::SmallVec;
 
-use super::rows::FetchedRow;
+use super::rows::{FetchedRow, StoredRows};
 
 /// A value for a parameter of a prepared statement.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +36,10 @@ pub enum Request {
     Close(usize, usize),
     /// The next row of the connection's last result.
     Fetch(usize),
+    /// Whether the connection's last statement has further results.
+    MoreResults(usize),
+    /// The next one of them.
+    NextResult(usize),
     /// thread_init() is over.
     Ready,
     /// The event is over, and the next one may start.
@@ -111,6 +115,8 @@ impl FromLuaMulti for Request {
             10 => Self::Next,
             11 => Self::Stop,
             12 => Self::CountError,
+            13 => Self::MoreResults(connection),
+            14 => Self::NextResult(connection),
             _ => {
                 return Err(mlua::Error::runtime(
                     "the script yielded outside of a coroutine of its own; coroutine.yield() is dynoload's there",
@@ -160,6 +166,20 @@ pub enum Answer {
     Row(Option<FetchedRow>),
     /// It failed.
     Refused(Refusal),
+}
+
+impl Answer {
+    /// The result that a statement's rows begin with.
+    pub fn first_of(rows: &StoredRows) -> Self {
+        let (rows, columns) = rows.size();
+        Self::Result(rows, columns)
+    }
+
+    /// The result after that.
+    pub fn next_of(rows: &mut StoredRows) -> Self {
+        rows.next_result();
+        Self::first_of(rows)
+    }
 }
 
 impl IntoLuaMulti for Answer {

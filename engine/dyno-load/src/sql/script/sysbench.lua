@@ -15,7 +15,7 @@ local ffi = require("ffi")
 
 -- Requests; the same numbers are in request.rs.
 local CONNECT, DISCONNECT, QUERY, PREPARE, EXECUTE, EXECUTE_TYPED, CLOSE, FETCH = 1, 2, 3, 4, 5, 6, 7, 8
-local READY, NEXT, STOP, COUNT_ERROR = 9, 10, 11, 12
+local READY, NEXT, STOP, COUNT_ERROR, MORE_RESULTS, NEXT_RESULT = 9, 10, 11, 12, 13, 14
 
 -- Names of types and constants that declarations of scripts refer to.
 ffi.cdef([[
@@ -368,6 +368,15 @@ function connection_methods:query(query)
       error("bad argument #1 to 'query' (a string is expected, this is a " .. type(query) .. ")", 2)
    end
    return finish(self, query, 2, yield(QUERY, self.id or number_of(self), query))
+end
+
+-- Further results of a CALL, or of several statements, as in sysbench's development branch.
+function connection_methods:more_results()
+   return self.id ~= nil and yield(MORE_RESULTS, self.id)
+end
+
+function connection_methods:next_result()
+   return finish(self, nil, 2, yield(NEXT_RESULT, self.id or number_of(self)))
 end
 
 function connection_methods:query_row(query)

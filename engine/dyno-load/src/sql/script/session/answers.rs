@@ -108,6 +108,7 @@ impl ScriptSession {
     }
 
     pub(super) fn done(&mut self, tally: &mut Tally<SqlRecord>, done: &Done, now: u64) -> Result<Option<Step>, Stop> {
+        self.rows.end_result(done.rows, done.columns);
         if done.more_results {
             return Ok(None);
         }
@@ -126,15 +127,15 @@ impl ScriptSession {
             }));
         }
         let reply = Reply {
-            columns: done.columns,
-            rows: done.rows,
+            columns: self.rows.size().1,
+            rows: self.rows.total(),
             affected_rows: done.affected_rows,
         };
         if self.state == State::Busy {
             let service_ns = now.saturating_sub(self.statement_ns);
             record_statement(tally.recorder(), self.kind, service_ns, reply);
         }
-        self.answer(tally, Answer::Result(done.rows, done.columns), now)
+        self.answer(tally, Answer::first_of(&self.rows), now)
     }
 
     pub(super) fn prepared(

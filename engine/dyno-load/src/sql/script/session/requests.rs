@@ -69,6 +69,8 @@ impl ScriptSession {
                     Answer::Nothing
                 }
                 Request::Fetch(OWN) => Answer::Row(self.rows.fetch()),
+                Request::MoreResults(OWN) => Answer::Goes(self.rows.has_more()),
+                Request::NextResult(OWN) => Answer::next_of(&mut self.rows),
                 Request::CountError => {
                     self.elsewhere.refused += 1;
                     Answer::Nothing
