@@ -56,6 +56,18 @@ fn tables_that_are_not_as_the_options_say_are_refused() {
     accepted(&format!("{load} --create-secondary off"));
     done(&format!("oltp prepare {place} --resume"));
     accepted(&load);
+    for set in ["ucs2", "utf32"] {
+        let make = format!("DROP DATABASE IF EXISTS dyno_wide; CREATE DATABASE dyno_wide CHARACTER SET {set}");
+        control.exec(&make).unwrap();
+        for workload in ["oltp prepare --tables 1 --table-size 100", "tpcc prepare"] {
+            let result = plain(&format!("{workload} --socket {} --database dyno_wide", server.socket()));
+            assert!(
+                result.code == 2 && result.stderr.contains(&format!("has the character set {set}")),
+                "{workload}: {}",
+                result.stderr
+            );
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A plain client over its own socket, for control connections: probing, preparing, reconciling counters.
 
 mod limit;
+mod results;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use self::limit::within_limit;
+pub use self::results::ResultPart;
 use crate::connection::{Connection, Event};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ServerError};
@@ -154,15 +156,6 @@ pub struct Client {
 /// What a server error, an error of the protocol, or a socket's error leaves to the caller.
 type Outcome<T> = Result<T, Error>;
 
-/// A part of the results of a statement.
-#[derive(Debug)]
-pub enum ResultPart<'a, 'v> {
-    /// The values of a row.
-    Row(&'a [Value<'v>]),
-    /// The end of a result.
-    End(Done),
-}
-
 impl Client {
     /// Connects and authenticates within `options.connect_timeout`; afterwards `timeout` bounds each single read and write.
     ///
@@ -267,47 +260,6 @@ impl Client {
             _ => Ok(false),
         })?;
         prepared.ok_or_else(|| Error::protocol("no reply to a prepare"))
-    }
-
-    /// Executes a statement; `each` sees the values of every row.
-    pub fn execute(
-        &mut self,
-        statement: &mut Statement,
-        values: &[Value<'_>],
-        mut each: impl FnMut(&[Value<'_>]),
-    ) -> Outcome<Done> {
-        let mut last = Done::default();
-        self.execute_all(statement, values, |part| match part {
-            ResultPart::Row(row) => each(row),
-            ResultPart::End(done) => last = done,
-        })?;
-        Ok(last)
-    }
-
-    /// Executes a prepared statement and hands over the rows and the end of each of its results.
-    ///
-    /// # Errors
-    /// As [`Self::execute`].
-    pub fn execute_all(
-        &mut self,
-        statement: &mut Statement,
-        values: &[Value<'_>],
-        mut each: impl FnMut(ResultPart<'_, '_>),
-    ) -> Outcome<()> {
-        self.connection.execute(statement, values, Detail::Rows)?;
-        self.drive(|event| match event {
-            Event::Row(row) => {
-                each(ResultPart::Row(&row.values().collect::<Result<Vec<_>, _>>()?));
-                Ok(false)
-            }
-            Event::Done(done) => {
-                each(ResultPart::End(done));
-                Ok(!done.more_results)
-            }
-            Event::Failed(error) => Err(Error::Server(error)),
-            _ => Ok(false),
-        })?;
-        Ok(())
     }
 
     /// Closes a statement on the server.

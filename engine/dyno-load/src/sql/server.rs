@@ -9,6 +9,8 @@ use dyno_mysql::{Endpoint, Options, TlsContext, TlsMode};
 
 use crate::error::Error;
 
+/// Character sets in which no character has one byte.
+const WIDE_CHARACTER_SETS: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
 /// How long the control connection waits for the answer to a question.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// For statements that take as long as their tables are large; a host that was lost is noticed by keep-alive.
@@ -104,6 +106,31 @@ fn tls_hint(options: &Options) -> &'static str {
 /// A question that failed, in words.
 pub fn failed(question: &str, error: &dyno_mysql::Error) -> Error {
     Error::Server(format!("\"{question}\" failed: {error}"))
+}
+
+/// Makes a database, if it is missing, whose tables can take rows as bytes of ASCII.
+///
+/// # Errors
+/// When the server refuses, or new tables would have a character set of two or four bytes for each character: their
+/// texts would be other ones, and shorter.
+pub fn make_database(client: &mut Client, database: &str) -> Result<(), Error> {
+    let name = database.replace('`', "``");
+    let sql = format!("CREATE DATABASE IF NOT EXISTS `{name}`");
+    client.exec(&sql).map_err(|error| failed(&sql, &error))?;
+    let text: String = database.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let question = format!(
+        "SELECT DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = CONVERT(x'{text}' USING utf8)"
+    );
+    let found = client
+        .query_text(&question)
+        .map_err(|error| failed(&question, &error))?;
+    match found.filter(|name| WIDE_CHARACTER_SETS.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(wide) => Err(Error::User(format!(
+            "the database {database} has the character set {wide}, with two or four bytes for each character; the tables \
+             need one in which ASCII has one byte: ALTER DATABASE `{name}` CHARACTER SET utf8mb4"
+        ))),
+    }
 }
 
 #[cfg(test)]

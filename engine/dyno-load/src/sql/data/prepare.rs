@@ -113,9 +113,7 @@ fn connect(request: &Request) -> Result<Client, Error> {
 
 fn make_database(request: &Request) -> Result<Client, Error> {
     let mut client = crate::sql::server::connect(&request.options)?;
-    let database = request.database.replace('`', "``");
-    let sql = format!("CREATE DATABASE IF NOT EXISTS `{database}`");
-    client.exec(&sql).map_err(|error| failed(&sql, &error))?;
+    crate::sql::server::make_database(&mut client, &request.database)?;
     connect(request)
 }
 

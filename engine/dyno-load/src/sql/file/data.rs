@@ -6,7 +6,7 @@ use dyno_core::random::{Domain, RandomStream};
 use dyno_mysql::blocking::Client;
 use dyno_mysql::Options;
 
-use super::schema::{Column, Schema, Table};
+use super::schema::{quoted, Column, Schema, Table};
 use crate::error::Error;
 use crate::sql::data::drop_tables;
 use crate::sql::server::{connect_unbounded, failed};
@@ -31,10 +31,6 @@ pub struct Request {
     pub seed: u64,
     /// Threads, each with a connection.
     pub threads: u32,
-}
-
-fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }
 
 fn run(client: &mut Client, sql: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), Error> {

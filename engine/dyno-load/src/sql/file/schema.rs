@@ -180,8 +180,12 @@ fn read(form: FileForm, text: &str, folder: &Path, scale: Option<Scale>) -> Resu
             columns.push(read.map_err(|message| Mistake { at, message })?);
         }
         let known = |key: &Spanned<String>| -> Result<String, Mistake> {
-            for word in key.get_ref().split(',') {
-                let word = word.trim().split([' ', '(']).next().unwrap_or("");
+            let mut quoted_parts = Vec::new();
+            for part in key.get_ref().split(',') {
+                let part = part.trim();
+                let (word, rest) = part.split_at(part.find([' ', '(']).unwrap_or(part.len()));
+                let word = word.trim_matches('`');
+                quoted_parts.push(quoted(word) + rest);
                 if !columns.iter().any(|column| column.name == word) {
                     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
                     return Err(Mistake {
@@ -190,7 +194,7 @@ fn read(form: FileForm, text: &str, folder: &Path, scale: Option<Scale>) -> Resu
                     });
                 }
             }
-            Ok(key.get_ref().clone())
+            Ok(quoted_parts.join(", "))
         };
         let primary_key = form.primary_key.as_ref().map(known).transpose()?;
         let indexes = form.indexes.iter().map(known).collect::<Result<_, _>>()?;
@@ -204,6 +208,11 @@ fn read(form: FileForm, text: &str, folder: &Path, scale: Option<Scale>) -> Resu
         });
     }
     Ok(Schema { tables })
+}
+
+/// A name in backticks: it may be a reserved word.
+pub fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
 }
 
 /// Where a key is written, from the start of `text`; 0 where it cannot be told.
@@ -332,5 +341,19 @@ mod tests {
             let error = parsed(&SHOP.replacen(from, to, 1)).unwrap_err();
             assert!(error.starts_with(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn reserved_words_are_names_of_columns_and_of_parts_of_keys() {
+        let text = SHOP
+            .replace("id = ", "key = ")
+            .replace("maker.id", "maker.key")
+            .replace(
+                "primary_key = \"id\"",
+                "primary_key = \"`key`\"\nindexes = [\"key DESC, key(5)\"]",
+            );
+        let schema = parsed(&text).unwrap();
+        assert_eq!(schema.tables[0].primary_key.as_deref(), Some("`key`"));
+        assert_eq!(schema.tables[0].indexes, ["`key` DESC, `key`(5)"]);
     }
 }

@@ -125,8 +125,7 @@ fn run(client: &mut Client, sql: &str) -> Result<(), Error> {
 
 fn make_database(request: &Request) -> Result<Client, Error> {
     let mut client = crate::sql::server::connect(&request.options)?;
-    let database = request.database.replace('`', "``");
-    run(&mut client, &format!("CREATE DATABASE IF NOT EXISTS `{database}`"))?;
+    crate::sql::server::make_database(&mut client, &request.database)?;
     connect(request)
 }
 

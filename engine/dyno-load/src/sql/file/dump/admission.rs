@@ -5,6 +5,8 @@ use dyno_capture::class;
 use dyno_capture::lexer::{tokens, Token};
 use dyno_capture::reach::{beyond, definer, is_system_schema, named_schemas, object, Beyond, NamedSchema};
 
+use crate::sql::file::schema::quoted;
+
 /// First words of what a dump consists of, besides CREATE, ALTER and DROP.
 const OF_A_DUMP: &[&str] = &[
     "ANALYZE", "BEGIN", "CHECK", "COMMIT", "DELETE", "INSERT", "LOCK", "OPTIMIZE", "RENAME", "REPLACE", "ROLLBACK",
@@ -235,10 +237,6 @@ fn check_place(all: &[Token<'_>]) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }
 
 /// The beginning of a statement, for messages.

@@ -14,6 +14,7 @@ use dyno_mysql::Options;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::sql::file::schema::quoted;
 use crate::sql::server::{connect_unbounded, failed};
 use crate::sql::statistics;
 use admission::{shown, Admission, Admitted};
@@ -136,7 +137,7 @@ fn wrong(path: &Path, line: u64, words: &str) -> Error {
 }
 
 fn enter(client: &mut Client, database: &str) -> Result<(), Error> {
-    let quoted = format!("`{}`", database.replace('`', "``"));
+    let quoted = quoted(database);
     for sql in [
         format!("CREATE DATABASE IF NOT EXISTS {quoted}"),
         format!("USE {quoted}"),
