@@ -164,6 +164,8 @@ fn check_kind(text: &[u8], first: &Token<'_>, all: &[Token<'_>]) -> Result<(), S
     let is_allowed = match () {
         // Objects that are not of a schema are refused before.
         () if first.is_any(&["CREATE", "ALTER", "DROP"]) => object(all).is_some(),
+        // The next value of a sequence.
+        () if first.is_word("DO") => all.get(1).is_some_and(|next| next.is_word("SETVAL")),
         () => first.is_word("USE") || first.is_any(OF_A_DUMP) || class::is_read_only(text),
     };
     if is_allowed {
@@ -283,6 +285,7 @@ mod tests {
             "ALTER DATABASE `shop` CHARACTER SET utf8mb4",
             "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DELETE FROM t",
             "FLUSH PRIVILEGES",
+            "DO SETVAL(`sq`, 5, 0)",
         ]);
         let expected = [
             "",
@@ -298,6 +301,7 @@ mod tests {
             "ALTER DATABASE `copy` CHARACTER SET utf8mb4",
             "",
             "",
+            "DO SETVAL(`sq`, 5, 0)",
         ];
         assert_eq!(found.unwrap(), expected);
     }

@@ -399,4 +399,18 @@ mod tests {
             parsed(&format!("{statement};")).unwrap();
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_file_is_read_or_refused_with_its_name(
+            pieces in proptest::collection::vec(proptest::sample::select(&[
+                "-- transaction: a weight=2\n", "-- name: b\n", "SELECT ", "{", "}", "{a: uniform(1, 2)}", "{a}", ";", "'", "é",
+                "\"", "`", "\\", "?", "/*", "*/", "#", "\n", "\u{feff}", "DELIMITER é\n", "csv('x', 'y')", "choice(", "a.b",
+            ][..]), 0..30)
+        ) {
+            if let Err(error) = parsed(&pieces.concat()) {
+                assert!(error.starts_with("shop.sql:"), "{error}");
+            }
+        }
+    }
 }
