@@ -76,8 +76,10 @@ def _read(path: Path, level: int) -> Iterator[Option]:
             raise UserError(f"{place}: {line}: an option before the first section")
         else:
             name, equals, value = line.partition("=")
-            name = name if equals else _without_comment(name)
-            yield Option(section, option_name(name.strip()), _value(value) if equals else True, place)
+            name = option_name((name if equals else _without_comment(name)).strip())
+            if not name:
+                raise UserError(f"{place}: {line}: an option without a name")
+            yield Option(section, name, _value(value) if equals else True, place)
 
 
 def _included(line: str, path: Path, level: int, place: str) -> Iterator[Option]:

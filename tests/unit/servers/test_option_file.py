@@ -6,13 +6,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from mydyno.errors import UserError
 from mydyno.experiments import load
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.server_version import ServerVersion
 from mydyno.servers.option_file import groups_of, options_of, read_option_file, replaced_in
-from tests.support import DATA
+from tests.support import ALL, DATA
 from tests.unit.experiment_file.test_experiment_mistakes import GOOD, mistakes
 
 FILES = DATA / "option-files"
@@ -138,3 +140,23 @@ def test_an_option_file_that_cannot_be_taken_is_refused(tmp_path: Path, arm: str
 def test_a_text_without_a_folder_reads_no_file() -> None:
     text = GOOD.replace("[[steps]]", "mine = { option_file = '/etc/passwd' }\n[[steps]]")
     assert "arms.mine.option_file: is read by `mydyno plan`" in mistakes(text)
+
+
+PIECES = [
+    "[mysqld]", "[", "]", "\n", "\r\n", "!include ", "!includedir ", "my.cnf", ".", "sort_buffer_size", "loose-",
+    "skip-", "=", "'", '"', "\\", "#", ";", " ", "1M", "\x00", "\u2028", "é", "datadir", "\ufeff", "[client-server]",
+]  # fmt: skip
+
+
+@settings(max_examples=2000 if ALL else 60, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(pieces=st.lists(st.sampled_from(PIECES) | st.binary(max_size=4), max_size=30))
+def test_any_file_is_read_or_refused_with_its_name(tmp_path: Path, pieces: list[str | bytes]) -> None:
+    path = tmp_path / "my.cnf"
+    path.write_bytes(b"".join(piece if isinstance(piece, bytes) else piece.encode() for piece in pieces))
+    try:
+        options = read_option_file(path)
+    except UserError as error:
+        assert "my.cnf" in str(error) or str(tmp_path) in str(error)
+        return
+    for option in options_of(options, groups_of(ServerVersion.parse("8.0.31"))).values():
+        assert option.name and "my.cnf" in option.place
