@@ -92,9 +92,9 @@ def _answer_table(result: StudyResult) -> str:
     if table is None:
         return ""
     parts = []
-    control = tr("control")
     for grid in table.grids:
         head = f"| {' | '.join(map(escape, (*grid.row_factors, *grid.columns)))} |"
+        control = f"{tr('control')} {grid.control}"
         rows = [
             f"| {' | '.join([*map(escape, levels), *(control if one is None else _cell(one) for one in cells)])} |"
             for levels, cells in grid.rows

@@ -17,6 +17,7 @@ from sys import byteorder
 from typing import Any
 
 from mydyno.language import tr
+from mydyno.model.metrics import split_instance
 from mydyno.model.stored.summary import RunSummary
 from mydyno.reports import envelopes
 from mydyno.reports.charts.palette import copy_style
@@ -61,6 +62,8 @@ EXPLAINING = (
     "cgroup_throttled_pct",
 )
 PREFERRED_SCOPES = {"qps": "driver", "tps": "driver", "cpu_user_pct": "host", "latency": "driver", "driver": "driver"}
+RATES_OF_SLICES = frozenset({"ops", "qps", "tps", "tpmc"})
+"""Drawn by slice in an interleaved study: seconds in which other lanes are loaded are no throughput of this one."""
 BYTES_PER_VALUE = 4 * 4 / 3
 COARSE_BUCKETS = 40
 LEAST_BUCKETS = 20
@@ -104,7 +107,7 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
     present = readable_samples(result)
     durations = _durations(result)
     files, invalid = _choose(present, list(durations))
-    found = envelopes.list_series(list(present))
+    found = _listed(result, present)
     constant = sorted(pair for pair, greatest in found.items() if greatest == 0 and pair[1] not in CORE)
     series = _ordered(set(found) - set(constant))
     core = [
@@ -143,7 +146,7 @@ def read_one(result: StudyResult, series: Series, buckets: int) -> tuple[dict[st
 
 def offered(result: StudyResult) -> tuple[list[Series], dict[str, float]]:
     """(every series that is not zero throughout, those that explain most first; {step: how long its load lasted})."""
-    found = envelopes.list_series(list(readable_samples(result)))
+    found = _listed(result, readable_samples(result))
     return _ordered({pair for pair, greatest in found.items() if greatest != 0}), _durations(result)
 
 
@@ -160,6 +163,16 @@ def readable_samples(result: StudyResult) -> dict[Path, RunSummary]:
     """{samples.parquet: its run}, of the runs that have one, without damaged ones."""
     every = {result.folder.samples_path(run.folder): run for run in result.runs}
     return {path: run for path, run in every.items() if path.is_file() and not damage_of(path)}
+
+
+def _listed(result: StudyResult, present: Mapping[Path, RunSummary]) -> dict[Series, float]:
+    """{series: its greatest value} of what is drawn over time."""
+    left = RATES_OF_SLICES if result.summary.design == "interleaved" else frozenset()
+    return {
+        pair: greatest
+        for pair, greatest in envelopes.list_series(list(present)).items()
+        if split_instance(pair[1])[0] not in left
+    }
 
 
 def _lines(result: StudyResult) -> int:

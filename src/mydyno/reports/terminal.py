@@ -143,10 +143,11 @@ def _print_grid(console: Console, grid: Grid, plain: bool) -> None:
     longest = max(len(_lines(cell, False)[0]) for _, cells in grid.rows for cell in cells if cell is not None)
     levels = max(sum(len(level) + 2 for level in row) for row, _ in grid.rows)
     two_lines = levels + (longest + 2) * len(grid.columns) > console.width
+    control = Text(plain_text(flat(f"{tr('control')} {grid.control}"), plain), style="dim")
     for row, cells in grid.rows:
         made.add_row(
             *(Text(plain_text(level, plain)) for level in row),
-            *(Text(tr("control"), style="dim") if cell is None else _text(cell, plain, two_lines) for cell in cells),
+            *(control if cell is None else _text(cell, plain, two_lines) for cell in cells),
         )
     console.print(made)
     console.print()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import sqrt
 from typing import Literal
 
 TOLERANCE = 0.05
@@ -136,11 +136,6 @@ class ClosedLoop:
     def in_system(self) -> float:
         """Mean number of transactions under way: throughput × response time."""
         return self.throughput_per_s * self.response_s
-
-    @property
-    def between_s(self) -> float:
-        """Mean time of a connection between two transactions, by the law; negative within the resolution."""
-        return self.connections / self.throughput_per_s - self.response_s if self.transactions else inf
 
     @property
     def middle(self) -> Interval:

@@ -15,6 +15,7 @@ from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, HostsEffect, RunSummary, StepLevel, Summary, block_groups
 from mydyno.results.precision import is_sequential
+from mydyno.stats.absolute import absolute_mean
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.answer import Answer, answer_study
 from mydyno.wording.numbers import metric_name
@@ -137,6 +138,11 @@ class StoredResult:
             value = run.values.get(step, {}).get(metric)
             if value is not None:
                 yield run, value, run.usable(step)
+
+    def level_of(self, metric: str, step: str, arm: str) -> float | None:
+        """An arm's absolute value: the mean of its usable runs, of both copies for the control; None without one."""
+        values = [value for run, value, used in self.values(metric, step) if used and run.arm == arm]
+        return absolute_mean(values) if values else None
 
     @cached_property
     def unused_steps(self) -> tuple[tuple[RunSummary, ReportStep, tuple[Reason, ...]], ...]:

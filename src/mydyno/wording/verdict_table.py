@@ -16,7 +16,15 @@ from mydyno.model.metrics import COST_METRIC
 from mydyno.model.stored.factors import FactorEffect
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.precision import answered_metrics, failed_arm, failed_blocks
-from mydyno.wording.numbers import NARROW_SPACE, level_percent, metric_name, ratio_interval, signed_percent
+from mydyno.wording.numbers import (
+    NARROW_SPACE,
+    NONE,
+    display_unit,
+    level_percent,
+    metric_name,
+    ratio_interval,
+    signed_percent,
+)
 from mydyno.wording.reasons import failure_of
 from mydyno.wording.stored_result import ReportStep, StoredResult
 
@@ -62,7 +70,7 @@ class VerdictCell:
 
 @dataclass(frozen=True, slots=True)
 class StepRows:
-    """The rows of one step and control: the arm's name with a cell for each column."""
+    """The rows of one step and control: the control with its absolute values, then each arm with its effects."""
 
     heading: str
     rows: tuple[tuple[str, tuple[VerdictCell, ...]], ...]
@@ -70,9 +78,10 @@ class StepRows:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """One metric at one step over the factors; None in a cell is the control."""
+    """One metric at one step over the factors; None in a cell is the control, of which `control` is the value."""
 
     caption: str
+    control: str
     row_factors: tuple[str, ...]
     columns: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], tuple[VerdictCell | None, ...]], ...]
@@ -115,7 +124,10 @@ def verdict_table(result: StoredResult) -> VerdictTable | None:
             if result.several_controls:
                 heading = tr("{step}, against {control}", step=heading, control=control)
             if found:
-                steps.append(StepRows(heading, found))
+                values = tuple(
+                    VerdictCell("", absolute(result, one, step.id, control), "", "control") for one in metrics
+                )
+                steps.append(StepRows(heading, ((control, values), *found)))
     notes = []
     if any(_exceeds_margin(result, one) for one in summary.effects if one.metric in metrics):
         notes.append(
@@ -292,8 +304,16 @@ def _grids(result: StoredResult, factors: Factors, metrics: Sequence[str]) -> tu
                 rows.append((levels, tuple(cells)))
             heading = step_heading(result, step) if len(result.steps) > 1 else step.level
             names = tuple(factors.factors[index].name for index in down)
-            grids.append(Grid(comma((column_name(metric, result.workloads), heading)), names, columns, tuple(rows)))
+            caption = comma((column_name(metric, result.workloads), heading))
+            grids.append(Grid(caption, absolute(result, metric, step.id, control), names, columns, tuple(rows)))
     return tuple(grids)
+
+
+def absolute(result: StoredResult, metric: str, step: str, arm: str) -> str:
+    """An arm's absolute value with its unit."""
+    level = result.level_of(metric, step, arm)
+    known = result.summary.metrics.get(metric)
+    return NONE if level is None else display_unit(metric, level, known.unit if known else "").text(level)
 
 
 def flat(text: str) -> str:

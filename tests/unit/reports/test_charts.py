@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mydyno.reports.charts.bars import bars_chart
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart, shortened
 from mydyno.reports.charts.history import LevelLine, StudyPoint, history_chart
 from mydyno.reports.charts.noise import NoiseRow, noise_chart
@@ -64,7 +63,6 @@ def charts() -> dict[str, str]:
             "scalability-latency:0", "p99", "two arms", (RATE, DisplayUnit(1000.0, "ms")), laws, "TPS"
         ),
         "sweep": sweep_chart("sweep:qps:ro", "QPS", "two arms", RATE, sweep, [16, 32]),
-        "bars": bars_chart("bars:qps:ro", "QPS", "two arms", RATE, sweep, [16, 32]),
         "forest": forest_chart("forest:qps:ro", "QPS", "effects", [ForestGroup("16 connections", rows, 0.013)], 0.02),
         "noise": noise_chart("noise:qps", "QPS", "A/A", GLIBC, [NoiseRow("ro, 16", (0.004, -0.01), 0.01)], 0.02, 356),
         "order": order_chart("order:qps:ro-16", "QPS", "runs", RATE, points, {1: 2, 2: 2}),
@@ -123,7 +121,6 @@ def test_nothing_but_text_ends_leaves_the_picture(kind: str) -> None:
         "scalability-latency",
         "forest",
         "sweep",
-        "bars",
         "noise",
         "order",
         "position",

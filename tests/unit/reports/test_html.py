@@ -151,7 +151,6 @@ def test_every_chart_that_studies_1_and_3_list_is_in_the_page(full: tuple[StudyF
             for connections in FULL.connections:  # study 1: each metric over time per connection count
                 expected.add(f"time:{metric}:{workload}-{connections}")
                 assert (f"{workload}-{connections}", metric) in explorer
-        expected |= {f"bars:{metric}:{workload}" for metric in ("qps", "tps")}  # study 3: bars per allocator
         expected |= {f"sweep:latency_p99_us:{workload}", f"forest:qps:{workload}"}
     expected |= {"noise:qps", "position:qps", "order:qps:oltp_read_only-16", "published:study-3"}
     assert expected <= page.charts

@@ -21,6 +21,7 @@ from mydyno.results.factors import factors_record
 from mydyno.results.families import families
 from mydyno.store.slices import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
+from mydyno.verdicts.decide import decide
 from mydyno.wording.verdict_table import VerdictCell, verdict_table
 from tests.support.fake_interleaved_folder import COST, FACTORS, PLANTED, Interleaved, build
 from tests.support.worded import worded
@@ -71,9 +72,9 @@ def test_the_table_has_effect_interval_and_verdict_of_throughput_and_cost(study:
     result = StudyResult.load(folder)
     table = verdict_table(result)
     assert table is not None and table.columns == ("QPS", "CPU per query") and not table.grids
-    assert [len(step.rows) for step in table.steps] == [3, 3]
+    assert [len(step.rows) for step in table.steps] == [4, 4], "the control with its absolute values, and three arms"
     for step, of_step in zip(STEPS, table.steps, strict=True):
-        for arm, cells in of_step.rows:
+        for arm, cells in of_step.rows[1:]:
             for metric, cell in zip(("qps", COST), cells, strict=True):
                 (effect,) = (one for one in result.effects(metric, step) if one.arm == arm)
                 assert cell.word == effect.verdict
@@ -103,7 +104,7 @@ def test_an_equivalent_effect_with_an_interval_beyond_the_margin_is_explained(
 
 
 def test_words_stand_beside_colours(study: tuple[StudyFolder, str, Page]) -> None:
-    cells = re.findall(r'<td class="verdict [^"]*">(.*?)</td>', study[1])
+    cells = re.findall(r'<td class="verdict (?!control)[^"]*">(.*?)</td>', study[1])
     assert len(cells) == 12
     for cell in cells:
         assert re.search(r"higher|lower|equivalent|inconclusive|not measurable|failed", cell)
@@ -150,7 +151,7 @@ def test_twelve_arms_of_factors_are_a_grid(factors: tuple[StudyFolder, str, Page
     assert [cells.index(None) for _, cells in grid.rows if None in cells] == [0], "the control is in one cell"
     words = {levels: [cell.word if cell else "" for cell in cells] for levels, cells in grid.rows}
     assert all(of_row[1] == "lower" for of_row in words.values())
-    assert text.count('<td class="verdict control">control</td>') == 2
+    assert len(re.findall(r'<td class="verdict control">control<small>[\d.]+\W[^<]+</small></td>', text)) == 2
     assert "**network**" not in str(reports.write(folder, "md"))
     assert "| network | tls | raw | zlib |" in str(reports.write(folder, "md"))
     assert worded(folder).answer[0].startswith("All 6 arms with zlib serve fewer queries than ")
@@ -262,3 +263,19 @@ def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(
     assert "10 Gbit/s" in section and "compression: raw → zlib" in section
     assert "Main effects" in section and "Interactions" in section
     assert "means over the combinations of the factors" in str(reports.write(folder, "md"))
+
+
+def test_throughput_has_one_value_on_the_page_of_which_the_effect_is_the_ratio(
+    study: tuple[StudyFolder, str, Page],
+) -> None:
+    folder, text, page = study
+    result = StudyResult.load(folder)
+    (family,) = families(result.study.experiment, result.summary.runs, ("qps",))
+    for effect in decide(family):
+        arm, control = (result.level_of("qps", effect.step, name) for name in (effect.arm, effect.control))
+        assert arm and control and effect.ratio == pytest.approx(arm / control, rel=1e-9)
+    values = text[text.index('<section id="connections"') : text.index('<section id="noise"')]
+    shown = re.search(r">QPS, k/s</th>.*?>([\d.]+)<", values, re.DOTALL)
+    expected = (result.level_of("qps", STEPS[0], "glibc") or 0) / 1000
+    assert shown and float(shown[1]) == pytest.approx(expected, abs=0.006)
+    assert "throughput, per second" not in page.visible and "<svg" not in values

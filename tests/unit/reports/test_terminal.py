@@ -65,5 +65,5 @@ def test_factors_are_a_grid(tmp_path: Path) -> None:
     shape = Interleaved(planted=planted, treatments=FACTORS, workloads=("oltp_read_only",), cycles=2)
     text = printed(build(tmp_path / "network", shape))
     assert re.search(r"^network +tls +raw +zlib", text, re.MULTILINE)
-    assert re.search(r"^10gbit +plain +control +▼ −\d\d\.\d % lower", text, re.MULTILINE)
+    assert re.search(r"^10gbit +plain +control [\d.]+ k/s +▼ −\d\d\.\d % lower", text, re.MULTILINE)
     assert max(map(len, text.splitlines())) <= 80

@@ -1,17 +1,17 @@
-"""A metric against the level of load: every valid run as a dot, the arms' medians joined; the invalid as crosses."""
+"""A metric against the level of load: every valid run as a dot, the arms' means joined; the invalid as crosses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
 
 from mydyno.language import tr
 from mydyno.reports.charts.frame import level_labels, value_frame
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import level_positions
 from mydyno.reports.charts.svg import Svg, polyline
+from mydyno.stats.absolute import absolute_mean
 from mydyno.wording.numbers import DisplayUnit
 
 WIDTH, HEIGHT = 356.0, 232.0
@@ -24,10 +24,10 @@ class SweepSeries:
     style: ArmStyle
     points: tuple[tuple[float, float, bool], ...]
 
-    def medians(self) -> dict[float, float]:
-        """The median of the valid runs at each level."""
+    def means(self) -> dict[float, float]:
+        """The mean of the valid runs at each level, as in tables."""
         levels = sorted({level for level, _, valid in self.points if valid})
-        return {level: median(v for at, v, valid in self.points if valid and at == level) for level in levels}
+        return {level: absolute_mean([v for at, v, valid in self.points if valid and at == level]) for level in levels}
 
 
 def sweep_chart(
@@ -40,7 +40,7 @@ def sweep_chart(
     level_name: str = "connections",
     level_texts: Mapping[float, str] | None = None,
 ) -> str:
-    """The chart. Medians stand at their true abscissa; only the runs' dots are moved aside, so that all can be seen."""
+    """The chart. Means stand at their true abscissa; only the runs' dots are moved aside, so that all can be seen."""
     svg = Svg(
         key, WIDTH, HEIGHT, tr("{heading} against {level_name}", heading=heading, level_name=level_name), description
     )
@@ -57,10 +57,10 @@ def sweep_chart(
         svg.marks("circle" if one.style.copy else "dot", dots, 1.8, "ring" if one.style.copy else "dot")
         crosses = [(positions[level] + shift, frame.y(value)) for level, value, valid in one.points if not valid]
         svg.marks("cross", crosses, 2.4, "invalid")
-        medians = [(positions[level], frame.y(value)) for level, value in one.medians().items()]
+        means = [(positions[level], frame.y(value)) for level, value in one.means().items()]
         if not one.style.copy:
-            svg.path(polyline(medians), "line", one.style.dash)
-            svg.marks(one.style.shape, medians, 3.1, "mark")
+            svg.path(polyline(means), "line", one.style.dash)
+            svg.marks(one.style.shape, means, 3.1, "mark")
         svg.close_group()
     return svg.render()
 

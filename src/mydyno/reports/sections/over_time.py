@@ -8,7 +8,7 @@ from statistics import median
 
 from markupsafe import Markup
 
-from mydyno.language import colon, joined, marked, names, tr, tr_plural
+from mydyno.language import colon, joined, names, tr, tr_plural
 from mydyno.model.definition.quantities import format_duration
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.charts.timeline import TimeSeries, timeline_chart
@@ -83,10 +83,23 @@ def _notes(telemetry: Telemetry) -> list[str]:
 def _lists(telemetry: Telemetry) -> list[tuple[str, str]]:
     """(heading, names) of the series that are not drawn."""
     lists = [
-        (marked("{count} series are only in samples.parquet, to limit the size of the page"), telemetry.left_out),
-        (marked("{count} series are zero in every sample"), telemetry.constant),
-    ]
-    return [(tr(words, count=len(series)), names(series)) for words, series in lists if series]
+        (
+            tr_plural(
+                "{count} series is only in samples.parquet, to limit the size of the page",
+                "{count} series are only in samples.parquet, to limit the size of the page",
+                len(telemetry.left_out),
+            ),
+            telemetry.left_out,
+        ),
+        (
+            tr_plural(
+                "{count} series is zero in every sample", "{count} series are zero in every sample",
+                len(telemetry.constant),
+            ),
+            telemetry.constant,
+        ),
+    ]  # fmt: skip
+    return [(heading, names(series)) for heading, series in lists if series]
 
 
 def _still_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGroup]:

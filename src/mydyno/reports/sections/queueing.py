@@ -91,7 +91,6 @@ def table(step: str, found: Sequence[ArmQueue]) -> Table:
 def _of_queues(queues: Sequence[Queue], row: RowMaker) -> list[Sequence[str | Cell]]:
     return [
         row(tr("arrival rate by the plan, per second"), [significant(one.rate_per_s, 3) for one in queues]),
-        row(tr("throughput, per second"), [significant(one.throughput_per_s, 3) for one in queues]),
         row(tr("mean response time"), [_time(one.response_s) for one in queues]),
         row(tr("mean service time"), [_time(one.service_s) for one in queues]),
         row(tr("transactions in the system"), [significant(one.in_system, 3) for one in queues]),
@@ -102,10 +101,7 @@ def _of_queues(queues: Sequence[Queue], row: RowMaker) -> list[Sequence[str | Ce
 
 def _of_loops(loops: Sequence[ClosedLoop], row: RowMaker) -> list[Sequence[str | Cell]]:
     return [
-        row(tr("throughput, per second"), [significant(one.throughput_per_s, 3) for one in loops]),
-        row(tr("mean response time"), [_time(one.response_s) for one in loops]),
         row(tr("transactions under way: throughput × response time"), [_under_way(one) for one in loops]),
-        row(tr("mean time between transactions"), [_time(max(0.0, one.between_s)) for one in loops]),
     ]
 
 

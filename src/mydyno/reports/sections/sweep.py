@@ -1,14 +1,12 @@
-"""Each metric against the load: every run as a dot, medians joined; and study 3's bars for QPS and TPS."""
+"""The absolute values: a table of all metrics where a workload has one level of load, else each against the load."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from statistics import median
+from collections.abc import Collection, Sequence
 
 from markupsafe import Markup
 
-from mydyno.language import names, tr, tr_after
-from mydyno.reports.charts.bars import bars_chart
+from mydyno.language import names, sentence_space, tr
 from mydyno.reports.charts.palette import ArmStyle, copy_style
 from mydyno.reports.charts.sweep import SweepSeries, sweep_chart
 from mydyno.reports.result import StudyResult
@@ -17,63 +15,66 @@ from mydyno.wording.numbers import DisplayUnit, display_unit, metric_name
 from mydyno.wording.stored_result import ReportStep
 
 FIRST = ("ops", "qps", "tps", "latency_p99_us", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
-BARS = ("ops", "qps", "tps", "tpmc")
 OTHER_CHARACTERS = 300_000
 """Room for metrics beyond the leading ones."""
 
 
 def build(result: StudyResult, elsewhere: Collection[str] = ()) -> Section:
-    """Per workload: small multiples of the leading metrics, bars, and the other metrics folded.
+    """Per workload: a table where it has one level; else small multiples of the leading metrics, the others folded.
 
     What has its charts elsewhere in the page is left out.
     """
-    groups = []
     leading = [metric for metric in dict.fromkeys((*FIRST, result.summary.primary)) if metric in result.metrics]
     rest = [metric for metric in result.metrics if metric not in leading and metric not in elsewhere]
     others = [metric for metric in rest if not _is_zero(result, metric)]
     zeros = [result.metric_name(metric) for metric in rest if metric not in others]
-    drawn = {metric: _by_workload(result, metric) for metric in others}
+    swept = [workload for workload in result.workloads if len(result.steps_of_workload(workload)) > 1]
+    drawn = {metric: _by_workload(result, metric, swept) for metric in others}
     kept, left = within({metric: list(figures.values()) for metric, figures in drawn.items()}, OTHER_CHARACTERS)
+    groups = []
     for workload in result.workloads:
         steps = result.steps_of_workload(workload)
+        if workload not in swept:
+            groups.append(FigureGroup(workload, _values(result, [*leading, *others], steps[0])))
+            continue
         figures = [figure for metric in leading if (figure := metric_figure(result, metric, workload, steps))]
         groups.append(FigureGroup(workload, figures))
-        bars = [figure for metric in BARS if (figure := _bars(result, metric, workload, steps))]
-        groups.append(FigureGroup(tr("{workload}: bars per arm", workload=workload), bars))
         figures = [drawn[metric][workload] for metric in kept if workload in drawn[metric]]
         groups.append(FigureGroup(tr("{workload}: other metrics", workload=workload), figures, folded=True))
     groups = [group for group in groups if group.figures]
+    notes = [
+        tr(
+            "Geometric means of the valid runs (of both copies of the control), with the least and the greatest run "
+            "below. An effect is the ratio of these means where no run is lost."
+        )
+    ]
+    if swept:
+        notes.append(tr("In charts, small dots are runs, large marks the same means, crosses runs that are not valid."))
+    if zeros:
+        notes.append(tr("Zero in every run: {metrics}.", metrics=names(zeros)))
+    if left:
+        notes.append(
+            tr("Only in csv and json, to limit the size of the page: {metrics}.", metrics=names(map(metric_name, left)))
+        )
     return Section(
         "connections",
-        tr("Each metric against the load"),
-        tr("Load"),
+        tr("Each metric against the load") if swept else tr("Absolute values"),
+        tr("Load") if swept else tr("Values"),
         render(
             "figures.html",
-            intro=tr(
-                "Small dots are runs (each the mean over the measured window, or the window's percentile); "
-                "large marks are the medians of the valid runs. Crosses are runs that are not valid."
-            )
-            + (tr_after("Zero in every run: {metrics}.", metrics=names(zeros)) if zeros else "")
-            + (
-                tr_after(
-                    "Only in csv and json, to limit the size of the page: {metrics}.",
-                    metrics=names(map(metric_name, left)),
-                )
-                if left
-                else ""
-            ),
-            legend=legend(result, with_copy=True),
+            intro=sentence_space().join(notes),
+            legend=legend(result, with_copy=True) if swept else "",
             groups=groups,
             empty="" if groups else tr("No run has a value yet."),
         ),
     )
 
 
-def _by_workload(result: StudyResult, metric: str) -> dict[str, Figure]:
+def _by_workload(result: StudyResult, metric: str, workloads: Collection[str]) -> dict[str, Figure]:
     """The metric's figure for every workload that has values of it."""
     return {
         workload: figure
-        for workload in result.workloads
+        for workload in workloads
         if (figure := metric_figure(result, metric, workload, result.steps_of_workload(workload)))
     }
 
@@ -113,28 +114,29 @@ def metric_figure(
     return Figure([Markup(chart)], _table(result, metric, workload, steps, unit, arms))
 
 
-def _bars(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...]) -> Figure | None:
-    series = [one for one in _series(result, metric, steps) if not one.style.copy]
-    values = [value for one in series for _, value, _ in one.points]
-    if not values:
-        return None
-    unit = display_unit(metric, max(values), _unit(result, metric))
-    charts = [
-        Markup(
-            bars_chart(
-                f"bars:{metric}:{workload}{suffix}",
-                result.metric_name(metric),
-                tr("Medians of the valid runs per arm and level, every run as a dot; {workload}.", workload=workload),
-                unit,
-                series,
-                [step.amount for step in steps],
-                width,
-                steps[0].amount_name,
-            )
-        )
-        for suffix, width in (("", 560.0), (":narrow", 350.0))
-    ]
-    return Figure(charts, None, "", "double")
+def _values(result: StudyResult, metrics: Collection[str], step: ReportStep) -> list[Figure]:
+    """One table of every metric that has a value at the step; empty if none has."""
+    rows: list[Sequence[str | Cell]] = []
+    for metric in metrics:
+        known = [value for _, value, _ in result.values(metric, step.id)]
+        if known:
+            unit = display_unit(metric, max(map(abs, known)), _unit(result, metric))
+            name = tr("{metric}, {unit}", metric=result.metric_name(metric), unit=unit.label)
+            cells = [_cell(result, metric, step, arm, unit) for arm in result.styles]
+            rows.append([name if unit.label else result.metric_name(metric), *cells])
+    if not rows:
+        return []
+    caption = tr("{workload}, {level}: absolute values", workload=step.workload, level=step.level)
+    return [Figure([], Table(caption, [tr("metric"), *result.styles], rows), css="full", numbers_open=True)]
+
+
+def _cell(result: StudyResult, metric: str, step: ReportStep, arm: str, unit: DisplayUnit) -> Cell:
+    level = result.level_of(metric, step.id, arm)
+    if level is None:
+        return Cell("–", "num")
+    values = [value for run, value, used in result.values(metric, step.id) if used and run.arm == arm]
+    spread = f"{unit.number(min(values))}–{unit.number(max(values))}" if len(values) > 1 else ""
+    return Cell(unit.number(level, 4), "num", below=spread)
 
 
 def _series(
@@ -181,24 +183,14 @@ def _table(
 ) -> Table:
     arms = [arm for arm in result.styles if only is None or arm in only]
 
-    def cell(step: ReportStep, arm: str) -> Cell:
-        values = [value for run, value, used in result.values(metric, step.id) if used and run.arm == arm]
-        if not values:
-            return Cell("–", "num")
-        spread = f"{unit.number(min(values))}–{unit.number(max(values))}" if len(values) > 1 else ""
-        return Cell(unit.number(median(values), 4), "num", below=spread)
-
     label = tr(", {unit}", unit=unit.label) if unit.label else ""
     return Table(
         tr(
-            "{metric}{label}, {workload}: median of the valid runs, least–greatest below",
+            "{metric}{label}, {workload}: mean of the valid runs, least–greatest below",
             metric=result.metric_name(metric),
             label=label,
             workload=workload,
         ),
         [steps[0].amount_name, *arms],
-        [[step.amount_text, *(cell(step, arm) for arm in arms)] for step in steps],
-        tr("{control} counts both of its runs in each block.", control=result.summary.control)
-        if len(arms) > 1 and result.summary.control in arms
-        else "",
+        [[step.amount_text, *(_cell(result, metric, step, arm, unit) for arm in arms)] for step in steps],
     )
