@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist, mean, median
+from typing import Literal
 
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.looks import SIX, Looks
@@ -22,8 +24,10 @@ LATER_ALPHA = 0.005
 """Error rate of the looks after the first, approximately."""
 UNPLANNED = 10_000
 """A number of blocks larger than any plan."""
-MOST_S = 60 * 86_400.0
-"""More than two months: nobody waits so long."""
+MOST_S = 7 * 86_400.0
+"""A longer time to an answer is not stated."""
+MOST_PROMISED = 0.2
+"""The widest half-width from which the time to an answer is estimated, and which is printed as ±."""
 
 
 def half_width(effect: EffectRecord) -> float | None:
@@ -105,14 +109,58 @@ def blocks_for(target: float, effects: Sequence[EffectRecord], blocks: int, alph
     return math.ceil(blocks * factor**2)
 
 
-def planned_blocks(effects: Sequence[EffectRecord]) -> tuple[int, int] | None:
-    """Blocks in all that decide half of these contrasts, and all of them, as the verdicts planned it; None without a
-    plan for one of them.
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What decides open contrasts if the noise remains as it is: for half of them, and for all of them, the blocks in
+    all (those of a look in a sequential study) and the time; None where that cannot be reached, or is not known.
     """
-    more = [effect.details.blocks_needed for effect in effects]
-    known = [effect.n + count for effect, count in zip(effects, more, strict=True) if count is not None]
-    known = sorted(count for count in known if count < UNPLANNED)
-    return (known[(len(known) - 1) // 2], known[-1]) if known and len(known) == len(effects) else None
+
+    half: int | None = None
+    every: int | None = None
+    half_s: float | None = None
+    every_s: float | None = None
+    obstacle: Literal["", "noise", "looks", "time"] = ""
+    """Why not even half of them will be decided: too wide intervals, after the last look, only in weeks."""
+
+
+def outlook(
+    summary: Summary, effects: Sequence[EffectRecord], block_s: float | None, sequential: bool
+) -> Outlook | None:
+    """As the verdicts planned it, or where one has no plan by the margin; None without intervals.
+
+    `block_s` is what a block takes.
+    """
+    widths = half_widths(effects)
+    if not widths:
+        return None
+    if median(widths) > MOST_PROMISED:
+        return Outlook(obstacle="noise")
+    done = finished_blocks(summary)
+    planned = sorted(one.n + one.details.blocks_needed for one in effects if one.details.blocks_needed is not None)
+    if len(planned) < len(effects):
+        planned = [blocks_for(summary.margin, effects, summary.look or done, summary.alpha, sequential) or UNPLANNED]
+    half, every = (
+        _reached(summary, count, done, sequential) for count in (planned[(len(planned) - 1) // 2], planned[-1])
+    )
+    if half is None:
+        return Outlook(obstacle="looks" if sequential else "time")
+    half_s, every_s = (
+        None if count is None or block_s is None else block_s * (count - done if sequential else count)
+        for count in (half, every)
+    )
+    if half_s is not None and half_s > MOST_S:
+        return Outlook(obstacle="time")
+    if every_s is not None and every_s > MOST_S:
+        every, every_s = None, None
+    return Outlook(half, every, half_s, every_s)
+
+
+def _reached(summary: Summary, planned: int, done: int, sequential: bool) -> int | None:
+    """The blocks at which so many are reached; None: never."""
+    if planned >= UNPLANNED:
+        return None
+    least = max(planned, done + 1)
+    return next((look for look in looks_of(summary).rates if look >= least), None) if sequential else least
 
 
 def steal_share(summary: Summary) -> float | None:

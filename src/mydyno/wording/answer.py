@@ -9,44 +9,42 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
-from mydyno.language import joined, listing, percent_sign, tr
+from mydyno.language import joined, listing, tr
 from mydyno.model.definition.factors import factors_of
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import (
+    MOST_PROMISED,
     alarm_of,
     answered_metrics,
     block_duration_s,
-    blocks_for,
     failed_blocks,
     finished_blocks,
     half_widths,
     is_sequential,
     looks_of,
-    steal_share,
-    strangers_share,
+    outlook,
 )
 from mydyno.wording.capacity import capacity_sentences
 from mydyno.wording.clauses import Clauses
 from mydyno.wording.factors import factor_sentences
 from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
-from mydyno.wording.numbers import MOST_NAMES, blocks, duration_option, duration_words, plus_minus, plus_minus_of
+from mydyno.wording.numbers import MOST_NAMES, blocks, duration_option, duration_words, half_widths_text, option_s
 from mydyno.wording.reasons import alarm_clause, cut, failure_of
 from mydyno.wording.scope_line import scope_line
 from mydyno.wording.screening import screening_sentences
 from mydyno.wording.sharpen import sharpen_lines
+from mydyno.wording.taken import taken_of_cpus
 
 MUCH_TAKEN = 0.5
 """From this share on, of hypervisor and other programs together, the answer begins with what the host gives."""
-NAMED_SHARE = 0.05
-"""Share of the CPU time below which neither hypervisor nor other programs are named."""
 MOST_SENTENCES = 3
 MOST_OF_QUESTION = 4
 """Most sentences on what is decided in the first metric of the question, where arms have several controls."""
 MOST_OF_FURTHER = 2
 """Most sentences on what is decided in a further metric of the question."""
-TARGET = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,48 +150,27 @@ def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float |
 
 def _host_first(summary: Summary, study: StudyRecord, block_s: Callable[[], float | None]) -> list[str]:
     """What can be measured on a host of whose CPU time hypervisor and other programs take half or more."""
-    told = _taken(summary)
+    told = taken_of_cpus(summary, MUCH_TAKEN)
     if not told:
         return []
-    shows, needed = [], 0
+    shows: list[str] = []
+    times: list[float | None] = []
+    sequential, length = is_sequential(summary, study.experiment), block_s()
     for metric in answered_metrics(summary):
-        effects = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
-        widths = half_widths(effects)
-        if widths:
+        judged = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
+        widths = half_widths(judged)
+        if widths and median(widths) <= MOST_PROMISED:
             noun = summary.phrase(metric).short_subject
-            shows.append(tr("{width} of {noun}", width=plus_minus_of(widths), noun=noun))
-            looks, measured = is_sequential(summary, study.experiment), summary.look or finished_blocks(summary)
-            needed = max(needed, blocks_for(TARGET, effects, measured, summary.alpha, looks) or 0)
+            shows.append(tr("{width} of {noun}", width=half_widths_text(widths), noun=noun))
+            found = outlook(summary, [one for one in judged if one.verdict == "inconclusive"], length, sequential)
+            times += [found.half_s] if found else []
     if not shows:
-        return [tr("{clauses}.", clauses=told)]
-    length = block_s()
-    more = needed - finished_blocks(summary)
+        return [tr("{told}: the noise is too large for an answer.", told=told)]
+    known = [one for one in times if one is not None]
     time = ""
-    if length and more > 0:
-        time = tr(
-            "; {width} would take about {time} more", width=plus_minus(TARGET), time=duration_words(more * length)
-        )
+    if known and len(known) == len(times) and sequential:
+        time = tr("; an answer needs about {time} more", time=duration_words(option_s(max(known))))
     return [tr("{told}: it can show differences from about {sizes}{time}.", told=told, sizes=listing(shows), time=time)]
-
-
-def _taken(summary: Summary) -> str:
-    """A clause on what hypervisor and other programs took of the CPU time; empty if that is less than half of it."""
-    shares = {"steal": steal_share(summary) or 0.0, "others": strangers_share(summary) or 0.0}
-    if sum(shares.values()) < MUCH_TAKEN:
-        return ""
-    texts = {name: f"{share * 100:.0f}{percent_sign(' ')}" for name, share in shares.items()}
-    alone = summary.host_groups is None
-    if shares["others"] < NAMED_SHARE:
-        if alone:
-            return tr("The hypervisor took {share} of this host's CPU time", share=texts["steal"])
-        return tr("The hypervisor took {share} of these hosts' CPU time", share=texts["steal"])
-    if shares["steal"] < NAMED_SHARE:
-        if alone:
-            return tr("Other programs used {share} of this host's CPU time", share=texts["others"])
-        return tr("Other programs used {share} of these hosts' CPU time", share=texts["others"])
-    if alone:
-        return tr("The hypervisor took {steal} of this host's CPU time, and other programs used {others}", **texts)
-    return tr("The hypervisor took {steal} of these hosts' CPU time, and other programs used {others}", **texts)
 
 
 def _host(summary: Summary) -> str:

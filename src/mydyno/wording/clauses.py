@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from mydyno.language import listing, tr, tr_plural
 from mydyno.model.definition.factors import Factors
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.summary import EffectRecord, Summary
-from mydyno.results.precision import cost_metric, half_widths
-from mydyno.wording.numbers import MOST_NAMES, plus_minus, plus_minus_of, signed, size
+from mydyno.results.precision import MOST_PROMISED, cost_metric, half_widths
+from mydyno.wording.numbers import MOST_NAMES, half_widths_text, plus_minus, signed, size
 from mydyno.wording.reasons import cut, failure_of, lost_blocks
+from mydyno.wording.taken import taken_of_cpus
 
 LONGEST = 170
 """Characters up to which two clauses make one sentence."""
@@ -114,28 +116,33 @@ class Clauses:
         if open_:
             noun = self.summary.phrase(metric).short_subject
             widths = half_widths(open_)
-            hidden = ""
+            hidden = told = ""
             largest = _largest_difference(open_)
             if largest is not None and largest <= self._margin(metric):
                 hidden = tr(
                     "the difference in {noun} is at most about {width}, but calling that equivalent needs more blocks",
                     noun=noun, width=plus_minus(largest),
                 )  # fmt: skip
+            elif widths and median(widths) > MOST_PROMISED:
+                hidden = tr("the noise in {noun} is too large for an answer", noun=noun)
+                told = "" if host_is_told else taken_of_cpus(self.summary)
             elif widths and self.summary.host_groups is None:
                 hidden = tr(
                     "differences in {noun} below about {width} are hidden by this host's noise",
-                    noun=noun, width=plus_minus_of(widths),
+                    noun=noun, width=half_widths_text(widths),
                 )  # fmt: skip
             elif widths:
                 hidden = tr(
                     "differences in {noun} below about {width} are hidden by these hosts' noise",
-                    noun=noun, width=plus_minus_of(widths),
+                    noun=noun, width=half_widths_text(widths),
                 )  # fmt: skip
             if len(open_) == len([effect for effect in judged if effect.verdict != "not_measurable"]):
                 alone = all(effect.n == 1 for effect in open_)
                 why = hidden or (tr("one block gives no interval") if alone else "")
                 if host_is_told:
                     sentences.append(tr("All comparisons of {noun} are inconclusive.", noun=noun))
+                elif told:
+                    sentences.append(tr("{told}: {why}.", told=told, why=why))
                 elif why:
                     sentences.append(tr("No difference is shown yet: {why}.", why=why))
                 else:

@@ -10,7 +10,7 @@ from mydyno.model.metrics import metric_source, phrase_of
 from mydyno.model.phrases import Phrase
 from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.summary import EffectRecord, StepLevel
-from mydyno.results.precision import UNPLANNED
+from mydyno.results.precision import MOST_PROMISED, UNPLANNED
 from mydyno.wording.reasons import alarm_clause, lost_blocks, recorded_failure
 from mydyno.wording.stored_result import StoredResult
 
@@ -97,7 +97,7 @@ class _Contrast:
         else:
             claim = f"Inconclusive: {subject} is between {_signed(effect.ci_low)} and {_signed(effect.ci_high)}{around}"
         half = effect.details.half_width
-        ability = "" if half is None else f"this study can show ≥ {percent(half)}"
+        ability = "" if half is None or half > MOST_PROMISED else f"this study can show ≥ {percent(half)}"
         return "; ".join(filter(None, (claim, self._weakness(), ability, self._remedy()))) + f".{self._caveats()}"
 
     def not_measurable(self) -> str:
@@ -148,7 +148,8 @@ class _Contrast:
     def _remedy(self) -> str:
         """About how many more blocks would decide; empty if one block leaves no spread to plan from."""
         more = self.effect.details.blocks_needed
-        if more is None:
+        half = self.effect.details.half_width
+        if more is None or (half is not None and half > MOST_PROMISED):
             return ""
         needed = self.effect.n + more
         if needed >= UNPLANNED:

@@ -158,7 +158,7 @@ def _time(study: str, needed: Needed) -> str:
     if needed.time_s is None:
         return (
             f"The effect is too close to the limit, or this host too noisy: a decision takes more than {MOST_BLOCKS} "
-            "blocks or two months. Use a quieter host, or another limit."
+            "blocks or a week. Use a quieter host, or another limit."
         )
     if needed.resumes:
         command = f"mydyno resume {study} --time {duration_option(needed.time_s)}"

@@ -9,7 +9,7 @@ from mydyno.language import comma, current_language, joined, listing, tr, tr_plu
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, StepLevel, Summary
 from mydyno.results.host_facts import Fact
-from mydyno.wording.numbers import MOST_NAMES, plus_minus, signed
+from mydyno.wording.numbers import MOST_NAMES, half_width_text, signed
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -153,7 +153,7 @@ def hosts_sharpen(summary: Summary) -> list[str]:
               if one.hosts_low and one.hosts_high]  # fmt: skip
     if not widths:
         return []
-    width = plus_minus(max(widths))
+    width = half_width_text(max(widths))
     return [tr("Hosts like these: {width} now; more hosts make it narrower.", width=width)]
 
 

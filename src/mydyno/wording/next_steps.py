@@ -9,7 +9,7 @@ from mydyno.language import tr, tr_plural
 from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, PublishedEntry, Summary
-from mydyno.results.precision import MOST_S, block_duration_s, blocks_for, finished_blocks, is_sequential
+from mydyno.results.precision import block_duration_s, is_sequential, outlook
 from mydyno.results.published.studies import (
     Conclusion,
     FlatAtFullLink,
@@ -113,22 +113,20 @@ class NextSteps:
         open_ = [effect for effect in effects if effect.verdict == "inconclusive"]
         if not open_:
             return tr("more blocks, for a narrower interval")
-        done, length = finished_blocks(self.summary), block_duration_s(self.records)
         sequential = is_sequential(self.summary, self.study.experiment)
-        more_of = [effect.details.blocks_needed for effect in open_]
-        needed = blocks_for(self.summary.margin, open_, done, self.summary.alpha, sequential)
-        if all(more is not None for more in more_of):  # whichever comes first: a difference, or the declared margin
-            planned = max(effect.n + (more or 0) for effect, more in zip(open_, more_of, strict=True))
-            needed = planned if needed is None else min(needed, planned)
-        if needed is None or needed <= done or length is None:
+        found = outlook(self.summary, open_, block_duration_s(self.records), sequential)
+        if found is None or (found.every_s is None and found.every is not None):
             return tr("more blocks, for a narrower interval")
-        more = (needed - done) * length if sequential else needed * length
-        if more > MOST_S:
-            return tr("a quieter host: here it would take more than two months")
+        if found.every is None or found.every_s is None:
+            return tr("a quieter host: with the noise of this one, more blocks do not decide it")
+        time = duration_words(option_s(found.every_s) if sequential else found.every_s)
         if not sequential:
-            return tr("a new study of {count} blocks, about {time}", count=needed, time=duration_words(more))
-        command = f"mydyno resume {self.summary.study} --time {duration_option(more)}"
-        return tr("about {time} more on this host: {command}", time=duration_words(option_s(more)), command=command)
+            return tr_plural(
+                "a new study of {count} block, about {time}", "a new study of {count} blocks, about {time}",
+                found.every, time=time,
+            )  # fmt: skip
+        command = f"mydyno resume {self.summary.study} --time {duration_option(found.every_s)}"
+        return tr("about {time} more on this host: {command}", time=time, command=command)
 
 
 def _is_of(effect: EffectRecord, entry: PublishedEntry) -> bool:

@@ -13,12 +13,14 @@ from statistics import median
 
 from mydyno.language import percent_sign, tr, tr_plural
 from mydyno.model.metrics import GROWTH, split_instance, worded_source
-from mydyno.results.precision import MOST_S
+from mydyno.results.precision import MOST_PROMISED, MOST_S
 
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
 NONE = "–"
 """Where there is no number."""
+LARGEST_FACTOR = 99
+"""A larger one says no more."""
 ALIKE = 1.5
 """Ratio of half-widths up to which one number says them all."""
 MOST_NAMES = 4
@@ -238,22 +240,26 @@ def signed(share: float) -> str:
 
 
 def plus_minus(share: float) -> str:
-    """A half-width or margin: "±2 %", "±0.5 %", "±14 %"."""
+    """A margin, or a difference: "±2 %", "±0.5 %", "±14 %"."""
     percent = share * 100
-    if percent > 100 or not math.isfinite(percent):
-        return tr("more than {width}", width=f"±100{percent_sign(' ')}")
     text = f"{percent:.0f}" if percent >= 9.95 else f"{percent:.2g}"
     return f"±{text.removesuffix('.0')}{percent_sign(' ')}"
 
 
-def plus_minus_of(widths: Sequence[float]) -> str:
+def half_width_text(share: float) -> str:
+    """The half-width of an interval: "±2 %"; above 20 %, where it is not the same in both directions, a factor."""
+    if share <= MOST_PROMISED:
+        return plus_minus(share)
+    return tr("a factor of {factor}", factor=f"{min(1 + share, LARGEST_FACTOR):.2g}")
+
+
+def half_widths_text(widths: Sequence[float]) -> str:
     """The half-widths of contrasts: the widest where they are much alike, else their median with their range."""
     low, high = min(widths), max(widths)
     if high <= ALIKE * low:
-        return plus_minus(high)
-    return tr(
-        "{median} ({low} to {high})", median=plus_minus(median(widths)), low=plus_minus(low), high=plus_minus(high)
-    )
+        return half_width_text(high)
+    texts = (half_width_text(share) for share in (median(widths), low, high))
+    return tr("{median} ({low} to {high})", **dict(zip(("median", "low", "high"), texts, strict=True)))
 
 
 def blocks(count: int) -> str:
@@ -274,7 +280,7 @@ def duration_words(duration_s: float) -> str:
         text = f"{round(hours * 2) / 2:g}" if hours < 5 else f"{round(hours)}"
         return tr_plural("{hours} hour", "{hours} hours", 1 if text == "1" else 2, hours=text)
     days = round(duration_s / DAY)
-    return tr("{days} days", days=days) if duration_s <= MOST_S else tr("more than two months")
+    return tr("{days} days", days=days) if duration_s <= MOST_S else tr("more than a week")
 
 
 def option_s(duration_s: float) -> float:

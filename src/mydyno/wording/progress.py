@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from mydyno.model.metrics import phrase_of
+from mydyno.results.precision import MOST_PROMISED
 from mydyno.results.projection import Precision
+from mydyno.wording.numbers import blocks
 
 
 def precision_words(precision: Precision) -> str:
@@ -13,5 +15,8 @@ def precision_words(precision: Precision) -> str:
         noun = phrase_of(metric, precision.workloads).short_noun
         # CPU per query and its ratio to the load program's have the same noun; the more precise one is shown.
         by_noun[noun] = min(width, by_noun.get(noun, width))
-    widths = ", ".join(f"±{100 * width:.1f} % of {noun}" for noun, width in by_noun.items())
-    return f"expected at {precision.blocks} blocks: {widths}"
+    widths = ", ".join(
+        f"{f'±{100 * width:.1f} %' if width <= MOST_PROMISED else 'more than ±20 %'} of {noun}"
+        for noun, width in by_noun.items()
+    )
+    return f"expected at {blocks(precision.blocks)}: {widths}"

@@ -8,7 +8,7 @@ from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.follow_up import FOLLOW_UP_FILE
-from mydyno.wording.numbers import plus_minus, signed, size
+from mydyno.wording.numbers import half_width_text, signed, size
 
 MOST_NAMED = 4
 
@@ -78,7 +78,7 @@ def hidden_words(record: ScreenRecord) -> str:
     if factor.ci_low is None or factor.ci_high is None:
         return tr("one block gives no interval")
     half = (factor.ci_high / factor.ci_low) ** 0.5 - 1
-    return tr("effects below about {width} are hidden by the noise", width=plus_minus(half))
+    return tr("effects below about {width} are hidden by the noise", width=half_width_text(half))
 
 
 def mixed_words(record: ScreenRecord) -> str:

@@ -10,23 +10,24 @@ from mydyno.language import comma, listing, percent_sign, tr
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import InterleavingRecord, Summary
 from mydyno.results.precision import (
-    MOST_S,
+    Outlook,
     answered_metrics,
     block_duration_s,
-    blocks_for,
     finished_blocks,
     half_widths,
     is_sequential,
     looks_of,
-    planned_blocks,
+    outlook,
     steal_share,
     strangers_share,
 )
 from mydyno.wording.hosts import hosts_sharpen
-from mydyno.wording.numbers import DAY, blocks, duration_option, duration_words, option_s, plus_minus, plus_minus_of
+from mydyno.wording.numbers import blocks, duration_option, duration_words, half_widths_text, option_s
 
 NOTICED_STEAL = 0.03
 NOTICED_STRANGERS = 0.05
+FIRST_SHARE = 0.1
+"""From this share of the CPU time on, what took it is the first line."""
 STARTS_DOMINATE = 1.5
 """Above this ratio of the spread between starts to what the slices explain, more starts improve the precision."""
 
@@ -39,22 +40,14 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
     open_ = [effect for effect in judged if effect.verdict == "inconclusive"]
     lines = []
     sequential = is_sequential(summary, study.experiment)
+    taken = _taken(summary)
+    first = sum((steal_share(summary) or 0.0, strangers_share(summary) or 0.0)) >= FIRST_SHARE
     if open_:
-        lines += _time(summary, records, sequential)
-    elif judged and all(effect.verdict in ("higher", "lower", "equivalent") for effect in judged):
-        lines.append(tr("Every comparison is decided; more blocks would only make the intervals narrower."))
+        lines += [*(taken if first else ()), *_time(summary, records, sequential)]
     lines += hosts_sharpen(summary)
     if sequential and (open_ or summary.look is None):
         lines += _look(summary, records)
-    steal = steal_share(summary)
-    if steal is not None and steal >= NOTICED_STEAL:
-        lines.append(_steal(summary, steal))
-    strangers = strangers_share(summary)
-    if strangers is not None and strangers >= NOTICED_STRANGERS:
-        share = f"{strangers * 100:.0f}{percent_sign(' ')}"
-        lines.append(
-            tr("Other programs used {share} of the CPU time: without them, intervals are narrower.", share=share)
-        )
+    lines += [line for line in taken if line not in lines]
     if summary.interleaving is not None:
         lines += _starts(summary, summary.interleaving)
     invalid = [run for run in summary.runs if not run.valid and not run.failures]
@@ -70,29 +63,54 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
     return tuple(lines)
 
 
+def _taken(summary: Summary) -> list[str]:
+    """What hypervisor and other programs took of the CPU time, where that is worth a line."""
+    lines = []
+    steal, strangers = steal_share(summary), strangers_share(summary)
+    if strangers is not None and strangers >= NOTICED_STRANGERS:
+        share = f"{strangers * 100:.0f}{percent_sign(' ')}"
+        lines.append(
+            tr("Other programs used {share} of the CPU time: without them, intervals are narrower.", share=share)
+        )
+    if steal is not None and steal >= NOTICED_STEAL:
+        lines.append(_steal(summary, steal))
+    return lines
+
+
 def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> list[str]:
     """For each metric that the answer speaks of: the precision of what is open, and the time that decides it."""
     lines = []
     done, length = finished_blocks(summary), block_duration_s(records)
     for metric in answered_metrics(summary):
         effects = [one for one in summary.effects if one.metric == metric and one.verdict == "inconclusive"]
-        widths, planned = half_widths(effects), planned_blocks(effects)
-        noun = summary.phrase(metric).short_subject
-        facts = {"noun": f"{noun[:1].upper()}{noun[1:]}", "width": plus_minus_of(widths) if widths else ""}
-        if planned is None:
-            needed = blocks_for(summary.margin, effects, summary.look or done, summary.alpha, sequential)
-        else:
-            needed, most = planned
-        if not widths or needed is None or needed <= done:
+        found = outlook(summary, effects, length, sequential)
+        if found is None:
             continue
-        needs = _needs(summary, needed, done, length, sequential)
-        if planned is None:
-            target = plus_minus(summary.margin)
-            lines.append(tr("{noun}: {width} now; {target} needs about {needs}.", **facts, target=target, needs=needs))
-        elif most == needed:
+        noun = summary.phrase(metric).short_subject
+        noun = f"{noun[:1].upper()}{noun[1:]}"
+        if found.obstacle == "noise":
+            lines.append(
+                tr("{noun}: too much noise to estimate the time that an answer needs: use a quieter host.", noun=noun)
+            )
+            continue
+        facts = {"noun": noun, "width": half_widths_text(half_widths(effects))}
+        if found.half is None:
+            lines.append(_unreachable(summary, found, facts))
+            continue
+        needs = _needs(summary, found, done, sequential)
+        if found.every == found.half:
             lines.append(tr("{noun}: {width} now; a verdict needs about {needs}.", **facts, needs=needs))
+        elif found.every is None:
+            lines.append(
+                tr(
+                    "{noun}: {width} now; half of the {count} undecided comparisons need about {needs}; more time does "
+                    "not decide all.",
+                    **facts, count=len(effects), needs=needs,
+                )
+            )  # fmt: skip
         else:
-            all_ = blocks(most - done) if length is None else duration_words((most - done) * length)
+            more = found.every - done if sequential else found.every
+            all_ = blocks(more) if found.every_s is None else duration_words(found.every_s)
             lines.append(
                 tr(
                     "{noun}: {width} now; half of the {count} undecided comparisons need about {needs}; all, about "
@@ -103,24 +121,27 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
     return lines
 
 
-def _needs(summary: Summary, needed: int, done: int, length: float | None, sequential: bool) -> str:
-    """What so many blocks in all take, and the command for it."""
-    if length is None:
-        return blocks(needed)
-    more = (needed - done) * length
-    if more > MOST_S:
-        if summary.host_groups is None:
-            return tr("{time} on this host: use a quieter one", time=duration_words(more))
-        return tr("{time} on these hosts: use quieter ones", time=duration_words(more))
+def _unreachable(summary: Summary, found: Outlook, facts: dict[str, str]) -> str:
+    if found.obstacle == "looks":
+        return tr(
+            "{noun}: {width} now; with this noise no look decides, up to the last one at {blocks}: use a quieter host.",
+            **facts, blocks=blocks(looks_of(summary).last),
+        )  # fmt: skip
+    return tr("{noun}: {width} now; with this noise a decision takes more than a week: use a quieter host.", **facts)
+
+
+def _needs(summary: Summary, found: Outlook, done: int, sequential: bool) -> str:
+    """What deciding half of the contrasts takes, and the command for it."""
+    assert found.half is not None
+    if found.half_s is None:
+        return blocks(found.half - done if sequential else found.half)
     if not sequential:
         return tr(
             "{blocks}, {time}, in a new study: --blocks {count}",
-            blocks=blocks(needed), time=duration_words(needed * length), count=needed,
+            blocks=blocks(found.half), time=duration_words(found.half_s), count=found.half,
         )  # fmt: skip
-    if more >= DAY:
-        return tr("{time} more", time=duration_words(more))
-    command = tr(" (mydyno resume {study} --time {time})", study=summary.study, time=duration_option(more))
-    return tr("{time} more", time=duration_words(option_s(more))) + command
+    command = tr(" (mydyno resume {study} --time {time})", study=summary.study, time=duration_option(found.half_s))
+    return tr("{time} more", time=duration_words(option_s(found.half_s))) + command
 
 
 def _look(summary: Summary, records: Sequence[RunRecord]) -> list[str]:

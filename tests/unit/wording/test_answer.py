@@ -14,7 +14,9 @@ from mydyno.model.stored.records import Metric
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.results.precision import blocks_for, half_width
 from mydyno.wording.answer import answer_study
-from mydyno.wording.numbers import duration_option, duration_words, option_s, plus_minus, signed
+from mydyno.wording.effects import effect_sentence
+from mydyno.wording.next_steps import NextSteps
+from mydyno.wording.numbers import duration_option, duration_words, half_width_text, option_s, signed
 from mydyno.wording.reasons import cut
 from tests.support.fake_answer import effect, experiment, records, study, summary
 
@@ -69,9 +71,11 @@ def test_a_host_that_cannot_tell_says_what_it_hides_and_how_long_the_margin_take
         "are hidden by this host's noise.",
     )
     needed = blocks_for(0.02, made.effects, 6, made.alpha, looks=True)
-    assert needed is not None and needed > 6 * 9
-    assert found.sharpen[0].startswith("Queries per second: ±6 % now; ±2 % needs about ")
-    assert "mydyno resume allocators-1 --time " in found.sharpen[0]
+    assert needed is not None and needed > 6 * 9, "more blocks than the last look has"
+    assert found.sharpen[0] == (
+        "Queries per second: ±6 % now; with this noise no look decides, up to the last one at 40 blocks: use a quieter "
+        "host."
+    )
     assert found.sharpen[1].startswith("Verdicts are given at 6, 10, 16, 26 and 40 blocks: the next at 10, 4 blocks ")
 
 
@@ -129,10 +133,11 @@ def test_open_comparisons_of_unlike_noise_are_said_by_their_median_and_range() -
     assert found.answer == (
         "large serves fewer queries than glibc: −54 % (between −57 % and −51 %).",
         "jemalloc, tcmalloc and mimalloc are inconclusive: differences in queries per second below about ±5 % (±4 % "
-        "to ±46 %) are hidden by this host's noise.",
+        "to a factor of 1.5) are hidden by this host's noise.",
     )
     assert found.sharpen[0].startswith(
-        "Queries per second: ±5 % (±4 % to ±46 %) now; half of the 3 undecided comparisons need about 20 minutes more"
+        "Queries per second: ±5 % (±4 % to a factor of 1.5) now; half of the 3 undecided comparisons need about 20 "
+        "minutes more"
     )
     assert found.sharpen[0].endswith("; all, about 70 minutes.") or found.sharpen[0].endswith("; all, about 1 hour.")
 
@@ -183,8 +188,8 @@ def test_half_stolen_the_host_is_named_after_what_is_decided() -> None:
     assert found.answer[0] == "jemalloc uses 9 % less CPU per query than glibc."
     assert found.answer[1].startswith(
         "The hypervisor took 52 % of this host's CPU time: it can show differences from about ±14 % of queries per "
-        "second and ±6 % of CPU per query; ±2 % would take about "
-    )
+        "second and ±6 % of CPU per query."
+    ), "no time: no look decides with this noise"
     assert found.answer[2] == "All comparisons of queries per second are inconclusive."
 
 
@@ -337,8 +342,7 @@ def test_arms_of_several_controls_are_all_answered_for() -> None:
         "limit-4 serves more queries than none-4: +34 % (between +28 % and +41 %).",
         "limit-2 serves more queries than limit-1: +12 % (between +6.7 % and +18 %); "
         "limit-4 serves fewer queries than limit-1: −69 % (between −70 % and −67 %).",
-        "limit-2 against none-2 is inconclusive: differences in queries per second below about ±70 % are hidden by "
-        "this host's noise.",
+        "limit-2 against none-2 is inconclusive: the noise in queries per second is too large for an answer.",
     )
 
 
@@ -418,7 +422,7 @@ def test_steal_and_starts_are_named_as_what_would_help() -> None:
 def test_a_decided_study_needs_nothing_more() -> None:
     of = experiment(("glibc", "jemalloc"))
     found = answer_study(summary(of, [effect("jemalloc", "higher", 4.0)]), study(of), records(of))
-    assert found.sharpen == ("Every comparison is decided; more blocks would only make the intervals narrower.",)
+    assert found.sharpen == ()
 
 
 def test_four_times_the_blocks_halve_the_half_width() -> None:
@@ -453,26 +457,57 @@ def test_the_time_left_counts_from_all_blocks_but_the_precision_from_the_look() 
     made = summary(of, [effect("jemalloc", "inconclusive", 1.0, 4.0)], 8, look=6)
     needed = blocks_for(0.02, made.effects, 6, made.alpha, looks=True)
     assert needed is not None
+    assert 26 < needed <= 40, "the next look that has so many is at 40"
     (time, look) = answer_study(made, study(of), records(of, 8)).sharpen
-    assert f"needs about {duration_words(option_s((needed - 8) * 120))} more" in time
+    assert f"needs about {duration_words(option_s((40 - 8) * 120))} more" in time
     assert "the next at 10, 2 blocks more, about 4 minutes" in look
+
+
+@pytest.mark.parametrize(
+    ("half", "planned", "line"),
+    [
+        (6.0, 4, "±6 % now; a verdict needs about 8 minutes more (mydyno resume allocators-1 --time 8m)."),
+        (6.0, 9_994, "±6 % now; with this noise no look decides, up to the last one at 40 blocks: use a quieter host."),
+        (61.0, 4, "too much noise to estimate the time that an answer needs: use a quieter host."),
+        (400.0, 9_994, "too much noise to estimate the time that an answer needs: use a quieter host."),
+    ],
+)
+def test_answer_claims_and_long_sentences_state_the_same_time_or_none(half: float, planned: int, line: str) -> None:
+    of = experiment(("glibc", "jemalloc"))
+    details = {"blocks_needed": planned, "half_width": half / 100}
+    made = summary(of, [effect("jemalloc", "inconclusive", 1.0, half, details=details)], strangers=0.34)
+    found = answer_study(made, study(of), records(of))
+    lines = [one for one in found.sharpen if one.startswith("Queries per second")]
+    assert lines == [f"Queries per second: {line}"]
+    assert found.sharpen[0].startswith("Other programs used 34 % of the CPU time"), "the cause is the first line"
+    long = effect_sentence(made.effects[0], made.steps[0], 1, 0.02, sequential=True)
+    claim = NextSteps(made, study(of), records(of))._time(made.effects)
+    everything = " ".join((*found.answer, *found.sharpen, long, claim))
+    assert ("minutes more" in claim) == ("minutes more" in line) == ("4 more blocks" in long)
+    assert "±61" not in everything and "±400" not in everything and "more than ±" not in everything
+    if half > 20:
+        assert found.answer == (
+            "Other programs used 34 % of this host's CPU time: the noise in queries per second is too large for an "
+            "answer.",
+        )
 
 
 def test_times_are_round_and_numbers_have_few_digits() -> None:
     times = (20, 130, 1500, 3550, 5400, 40_000, 200_000, 1e9)
     assert [duration_words(time) for time in times] == [
-        "1 minute", "2 minutes", "25 minutes", "1 hour", "1.5 hours", "11 hours", "2 days", "more than two months",
+        "1 minute", "2 minutes", "25 minutes", "1 hour", "1.5 hours", "11 hours", "2 days", "more than a week",
     ]  # fmt: skip
     needed = (20, 130, 661, 1510, 3500, 3700, 5500, 16_300, 20_000)
     assert [duration_option(time) for time in needed] == ["1m", "3m", "15m", "30m", "1h", "90m", "2h", "5h", "6h"]
     assert [duration_words(option_s(time)) for time in needed] == [
         "1 minute", "3 minutes", "15 minutes", "30 minutes", "1 hour", "1.5 hours", "2 hours", "5 hours", "6 hours",
     ]  # fmt: skip
-    assert [plus_minus(share) for share in (0.02, 0.0049, 0.137, 9.0)] == [
+    assert [half_width_text(share) for share in (0.02, 0.0049, 0.137, 0.61, 1e9)] == [
         "±2 %",
         "±0.49 %",
         "±14 %",
-        "more than ±100 %",
+        "a factor of 1.6",
+        "a factor of 99",
     ]
     assert [signed(share) for share in (0.042, -0.66, 0.0, 14.0)] == ["+4.2 %", "−66 %", "0 %", "×15"]
 

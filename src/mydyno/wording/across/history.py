@@ -15,7 +15,7 @@ from mydyno.results.across.series import Analysed
 from mydyno.stats.level_changes import FEWEST_SESSIONS
 from mydyno.wording.across.sentences import effect_words
 from mydyno.wording.across.settings import changed_between, setting_words
-from mydyno.wording.numbers import plus_minus, signed
+from mydyno.wording.numbers import half_width_text, signed
 
 MOST_SENTENCES = 3
 HOPELESS = 1.0
@@ -115,7 +115,7 @@ def answer(history: History) -> tuple[str, ...]:
         return (shown, tr("These studies are too few, or differ too much, to show anything but very large changes."))
     found_in = tr_after(
         "A change of {size} in the middle of this time would have been found in any of them in about 80 % of cases.",
-        size=plus_minus(widest),
+        size=half_width_text(widest),
     )
     return (shown + found_in,)
 
@@ -136,7 +136,7 @@ def series_sentence(history: History, series: HistorySeries) -> str:
         return tr("{series}: no change is shown since {date} ({count} studies).", **facts)
     return tr(
         "{series}: no change is shown since {date} ({count} studies); one of {size} would probably have been found.",
-        size=plus_minus(series.detectable), **facts,
+        size=half_width_text(series.detectable), **facts,
     )  # fmt: skip
 
 
