@@ -15,13 +15,15 @@ from typing import Literal
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.looks import SIX, Looks
 from mydyno.model.metrics import ANSWERED_COSTS
-from mydyno.model.stored.obstacles import CopiesDiffer
+from mydyno.model.stored.obstacles import NOTHING_SERVED, CopiesDiffer
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
 from mydyno.results.values.host_noise import is_host_noise
 
 LATER_ALPHA = 0.005
 """Error rate of the looks after the first, approximately."""
+SERVED = ("ops", "qps", "tps")
+"""Rates of which none is 0 where anything was served."""
 UNPLANNED = 10_000
 """A number of blocks larger than any plan."""
 MOST_S = 7 * 86_400.0
@@ -182,12 +184,22 @@ def alarm_of(effects: Sequence[EffectRecord]) -> CopiesDiffer | None:
     return next((effect.details.alarm for effect in effects if effect.details.alarm), None)
 
 
+def failures_of(run: RunSummary) -> dict[str, str]:
+    """{step: why} of the steps at which the run's arm failed, as verdicts count them: also where it served nothing."""
+    nothing = {
+        step: NOTHING_SERVED
+        for step, values in run.values.items()
+        if run.usable(step) and any(values.get(rate) == 0.0 for rate in SERVED)
+    }
+    return {**nothing, **run.failures}
+
+
 def failed_blocks(runs: Sequence[RunSummary], arm: str, step: str | None = None) -> dict[int, str]:
     """{block: why} of the blocks in which the arm itself failed, at one step or at any."""
     found: dict[int, str] = {}
     for run in runs:
         if run.arm == arm:
-            for of_step, reason in run.failures.items():
+            for of_step, reason in failures_of(run).items():
                 if step in (None, of_step):
                     found.setdefault(run.block, reason)
     return dict(sorted(found.items()))

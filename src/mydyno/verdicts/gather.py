@@ -18,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.errors import BugError
-from mydyno.model.stored.obstacles import ArmFailure
+from mydyno.model.stored.obstacles import NOTHING_SERVED, ArmFailure
 from mydyno.stats.contrast import LogBlocks
 from mydyno.stats.groups import without_lone_blocks
 from mydyno.verdicts.effect import Family, Observation
 
 NO_REASON = "the run is invalid"
 NO_LOGARITHM = "the value is not a positive number"
-NOTHING_SERVED = "it served nothing"
 ALONE_ON_HOST = "the only one on its host"
 BOTH_FAILED = "arm and control both failed"
 

@@ -13,6 +13,7 @@ from statistics import median
 
 from mydyno.language import joined, listing, tr
 from mydyno.model.definition.factors import factors_of
+from mydyno.model.stored.obstacles import NOTHING_SERVED
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import (
@@ -21,6 +22,7 @@ from mydyno.results.precision import (
     answered_metrics,
     block_duration_s,
     failed_blocks,
+    failures_of,
     finished_blocks,
     half_widths,
     is_sequential,
@@ -40,6 +42,8 @@ from mydyno.wording.taken import taken_of_cpus
 
 MUCH_TAKEN = 0.5
 """From this share on, of hypervisor and other programs together, the answer begins with what the host gives."""
+LONGER = 5
+"""How much longer a slice should be of which no transaction ended."""
 MOST_SENTENCES = 3
 MOST_OF_QUESTION = 4
 """Most sentences on what is decided in the first metric of the question, where arms have several controls."""
@@ -111,6 +115,8 @@ def answer_sentences(
         room = max(room, len(first) + len(open_[:1]))
     rest = open_[: room - len(first)]
     said = [*on_these_hosts(summary, first), *lead, *rest] if first else [*lead, *on_these_hosts(summary, rest)]
+    if failures and not first:  # then nothing is known but that
+        said, failures = [*failures, *said], []
     of_further = [
         sentence
         for metric in further
@@ -209,4 +215,18 @@ def _failures(summary: Summary) -> list[str]:
             told.append(failure)
     if len(told) > MOST_NAMES:
         told = [*told[: MOST_NAMES - 1], tr("{count} more arms failed", count=len(told) - MOST_NAMES + 1)]
-    return [tr("{clauses}.", clauses=joined(told))] if told else []
+    return [tr("{clauses}.", clauses=joined(told)), *_longer_slices(summary)] if told else []
+
+
+def _longer_slices(summary: Summary) -> list[str]:
+    """What to do where no transaction ended within a slice."""
+    served_nothing = any(NOTHING_SERVED in failures_of(run).values() for run in summary.runs)
+    if not served_nothing or summary.interleaving is None:
+        return []
+    slice_s = summary.interleaving.slice_s
+    return [
+        tr(
+            "No transaction ended within slices of {length}: use longer ones: {option}.",
+            length=f"{slice_s:g} s", option=f"--set design.slice={LONGER * slice_s:g}s",
+        )
+    ]  # fmt: skip

@@ -32,9 +32,9 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     names = tuple(dict.fromkeys(ServerVersion.parse(server.version).name for server in servers))
     hosts = _host(study) if summary.host_groups is None else hosts_scope(summary.host_groups, study)
     parts = [hosts, load_words(study), listing(names) if names else "", _load(experiment), _data(experiment, servers)]
-    durability = {name: common_variable(servers, name) for name in DURABILITY}
-    parts += [f"{name}={value}" for name, value in durability.items() if value is not None]
-    if any(name in server.variables for server in servers for name, value in durability.items() if value is None):
+    common, differing = _durability(records)
+    parts += [*common, *differing]
+    if differing:
         parts.append(_synced_write(summary, study))
     parts += _common_treatments(experiment)
     parts.append(blocks(finished_blocks(summary)))
@@ -51,6 +51,28 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
         )  # fmt: skip
     parts.append(_dates(records))
     return tr("{clauses}.", clauses=joined([part for part in parts if part]))
+
+
+def _durability(records: Sequence[RunRecord]) -> tuple[list[str], list[str]]:
+    """What decides whether a commit waits for the disk: settings that all servers have alike, and those that differ,
+    with each arm's value. sync_binlog counts only where the server writes a binary log.
+    """
+    by_arm = {record.arm: record.servers[0].variables for record in records if record.servers}
+    common: list[str] = []
+    differing: list[str] = []
+    logs = {arm: variables["log_bin"] for arm, variables in by_arm.items() if "log_bin" in variables}
+    writes = {arm: variables for arm, variables in by_arm.items() if logs.get(arm, "ON").upper() in ("ON", "1")}
+    of_arms = {DURABILITY[0]: by_arm, "log_bin": by_arm if len(set(logs.values())) > 1 else {}, DURABILITY[1]: writes}
+    for name, arms in of_arms.items():
+        values = {arm: variables[name] for arm, variables in arms.items() if name in variables}
+        if len(set(values.values())) > 1:
+            each = [tr("{value} with {arm}", value=value, arm=arm) for arm, value in values.items()]
+            differing.append(f"{name}={listing(each)}" if len(each) <= MOST_NAMES else tr("{name} differs", name=name))
+        elif values and len(set(logs.values())) > 1 and name == DURABILITY[1]:
+            common.append(tr("{value} with {arm}", value=f"{name}={min(values.values())}", arm=listing(list(values))))
+        elif values:
+            common.append(f"{name}={min(values.values())}")
+    return common, differing
 
 
 def _common_treatments(experiment: Experiment) -> list[str]:

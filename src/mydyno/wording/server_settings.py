@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from mydyno.language import listing, marked, tr, tr_plural
 from mydyno.model.definition.server_options import plain_name
-from mydyno.results.why.server_differences import meaning_of
+from mydyno.results.why.server_differences import meaning_of, most_explaining
 from mydyno.wording.stored_result import StoredResult
 
 ABSENT = marked("has none")
 MOST_SETTINGS = 3
-"""Settings that the sentence names, those of InnoDB first; of more it states how many there are."""
+"""Settings that the sentence names, those that can explain most; of more it states how many there are."""
 
 
 def settings_compared(result: StoredResult) -> str:
     """How many of the experiment's settings the servers report alike, and which others differ; empty if none does."""
-    differing = sorted(result.summary.server_differences, key=lambda name: not name.startswith("innodb_"))
+    differences = result.summary.server_differences
+    differing = most_explaining(differences)
     if not differing:
         return ""
     first = {record.arm: record.servers[0].variables for record in result.records.values() if record.servers}
@@ -22,7 +23,7 @@ def settings_compared(result: StoredResult) -> str:
     own = [plain_name(name) for name in result.study.experiment.server.variables]
     common = [name for name in own if all(name in one for one in servers)]
     equal = sum(len({one[name] for one in servers}) == 1 for name in common)
-    named = differing[:MOST_SETTINGS]
+    named = [_with_values(result, name) for name in differing[:MOST_SETTINGS]]
     if len(differing) > MOST_SETTINGS:
         named.append(tr("{count} more", count=len(differing) - MOST_SETTINGS))
     sentences = []
@@ -43,6 +44,16 @@ def settings_compared(result: StoredResult) -> str:
     return " ".join([*sentences, different])
 
 
+def _with_values(result: StoredResult, name: str) -> str:
+    """The setting with its values, of a study with two arms the control's first."""
+    values = result.summary.server_differences[name]
+    if len(values) != 2 or result.summary.control not in values:
+        return name
+    before, after = sorted(values, key=lambda arm: arm != result.summary.control)
+    shown = [tr(ABSENT) if values[arm] is None else values[arm] or tr("(empty)") for arm in (before, after)]
+    return f"{name} ({' → '.join(map(str, shown))})"
+
+
 def differing_settings(result: StoredResult) -> tuple[list[str], list[list[str]]] | None:
     """(head, rows): one row a variable, one column an arm, versions first; None if nothing differs."""
     differences = result.summary.server_differences
@@ -52,7 +63,8 @@ def differing_settings(result: StoredResult) -> tuple[list[str], list[list[str]]
     arms = [arm for arm in result.arms if arm in told]
     first = {record.arm: record.servers[0] for record in reversed(list(result.records.values())) if record.servers}
     rows = [[tr("version"), *(first[arm].version if arm in first else "–" for arm in arms)]]
-    for name, values in differences.items():
+    for name in most_explaining(differences):
+        values = differences[name]
         shown = (values.get(arm) for arm in arms)
         rows.append([name, *(tr(ABSENT) if value is None else value or tr("(empty)") for value in shown)])
     return [tr("variable"), *arms], rows

@@ -189,10 +189,12 @@ class StoredResult:
         return tr("the control that it names") if self.several_controls else self.summary.control
 
     def margin_of(self, metric: str) -> float | None:
-        """The margin declared for a metric: of the primary one, and of latencies; None if none is declared."""
-        if metric == self.summary.primary:
-            return self.summary.margin
-        return self.study.experiment.verdict.latency_margin if metric.startswith("latency") else None
+        """The margin within which a metric is judged equivalent; None for one without verdicts, but for latencies."""
+        judged = metric in (self.summary.primary, *self.summary.also_primary) or any(
+            effect.verdict for effect in self.effects(metric)
+        )
+        verdict = self.study.experiment.verdict
+        return verdict.margin_of(metric) if judged or metric.startswith("latency_") else None
 
     def block_ratios(self, metric: str, step: str, arm: str, copy_number: int = 1) -> dict[int, float]:
         """{block: arm's run / control's first run}, of the blocks where both are valid and above zero."""

@@ -17,6 +17,7 @@ from mydyno.model.definition.server_options import option_name
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.waits import CLIENT
+from mydyno.results.why.server_differences import SYNCED_WRITES
 from mydyno.treatments.variables import read_back
 from mydyno.wording.stored_result import StoredResult
 
@@ -77,6 +78,7 @@ def suggestion(result: StoredResult, one: CandidateRecord) -> Suggestion:
         ))  # fmt: skip
     if not setting:
         return Suggestion()
+    setting = _differing(result, one, setting)
     if result.study.experiment.server.dsn is not None and setting not in (CPU, NETWORK):
         return Suggestion(
             sentence=tr("To test it, change {setting} of the external server and repeat the study.", setting=setting)
@@ -93,6 +95,17 @@ def setting_of(one: CandidateRecord) -> str:
     return (OF_KERNEL if one.kind == "kernel" else OF_WAIT).get(one.name, "")
 
 
+def _differing(result: StoredResult, one: CandidateRecord, setting: str) -> str:
+    """Of the settings of synced writes, the one in which the servers of the two arms differ, if any does."""
+    if setting not in SYNCED_WRITES:
+        return setting
+    for name in SYNCED_WRITES:
+        values = result.summary.server_differences.get(name, {})
+        if values.get(one.arm) is not None and values.get(one.control) not in (None, values.get(one.arm)):
+            return name
+    return setting
+
+
 Arm = Mapping[str, Any]
 """Treatments."""
 
@@ -107,6 +120,10 @@ def _changes(result: StoredResult, one: CandidateRecord, setting: str) -> tuple[
     if setting == NETWORK:
         speed = "100mbit" if own.get("network") == "1gbit" else "1gbit"
         return {}, arm_name("network", speed), {"network": speed}
+    values = result.summary.server_differences.get(setting)
+    if values is not None and setting in SYNCED_WRITES:
+        mine, other = (_as_set(setting, values.get(arm) or "") for arm in (one.control, one.arm))
+        return {"variables": {setting: mine}}, arm_name(setting, other), {"variables": {setting: other}}
     actual = _server_variables(result, one.control)
     name = _REDO_CAPACITY if setting == _REDO and _REDO_CAPACITY in actual else setting
     present = _present(experiment, own, actual, name)
@@ -116,6 +133,13 @@ def _changes(result: StoredResult, one: CandidateRecord, setting: str) -> tuple[
     if name == "tmp_table_size":  # the smaller of the two counts
         variables["max_heap_table_size"] = other
     return {"variables": {name: present}}, arm_name(name, other), {"variables": variables}
+
+
+def _as_set(name: str, value: str) -> Scalar:
+    """A server's value as an experiment sets it."""
+    if name == "log_bin":
+        return "binlog" if value.upper() == "ON" else False
+    return int(value) if value.isdigit() else value
 
 
 def _server_variables(result: StoredResult, arm: str) -> Mapping[str, str]:

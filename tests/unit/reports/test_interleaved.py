@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mydyno import reports
+from mydyno.language import speaking
 from mydyno.reports.result import StudyResult
 from mydyno.reports.slices import read_study_slices
 from mydyno.results.factors import factors_record
@@ -22,6 +23,7 @@ from mydyno.results.families import families
 from mydyno.store.slices import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.decide import decide
+from mydyno.wording.full_sentences import full_sentences
 from mydyno.wording.verdict_table import VerdictCell, verdict_table
 from tests.support.fake_interleaved_folder import COST, FACTORS, PLANTED, Interleaved, build
 from tests.support.worded import worded
@@ -279,3 +281,23 @@ def test_throughput_has_one_value_on_the_page_of_which_the_effect_is_the_ratio(
     expected = (result.level_of("qps", STEPS[0], "glibc") or 0) / 1000
     assert shown and float(shown[1]) == pytest.approx(expected, abs=0.006)
     assert "throughput, per second" not in page.visible and "<svg" not in values
+
+
+def test_an_interleaved_study_has_no_order_of_runs(study: tuple[StudyFolder, str, Page]) -> None:
+    _, _, page = study
+    assert not [name for name in page.charts if name.startswith(("order:", "position:"))]
+    assert "F test" not in page.visible and "not for a decision" not in page.visible
+    assert "in order of execution" not in page.visible and "the control differs from its own copy" in page.visible
+
+
+def test_every_metric_that_is_judged_has_its_margin(study: tuple[StudyFolder, str, Page]) -> None:
+    result = StudyResult.load(study[0])
+    verdict = result.study.experiment.verdict
+    assert result.margin_of("qps") == result.margin_of(COST) == verdict.margin, "CPU per query has verdicts"
+    assert result.margin_of("latency_p99_us") == verdict.latency_margin and result.margin_of("tps") is None
+    with speaking("zh"):
+        cells = [effect for effect in result.effects(COST) if effect.verdict]
+        assert cells
+        same = cells[0].model_copy(update={"verdict": "equivalent"})
+        changed = result.summary.model_copy(update={"effects": (same,)})
+        assert "±0" not in "".join(full_sentences(replace(result, summary=changed)))

@@ -8,6 +8,7 @@ from pathlib import Path
 from mydyno import reports
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import servers
+from mydyno.results.why.server_differences import most_explaining
 from mydyno.wording.server_settings import settings_compared
 from tests.support.fake_study_folder import Shape, build
 from tests.unit.reports.test_html import assert_clean, make
@@ -34,7 +35,10 @@ def test_settings_that_differ_stand_in_a_section_of_their_own(tmp_path: Path) ->
     assert "version 10.11.14-MariaDB 10.11.14-MariaDB" in page.visible
     assert "query_cache_size 1048576 has none" in page.visible
     assert "sql_mode (empty) <STRICT>" in page.visible
-    lead = "3 settings that shape performance differ: innodb_change_buffering, query_cache_size and sql_mode."
+    lead = (
+        "3 settings that shape performance differ: innodb_change_buffering (all → none), "
+        "query_cache_size (1048576 → has none) and sql_mode ((empty) → <STRICT>)."
+    )
     assert page.visible.index(lead) < page.visible.index(StudyResult.load(folder).answer.answer[0])
     markdown = str(reports.write(folder, "md"))
     assert markdown.index("3 settings that shape performance differ") < markdown.index("**")
@@ -72,3 +76,10 @@ def test_settings_that_all_servers_report_alike_are_counted_above_the_answer(tmp
         "The servers report the same value of 2 of the experiment's 3 settings (1 does not exist on every server). "
         "9 settings that shape performance differ: innodb_0, innodb_1, innodb_2 and 6 more."
     )
+
+
+def test_what_explains_most_comes_first() -> None:
+    names = ["innodb_adaptive_flushing", "innodb_doublewrite", "log_bin", "sql_mode", "sync_binlog"]
+    assert most_explaining(names) == [
+        "log_bin", "sync_binlog", "innodb_doublewrite", "innodb_adaptive_flushing", "sql_mode",
+    ]  # fmt: skip

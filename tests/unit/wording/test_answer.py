@@ -10,9 +10,10 @@ import pytest
 from mydyno.language import speaking
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, StepSpec
 from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.obstacles import NOTHING_SERVED
 from mydyno.model.stored.records import Metric
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
-from mydyno.results.precision import blocks_for, half_width
+from mydyno.results.precision import blocks_for, failed_blocks, half_width
 from mydyno.wording.answer import answer_study
 from mydyno.wording.effects import effect_sentence
 from mydyno.wording.next_steps import NextSteps
@@ -526,3 +527,23 @@ def test_a_reason_is_cut_behind_the_words_of_the_log_and_not_behind_its_times() 
     assert told == "mariadb-10.11 ended with exit code 1: unknown variable 'x=1'; Aborting"
     assert cut("the treatment\n is not proved.") == "the treatment is not proved"
     assert cut("a " * 80).endswith("…")
+
+
+def test_a_study_in_which_nothing_was_served_begins_with_cause_and_cure() -> None:
+    of = experiment(("pool", "plain"))
+    failure = {"failure": {"who": "control", "blocks": 2, "tried": 6, "why": {NOTHING_SERVED: 2}}}
+    made = summary(of, [effect("plain", "not_measurable", control="pool", details=failure)])
+    step = made.steps[0].id
+    runs = tuple(
+        run.model_copy(update={"values": {step: {"qps": 0.0 if run.arm == "pool" and run.block in (2, 5) else 90.0}}})
+        for run in made.runs
+    )
+    made = made.model_copy(update={"runs": runs})
+    assert failed_blocks(made.runs, "pool", step) == dict.fromkeys((2, 5), NOTHING_SERVED), "as verdicts count"
+    assert answer_study(made, study(of), records(of)).answer[:2] == (
+        "The control pool failed in 2 of 6 blocks (it served nothing).",
+        "No transaction ended within slices of 2 s: use longer ones: --set design.slice=10s.",
+    )
+    open_ = effect("plain", "inconclusive", 1.0, 400.0, control="pool")
+    said = answer_study(made.model_copy(update={"effects": (open_,)}), study(of), records(of)).answer
+    assert said[0].startswith("The control pool failed") and "±" not in " ".join(said)

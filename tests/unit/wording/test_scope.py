@@ -42,12 +42,29 @@ def test_the_disk_is_part_of_the_scope_where_arms_differ_in_durability(tmp_path:
     canaries = tuple(CanaryRecord(block=n, attempt=1, readings={"fsyncs_per_s": r}) for n, r in ((1, 800.0), (2, None)))
     found = summary(experiment(), [], canaries=canaries)
     said = scope_line(found, folder.study(), runs)
-    assert "sync_binlog=0; a synced write of 4 KB took 1.2 ms;" in said
-    assert "innodb_flush_log_at_trx_commit" not in said
+    assert "sync_binlog=0; innodb_flush_log_at_trx_commit=1 with glibc and 2 with jemalloc;" in said
+    assert "; a synced write of 4 KB took 1.2 ms;" in said
     assert "a synced write" not in scope_line(found, folder.study(), list(folder.runs()))
     assert "a synced write" not in scope_line(summary(experiment(), []), folder.study(), runs)
     read_before = folder.study().model_copy(update={"host": {"synced_writes_per_s": 400.0}})
     assert "a synced write of 4 KB took 2.5 ms;" in scope_line(summary(experiment(), []), read_before, runs)
+
+
+def with_log_bin(run: RunRecord, log_bin: str, sync_binlog: str) -> RunRecord:
+    server = run.servers[0]
+    variables = {**server.variables, "log_bin": log_bin, "sync_binlog": sync_binlog}
+    return run.model_copy(update={"servers": (server.model_copy(update={"variables": variables}),)})
+
+
+def test_sync_binlog_counts_only_where_there_is_a_binary_log(tmp_path: Path) -> None:
+    folder, runs = study_of_two_servers(tmp_path / "two")
+    upgraded = [with_log_bin(run, "ON" if run.arm == "jemalloc" else "OFF", "1") for run in runs]
+    said = scope_line(summary(experiment(), []), folder.study(), upgraded)
+    assert "; sync_binlog=1 with jemalloc;" in said and "log_bin=OFF with glibc and ON with jemalloc;" in said
+    without = [with_log_bin(run, "OFF", "1") for run in runs]
+    assert "sync_binlog" not in scope_line(summary(experiment(), []), folder.study(), without)
+    logged = [with_log_bin(run, "ON", "1") for run in runs]
+    assert "; sync_binlog=1;" in scope_line(summary(experiment(), []), folder.study(), logged)
 
 
 def test_what_every_arm_sets_is_part_of_the_scope(tmp_path: Path) -> None:

@@ -220,3 +220,16 @@ def test_the_variables_of_an_external_server_are_the_users_to_change(own: Path) 
     found = suggestion(StoredResult.load(study.folder), candidate("cost", "fsyncs"))
     assert found.command == ""
     assert "change innodb_flush_log_at_trx_commit of the external server" in found.sentence
+
+
+def test_synced_writes_are_tested_by_the_setting_in_which_the_servers_differ(own: Path) -> None:
+    study = Study(own.parent, f"mydyno run {own}")
+    summary = study.folder.summary()
+    assert summary is not None
+    differences = {"innodb_doublewrite": {"plain": "ON", "other": "ON"}, "log_bin": {"plain": "OFF", "other": "ON"}}
+    study.folder.write_summary(summary.model_copy(update={"server_differences": differences}))
+    for one in (candidate("cost", "fsyncs"), candidate("kernel", "file_sync")):
+        first, second = suggested(study, one).arms
+        assert first.treatments["variables"]["log_bin"] is False
+        assert second.treatments["variables"]["log_bin"] == "binlog"
+    assert "log_bin" not in study.command(candidate("kernel", "block_read"))

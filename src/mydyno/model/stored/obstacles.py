@@ -9,6 +9,9 @@ from pydantic import BeforeValidator, Field
 from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.stored import format_1
 
+NOTHING_SERVED = "it served nothing"
+"""Why a server failed whose load ran, but of which no transaction ended."""
+
 
 class ArmFailure(Record):
     """One side of a contrast failed in blocks in which the other one did not."""

@@ -6,6 +6,7 @@ from mydyno.language import marked, tr, tr_plural
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render, sentence_markup
+from mydyno.results.precision import failures_of
 from mydyno.wording.claims import claims, conditions, counted
 from mydyno.wording.full_sentences import full_sentences
 from mydyno.wording.numbers import percent
@@ -89,12 +90,12 @@ def chips(result: StudyResult) -> list[tuple[str, str]]:
     valid = sum(run.valid for run in result.runs)
     state = result.summary.state
     states = {"complete": tr("complete"), "partial": tr("partial study"), "failed": tr("failed study")}
-    found = [(f"state-{state}", states[state])]
+    failed = len({run.folder for run in result.runs if failures_of(run)})
+    found = [("state-failed" if failed else f"state-{state}", states[state])]
     of_planned = tr("{count} of {all} planned runs valid", count=valid, all=planned)
     found.append(("state-partial" if valid < planned else "plain", of_planned))
     if len(result.runs) < planned:
         found.append(("state-partial", tr("{count} not run", count=planned - len(result.runs))))
-    failed = len({run.folder for run in result.runs if run.failures})
     if failed:
         found.append(
             ("state-failed", tr_plural("an arm failed in {count} run", "an arm failed in {count} runs", failed))

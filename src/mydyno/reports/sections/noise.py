@@ -26,20 +26,24 @@ from mydyno.wording.stored_result import ReportStep, joined_reasons
 def build(result: StudyResult) -> Section:
     """Noise floor and order effect of the primary metric, and every run in the order of execution at every step."""
     metric = result.summary.primary
-    first = [figure for figure in (_noise(result, metric), _position(result, metric)) if figure]
-    runs = [figure for step in result.steps if (figure := _order(result, metric, step))]
+    ordered = result.summary.design != "interleaved"  # else servers of a block are loaded in turn, again and again
+    first = [_noise(result, metric), _position(result, metric) if ordered else None]
+    figures = [figure for figure in first if figure]
+    runs = [figure for step in result.steps if ordered and (figure := _order(result, metric, step))]
     canaries = result.summary.canaries
     groups = [
         FigureGroup(
             tr("The host before each block"), [_canaries(canaries)] if canaries else [], text=_canary_words(canaries)
         ),
-        FigureGroup(tr("The control against itself, and the order effect"), first, text=_order_words(result, metric)),
+        FigureGroup(tr("The control against itself, and the order effect"), figures, text=_order_words(result, metric))
+        if ordered
+        else FigureGroup(tr("The control against itself"), figures),
         FigureGroup(tr("{metric} of every run, in order of execution", metric=result.metric_name(metric)), runs),
     ]
     groups = [group for group in groups if group.figures]
     return Section(
         "noise",
-        tr("Noise floor and order of runs"),
+        tr("Noise floor and order of runs") if ordered else tr("Noise floor"),
         tr("Noise"),
         render(
             "figures.html",
@@ -50,7 +54,7 @@ def build(result: StudyResult) -> Section:
             legend=legend(result, with_copy=False),
             groups=groups,
             empty=""
-            if first or runs
+            if figures or runs
             else tr("No block has two valid runs of the control, so there is no noise floor."),
         ),
         _in_one_line(result, metric),

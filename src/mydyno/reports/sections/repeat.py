@@ -96,7 +96,7 @@ def limits(result: StudyResult) -> list[str]:
                 blocks,
             )
         )
-    if experiment.scale == "quick":
+    if experiment.scale == "quick" and summary.design == "blocks":
         found.append(
             tr("It was run at scale quick: short windows and few blocks, for trying an experiment, not for a decision.")
         )

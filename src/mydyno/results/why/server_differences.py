@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mydyno.model.stored.records import RunRecord
 
@@ -18,6 +18,16 @@ MATTERS = re.compile(
     r"read_|tmp_table|max_heap|key_buffer|transaction_|tx_isolation|optimizer_switch|large_pages|gtid_mode|"
     r"default_authentication|character_set_server|collation_server|sql_mode|storage_engine|flush)"
 )
+SYNCED_WRITES = (
+    "innodb_flush_log_at_trx_commit", "log_bin", "sync_binlog", "innodb_doublewrite", "innodb_flush_method",
+)  # fmt: skip
+"""How often a commit waits for the disk and what it writes: what explains most, first."""
+EXPLAINING = (
+    *SYNCED_WRITES, "innodb_buffer_pool_size", "innodb_redo_log_capacity", "innodb_log_file_size",
+    "innodb_log_files_in_group", "innodb_log_buffer_size", "innodb_io_capacity", "innodb_flush_neighbors",
+    "innodb_adaptive_hash_index", "performance_schema", "query_cache_type", "transaction_isolation", "tx_isolation",
+)  # fmt: skip
+"""Settings in the order of what they can explain; others follow, those of InnoDB first."""
 SHOWN_LETTERS = 60
 
 
@@ -42,6 +52,12 @@ def server_differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, str | N
         if len({meaning_of(value) for value in values.values() if value is not None}) > 1:
             differing[name] = {arm: None if value is None else value[:SHOWN_LETTERS] for arm, value in values.items()}
     return differing
+
+
+def most_explaining(names: Iterable[str]) -> list[str]:
+    """The settings in the order of what they can explain."""
+    rank = {name: index for index, name in enumerate(EXPLAINING)}
+    return sorted(names, key=lambda name: (rank.get(name, len(rank)), not name.startswith("innodb_"), name))
 
 
 def meaning_of(value: str) -> str | float:
