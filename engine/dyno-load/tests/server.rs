@@ -35,7 +35,7 @@ fn checks_speak_before_any_load() {
     refuse("", "no database 'dyno_checks'");
     prepare(&socket, database, "--table-size 500");
     refuse("--tables 2 --table-size 500", "no table sbtest2");
-    refuse("--table-size 501", "ids up to 500, --table-size is 501");
+    refuse("--table-size 501", "ids from 1 to 500, --table-size is 501");
     refuse("--table-size 500 --connections 100000", "max_connections is");
     refuse("--table-size 500 --user nobody_here", "refused user 'nobody_here'");
     // The account's own limit; the control connection is one of the four.
@@ -49,6 +49,19 @@ fn checks_speak_before_any_load() {
     let fits = plain(&format!("{base} {load} 3"));
     assert!(matches!(fits.code, 0 | 4), "{}", fits.stderr);
     control.exec(&format!("DROP USER {few}")).unwrap();
+    // Rows are missing, then all ids are others.
+    let load = "--table-size 500 --warmup 0s --duration 200ms";
+    control
+        .exec(&format!("DELETE FROM {database}.sbtest1 WHERE id BETWEEN 2 AND 499"))
+        .unwrap();
+    let result = run(&format!("{base} {load} --quiet"));
+    assert_eq!(result.code, 4, "{}", result.stdout);
+    assert!(result.last()["verdict"].to_string().contains("missing_rows"));
+    assert!(result.count("/counts/empty_reads") >= result.count("/counts/missing_rows"));
+    control
+        .exec(&format!("UPDATE {database}.sbtest1 SET id = id + 1000000"))
+        .unwrap();
+    refuse(load, "ids from 1000001 to 1000500");
     control.exec(&format!("DROP DATABASE {database}")).unwrap();
 }
 
@@ -294,4 +307,69 @@ fn compression_shows_in_the_bytes_on_the_wire() {
     // Rows of random digits: half of each byte is news.
     let ratio = received("zlib:6");
     assert!((0.4..0.7).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_statement_of_ones_own_that_never_finds_a_row_is_named() {
+    let test = "a_statement_of_ones_own_that_never_finds_a_row_is_named";
+    let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", test) else {
+        return;
+    };
+    let database = "dyno_found";
+    prepare(&socket, database, "--table-size 100");
+    let file = std::env::temp_dir().join(format!("dynoload-{database}-{}.sql", std::process::id()));
+    let text = "-- name: there\nSELECT k FROM sbtest1 WHERE id = {uniform(1, 100)};\n\
+                -- name: nowhere\nSELECT k FROM sbtest1 WHERE id = {uniform(1001, 1100)};\n";
+    std::fs::write(&file, text).unwrap();
+    let load = "--connections 2 --warmup 0s --duration 300ms --quiet";
+    let result = run(&format!(
+        "sql run {} --socket {socket} --database {database} {load}",
+        file.display()
+    ));
+    let findings = result.last()["verdict"]["findings"].as_array().unwrap();
+    let finding = findings
+        .iter()
+        .find(|finding| finding["rule"] == "empty_reads")
+        .unwrap();
+    assert_eq!(finding["level"], "SUSPECT", "{finding}");
+    let words = finding["text"].as_str().unwrap();
+    assert!(words.contains("never a row: nowhere: do the values"), "{words}");
+    assert_eq!(
+        result.count("/named/nowhere/empty_reads"),
+        result.count("/counts/empty_reads")
+    );
+    assert_eq!(result.count("/named/there/empty_reads"), 0);
+    std::fs::remove_file(&file).unwrap();
+    client(&socket).exec(&format!("DROP DATABASE {database}")).unwrap();
+}
+
+#[test]
+fn transactions_that_wait_for_a_lock_at_the_end_count_with_what_they_have_waited() {
+    let test = "transactions_that_wait_for_a_lock_at_the_end_count_with_what_they_have_waited";
+    let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", test) else {
+        return;
+    };
+    let database = "dyno_locked";
+    prepare(&socket, database, "--table-size 100");
+    let mut control = client(&socket);
+    let mut running = Running::start(&mut command(&format!(
+        "oltp run --workload oltp_point_select --socket {socket} --database {database} --table-size 100 --connections 2 \
+         --warmup 100ms --duration 1s --interval 100ms --grace 300ms"
+    )));
+    running.wait_for_transactions(1);
+    control.exec(&format!("LOCK TABLES {database}.sbtest1 WRITE")).unwrap();
+    let result = running.end();
+    assert_eq!(result.count("/ends/unfinished"), 2, "{}", result.last());
+    assert_eq!(result.count("/ends/counted_with_their_wait"), 2);
+    assert_eq!(
+        result.count("/response/count"),
+        result.count("/counts/transactions") + 2
+    );
+    assert!(
+        result.number("/response/max_us") >= 290_000.0,
+        "{}",
+        result.last()["response"]
+    );
+    control.exec("UNLOCK TABLES").unwrap();
+    control.exec(&format!("DROP DATABASE {database}")).unwrap();
 }

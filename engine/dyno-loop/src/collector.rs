@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
-use super::recorder::{Counts, Extra, Recorder, ThreadUsage};
+use super::recorder::{Counts, Extra, Latency, Recorder, ThreadUsage};
 use super::report::PlanAccount;
 use super::timeline::{IntervalId, Phase, Timeline};
 
@@ -44,6 +44,10 @@ pub struct Totals<E: Extra> {
     pub sums: E::Sums,
     /// Operations of the measurement's schedule that ended after the stop; they are in the latencies, not in the rates.
     pub ended_after_stop: u64,
+    /// Latencies of operations that were under way at the stop and are counted nevertheless, with what they have waited.
+    pub counted_at_the_end: u64,
+    /// Length of the longest time without a transaction, in whole intervals of the measurement.
+    pub longest_silence_s: f64,
     /// Highest CPU use of one worker in one interval of the measurement, percent of one CPU.
     pub busiest_worker_cpu_pct: f64,
     /// Intervals of the measurement.
@@ -60,6 +64,8 @@ impl<E: Extra> Totals<E> {
             all: Counts::default(),
             sums: E::Sums::default(),
             ended_after_stop: 0,
+            counted_at_the_end: 0,
+            longest_silence_s: 0.0,
             busiest_worker_cpu_pct: 0.0,
             intervals: 0,
             unavailable_s: 0.0,
@@ -84,6 +90,8 @@ pub(super) struct Collector<'a, E: Extra> {
     plans: Vec<PlanAccount>,
     is_warmup: bool,
     totals: Totals<E>,
+    /// How long there has been no transaction.
+    silence_s: f64,
     /// Whether connections were lost since the last transaction.
     is_away: bool,
     spares: &'a [Sender<Box<Recorder<E>>>],
@@ -106,6 +114,7 @@ impl<'a, E: Extra> Collector<'a, E> {
             plans: vec![PlanAccount::default(); if open_loop { spares.len() } else { 0 }],
             is_warmup: true,
             totals: Totals::new(slowest),
+            silence_s: 0.0,
             is_away: false,
             spares,
             observer,
@@ -181,6 +190,12 @@ impl<'a, E: Extra> Collector<'a, E> {
                 self.totals.intervals += 1;
                 self.totals.unavailable_s += if self.is_away { length_s } else { 0.0 };
                 self.totals.measured.merge(&recorder);
+                self.silence_s = if recorder.counts.transactions > 0 {
+                    0.0
+                } else {
+                    self.silence_s + length_s
+                };
+                self.totals.longest_silence_s = self.totals.longest_silence_s.max(self.silence_s);
             }
             Phase::Drain if self.open_loop => {
                 self.totals.ended_after_stop = recorder.counts.transactions;
@@ -194,6 +209,9 @@ impl<'a, E: Extra> Collector<'a, E> {
             }
             Phase::Drain => self.totals.ended_after_stop = recorder.counts.transactions,
         }
+        if id.phase == Phase::Drain {
+            self.record_left(&recorder.left);
+        }
         self.observer.interval(&Interval {
             phase: id.phase,
             index: id.index,
@@ -204,6 +222,18 @@ impl<'a, E: Extra> Collector<'a, E> {
         })?;
         self.give_back(worker, recorder);
         Ok(())
+    }
+
+    /// Operations of a plan count with what they have waited. In a closed loop those do that lasted longer than any that
+    /// ended in the measurement: to leave them out would hide a server that stopped answering.
+    fn record_left(&mut self, left: &[Latency]) {
+        let measured = &mut self.totals.measured;
+        let longest_ns = if self.open_loop { 0 } else { measured.response.max_ns() };
+        for one in left.iter().filter(|one| one.response_ns > longest_ns) {
+            measured.response.record(one.response_ns);
+            measured.service.record(one.service_ns);
+            self.totals.counted_at_the_end += 1;
+        }
     }
 
     /// The sum of the workers' accounts. A worker that was too late to report the interval has that of its last one.
@@ -369,6 +399,32 @@ mod tests {
         );
         assert_eq!(totals.measured.counts.transactions, 45);
         assert_eq!(totals.all.transactions, 54);
+    }
+
+    #[test]
+    fn what_was_under_way_at_the_stop_counts_with_its_wait_where_it_is_the_slowest() {
+        for (open_loop, counted) in [(true, 2), (false, 1)] {
+            let mut drain = recorder(0, 0);
+            drain.left = [500, 9_000_000_000]
+                .map(|response_ns| Latency {
+                    response_ns,
+                    service_ns: response_ns,
+                })
+                .to_vec();
+            let plan = plan(2, 0).filter(|_| open_loop);
+            let (totals, _) = collect(open_loop, [(1, 0, recorder(6, 0), plan), (5, 0, drain, plan)]);
+            assert_eq!(totals.counted_at_the_end, counted);
+            assert_eq!(totals.measured.response.count(), 6 + counted);
+            assert!(totals.measured.response.max_ns() >= 8_900_000_000);
+            assert_eq!(totals.measured.counts.transactions, 6);
+        }
+    }
+
+    #[test]
+    fn the_longest_time_without_a_transaction_is_kept() {
+        let of_second = |(second, transactions)| (second, 0, recorder(transactions, 0), None);
+        let (totals, _) = collect(false, [(0, 0), (1, 0), (2, 0), (3, 5), (4, 0)].map(of_second));
+        assert_eq!(totals.longest_silence_s, 2.0, "the warm-up does not count");
     }
 
     #[test]

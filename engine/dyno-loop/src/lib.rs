@@ -32,10 +32,11 @@ pub use launch::{run, run_share, run_workers, spawn, AfterLoad, BeforeLoad, Outc
 pub use operation::Operation;
 pub use overload::Overload;
 pub use priority::Priority;
+pub use recorder::Latency;
 pub use report::{Channels, Edge, End, Mark, PlanAccount, Report};
 pub use session::{Session, SlotState, Step};
 pub use settings::{IgnoredErrors, LoadSettings, LoadShape, OperationLimit, Think};
-pub use tally::{Latency, Tally};
+pub use tally::Tally;
 pub use timeline::{IntervalId, Phase, SliceTimes, Timeline};
 pub use transport::Address;
 pub use worker::Worker;

@@ -135,8 +135,15 @@ pub trait Session: Sized {
     /// The connection is lost, and will be made again.
     fn lost(&mut self, _tally: &mut Tally<Self::Extra>) {}
 
-    /// Operations in flight: those that belong to the measurement, or those of the warm-up.
-    fn in_flight(&self, measured: bool) -> u64;
+    /// Calls for each operation in flight.
+    fn each_in_flight(&self, each: &mut dyn FnMut(&Operation));
+
+    /// How many are in flight: those that belong to the measurement, or those of the warm-up.
+    fn in_flight(&self, measured: bool) -> u64 {
+        let mut count = 0;
+        self.each_in_flight(&mut |operation| count += u64::from(operation.measured == measured));
+        count
+    }
 
     /// Bytes to be sent.
     fn outgoing(&self) -> &[u8];

@@ -2,18 +2,9 @@
 
 use super::intervals::Intervals;
 use super::operation::Operation;
-use super::recorder::{Extra, Recorder, Slow};
+use super::recorder::{Extra, Latency, Recorder, Slow};
 use super::report::End;
 use super::timeline::Phase;
-
-/// The latencies of one operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Latency {
-    /// From the first byte sent to the last received.
-    pub service_ns: u64,
-    /// From the intended time to the last byte received.
-    pub response_ns: u64,
-}
 
 /// What has become of the operations of a phase; the drain belongs to the measurement.
 #[derive(Debug, Clone, Copy, Default)]
@@ -84,10 +75,22 @@ impl<E: Extra> Tally<E> {
             ended_ns: now,
             number: operation.number,
         });
-        Some(Latency {
+        let latency = Latency {
             service_ns,
             response_ns,
-        })
+        };
+        if self.intervals.phase == Phase::Drain && !self.is_timed {
+            recorder.left.push(latency);
+        }
+        Some(latency)
+    }
+
+    /// Records how long an operation has waited that is given up now, for the end of the load has come.
+    pub(super) fn waited(&mut self, operation: &Operation, now: u64) {
+        self.recorder().left.push(Latency {
+            service_ns: now.saturating_sub(operation.started_ns),
+            response_ns: now.saturating_sub(operation.intended_ns),
+        });
     }
 
     /// Counts operations that will not end: so many that belong to the measurement, and so many of the warm-up.

@@ -204,9 +204,8 @@ impl Session for EchoSession {
         self.operations.clear();
     }
 
-    fn in_flight(&self, measured: bool) -> u64 {
-        let counts = |operation: &&Operation| operation.measured == measured;
-        self.operations.iter().filter(counts).count() as u64
+    fn each_in_flight(&self, each: &mut dyn FnMut(&Operation)) {
+        self.operations.iter().for_each(each);
     }
 
     fn outgoing(&self) -> &[u8] {

@@ -37,6 +37,8 @@ def operations(step: Step) -> list[str]:
         shares = [f"--ycsb={step.workload.removeprefix(YCSB)}"]
     else:
         shares = [] if "ratio" in step.options else [f"--ratio={RATIOS[step.workload]}"]
+    if "hit_ratio" not in step.options:
+        shares.append("--hit-ratio=any")  # judged by validity.not_found, which an experiment on evictions may raise
     return [*shares, *([] if "ignore_errors" in step.options else [f"--ignore-errors={OUT_OF_MEMORY}"])]
 
 

@@ -115,7 +115,8 @@ def _whole_of(final: dict[str, Any]) -> dict[str, int]:
     whole = {"transactions": counts["transactions"], "other": counts["other"]}
     if final.get("settings", {}).get("options", {}).get("stored_procedures"):
         return {**whole, "calls": counts["other"]}
-    return {**whole, "read": counts["reads"], "write": counts["writes"], "unchanged": counts.get("unchanged", 0)}
+    zero_before = {name: counts.get(name, 0) for name in ("unchanged", "empty_reads", "missing_rows")}
+    return {**whole, "read": counts["reads"], "write": counts["writes"], **zero_before}
 
 
 def clients_of(final: dict[str, Any], agents: Sequence[Agent]) -> tuple[ClientLoad, ...]:

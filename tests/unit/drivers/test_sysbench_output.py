@@ -167,5 +167,6 @@ def test_other_statements_of_a_workload_of_single_writes_changed_no_row() -> Non
     deletes = step(2, 3).model_copy(update={"workload": "oltp_delete"})
     found = Known()._result(["sysbench"], deletes, 0, recorded("checkpoint"))
     assert found.whole["unchanged"] == found.whole["other"] == 9636
-    assert step_warnings(found) == ("33% of the writes changed no row: they met none, or the value was there already",)
-    assert step_warnings(result("checkpoint", 2, 3)) == ()
+    words = "33% of the writes changed no row: they met none, or the value was there already"
+    assert step_warnings(deletes, found) == (words,)
+    assert step_warnings(deletes, result("checkpoint", 2, 3)) == ()

@@ -254,17 +254,17 @@ def test_every_server_is_asked_the_same_words_but_for_the_port() -> None:
     ]  # fmt: skip
     assert set(words(11211)) ^ set(words(11212)) == {"--port=11211", "--port=11212"}
     assert [dynoload_kv.operations(step(name)) for name in kv.KV_WORKLOADS] == [
-        ["--ratio=0:100", "--ignore-errors=130"],
-        ["--ratio=100:0", "--ignore-errors=130"],
-        ["--ratio=90:10", "--ignore-errors=130"],
-        *([f"--ycsb={letter}", "--ignore-errors=130"] for letter in "abcdf"),
+        ["--ratio=0:100", "--hit-ratio=any", "--ignore-errors=130"],
+        ["--ratio=100:0", "--hit-ratio=any", "--ignore-errors=130"],
+        ["--ratio=90:10", "--hit-ratio=any", "--ignore-errors=130"],
+        *([f"--ycsb={letter}", "--hit-ratio=any", "--ignore-errors=130"] for letter in "abcdf"),
     ]
 
 
 def test_a_workload_asks_what_its_name_says() -> None:
     assert Dynoload().check(step("kv_mixed", ratio="50:50")) == []
-    assert dynoload_kv.operations(step("kv_mixed", ratio="50:50")) == ["--ignore-errors=130"]
-    assert dynoload_kv.operations(step("kv_mixed", ratio="50:50", ignore_errors="2003")) == []
+    assert dynoload_kv.operations(step("kv_mixed", ratio="50:50")) == ["--hit-ratio=any", "--ignore-errors=130"]
+    assert dynoload_kv.operations(step("kv_mixed", ratio="50:50", ignore_errors="2003")) == ["--hit-ratio=any"]
     (words,) = Dynoload().check(step("kv_get", ratio="50:50"))
     assert "kv_get runs 100:0" in words
     assert Dynoload().check(step("kv_ycsb_a", depth=4, verify="100%", hit_ratio="95%")) == []

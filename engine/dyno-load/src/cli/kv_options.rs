@@ -87,7 +87,7 @@ pub struct MixArguments {
     #[arg(long, default_value = "uniform")]
     pub key_choice: String,
     /// Share of gets for keys that were stored; the other gets use keys that are never stored. The verdict compares the
-    /// hit ratio with it
+    /// hit ratio with it, with 100% where it is not set; any: with none
     #[arg(long)]
     pub hit_ratio: Option<String>,
     /// Share of found values that are compared with the expected value of their key

@@ -278,9 +278,9 @@ impl Session for KvSession {
         self.flights.clear();
     }
 
-    fn in_flight(&self, measured: bool) -> u64 {
-        let counts = |flight: &&Flight| flight.operation.measured == measured && flight.command != Command::Barrier;
-        self.flights.iter().filter(counts).count() as u64
+    fn each_in_flight(&self, each: &mut dyn FnMut(&Operation)) {
+        let operations = self.flights.iter().filter(|flight| flight.command != Command::Barrier);
+        operations.for_each(|flight| each(&flight.operation));
     }
 
     #[inline]

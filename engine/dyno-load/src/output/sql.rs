@@ -78,7 +78,13 @@ impl Shown for SqlRecord {
 
 /// Service times by the names of a user's file; none for another workload.
 pub fn named(measured: &SqlRecorder) -> Option<Value> {
-    let summary = |one: &NamedLatency| Some((one.name.clone(), json!(one.service.summary()?)));
+    let summary = |one: &NamedLatency| {
+        let mut summary = json!(one.service.summary()?);
+        if one.reads > 0 {
+            (summary["reads"], summary["empty_reads"]) = (json!(one.reads), json!(one.empty_reads));
+        }
+        Some((one.name.clone(), summary))
+    };
     let all: Map<String, Value> = measured.extra.named.iter().filter_map(summary).collect();
     (!all.is_empty()).then_some(Value::Object(all))
 }

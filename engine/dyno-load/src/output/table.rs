@@ -112,6 +112,13 @@ fn write_totals<E: Shown>(text: &mut String, result: &Final<'_, E>, totals: &Tot
             end.planned, counts.dropped_late, end.not_started, end.unfinished
         )?;
     }
+    if totals.counted_at_the_end > 0 {
+        writeln!(
+            text,
+            "  at the end    {:>12}  transactions were under way; the latencies count them with what they had waited",
+            totals.counted_at_the_end
+        )?;
+    }
     E::write_counts(text, result, totals)?;
     if counts.queries() > 0 {
         writeln!(

@@ -34,6 +34,17 @@ pub struct QualityInputs<'a> {
     pub tcp: Option<TcpSegments>,
     /// What only memcached has; none for SQL.
     pub kv: Option<KvInputs<'a>>,
+    /// The statements of a user's file, script or capture; none for dynoload's own workloads.
+    pub own_sql: Option<OwnSql>,
+}
+
+/// Statements whose rows the user alone knows.
+#[derive(Debug, Clone, Default)]
+pub struct OwnSql {
+    /// Names of those that read and never found a row.
+    pub never_found: Vec<String>,
+    /// Whether each of them is there to find something: those of a file are, those of a capture need not be.
+    pub every_statement_counts: bool,
 }
 
 /// What the rules look at of a measurement, whatever its family.
@@ -53,6 +64,8 @@ pub struct Measurement<'a> {
     pub busiest_worker_cpu_pct: f64,
     /// Length of the intervals in which the server was away.
     pub unavailable_s: f64,
+    /// Length of the longest time without a transaction.
+    pub longest_silence_s: f64,
 }
 
 impl<'a> Measurement<'a> {
@@ -66,6 +79,7 @@ impl<'a> Measurement<'a> {
             lag: &totals.measured.lag,
             busiest_worker_cpu_pct: totals.busiest_worker_cpu_pct,
             unavailable_s: totals.unavailable_s,
+            longest_silence_s: totals.longest_silence_s,
         }
     }
 }
@@ -77,6 +91,6 @@ pub struct KvInputs<'a> {
     pub measured: &'a KvCounts,
     /// Counts of the whole load.
     pub all: &'a KvCounts,
-    /// The share of keys that should be there; none where none was requested.
-    pub asked_hit_share: Option<f64>,
+    /// The share of keys that should be found; none where every share is allowed.
+    pub expected_hit_share: Option<f64>,
 }

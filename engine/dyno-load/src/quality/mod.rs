@@ -7,26 +7,29 @@ mod cpu;
 mod cpu_wait;
 mod dropped;
 mod empty;
+mod empty_reads;
 mod failed;
 mod finding;
 mod hit_ratio;
 mod inputs;
 mod lag;
+mod missing_rows;
 mod network;
 mod not_stored;
 mod reconciliation;
+mod stalled;
 mod unavailable;
 mod unfinished;
 mod wrong_values;
 
 pub use finding::{Finding, RunQuality};
-pub use inputs::{KvInputs, Measurement, QualityInputs};
+pub use inputs::{KvInputs, Measurement, OwnSql, QualityInputs};
 
 use finding::level;
 
 type Rule = fn(&QualityInputs<'_>) -> Option<Finding>;
 
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 19] = [
     failed::judge,
     empty::judge,
     unavailable::judge,
@@ -35,12 +38,15 @@ const RULES: [Rule; 16] = [
     cpu_wait::judge,
     dropped::judge,
     unfinished::judge,
+    stalled::judge,
     network::judge,
     reconciliation::judge,
     clipped::judge,
     wrong_values::judge,
     not_stored::judge,
     hit_ratio::judge,
+    missing_rows::judge,
+    empty_reads::judge,
     clock::judge,
     absent_rows::judge,
 ];

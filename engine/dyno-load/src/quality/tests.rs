@@ -36,8 +36,9 @@ fn inputs(totals: &Totals<KvRecord>) -> QualityInputs<'_> {
         kv: Some(KvInputs {
             measured: &totals.measured.extra.counts,
             all: &totals.sums,
-            asked_hit_share: None,
+            expected_hit_share: None,
         }),
+        own_sql: None,
     }
 }
 
@@ -53,7 +54,7 @@ fn quality_of<'a>(
 
 /// Changes the share of hits that was requested.
 fn with_hits<'a>(share: f64) -> impl FnOnce(&mut QualityInputs<'a>) {
-    move |inputs| inputs.kv.as_mut().unwrap().asked_hit_share = Some(share)
+    move |inputs| inputs.kv.as_mut().unwrap().expected_hit_share = Some(share)
 }
 
 #[test]
@@ -111,7 +112,10 @@ fn each_rule_speaks_at_its_limits_and_the_worst_counts() {
 
     let mut clipped = totals();
     clipped.measured.response.record(u64::MAX);
-    assert_eq!(quality_of(&clipped, |_| ()), (RunQuality::Suspect, vec!["clipped"]));
+    assert_eq!(
+        quality_of(&clipped, |_| ()),
+        (RunQuality::Suspect, vec!["stalled", "clipped"])
+    );
 }
 
 #[test]
@@ -173,10 +177,16 @@ fn values_sets_and_hits_of_memcached_are_judged() {
     (refused.sums.cmd_set, refused.sums.not_stored) = (1000, 1);
     assert_eq!(quality_of(&refused, |_| ()), (RunQuality::Suspect, vec!["not_stored"]));
     let mut cold = totals();
-    (cold.measured.extra.counts.cmd_get, cold.measured.extra.counts.get_hits) = (1000, 770);
+    (
+        cold.measured.extra.counts.cmd_get,
+        cold.measured.extra.counts.get_misses,
+    ) = (1000, 230);
     assert_eq!(quality_of(&cold, with_hits(0.8)), (RunQuality::Valid, vec![]));
-    (cold.measured.extra.counts.cmd_get, cold.measured.extra.counts.get_hits) = (100_000, 77_000);
-    assert_eq!(quality_of(&cold, |_| ()), (RunQuality::Valid, vec![]));
+    (
+        cold.measured.extra.counts.cmd_get,
+        cold.measured.extra.counts.get_misses,
+    ) = (100_000, 23_000);
+    assert_eq!(quality_of(&cold, |_| ()), (RunQuality::Valid, vec!["hit_ratio"]));
     assert_eq!(
         quality_of(&cold, with_hits(0.8)),
         (RunQuality::Suspect, vec!["hit_ratio"])
@@ -186,6 +196,98 @@ fn values_sets_and_hits_of_memcached_are_judged() {
         (RunQuality::Invalid, vec!["hit_ratio"])
     );
     assert_eq!(quality_of(&fine, with_hits(1.0)), (RunQuality::Valid, vec![]));
+}
+
+#[test]
+fn a_server_that_answers_nobody_and_a_connection_that_waits_for_most_of_the_run_are_named() {
+    for (wait_s, silence_s, is_found) in [
+        (1, 0.0, false),
+        (6, 0.0, true),
+        (3, 2.0, true),
+        (3, 1.9, false),
+        (1, 4.0, false),
+    ] {
+        let mut locked = totals();
+        locked.measured.response.record(wait_s * 1_000_000_000);
+        locked.longest_silence_s = silence_s;
+        let (quality, rules) = quality_of(&locked, |_| ());
+        assert_eq!(quality == RunQuality::Suspect, is_found, "{wait_s} s, {silence_s} s");
+        assert_eq!(rules == vec!["stalled"], is_found);
+    }
+    // A load of long transactions is none that waits.
+    let mut long = Totals::new(0);
+    long.measured.counts.transactions = 3;
+    long.measured.response.record_many(6_000_000_000, 3);
+    long.longest_silence_s = 5.0;
+    assert_eq!(quality_of(&long, |_| ()), (RunQuality::Valid, vec![]));
+}
+
+#[test]
+fn a_load_without_a_stated_share_expects_every_key_that_it_reads() {
+    let mut evicted = totals();
+    (
+        evicted.measured.extra.counts.cmd_get,
+        evicted.measured.extra.counts.get_misses,
+    ) = (100_000, 84_400);
+    let (_, findings) = judge(&inputs(&evicted));
+    assert_eq!(
+        (findings[0].level, findings[0].reason.as_str()),
+        (RunQuality::Valid, "84400 of 100000 keys read (84.4 %) were not found"),
+        "any share is allowed"
+    );
+    assert_eq!(
+        quality_of(&evicted, with_hits(1.0)),
+        (RunQuality::Invalid, vec!["hit_ratio"])
+    );
+    let mut counters = totals();
+    (
+        counters.measured.extra.counts.incr_hits,
+        counters.measured.extra.counts.incr_misses,
+    ) = (0, 500);
+    assert_eq!(
+        quality_of(&counters, with_hits(0.9)),
+        (RunQuality::Invalid, vec!["hit_ratio"])
+    );
+}
+
+#[test]
+fn reads_that_find_nothing_are_counted_and_judged_by_whose_rows_they_are() {
+    let mut shifted = totals();
+    (shifted.measured.counts.reads, shifted.measured.counts.missing_rows) = (10_000, 1);
+    assert_eq!(quality_of(&shifted, |_| ()), (RunQuality::Valid, vec![]));
+    shifted.measured.counts.missing_rows = 2;
+    assert_eq!(
+        quality_of(&shifted, |_| ()),
+        (RunQuality::Suspect, vec!["missing_rows"])
+    );
+    shifted.measured.counts.missing_rows = 101;
+    assert_eq!(
+        quality_of(&shifted, |_| ()),
+        (RunQuality::Invalid, vec!["missing_rows"])
+    );
+    let mut own = totals();
+    (own.measured.counts.reads, own.measured.counts.empty_reads) = (100, 40);
+    let judged = |every_statement_counts, never: &[&str]| {
+        let mut inputs = inputs(&own);
+        inputs.own_sql = Some(OwnSql {
+            never_found: never.iter().map(ToString::to_string).collect(),
+            every_statement_counts,
+        });
+        let finding = judge(&inputs).1.pop().unwrap();
+        (finding.level, finding.reason)
+    };
+    assert_eq!(
+        judged(true, &[]),
+        (RunQuality::Valid, "40 of 100 reads found no row".to_string())
+    );
+    let (level, words) = judged(true, &["orders.1"]);
+    assert_eq!(level, RunQuality::Suspect);
+    assert!(words.contains("never a row: orders.1"), "{words}");
+    assert_eq!(judged(false, &["SELECT ?"]).0, RunQuality::Valid);
+    own.measured.counts.empty_reads = 100;
+    let mut inputs = inputs(&own);
+    inputs.own_sql = Some(OwnSql::default());
+    assert_eq!(judge(&inputs).0, RunQuality::Suspect, "a script that finds nothing");
 }
 
 #[test]

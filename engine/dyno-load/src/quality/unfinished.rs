@@ -1,4 +1,4 @@
-//! unfinished: planned transactions whose end was not seen: the slowest are missing from the latencies.
+//! unfinished: planned transactions whose end was not seen: their latencies are what they had waited, at least.
 
 use super::{level, Finding, QualityInputs};
 
@@ -9,8 +9,8 @@ pub fn judge(inputs: &QualityInputs<'_>) -> Option<Finding> {
     let share_pct = missing as f64 / all.max(1) as f64 * 100.0;
     let level = level(share_pct, 0.01, 1.0)?;
     let reason = format!(
-        "{} transactions had not ended and {} had not started by the hard stop ({share_pct:.2} %): the latencies lack \
-         the slowest; lower --rate, or raise --grace",
+        "{} transactions had not ended and {} had not started by the hard stop ({share_pct:.2} %): the latencies \
+         count the former with what they had waited, and lack the latter; lower --rate, or raise --grace",
         inputs.end.unfinished, inputs.end.not_started
     );
     Some(Finding {

@@ -210,9 +210,9 @@ fn measure(
     let kv = outcome.totals.as_ref().map(|totals| KvInputs {
         measured: &totals.measured.extra.counts,
         all: &totals.sums,
-        asked_hit_share: part.words.hit_ratio,
+        expected_hit_share: part.expected_hit_share,
     });
-    let (quality, findings) = observed.judge(&settings.load, &counters, kv);
+    let (quality, findings) = observed.judge(&settings.load, &counters, kv, None);
     let mut shown = output::settings(settings, &part.words);
     if !observed.agents.is_empty() {
         without_priority(&mut shown);

@@ -10,7 +10,7 @@ use super::ending::{measured_s, ClampedObserver};
 use crate::agents::{AgentFacts, Coordinator, Shippable};
 use crate::error::Error;
 use crate::host::TcpSegments;
-use crate::quality::{self, Finding, KvInputs, Measurement, QualityInputs, RunQuality};
+use crate::quality::{self, Finding, KvInputs, Measurement, OwnSql, QualityInputs, RunQuality};
 use crate::server::CounterCheck;
 
 /// A load that has ended; `C` are the server's counters.
@@ -91,12 +91,13 @@ impl<E: Shippable, C> ObservedLoad<E, C> {
         compare(before, after, totals, cut_off)
     }
 
-    /// The quality of the run; `kv` is what only memcached has.
+    /// The quality of the run; `kv` is what only memcached has, `own_sql` what only a user's statements have.
     pub fn judge(
         &self,
         load: &LoadSettings,
         counters: &[CounterCheck],
         kv: Option<KvInputs<'_>>,
+        own_sql: Option<OwnSql>,
     ) -> (RunQuality, Vec<Finding>) {
         let Some(totals) = &self.outcome.totals else {
             return quality::without_load();
@@ -113,6 +114,7 @@ impl<E: Shippable, C> ObservedLoad<E, C> {
             agents: &self.agents,
             tcp: self.tcp,
             kv,
+            own_sql,
         })
     }
 }

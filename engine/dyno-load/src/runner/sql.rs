@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
+use dyno_loop::Totals;
 use dyno_mysql::blocking::Client;
 use dyno_mysql::session_state::OWN_STATE;
 use serde_json::Value;
@@ -15,6 +16,7 @@ use crate::error::{Error, Exit};
 use crate::output::progress::Progress;
 use crate::output::sinks::Sinks;
 use crate::output::{json, sql as output, table, Final};
+use crate::quality::OwnSql;
 use crate::server::Facts;
 use crate::slices::{Input, SqlTarget};
 use crate::spec::{RunSpec, SqlSpec};
@@ -199,7 +201,12 @@ fn measure(
             dyno_core::tell!("dynoload: {error}");
         }
     }
-    let (quality, findings) = observed.judge(&settings.load, &counters, None);
+    let own_sql = observed
+        .outcome
+        .totals
+        .as_ref()
+        .and_then(|totals| own_sql(settings, totals));
+    let (quality, findings) = observed.judge(&settings.load, &counters, None, own_sql);
     let result = Final {
         settings: &shown,
         server: facts,
@@ -213,6 +220,19 @@ fn measure(
     sinks.finish(&json::final_record(&result))?;
     print_table(&table::render(&result), outputs.json.as_deref())?;
     Ok(exit_of(&observed.outcome, quality))
+}
+
+/// What the rules of validity need to know of a user's statements; none for dynoload's own workloads.
+fn own_sql(settings: &SqlSettings, totals: &Totals<SqlRecord>) -> Option<OwnSql> {
+    if matches!(settings.workload, SqlWorkload::Oltp(_) | SqlWorkload::Tpcc(_)) {
+        return None;
+    }
+    let named = totals.measured.extra.named.iter();
+    let never = named.filter(|one| one.reads > 0 && one.empty_reads == one.reads);
+    Some(OwnSql {
+        never_found: never.map(|one| one.name.clone()).collect(),
+        every_statement_counts: matches!(settings.workload, SqlWorkload::File(_)),
+    })
 }
 
 /// What is about to run, for a person.

@@ -42,6 +42,8 @@ pub struct KvPart {
     pub settings: Arc<KvSettings>,
     /// The words.
     pub words: KvDescription,
+    /// The share of keys read that should be found; none where every share is allowed.
+    pub expected_hit_share: Option<f64>,
 }
 
 impl KvSpec {
@@ -112,7 +114,7 @@ pub fn fill(server: &KvServer, data: &KvData, load: &LoadSpec, text: &str) -> Re
         // Not planned: as fast as the server takes it.
         settings.load.priority = Priority::Raised;
     }
-    Ok(Some(part(settings, words)))
+    Ok(Some(part(settings, words, None)))
 }
 
 fn main_part(spec: &KvSpec) -> Result<KvPart, Error> {
@@ -127,8 +129,9 @@ fn main_part(spec: &KvSpec) -> Result<KvPart, Error> {
     .resolve()?;
     let mut settings = settings(&spec.server, &spec.load, workload, spec.mix.depth)?;
     settings.load.limit = spec.operations.map(OperationLimit::new);
+    let stored = spec.fill.as_deref().map_or(Ok(1.0), share).map_err(Error::User)?;
     let words = with_load(words, &spec.load);
-    Ok(part(settings, words))
+    Ok(part(settings, words, spec.mix.expected_hit_share(stored)?))
 }
 
 fn preset_parts(spec: &KvSpec, preset: &Preset) -> Result<Vec<KvPart>, Error> {
@@ -154,7 +157,7 @@ fn preset_parts(spec: &KvSpec, preset: &Preset) -> Result<Vec<KvPart>, Error> {
             preset: Some(preset.name.into()),
             ..with_load(words, &spec.load)
         };
-        parts.push(part(settings, words));
+        parts.push(part(settings, words, mix.expected_hit_share(1.0)?));
     }
     Ok(parts)
 }
@@ -171,7 +174,7 @@ fn with_load(words: KvDescription, load: &LoadSpec) -> KvDescription {
     }
 }
 
-fn part(mut settings: KvSettings, words: KvDescription) -> KvPart {
+fn part(mut settings: KvSettings, words: KvDescription, expected_hit_share: Option<f64>) -> KvPart {
     if settings.load.limit.is_some() {
         let shape = &mut settings.load.shape;
         (shape.warmup_ns, shape.duration_ns) = (0, LONGEST_RUN_NS);
@@ -179,6 +182,7 @@ fn part(mut settings: KvSettings, words: KvDescription) -> KvPart {
     KvPart {
         settings: Arc::new(settings),
         words,
+        expected_hit_share,
     }
 }
 

@@ -106,7 +106,7 @@ pub struct KvMix {
     /// most; a set stores a new key) or sequential
     pub key_choice: String,
     /// Share of gets for keys that were stored; the other gets use keys that are never stored. The verdict compares the
-    /// hit ratio with it
+    /// hit ratio with it, with 100% where it is not set; any: with none
     pub hit_ratio: Option<String>,
     /// Share of found values that are compared with the expected value of their key
     pub verify: String,
@@ -115,6 +115,9 @@ pub struct KvMix {
     /// Operations in progress on each connection
     pub depth: u32,
 }
+
+/// The hit ratio that allows every share.
+const ANY_SHARE: &str = "any";
 
 /// A share such as 10%.
 ///
@@ -196,14 +199,24 @@ impl KvMix {
         Ok(sets / (gets + sets))
     }
 
-    /// The share of hits that is expected.
+    /// The share of gets for keys that are stored; none where none is set, or every share is allowed.
     ///
     /// # Errors
     /// When it is no share.
     pub fn hit_share(&self) -> Result<Option<f64>, Error> {
-        self.hit_ratio
-            .as_deref()
-            .map(|text| share("hit-ratio", text))
-            .transpose()
+        let text = self.hit_ratio.as_deref().filter(|text| *text != ANY_SHARE);
+        text.map(|text| share("hit-ratio", text)).transpose()
+    }
+
+    /// The share of keys read that should be found where the share `stored` was stored before; none where deletes, a part
+    /// of the keys, or the user's word leave it open.
+    ///
+    /// # Errors
+    /// As [`Self::hit_share`] and [`Self::mix`].
+    pub fn expected_hit_share(&self, stored: f64) -> Result<Option<f64>, Error> {
+        if self.hit_ratio.is_some() {
+            return self.hit_share();
+        }
+        Ok((stored >= 1.0 && self.mix()?.delete <= 0.0).then_some(1.0))
     }
 }

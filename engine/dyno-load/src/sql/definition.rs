@@ -110,6 +110,19 @@ impl StatementKind {
         )
     }
 
+    /// Whether its rows are among those that `dynoload oltp prepare` stores, and no statement of OLTP removes for good.
+    pub fn has_prepared_rows(self) -> bool {
+        matches!(
+            self,
+            Self::PointSelect
+                | Self::SimpleRange
+                | Self::OrderRange
+                | Self::DistinctRange
+                | Self::IndexUpdate
+                | Self::NonIndexUpdate
+        )
+    }
+
     /// What a statement of unknown text is, by its first word; after WITH, by that of the query it is for.
     pub fn of(sql: &[u8]) -> Self {
         let words: [(&str, Self); 9] = [

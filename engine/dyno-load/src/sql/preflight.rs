@@ -165,16 +165,21 @@ fn check_tables(client: &mut Client, context: &oltp::Context) -> Result<(), Erro
     // oltp_insert without auto_inc starts from empty tables, and oltp_delete may go on until they are empty.
     let by_size = !["oltp_insert", "oltp_delete"].contains(&context.definition.name.as_str());
     for table in 1..=options.tables {
-        let question = format!("SELECT MAX(id) FROM sbtest{table}");
-        let greatest = client
-            .query_text(&question)
-            .map_err(|error| missing(&error, table, options))?;
-        let greatest: u64 = greatest.and_then(|text| text.parse().ok()).unwrap_or(0);
-        if by_size && greatest < u64::from(options.table_size) {
+        let mut id = |which: &str| {
+            let question = format!("SELECT {which}(id) FROM sbtest{table}");
+            let id = client
+                .query_text(&question)
+                .map_err(|error| missing(&error, table, options))?;
+            Ok::<u64, Error>(id.and_then(|text| text.parse().ok()).unwrap_or(0))
+        };
+        let (least, greatest) = (id("MIN")?, id("MAX")?);
+        let size = u64::from(options.table_size);
+        if by_size && (greatest < size || least > size) {
             return Err(Error::User(format!(
-                "table sbtest{table} has ids up to {greatest}, --table-size is {}; lower it, or run `dynoload oltp \
-                 cleanup` and `dynoload oltp prepare --tables {} --table-size {}`",
-                options.table_size, options.tables, options.table_size
+                "table sbtest{table} has ids from {least} to {greatest}, --table-size is {size}: statements would find no \
+                 rows; set --table-size as it was prepared, or run `dynoload oltp cleanup` and `dynoload oltp prepare \
+                 --tables {} --table-size {size}`",
+                options.tables
             )));
         }
     }

@@ -30,6 +30,12 @@ pub struct Counts {
     /// Statements among `other` that are inserts, updates and deletes that changed no row.
     #[serde(default)]
     pub unchanged: u64,
+    /// Statements among `reads` whose result has no row.
+    #[serde(default)]
+    pub empty_reads: u64,
+    /// Statements for rows that the workload's own data have, which found none.
+    #[serde(default)]
+    pub missing_rows: u64,
     /// Errors that ended the run.
     pub errors: u64,
     /// Errors that only restarted their transaction.
@@ -58,6 +64,8 @@ impl Counts {
         self.writes += other.writes;
         self.other += other.other;
         self.unchanged += other.unchanged;
+        self.empty_reads += other.empty_reads;
+        self.missing_rows += other.missing_rows;
         self.errors += other.errors;
         self.ignored_errors += other.ignored_errors;
         self.reconnects += other.reconnects;
@@ -65,6 +73,15 @@ impl Counts {
         self.dropped_late += other.dropped_late;
         self.rows += other.rows;
     }
+}
+
+/// The latencies of one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Latency {
+    /// From the first byte sent to the last received.
+    pub service_ns: u64,
+    /// From the intended time to the last byte received.
+    pub response_ns: u64,
 }
 
 /// Bytes at the layers of the protocol.
@@ -133,6 +150,9 @@ pub struct Recorder<E> {
     pub slowest: Slowest,
     /// Errors by code.
     pub errors: ErrorCounts,
+    /// Operations that were under way when the load stopped: how long they lasted, or had waited when it was given up.
+    #[serde(default)]
+    pub left: Vec<Latency>,
     /// Bytes.
     pub traffic: Traffic,
     /// What the worker's thread used.
@@ -152,6 +172,7 @@ impl<E: Extra> Recorder<E> {
             connecting: ConnectingTimes::default(),
             slowest: Slowest::new(slowest),
             errors: ErrorCounts::default(),
+            left: Vec::new(),
             traffic: Traffic::default(),
             usage: ThreadUsage::default(),
             extra: E::default(),
@@ -167,6 +188,7 @@ impl<E: Extra> Recorder<E> {
         self.connecting.merge(&other.connecting);
         self.slowest.merge(&other.slowest);
         self.errors.merge(&other.errors);
+        self.left.extend_from_slice(&other.left);
         self.traffic.add(&other.traffic);
         self.usage.add(&other.usage);
         self.extra.merge(&other.extra);
@@ -192,6 +214,7 @@ impl<E: Extra> Recorder<E> {
         self.connecting.clear();
         self.slowest.clear();
         self.errors.clear();
+        self.left.clear();
         self.traffic = Traffic::default();
         self.usage = ThreadUsage::default();
     }

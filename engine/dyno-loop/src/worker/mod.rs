@@ -254,6 +254,9 @@ impl<S: Session> Worker<S> {
         self.tally.intervals.mark(Edge::Hold, last_ns);
         let plan = self.plan_account(last_ns).map(PlanAccount::closed);
         let end = self.end(last_ns);
+        if self.tally.intervals.phase == Phase::Drain {
+            self.record_waits(last_ns);
+        }
         self.hand_over(plan);
         S::interval_ended(&mut self.shared)?;
         Ok((end, last_ns))
@@ -359,13 +362,29 @@ impl<S: Session> Worker<S> {
         wait.min(LONGEST_WAIT_NS)
     }
 
+    /// What is still under way at the hard stop has waited until now.
+    fn record_waits(&mut self, now: u64) {
+        for link in &self.links {
+            link.session.each_in_flight(&mut |operation| {
+                // In a closed loop one that has hung since the warm-up is of the measurement too.
+                if operation.measured || !self.tally.is_timed {
+                    self.tally.waited(operation, now);
+                }
+            });
+        }
+    }
+
     /// How the load ended, at `now`.
     fn end(&mut self, now: u64) -> End {
         if let Some(limit) = &self.load.limit {
             limit.ended_ns.fetch_max(now_ns(), Ordering::Relaxed);
         }
-        let left = self.links.iter().map(|link| link.session.in_flight(true));
-        self.tally.end.unfinished += left.sum::<u64>();
+        let is_timed = self.tally.is_timed;
+        let of_link = |link: &Link<S>| {
+            let of_warmup = if is_timed { 0 } else { link.session.in_flight(false) };
+            link.session.in_flight(true) + of_warmup
+        };
+        self.tally.end.unfinished += self.links.iter().map(of_link).sum::<u64>();
         self.tally.end = self.arrivals.account(self.tally.end, self.tally.intervals.phase, now);
         self.tally.end
     }

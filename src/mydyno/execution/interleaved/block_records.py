@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mydyno import clock
 from mydyno.execution.validity import RunFacts, run_reasons
+from mydyno.execution.validity.not_found import not_found
 from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
 from mydyno.execution.validity.throttled import throttled as quota_reason
 from mydyno.hosts.vmstat import MemoryCounters
@@ -61,7 +62,7 @@ def step_record(
         failed = failure_of(driver, validity) or failure_at_rate(good)
     disagreements = list(dict.fromkeys(words for one in good for words in one.disagreements))
     reasons = [Reason(gate="counters", text="; ".join(disagreements[:2]))] if disagreements else []
-    reasons += filter(None, [quota_reason(throttled, validity)])
+    reasons += filter(None, [not_found(step, load.whole, validity.not_found), quota_reason(throttled, validity)])
     return StepRecord(
         id=step.id,
         connection_memory_bytes=load.connection_memory_bytes,
@@ -77,7 +78,7 @@ def step_record(
         reasons=tuple(reasons),
         failed=failed,
         throttled=throttled,
-        warnings=step_warnings(driver),
+        warnings=step_warnings(step, driver),
     )
 
 

@@ -38,7 +38,7 @@ MEMORY = {"VmRSS": "server_rss_bytes", "VmHWM": "server_rss_peak_bytes", "VmSize
 """/proc/PID/status, in KiB, to the names of SliceRecord."""
 WHOLE = {
     "transactions": "transactions", "reads": "read", "writes": "write", "other": "other", "ignored_errors": "ignored",
-    "unchanged": "unchanged",
+    "unchanged": "unchanged", "empty_reads": "empty_reads", "missing_rows": "missing_rows",
 }  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """The driver's own checks of its result: wrong values, another share of hits, other statements than the server counted.
 
 What the server did to a load at a rate (unfinished, dropped) is the arm's failure, and what a busy host did to the
-driver (lag, cpu_wait, network) is a warning: neither closes this gate. A saturated driver closes driver_cpu.
+driver (lag, cpu_wait, network) is a warning: neither closes this gate. A saturated driver closes driver_cpu, and rows
+that are missing close not_found.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ OF_THE_HOST = ("lag", "cpu_wait", "network")
 """Rules that show what the host did to the driver."""
 OF_THE_DRIVER = ("cpu",)
 """Rules that show that the driver was measured, not the server."""
-ELSEWHERE = (*OF_THE_ARM, *OF_THE_HOST, *OF_THE_DRIVER)
+OF_THE_DATA = ("missing_rows",)
+"""Rules that not_found applies, with a bound of its own."""
+ELSEWHERE = (*OF_THE_ARM, *OF_THE_HOST, *OF_THE_DRIVER, *OF_THE_DATA)
 
 
 def closed(facts: StepFacts) -> Reason | None:

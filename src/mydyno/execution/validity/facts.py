@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mydyno.model.definition.experiment import ValiditySpec
+from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.stored.records import DriverResult, Evidence
 
 
@@ -34,5 +34,7 @@ class StepFacts:
     """{file of a CPU quota of mydyno's own control groups: share of its periods in which it was used up}."""
     disagreements: Sequence[str] = field(default_factory=tuple)
     """Where the server's counters and the driver's differ."""
+    step: Step | None = None
+    """Its definition, where the rule on what it found applies."""
     steadiness: str = "undecided"
     steady_reasons: Sequence[str] = field(default_factory=tuple)

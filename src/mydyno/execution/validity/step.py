@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from mydyno.execution.environments.load_clients import busy_pct
 from mydyno.execution.validity import HOST_RULES, INSTANCE_RULES, STEP_RULES, StepFacts, step_reasons
 from mydyno.execution.validity.driver_health import OF_THE_ARM, OF_THE_HOST
+from mydyno.execution.validity.not_found import missed
 from mydyno.hosts.limits import usable_cpus
 from mydyno.model.definition.experiment import Experiment, Step, ValiditySpec
 from mydyno.model.stored.reasons import Reason
@@ -24,8 +25,10 @@ DROPPED = "it did not keep up: over 5 % of the transactions were given up as lat
 OF_RULE = {"unfinished": UNFINISHED, "dropped": DROPPED}
 """Words for OF_THE_ARM; without numbers, so that blocks with the same failure are counted together."""
 
+OF_THE_ANSWERS = ("stalled", "empty_reads")
+"""Rules of dynoload on what the server answered; a step counts where they find something."""
 WORTH_KNOWING = 0.01
-"""From this share on, writes that changed no row are a warning."""
+"""From this share on, writes that changed no row and reads that found nothing are a warning."""
 
 
 def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequence[Sample]) -> StepRecord:
@@ -41,6 +44,7 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
             cpus=usable_cpus().amount,
             throttled=record.throttled,
             disagreements=disagreements(step.workload, driver.whole, counters),
+            step=step,
             steadiness=steady.steadiness,
             steady_reasons=steady.reasons,
         )
@@ -67,7 +71,7 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
             "steady": steady,
             "valid": not reasons and not failed,
             "reasons": tuple(reasons),
-            "warnings": step_warnings(record.driver),
+            "warnings": step_warnings(step, record.driver),
             "failed": failed,
             "instances": tuple(parts),
         }
@@ -107,12 +111,18 @@ def failure_at_rate(slices: Sequence[SliceRecord]) -> str:
     return DROPPED if sum(one.dropped for one in slices) > MOST_DROPPED * planned else ""
 
 
-def step_warnings(driver: DriverResult) -> tuple[str, ...]:
-    """What a reader should know of a step that counts: what the host did to the driver, and writes that met no row."""
+def step_warnings(step: Step, driver: DriverResult) -> tuple[str, ...]:
+    """What a reader should know of a step that counts: what the host did to the driver, and what was not found."""
     changed, unchanged = driver.whole.get("write", 0), driver.whole.get("unchanged", 0)
     share = unchanged / max(1, changed + unchanged)
     absent = f"{share:.0%} of the writes changed no row: they met none, or the value was there already"
-    return (*_host_warnings(driver), *([absent] if share >= WORTH_KNOWING else []))
+    not_found, words = missed(step, driver.whole)
+    return (
+        *_host_warnings(driver),
+        *([absent] if share >= WORTH_KNOWING else []),
+        *([words] if not_found >= WORTH_KNOWING else []),
+        *(one.text for one in driver.findings if one.rule in OF_THE_ANSWERS and one.level == "suspect"),
+    )
 
 
 def _host_warnings(driver: DriverResult) -> tuple[str, ...]:

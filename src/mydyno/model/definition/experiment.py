@@ -289,6 +289,11 @@ class ValiditySpec(Frozen):
     driver_cpu: ShareUpToAll = Field(
         0.95, gt=0, description="the load program's CPU time as a share of the CPUs that it may use"
     )
+    not_found: ShareUpToAll = Field(
+        0.01,
+        description="largest share of gets, or of statements for rows of mydyno's own data, that finds nothing beyond "
+        "options.hit_ratio; 100% for an experiment on evictions",
+    )
     swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
     throttled: Share = Field(
         0.01, description="largest share of the periods of mydyno's own CPU quota in which it is used up, in a step"

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mydyno.execution.validity import RunFacts, StepFacts, run_reasons, step_reasons
-from mydyno.model.definition.experiment import ValiditySpec
-from mydyno.model.stored.records import DriverResult, Evidence
+from mydyno.execution.validity.step import step_warnings
+from mydyno.model.definition.experiment import Step, ValiditySpec
+from mydyno.model.stored.records import DriverFinding, DriverResult, Evidence
 
 DRIVER = DriverResult(
     driver="fake",
@@ -49,6 +50,51 @@ def test_what_is_fine_closes_no_gate() -> None:
 )
 def test_a_step_s_gate_closes_alone(facts: StepFacts, gate: str) -> None:
     assert [reason.gate for reason in step_reasons(facts)] == [gate]
+
+
+STEP = Step(id="s", workload="oltp_read_only", connections=1, warmup_s=0, measure_s=1, driver="dynoload")
+SHARE = STEP.model_copy(update={"workload": "kv_get", "options": {"hit_ratio": "80%"}})
+
+
+@pytest.mark.parametrize(
+    ("step", "whole", "bound", "words"),
+    [
+        (STEP, {"cmd_get": 1000, "get_misses": 10}, 0.01, ""),
+        (STEP, {"cmd_get": 1000, "get_misses": 844}, 0.01, "844 of 1000 gets (84.4%) found no key (bound 1%)"),
+        (STEP, {"cmd_get": 1000, "get_misses": 844}, 1.0, ""),
+        (SHARE, {"cmd_get": 1000, "get_misses": 205}, 0.01, ""),
+        (SHARE, {"cmd_get": 1000, "get_misses": 300}, 0.01, "300 of 1000 gets (30.0%) found no key (bound 1%)"),
+        (STEP, {"read": 100, "missing_rows": 1, "empty_reads": 2}, 0.01, ""),
+        (
+            STEP,
+            {"read": 100, "missing_rows": 50},
+            0.01,
+            "50 of 100 statements (50.0%) found no row that the data have",
+        ),
+        (STEP, {"read": 100, "empty_reads": 99}, 0.01, ""),
+        (STEP, {"read": 100, "empty_reads": 100}, 0.01, "none of the 100 reads found a row"),
+        (STEP, {"read": 100, "empty_reads": 100}, 1.0, ""),
+        (STEP, {}, 0.01, ""),
+    ],
+)
+def test_a_step_that_finds_less_than_its_data_have_is_invalid(
+    step: Step, whole: dict[str, int], bound: float, words: str
+) -> None:
+    driver = DRIVER.model_copy(update={"whole": whole})
+    facts = replace(FINE, bounds=ValiditySpec(not_found=bound), step=step, driver=driver)
+    reasons = step_reasons(facts)
+    assert [reason.gate for reason in reasons] == (["not_found"] if words else [])
+    assert not words or reasons[0].text.startswith(words)
+
+
+def test_what_was_not_found_is_a_warning_where_it_is_allowed() -> None:
+    driver = DRIVER.model_copy(update={"whole": {"cmd_get": 1000, "get_misses": 844}})
+    assert step_warnings(STEP, driver) == ("844 of 1000 gets (84.4%) found no key",)
+
+
+def test_a_server_that_answered_nobody_for_seconds_is_a_warning() -> None:
+    stalled = DriverFinding(rule="stalled", level="suspect", text="the server answered nobody for 5.0 s")
+    assert step_warnings(STEP, DRIVER.model_copy(update={"findings": (stalled,)})) == (stalled.text,)
 
 
 @pytest.mark.parametrize(

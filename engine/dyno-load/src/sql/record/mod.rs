@@ -116,11 +116,15 @@ pub fn record_statement(recorder: &mut SqlRecorder, kind: StatementKind, service
     } else if reply.columns > 0 {
         counts.reads += 1;
         counts.rows += reply.rows;
+        let is_empty = u64::from(reply.rows == 0);
+        counts.empty_reads += is_empty;
+        counts.missing_rows += is_empty * u64::from(kind.has_prepared_rows());
     } else if reply.affected_rows > 0 {
         counts.writes += 1;
     } else {
         counts.other += 1;
         counts.unchanged += u64::from(kind.changes_rows());
+        counts.missing_rows += u64::from(kind.has_prepared_rows());
     }
     recorder.extra.statements[kind as usize].record(service_ns);
 }

@@ -10,6 +10,12 @@ pub struct NamedLatency {
     pub name: String,
     /// Service time.
     pub service: Histogram,
+    /// Results with columns: statements that read.
+    #[serde(default)]
+    pub reads: u64,
+    /// Those among them without a row.
+    #[serde(default)]
+    pub empty_reads: u64,
 }
 
 /// All names; empty for workloads of dynoload's own.
@@ -23,6 +29,15 @@ impl Named {
         self.at(number, name).service.record(service_ns);
     }
 
+    /// Counts one statement; `rows` of its result, none where it does not read.
+    #[inline]
+    pub fn record_statement(&mut self, number: usize, name: &str, service_ns: u64, rows: Option<u64>) {
+        let one = self.at(number, name);
+        one.service.record(service_ns);
+        one.reads += u64::from(rows.is_some());
+        one.empty_reads += u64::from(rows == Some(0));
+    }
+
     fn at(&mut self, number: usize, name: &str) -> &mut NamedLatency {
         if self.0.len() <= number {
             self.0.resize_with(number + 1, || None);
@@ -30,6 +45,8 @@ impl Named {
         self.0[number].get_or_insert_with(|| NamedLatency {
             name: name.to_string(),
             service: Histogram::new(),
+            reads: 0,
+            empty_reads: 0,
         })
     }
 
@@ -37,14 +54,20 @@ impl Named {
     pub fn merge(&mut self, other: &Self) {
         for (number, one) in (0..).zip(&other.0) {
             if let Some(one) = one {
-                self.at(number, &one.name).service.merge(&one.service);
+                let mine = self.at(number, &one.name);
+                mine.service.merge(&one.service);
+                mine.reads += one.reads;
+                mine.empty_reads += one.empty_reads;
             }
         }
     }
 
     /// Forgets all counts.
     pub fn clear(&mut self) {
-        self.0.iter_mut().flatten().for_each(|one| one.service.clear());
+        for one in self.0.iter_mut().flatten() {
+            one.service.clear();
+            (one.reads, one.empty_reads) = (0, 0);
+        }
     }
 
     /// Each name that has counts.

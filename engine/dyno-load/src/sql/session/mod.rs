@@ -304,8 +304,10 @@ impl Session for SqlSession {
         self.state = State::Idle;
     }
 
-    fn in_flight(&self, measured: bool) -> u64 {
-        u64::from(self.active && self.operation.measured == measured)
+    fn each_in_flight(&self, each: &mut dyn FnMut(&Operation)) {
+        if self.active {
+            each(&self.operation);
+        }
     }
 
     #[inline]

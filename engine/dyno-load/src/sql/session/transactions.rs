@@ -110,15 +110,24 @@ impl SqlSession {
             affected_rows: done.affected_rows,
         };
         record_statement(tally.recorder(), kind, service_ns, reply);
+        let found = (reply.columns > 0).then_some(reply.rows);
         if let (Work::File(work), SqlWorkload::File(context)) = (&self.work, &shared.settings.workload) {
             if let Some(statement) = work.sent() {
                 let name = &context.statements[statement].name;
-                tally.recorder().extra.named.record(statement, name, service_ns);
+                tally
+                    .recorder()
+                    .extra
+                    .named
+                    .record_statement(statement, name, service_ns, found);
             }
         }
         if let (Work::Captured(work), SqlWorkload::Captured(context)) = (&self.work, &shared.settings.workload) {
             if let Some((number, name)) = work.sent(context) {
-                tally.recorder().extra.named.record(number, name, service_ns);
+                tally
+                    .recorder()
+                    .extra
+                    .named
+                    .record_statement(number, name, service_ns, found);
             }
         }
         if self.failing {

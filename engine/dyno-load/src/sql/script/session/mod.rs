@@ -349,9 +349,11 @@ impl Session for ScriptSession {
         self.state = State::Idle;
     }
 
-    fn in_flight(&self, measured: bool) -> u64 {
-        let quiet = self.quiet.iter().filter(|(one, _)| one.measured == measured).count();
-        u64::from(self.active && self.operation.measured == measured) + quiet as u64
+    fn each_in_flight(&self, each: &mut dyn FnMut(&Operation)) {
+        if self.active {
+            each(&self.operation);
+        }
+        self.quiet.iter().for_each(|(operation, _)| each(operation));
     }
 
     #[inline]
