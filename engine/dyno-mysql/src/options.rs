@@ -135,7 +135,9 @@ pub struct Options {
     /// Whether MariaDB (from 10.6) may leave out column definitions that a prepared statement already had.
     /// On by default, as in MariaDB's own client library.
     pub cache_metadata: bool,
-    /// Whether the shorter end-of-rows form is used where the server has it. On by default.
+    /// Whether the shorter end-of-rows form is used where the server has it. On by default. Without it a packet ends
+    /// definitions, which MySQL before 8.0.38 and 8.4.1 needs: for a statement with `ORDER BY ?` it sends fewer than it
+    /// announces.
     pub deprecate_eof: bool,
     /// Time for name resolution, connect, greeting, TLS and authentication together; `blocking::Client` enforces it.
     /// 10 s by default.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{describe, detail, end, events, greeting, logged_in, packet, result_set, BASE};
+use common::{column, describe, detail, end, events, greeting, logged_in, packet, result_set, BASE};
 use dyno_mysql::constants::capability::{
     COMPRESS, CONNECT_ATTRS, DEPRECATE_EOF, MARIADB_CACHE_METADATA, PLUGIN_AUTH_LENENC_DATA, SSL, ZSTD_COMPRESSION,
 };
@@ -23,6 +23,27 @@ fn text_row(values: &[Option<Vec<u8>>]) -> Vec<u8> {
         }
     }
     out
+}
+
+/// MySQL 8.0.31 announces a definition for `ORDER BY ?` that it does not send; what ends them is read.
+#[test]
+fn definitions_of_a_prepared_statement_may_be_fewer_than_announced() {
+    for with_rows in [false, true] {
+        let mut reply = packet(1, &[0, 7, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0]);
+        for (sequence, payload) in (2..).zip([end(false, false), column("id", 3), end(false, false)]) {
+            reply.extend_from_slice(&packet(sequence, &payload));
+        }
+        let mut connection = logged_in(BASE);
+        connection
+            .prepare(b"SELECT id FROM t ORDER BY ?", detail(with_rows))
+            .unwrap();
+        let events = events(&mut connection, &reply, || usize::MAX);
+        assert!(
+            matches!(&events[..], [one] if one.starts_with("Prepared")),
+            "{events:?}"
+        );
+        assert_eq!(connection.outstanding(), 0);
+    }
 }
 
 /// Gives garbage to a connection, and goes on giving after an error: it may be of no use, but it must not panic.

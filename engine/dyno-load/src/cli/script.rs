@@ -120,7 +120,9 @@ pub fn run(arguments: &ScriptArguments) -> Result<Exit, Error> {
 
 fn command(spec: &ScriptSpec) -> Result<Exit, Error> {
     let context = spec.context()?;
-    let options = Arc::new(spec.connection.options(true, Some(INHERITED_STATE))?);
+    let mut options = spec.connection.options(true, Some(INHERITED_STATE))?;
+    options.deprecate_eof = false;
+    let options = Arc::new(options);
     let ignored = spec.load.ignored_errors()?;
     run_command(&context, &options, spec.load.db_ps_mode == "auto", &ignored)?;
     if context.command == "prepare" {

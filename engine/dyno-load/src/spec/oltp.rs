@@ -86,7 +86,9 @@ pub fn settings(workload: SqlWorkload, connection: &ConnectionSpec, load: &LoadS
     let is_paced = matches!(&workload, SqlWorkload::Captured(context) if context.is_paced());
     let has_terminals = is_paced || workload.tpcc().is_some_and(|config| config.key_and_think_times);
     let address = connection.address()?;
-    let options = Arc::new(connection.options(true, state_of(&workload))?);
+    let mut options = connection.options(true, state_of(&workload))?;
+    options.deprecate_eof = !matches!(workload, SqlWorkload::Script(_) | SqlWorkload::File(_));
+    let options = Arc::new(options);
     let server = ServerAddress {
         endpoint: options.endpoint.to_string(),
         address,
