@@ -233,7 +233,7 @@ fn results_values_second_connections_and_errors_are_as_the_interface_says() {
     let (_folder, file) = Folder::with("api", include_str!("scripts/interface.lua"));
     for prepared in ["auto", "disable"] {
         let result = run(&format!(
-            "script {file} --socket {socket} --database mysql --limit=7 --flag --words=x,y --connections 3 \
+            "script {file} --socket {socket} --database mysql --limit=7 --flag --words=x,y --connections 3 --threads 3 \
              --db-ps-mode={prepared} --duration 500ms run"
         ));
         assert_ended(&result, prepared);
@@ -397,4 +397,24 @@ fn a_bad_script_ends_with_its_file_and_line() {
         assert_eq!(result.code, code, "{event}: {}", result.stderr);
         assert!(result.stderr.contains(expected), "{event}: {}", result.stderr);
     }
+}
+
+#[test]
+fn a_script_that_sleeps_on_the_thread_of_other_connections_is_named() {
+    let test = "a_script_that_sleeps_on_the_thread_of_other_connections_is_named";
+    let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", test) else {
+        return;
+    };
+    let text =
+        "ffi.cdef('int usleep(unsigned int);')\nfunction thread_init()\n  con = sysbench.sql.driver():connect()\nend\n\
+                function event()\n  con:query('DO 1')\n  ffi.C.usleep(20000)\nend";
+    let (_folder, file) = Folder::with("sleeps", &format!("local ffi = require('ffi')\n{text}"));
+    let held = |threads: u32| {
+        let result = run(&format!(
+            "script {file} --socket {socket} --database mysql --connections 4 --threads {threads} --warmup 0s \
+             --duration 500ms --quiet run"
+        ));
+        result.last()["verdict"].to_string().contains("script_held")
+    };
+    assert!(held(1) && !held(4));
 }

@@ -74,6 +74,10 @@ pub struct End {
     pub not_started: u64,
     /// Operations scheduled for this worker's measurement; 0 in a closed loop.
     pub planned: u64,
+    /// The longest time for which the worker was not running although it had work or a timer: its process was stopped, or
+    /// its host had no CPU for it.
+    #[serde(default)]
+    pub longest_pause_ns: u64,
 }
 
 impl End {
@@ -83,6 +87,7 @@ impl End {
         self.unfinished += other.unfinished;
         self.not_started += other.not_started;
         self.planned += other.planned;
+        self.longest_pause_ns = self.longest_pause_ns.max(other.longest_pause_ns);
     }
 }
 

@@ -313,23 +313,17 @@ impl Replies {
             let error = server_error(payload)?;
             return Ok(Some(self.fail(error, counters)));
         }
-        let is_end = payload.first() == Some(&END_MARKER) && payload.len() < 9;
-        if is_end && of != Of::Rows && !self.deprecate_eof {
+        if payload.first() == Some(&END_MARKER) && payload.len() < 9 && of != Of::Rows && !self.deprecate_eof {
             // MySQL before 8.0.38 and 8.4.1 sends fewer than it announces where ORDER BY has a `?`.
             return Ok(self.past_definitions(of, counters));
         }
-        if is_end || !wanted {
-            return Err(Error::protocol(
-                "the column definitions end before their number is reached",
-            ));
+        if !wanted {
+            return Err(Error::protocol("the definitions end before their number is reached"));
         }
         self.rare.building.push(payload)?;
         self.stage = Stage::Definitions { of, left: left - 1 };
-        Ok(if left == 1 {
-            self.end_definitions(of, counters)
-        } else {
-            None
-        })
+        let is_last = left == 1;
+        Ok(is_last.then(|| self.end_definitions(of, counters)).flatten())
     }
 
     fn end_definitions(&mut self, of: Of, counters: &Counters) -> Option<Step> {

@@ -160,6 +160,7 @@ impl<E: Shippable> Proxy<E> {
         let plan = self.plan.closed();
         End {
             in_flight_at_stop: 0,
+            longest_pause_ns: 0,
             unfinished: plan.unfinished,
             not_started: plan.not_started,
             planned: plan.planned,

@@ -43,6 +43,10 @@ pub struct QualityInputs<'a> {
 pub struct OwnSql {
     /// Names of those that read and never found a row.
     pub never_found: Vec<String>,
+    /// How long scripts held their threads, between a statement's answer and the next statement; 0 without a script.
+    pub held_s: f64,
+    /// Whether a thread serves several connections.
+    pub threads_are_shared: bool,
     /// Whether each of them is there to find something: those of a file are, those of a capture need not be.
     pub every_statement_counts: bool,
 }

@@ -16,7 +16,9 @@ mod lag;
 mod missing_rows;
 mod network;
 mod not_stored;
+mod paused;
 mod reconciliation;
+mod script_held;
 mod stalled;
 mod unavailable;
 mod unfinished;
@@ -29,7 +31,7 @@ use finding::level;
 
 type Rule = fn(&QualityInputs<'_>) -> Option<Finding>;
 
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 21] = [
     failed::judge,
     empty::judge,
     unavailable::judge,
@@ -39,6 +41,8 @@ const RULES: [Rule; 19] = [
     dropped::judge,
     unfinished::judge,
     stalled::judge,
+    paused::judge,
+    script_held::judge,
     network::judge,
     reconciliation::judge,
     clipped::judge,

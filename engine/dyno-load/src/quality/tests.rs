@@ -223,6 +223,43 @@ fn a_server_that_answers_nobody_and_a_connection_that_waits_for_most_of_the_run_
 }
 
 #[test]
+fn a_program_that_was_stopped_and_a_script_that_sleeps_on_others_time_are_named() {
+    let fine = totals();
+    for (pause_ms, quality) in [
+        (1_000, RunQuality::Valid),
+        (1_001, RunQuality::Invalid),
+        (30_000, RunQuality::Invalid),
+    ] {
+        let judged = quality_of(&fine, |e| e.end.longest_pause_ns = pause_ms * 1_000_000);
+        assert_eq!(judged.0, quality, "{pause_ms}");
+    }
+    let long =
+        |inputs: &mut QualityInputs<'_>| (inputs.duration_s, inputs.end.longest_pause_ns) = (60.0, 2_000_000_000);
+    assert_eq!(quality_of(&fine, long), (RunQuality::Suspect, vec!["paused"]));
+    let script = |held_s, threads_are_shared| {
+        let mut busy = totals();
+        busy.measured.usage.user_us = 1_000_000;
+        busy.busiest_worker_cpu_pct = 10.0;
+        let mut inputs = inputs(&busy);
+        inputs.own_sql = Some(OwnSql {
+            held_s,
+            threads_are_shared,
+            ..OwnSql::default()
+        });
+        inputs.end.longest_pause_ns = 1_500_000_000;
+        judge(&inputs)
+            .1
+            .into_iter()
+            .map(|finding| finding.rule)
+            .collect::<Vec<_>>()
+    };
+    // Of 10 s; 1 s was CPU time.
+    assert_eq!(script(9.0, true), ["script_held"]);
+    assert!(script(9.0, false).is_empty());
+    assert_eq!(script(1.4, true), ["paused"], "the pause was not the script's");
+}
+
+#[test]
 fn a_load_without_a_stated_share_expects_every_key_that_it_reads() {
     let mut evicted = totals();
     (
@@ -272,6 +309,7 @@ fn reads_that_find_nothing_are_counted_and_judged_by_whose_rows_they_are() {
         inputs.own_sql = Some(OwnSql {
             never_found: never.iter().map(ToString::to_string).collect(),
             every_statement_counts,
+            ..OwnSql::default()
         });
         let finding = judge(&inputs).1.pop().unwrap();
         (finding.level, finding.reason)

@@ -231,6 +231,8 @@ fn own_sql(settings: &SqlSettings, totals: &Totals<SqlRecord>) -> Option<OwnSql>
     let never = named.filter(|one| one.reads > 0 && one.empty_reads == one.reads);
     Some(OwnSql {
         never_found: never.map(|one| one.name.clone()).collect(),
+        held_s: totals.measured.extra.held_ns as f64 / 1e9,
+        threads_are_shared: settings.connections() > settings.load.shape.threads,
         every_statement_counts: matches!(settings.workload, SqlWorkload::File(_)),
     })
 }

@@ -228,8 +228,12 @@ impl<S: Session> Worker<S> {
 
     /// One load; how it ended, and when the last answer was read.
     fn run_load(&mut self) -> Result<(End, u64), Failure> {
+        let mut before_ns = now_ns();
         while !self.is_done() {
             let now = now_ns();
+            let pause_ns = now.saturating_sub(before_ns + LONGEST_WAIT_NS);
+            self.tally.end.longest_pause_ns = self.tally.end.longest_pause_ns.max(pause_ns);
+            before_ns = now;
             if now >= self.tally.intervals.boundary_ns && (!self.cross_boundary(now)? || self.is_done()) {
                 break;
             }

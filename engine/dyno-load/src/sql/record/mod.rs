@@ -31,6 +31,9 @@ pub struct SqlRecord {
     /// Questions of connections that a script made and ended itself, beside its statements.
     #[serde(default)]
     pub questions_aside: u64,
+    /// How long scripts held the worker's thread.
+    #[serde(default)]
+    pub held_ns: u64,
 }
 
 impl Default for SqlRecord {
@@ -41,6 +44,7 @@ impl Default for SqlRecord {
             handshakes: Handshakes::default(),
             named: Named::default(),
             questions_aside: 0,
+            held_ns: 0,
         }
     }
 }
@@ -75,6 +79,7 @@ impl Extra for SqlRecord {
         self.named.merge(&other.named);
         self.handshakes.merge(&other.handshakes);
         self.questions_aside += other.questions_aside;
+        self.held_ns += other.held_ns;
     }
 
     fn merge_latencies(&mut self, other: &Self) {
@@ -91,7 +96,7 @@ impl Extra for SqlRecord {
         self.statements.iter_mut().for_each(Histogram::clear);
         self.by_type.clear();
         self.named.clear();
-        self.questions_aside = 0;
+        (self.questions_aside, self.held_ns) = (0, 0);
     }
 }
 

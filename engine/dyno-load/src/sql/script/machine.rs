@@ -1,9 +1,10 @@
 //! A Lua state with sysbench's interface: the connections of one worker share it, and each has an environment of its own.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 
+use dyno_core::clock::now_ns;
 use dyno_core::random::{Domain, RandomStream};
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Thread, ThreadStatus};
 
@@ -25,6 +26,8 @@ pub struct Machine {
     new_environment: Function,
     stream: Stream,
     watch: Watch,
+    /// See [`Machine::take_held_ns`].
+    held_ns: Cell<u64>,
 }
 
 /// The environment of one connection.
@@ -61,6 +64,7 @@ impl Machine {
             new_environment,
             stream,
             watch,
+            held_ns: Cell::new(0),
         })
     }
 
@@ -242,6 +246,16 @@ impl Machine {
         self.watch.waited();
     }
 
+    /// The script has held the thread since `began_ns`.
+    pub fn hold(&self, began_ns: u64) {
+        self.held_ns.set(self.held_ns.get() + now_ns().saturating_sub(began_ns));
+    }
+
+    /// How long scripts have held the thread since the last call.
+    pub fn take_held_ns(&self) -> u64 {
+        self.held_ns.take()
+    }
+
     /// Hands an answer to the coroutine, and returns its next request; `Stop` at its end.
     ///
     /// # Errors
@@ -252,7 +266,9 @@ impl Machine {
             return Ok(Request::Stop);
         };
         std::mem::swap(&mut *self.stream.borrow_mut(), &mut thread.stream);
+        let began_ns = now_ns();
         let result = coroutine.resume::<Request>(answer);
+        self.hold(began_ns);
         std::mem::swap(&mut *self.stream.borrow_mut(), &mut thread.stream);
         match result {
             Ok(request) => Ok(request),

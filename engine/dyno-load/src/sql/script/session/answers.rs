@@ -19,6 +19,7 @@ impl ScriptSession {
             record_statement(recorder, sent.kind, service_ns, sent.reply);
         }
         recorder.counts.ignored_errors += std::mem::take(&mut elsewhere.refused);
+        recorder.extra.held_ns += self.machine.take_held_ns();
         recorder.extra.questions_aside += std::mem::take(&mut elsewhere.questions);
     }
 

@@ -111,6 +111,7 @@ impl ScriptSession {
                 .statements
                 .push((sent, now_ns().saturating_sub(began_ns)));
         }
+        self.machine.hold(began_ns);
         self.machine.waited();
         answer
     }
