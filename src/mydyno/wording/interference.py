@@ -17,6 +17,14 @@ NOTES = {
         "{step}: a transaction takes {took_s:.1f} s on average, longer than the washout of {washout_s:g} s: use --set "
         "design.washout={longer_washout_s}s --set design.slice={longer_slice_s}s."
     ),
+    "interrupted": marked(
+        "{step}: cycles left out for all arms, because a slice was interrupted (study stopped, host suspended): "
+        "{cycles}. The longest slice lasted {longest_s:.1f} s."
+    ),
+    "silent": marked(
+        "{step}: {arm} completed no transaction in {slices} of its {all_slices} slices, in which its server answered "
+        "nothing."
+    ),
     "idle work": marked(
         "Servers that were not loaded used {used_cpus:.2f} CPUs on average (deferred work): effects may appear smaller "
         "than they are."

@@ -96,6 +96,39 @@ def alone_record(alone: Sequence[SliceRecord], steps: Mapping[str, StepSlices]) 
     return AloneRecord(step=step, slices=len(usable), qps_ratio=ratio, qps_low=low, qps_high=high)
 
 
+STRETCHED = 2.0
+"""A slice that lasted so many times the median of its step was interrupted: the host was suspended, or the study
+stopped. Its rates and its host's readings are of the interruption."""
+
+
+def stretched_cycles(slices: Sequence[SliceRecord]) -> set[tuple[int, int]]:
+    """(block, cycle) of one step's slices that were interrupted; by their length alone, whatever they measured."""
+    lengths = [one.length_s for one in slices if not one.failed]
+    longest_s = STRETCHED * float(np.median(lengths)) if lengths else 0.0
+    return {(one.block, one.cycle) for one in slices if one.length_s > longest_s and not one.failed}
+
+
+def _interruption_notes(slices: Sequence[SliceRecord]) -> list[Fact]:
+    """Steps with cycles that were dropped as interrupted, and lanes whose server answered nothing for whole slices."""
+    found = []
+    by_step: dict[str, list[SliceRecord]] = {}
+    for one in slices:
+        if one.search is None and not one.failed:
+            by_step.setdefault(one.step, []).append(one)
+    for step, own in by_step.items():
+        if cycles := len(stretched_cycles(own)):
+            longest_s = max(one.length_s for one in own)
+            found.append(fact("interrupted", step=step, cycles=cycles, longest_s=longest_s))
+        arms = {one.arm for one in own}
+        for arm in sorted(arms):
+            counts = [one.transactions for one in own if one.arm == arm]
+            if silent := counts.count(0) if np.median(counts) >= MANY else 0:
+                found.append(fact("silent", step=step, arm=arm, slices=silent, all_slices=len(counts)))
+    return found
+
+
+MANY = 20
+"""Transactions of a slice from which on one without any is not chance."""
 IDLE_WORK = 0.10
 """CPUs used by servers that are not loaded, above which the report says so."""
 
@@ -110,4 +143,9 @@ def _idle_work_notes(slices: Sequence[SliceRecord]) -> list[Fact]:
 
 def interference_notes(slices: Sequence[SliceRecord], washout_s: float) -> list[Fact]:
     """How the servers of a block affected each other, beside what the record has in fields of its own."""
-    return [*_washout_notes(slices), *_response_notes(slices, washout_s), *_idle_work_notes(slices)]
+    return [
+        *_washout_notes(slices),
+        *_response_notes(slices, washout_s),
+        *_interruption_notes(slices),
+        *_idle_work_notes(slices),
+    ]

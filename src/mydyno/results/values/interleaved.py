@@ -20,7 +20,13 @@ from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH, METRICS, SPREAD_OF, o
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import InterleavingRecord
 from mydyno.results.values.capacity import capacity_values
-from mydyno.results.values.interference import alone_record, carried_over, interference_notes, longest_washout_s
+from mydyno.results.values.interference import (
+    alone_record,
+    carried_over,
+    interference_notes,
+    longest_washout_s,
+    stretched_cycles,
+)
 from mydyno.results.values.step_slices import COVARIATES, Lane, StepSlices, groups_of, lane_of, step_slices
 from mydyno.stats.percentiles import percentiles_of
 from mydyno.stats.slices import (
@@ -201,14 +207,15 @@ def _by_lane(slices: Sequence[SliceRecord]) -> dict[Lane, list[SliceRecord]]:
 
 
 def _kept(slices: Sequence[SliceRecord], most_spread: float) -> tuple[list[SliceRecord], int]:
-    """Complete cycles, without those in which steal was too unequal; and how many were dropped. Sees no result."""
+    """Complete cycles without interruption, without too unequal steal; how many these were. Sees no result."""
     cycles: dict[tuple[int, int], list[SliceRecord]] = defaultdict(list)
+    interrupted = stretched_cycles(slices)
     for one in slices:
         cycles[one.block, one.cycle].append(one)
     lanes: dict[int, int] = defaultdict(int)
     for (block, _), own in cycles.items():
         lanes[block] = max(lanes[block], len(own))
-    whole = {key: own for key, own in cycles.items() if len(own) == lanes[key[0]]}
+    whole = {key: own for key, own in cycles.items() if len(own) == lanes[key[0]] and key not in interrupted}
     dropped: set[tuple[int, int]] = set()
     for block in lanes:
         of_block = [key for key in whole if key[0] == block]

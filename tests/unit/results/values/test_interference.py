@@ -113,3 +113,28 @@ def test_of_the_metrics_that_are_asked_for_alone_the_values_are_the_same() -> No
                 assert "qps" in expected
     quick = interleaved_values(asked(), slices, only=["qps"])
     assert {name for steps in quick.adjusted.values() for of in steps.values() for name in of} == {"qps"}
+
+
+def test_a_cycle_that_was_interrupted_is_left_out_for_all_arms_and_named() -> None:
+    plain = list(Simulation(host=QUIET).slices(seed=3))
+    target = next(one for one in plain if (one.block, one.cycle, one.arm) == (2, 3, "jemalloc"))
+    # The whole group was stopped for 30 s: the same work took so much longer.
+    stopped = [one.model_copy(update={"length_s": 32.0}) if one is target else one for one in plain]
+    without = [one for one in plain if (one.block, one.cycle) != (2, 3)]
+    found = values(stopped)
+    assert found.adjusted == values(without).adjusted
+    (note,) = found.record.notes
+    assert note == fact("interrupted", step=target.step, cycles=1, longest_s=32.0)
+    (sentence,) = interference_sentences(found.record, "glibc")
+    assert "(study stopped, host suspended): 1. The longest slice lasted 32.0 s." in sentence
+
+
+def test_slices_in_which_a_server_answered_nothing_are_named() -> None:
+    plain = list(Simulation(host=QUIET).slices(seed=4))
+    busy = [one.model_copy(update={"transactions": 500}) for one in plain]
+    target = next(one for one in busy if one.arm == "jemalloc")
+    silent = [one.model_copy(update={"transactions": 0}) if one is target else one for one in busy]
+    mine = sum(one.arm == "jemalloc" for one in busy)
+    assert values(busy).record.notes == ()
+    (note,) = values(silent).record.notes
+    assert note == fact("silent", step=target.step, arm="jemalloc", slices=1, all_slices=mine)
