@@ -1,0 +1,133 @@
+//! Statements of the user's, from files and captures, against a real server: how they are counted, spread and compared.
+//!
+//! DYNO_TEST_SERVER_SOCKET is a server's socket (root without password).
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::{client, plain, run, variable};
+
+/// A schema and a folder of one test's own.
+struct Place {
+    socket: String,
+    database: &'static str,
+    folder: PathBuf,
+}
+
+impl Place {
+    fn make(test: &str, database: &'static str, tables: &str) -> Option<Place> {
+        let socket = variable("DYNO_TEST_SERVER_SOCKET", test)?;
+        let folder = std::env::temp_dir().join(format!("dynoload-{database}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let sql = format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}; USE {database}; {tables}");
+        client(&socket).exec(&sql).unwrap();
+        Some(Place {
+            socket,
+            database,
+            folder,
+        })
+    }
+
+    /// A file in the folder.
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let dropped = client(&self.socket).exec(&format!("DROP DATABASE {}", self.database));
+        let removed = std::fs::remove_dir_all(&self.folder);
+        assert!(std::thread::panicking() || (dropped.is_ok() && removed.is_ok()));
+    }
+}
+
+/// A capture of these sessions, a statement each, 10 ms apart.
+fn capture(texts: &[&str]) -> String {
+    let count = texts.len();
+    let mut lines = format!(
+        r#"{{"record":"header","format":"dynoload-capture","format_version":1,"source":"general_log","resolution_us":1,"spread":false,"anonymised":false,"duration_us":{},"sessions":{count},"peak_sessions":{count},"events":{count},"statements":{count}}}"#,
+        count * 10_000
+    );
+    for (session, text) in (1..).zip(texts) {
+        lines += &format!(
+            "\n{{\"record\":\"statement\",\"at_us\":{},\"session\":{session},\"text\":\"{text}\"}}",
+            session * 10_000 - 10_000
+        );
+    }
+    lines + "\n"
+}
+
+#[test]
+fn statements_on_several_tables_are_counted_as_the_server_counts_them() {
+    let test = "statements_on_several_tables_are_counted_as_the_server_counts_them";
+    let tables = "CREATE TABLE t (id INT PRIMARY KEY, k INT); INSERT INTO t VALUES (1, 1), (2, 2); \
+                  CREATE TABLE b (id INT PRIMARY KEY, k INT); INSERT INTO b VALUES (1, 1), (2, 2)";
+    let Some(place) = Place::make(test, "dyno_several", tables) else {
+        return;
+    };
+    let file = place.file(
+        "several.sql",
+        "UPDATE t JOIN b ON t.id = b.id SET t.k = t.k + 1 WHERE b.id = 1;\n\
+         INSERT INTO b SELECT id + 10, k FROM t WHERE id = 2;\n\
+         DELETE b FROM b JOIN t ON b.id = t.id + 10;\n",
+    );
+    let result = run(&format!(
+        "sql run {file} --socket {} --database {} --connections 1 --warmup 0s --duration 300ms --quiet",
+        place.socket, place.database
+    ));
+    let checks = result.last()["reconciliation"].as_array().unwrap();
+    for counter in ["Com_update", "Com_insert", "Com_delete"] {
+        let check = checks.iter().find(|check| check["counter"] == counter).unwrap();
+        assert_eq!(check["difference_pct"], 0.0, "{check}");
+        assert!(check["server"].as_u64() > Some(0), "{check}");
+    }
+}
+
+#[test]
+fn a_capture_at_its_own_times_has_as_many_connections_as_were_captured() {
+    let test = "a_capture_at_its_own_times_has_as_many_connections_as_were_captured";
+    let Some(place) = Place::make(test, "dyno_captured", "CREATE TABLE t (id INT)") else {
+        return;
+    };
+    let file = place.file("three.capture", &capture(&["SELECT 1", "SELECT 2", "SELECT 3"]));
+    let load = |more: &str| {
+        run(&format!(
+            "sql run {file} --socket {} --database {} {more} --warmup 0s --duration 200ms --quiet",
+            place.socket, place.database
+        ))
+    };
+    assert_eq!(load("--speed original").last()["settings"]["connections"], 3);
+    assert_eq!(
+        load("--speed original --connections 2").last()["settings"]["connections"],
+        2
+    );
+    assert_eq!(load("").last()["settings"]["connections"], 1);
+}
+
+#[test]
+fn replays_that_failed_alike_are_not_compared() {
+    let test = "replays_that_failed_alike_are_not_compared";
+    let Some(place) = Place::make(test, "dyno_alike", "CREATE TABLE t (id INT)") else {
+        return;
+    };
+    let file = place.file(
+        "missing.capture",
+        &capture(&["SELECT id FROM gone", "SELECT id FROM gone WHERE id = 1"]),
+    );
+    let results = ["a", "b"].map(|name| place.folder.join(name).display().to_string());
+    for path in &results {
+        let replay = plain(&format!(
+            "replay {file} --socket {} --database {} --speed max --results {path} --quiet",
+            place.socket, place.database
+        ));
+        assert_eq!(replay.code, 4, "{}{}", replay.stdout, replay.stderr);
+    }
+    let compared = plain(&format!("compare-replays {} {}", results[0], results[1]));
+    assert_eq!(compared.code, 2, "{}{}", compared.stdout, compared.stderr);
+    assert!(compared.stderr.contains("was INVALID"), "{}", compared.stderr);
+    assert!(!compared.stdout.contains("equal"), "{}", compared.stdout);
+}
