@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from mydyno import __version__
 from mydyno.errors import UserError
 from mydyno.execution.blocks.run import make_runs
 from mydyno.execution.checks import check_host, check_more_time, other_versions
@@ -19,7 +20,7 @@ from mydyno.execution.live.writer import INTERVAL_S, Listener
 from mydyno.execution.looks import Decided, ended, is_decided
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.stopping import Stopping
-from mydyno.execution.study_record import new_study, nothing_to_resume
+from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno
 from mydyno.fleet.study_files import find_files
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import study_lock
@@ -70,6 +71,8 @@ async def run_study(
         made = new_study(request.experiment, request.source_text, request.command, paths)
         study = made.model_copy(update={"files": files.checksums})
         path = request.studies.resolve() / study.study
+        if path.exists():
+            raise UserError(f"the study folder {path} exists already", "start the study again in a second")
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
         live = stack.enter_context(LiveWatcher(watcher, request.listeners, request.live_interval_s))
         clean_up(paths.undo, live.say, paths.root)
@@ -122,7 +125,9 @@ async def resume_study(
         stack.callback(close, environment, live.say)
         if wrong := other_versions(study.versions, environment.versions):
             raise UserError(wrong, "runs of different versions do not belong in one study; begin a new one")
-        folder.journal.append("study_resumed")
+        if study.mydyno_version != __version__:
+            live.say(other_mydyno(study.mydyno_version))
+        folder.journal.append("study_resumed", mydyno_version=__version__)
         more = time_s is not None
         if time_s is None and plan.sequential:
             time_s = remaining_s(plan, folder, study.experiment)

@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 import typer
 
+from mydyno import __version__
 from mydyno.cli.study_runner import finish
 from mydyno.errors import HostError, StudyError, UserError
 from mydyno.files.atomic_dir import sha256_of
@@ -305,6 +306,19 @@ async def test_a_finished_study_resumed_does_nothing_again(script: Script, paths
         f"{folder.name} is finished: nothing was run; `mydyno report {folder.path}` writes its report again; "
         "for more blocks begin a new study"
     )
+
+
+async def test_a_study_resumed_by_another_mydyno_says_so(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    folder, _, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 1}))
+    stored = json.loads((folder.path / "study.json").read_text())
+    stored["mydyno_version"] = "0.0.1"
+    shutil.rmtree(folder.path / folder.plan().runs[-1].folder)
+    (folder.path / "study.json").write_text(json.dumps(stored))
+    watcher = Watched(script)
+    await resume_study(folder.path, paths, watcher, opener(script))
+    assert any("was begun by mydyno 0.0.1 and is resumed by" in words for words in watcher.said)
+    resumed = next(event for event in folder.journal.read() if event["event"] == "study_resumed")
+    assert resumed["mydyno_version"] == __version__
 
 
 async def test_other_versions_do_not_join_a_study(script: Script, paths: HostPaths, tmp_path: Path) -> None:

@@ -51,6 +51,14 @@ def _durability(variables: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
     yield from ((name, plain[name]) for name in DURABILITY if name in plain)
 
 
+def other_mydyno(begun: str) -> str:
+    """What a study that another version began may suffer from."""
+    return (
+        f"the study was begun by mydyno {begun} and is resumed by {__version__}: a difference between its blocks may "
+        "be one of the load program"
+    )
+
+
 def nothing_to_resume(folder: StudyFolder, plan: Plan) -> str:
     """What can be done with a study that lacks no run."""
     path = shlex.quote(str(folder.path))

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mydyno import __version__
 from mydyno.errors import HostError, StudyError, UserError
 from mydyno.execution.checks import check_more_time, other_versions
 from mydyno.execution.interleaved.order import BlockOrder
@@ -25,7 +26,7 @@ from mydyno.execution.live.writer import Listener
 from mydyno.execution.looks import Decided, decided_at, ended, is_decided
 from mydyno.execution.planning.time_plan import TimePlan, check_time, plan_time, shape_of
 from mydyno.execution.stopping import Stopping
-from mydyno.execution.study_record import new_study, nothing_to_resume
+from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno
 from mydyno.fleet.block import design_of
 from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.cluster import Cluster, GroupLostError
@@ -149,7 +150,9 @@ async def resume_on_groups(
             live.say(f"dropped the unfinished copy {name}")
         async with _Runners(study.host_groups, paths, live, linker, files) as runners:
             prepared = await _prepare_all(runners, study, live)
-            folder.journal.append("study_resumed")
+            if study.mydyno_version != __version__:
+                live.say(other_mydyno(study.mydyno_version))
+            folder.journal.append("study_resumed", mydyno_version=__version__)
             leases = Leases(folder.journal)
             for run in folder.runs():
                 leases.adopt(run.block, run.host_group)

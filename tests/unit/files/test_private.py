@@ -109,6 +109,7 @@ def test_the_servers_user_may_put_nothing_beside_what_root_writes(short_folder: 
     data, sockets = make_folders(paths, "study", undo)
     try:
         assert sockets.parent != data
+        assert make_folders(paths, "study", undo)[0] != data, "another study of that name has a folder of its own"
         for folder in (data, sockets):
             assert plant(victim, folder / "control.password").wait() == 0
             assert list(folder.iterdir()) == []

@@ -255,7 +255,7 @@ def _finished(
         ended_unix_ns=clock.unix_ns(),
         valid=not reasons,
         reasons=tuple(reasons),
-        failed=recorder.failed or ("out of memory" if memory.out_of_memory_kills else ""),
+        failed=recorder.failed,
         warnings=tuple(dict.fromkeys((*recorder.warnings, *clock.step_words(recorder.wall_offset_ns)))),
         unsampled=recorder.unsampled,
         evidence=tuple(recorder.evidence),

@@ -19,7 +19,8 @@ def make_folders(paths: HostPaths, study: str, undo: UndoJournal) -> tuple[Path,
     owner = owner_of(paths.server_user)
     if owner is not None:
         check_surroundings(paths.data, owner)
-    scratch = paths.data / "runs" / study
+    # Of a name of its own: a study of the same second, or one beyond this name space, may share the data's folder.
+    scratch = paths.data / "runs" / f"{study}-{secrets.token_hex(4)}"
     undo.will_change("folder", path=str(scratch))
     make_folder(scratch, mode=0o755)
     sockets = socket_folder() / f"mydyno-{secrets.token_hex(4)}"

@@ -1,4 +1,8 @@
-"""The kernel ended a process for lack of memory (vmstat's oom_kill)."""
+"""The kernel ended a process of the host for lack of memory (vmstat's oom_kill).
+
+Where it was a server, its load failed, and so did the arm. Where the load ended in order it was another program, which
+is no result of the arm: the run is only left out.
+"""
 
 from __future__ import annotations
 

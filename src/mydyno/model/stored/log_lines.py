@@ -39,6 +39,8 @@ class StudyResumed(_Event):
     """`mydyno resume` continues it."""
 
     event: Literal["study_resumed"]
+    mydyno_version: str = ""
+    """The version that resumes it; empty in a study of an earlier mydyno."""
 
 
 class StudyFinished(_Event):
