@@ -38,6 +38,33 @@ fn hostile(name: &str, test: &str) -> Option<(PrivateServer, Client)> {
     Some((server, control))
 }
 
+#[test]
+fn the_servers_limit_of_a_statements_time_ends_the_load_and_not_the_preparation() {
+    let test = "the_servers_limit_of_a_statements_time_ends_the_load_and_not_the_preparation";
+    let Some((server, mut control)) = hostile("limited", test) else {
+        return;
+    };
+    let version = control.query_text("SELECT VERSION()").unwrap().unwrap();
+    if version.contains("MariaDB") {
+        // 1 µs: what is slower than that is ended.
+        control.exec("SET GLOBAL max_statement_time = 0.000001").unwrap();
+    } else {
+        control.exec("SET GLOBAL max_execution_time = 1").unwrap();
+    }
+    let place = format!("--socket {}", server.socket());
+    done(&format!("oltp prepare {place} --tables 1 --table-size 20000"));
+    done(&format!("oltp verify {place} --tables 1 --table-size 20000"));
+    if version.contains("MariaDB") {
+        let load = format!("oltp run {place} --tables 1 --table-size 20000 --workload oltp_update_index --warmup 0s");
+        let run = run(&format!("{load} --connections 1 --duration 300ms --quiet"));
+        assert!(
+            run.stderr.contains("1969"),
+            "the measured sessions keep it: {}",
+            run.stderr
+        );
+    }
+}
+
 /// How often a rule of the verdict found something.
 fn found(result: &Run, rule: &str) -> usize {
     let findings = result.last()["verdict"]["findings"].as_array().unwrap();

@@ -81,9 +81,11 @@ _KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TC
 """For sockets with SO_KEEPALIVE, as PyMySQL makes them: a host that is silent for a minute is lost."""
 SESSION_STATE = (
     "SET SESSION completion_type = 0, sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', "
-    "sql_select_limit = 18446744073709551615, wait_timeout = 2147483"
+    "sql_select_limit = 18446744073709551615, wait_timeout = 2147483 "
+    "/*M!100101 , max_statement_time = 0 */ /*!50708 , max_execution_time = 0 */"
 )
-"""What control sessions do does not depend on the server's global values."""
+"""What control sessions do does not depend on the server's global values. The comments are executed by the versions of
+MariaDB and MySQL that limit a statement's time."""
 PLUGINS = ("mysql_native_password", "caching_sha2_password")
 """The authentication plug-ins that all parts of mydyno have: PyMySQL, dynoload, dynoprobe."""
 
