@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -77,7 +79,7 @@ class World:
 
     def tools(self) -> Tools:
         """The fake host, which knows what each commit does."""
-        speeds, starts, studies = Random(self.seed), dict[tuple[str, int], float](), Counter[int]()
+        slices, starts, studies = itertools.count(), dict[tuple[str, int], float](), Counter[int]()
 
         def noise(*of: object) -> Random:
             # The noise of a slice does not depend on their order, which is drawn from the time at which a study began.
@@ -98,7 +100,7 @@ class World:
             return "lost connection" if arm == CANDIDATE and self._commit in self.crashing else None
 
         self.script.slice_qps, self.script.slice_error = qps, failing
-        self.script.host_speed = lambda: speeds.uniform(0.95, 1.05)
+        self.script.host_speed = lambda: 1 + 0.05 * math.sin(next(slices) / 5 + self.seed)
         made = opener(self.script)
 
         async def open_(paths: HostPaths, asked: Experiment, study: str, path: Path, say: Any) -> Any:
