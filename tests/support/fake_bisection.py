@@ -100,7 +100,7 @@ class World:
             return "lost connection" if arm == CANDIDATE and self._commit in self.crashing else None
 
         self.script.slice_qps, self.script.slice_error = qps, failing
-        self.script.host_speed = lambda: 1 + 0.05 * math.sin(next(slices) / 5 + self.seed)
+        self.script.host_speed = lambda: 1 + 0.05 * math.sin(next(slices) / 4 + self.seed)
         made = opener(self.script)
 
         async def open_(paths: HostPaths, asked: Experiment, study: str, path: Path, say: Any) -> Any:

@@ -13,7 +13,7 @@ from mydyno.execution.planning.time_plan import PREPARATION_RESERVE_S, shape_of
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.looks import EARLY
 
-ENOUGH_CYCLES, FEW_CYCLES = 4.5, 1.2
+ENOUGH_CYCLES, FEW_CYCLES = 4.1, 1.2
 """In each block: for a look that is aimed for as no later one fits; for the early look."""
 
 

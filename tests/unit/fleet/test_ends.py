@@ -49,7 +49,7 @@ async def test_a_study_whose_time_is_spent_ends_at_a_look_and_more_time_aims_at_
     assert (summary.state, summary.look, blocks) == ("complete", 6, 6)
     _, summary = await resume_on_groups(folder.path, paths, watcher, hosts, time_s=600.0, timing=allowing([10]))
     aims = [(aim["after"], aim["blocks"]) for aim in journal(folder, "aim")]
-    assert (aims, summary.look) == ([(6, 10)], 10)
+    assert (aims, summary.look, summary.alpha) == ([(6, 6)], 10, 0.004)
 
 
 async def test_the_time_is_divided_by_the_blocks_up_to_the_look_that_is_aimed_for(
@@ -93,16 +93,19 @@ async def test_a_late_study_counts_the_groups_that_still_execute_blocks(
 async def test_blocks_that_take_less_time_than_planned_lead_to_a_later_look(
     hosts: FakeHosts, paths: HostPaths, script: Script
 ) -> None:
-    """Two groups, six blocks planned; after the third one there is time for ten. A fourth may have ended meanwhile."""
+    """Two groups, six blocks planned; after the third one there is time for ten or eleven.
+
+    A fourth may have ended meanwhile.
+    """
     random = Random(1)
     script.slice_qps = lambda *_: random.gauss(1000, 10)
     asked = with_time(interleaved(), 6, groups=2)
     asked = asked.model_copy(update={"verdict": asked.verdict.model_copy(update={"margin": 0.00001})})
     folder, summary, watcher = await study(hosts, paths, ("a", "b"), asked, allowing([6, 6, 6, 10]))
-    (aim,) = journal(folder, "aim")
-    assert aim["blocks"] == 10 and aim["after"] in (3, 4)
-    assert (summary.state, summary.look, summary.alpha) == ("complete", 10, 0.03125)
-    assert len(watcher.committed) == len(folder.plan().blocks) == 10
+    *_, aim = journal(folder, "aim")
+    assert aim["blocks"] in (10, 11)
+    assert (summary.state, summary.look, summary.alpha) == ("complete", aim["blocks"], 0.036)
+    assert len(watcher.committed) == len(folder.plan().blocks) == aim["blocks"]
 
 
 async def test_a_study_that_is_late_says_so_and_goes_on_to_its_first_look(hosts: FakeHosts, paths: HostPaths) -> None:

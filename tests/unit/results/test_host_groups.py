@@ -186,7 +186,7 @@ def test_what_a_claim_about_other_hosts_needs() -> None:
         "A claim about hosts like these needs at least three hosts."
     ]
     (line,) = hosts_sharpen(summarised([over_hosts("jemalloc", "higher", (0.2, 0.01, 0.09))], 3))
-    assert line.startswith("Hosts like these: ±") and line.endswith("now; more hosts make it narrower.")
+    assert line == "Hosts like these: a factor of 1.2 now; more hosts make it narrower."
     assert hosts_sharpen(summarised([over_hosts("jemalloc", "inconclusive", (0.1, 0.1))], 2)) == []
 
 

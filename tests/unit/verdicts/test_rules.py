@@ -357,3 +357,13 @@ def test_a_rate_of_zero_is_a_failure_and_a_latency_of_zero_a_lost_block() -> Non
         assert effect.verdict == verdict
         served_nothing = ArmFailure(who="arm", blocks=1, tried=8, why={"it served nothing": 1})
         assert effect.details.failure == (served_nothing if better == "higher" else None)
+
+
+@pytest.mark.parametrize("apart", [0.2, 0.0])
+def test_four_blocks_can_show_that_the_copies_of_the_control_differ(apart: float) -> None:
+    """The smallest p of a sign-flip of four blocks is 2/2^4: t decides."""
+    first, noise = [100.0, 101.0, 99.0, 100.5], [0.5, -0.4, 0.3, -0.2]
+    copies = [value * (1 + apart) + more for value, more in zip(first, noise, strict=True)]
+    values = {("glibc", 1): first, ("glibc", 2): copies, ("jemalloc", 1): [value * 1.5 for value in first]}
+    (effect,) = decide(exact_study(values))
+    assert (effect.details.alarm is not None) is (apart > 0)

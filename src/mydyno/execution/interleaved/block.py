@@ -322,11 +322,10 @@ class _Block:
 
     async def _cycle(self, step: Step, cycle: int) -> None:
         design = self.environment.experiment.design
-        lanes = self._present(step)
-        name = f"mydyno-cycle-2-{design.seed}-{self.block.block}-{step.id}"
-        lanes = [lanes[place] for place in balanced_order(len(lanes), cycle, name)]
+        lanes, name = self._present(step), f"mydyno-cycle-2-{design.seed}-{self.block.block}-{step.id}"
         order = self._order(step, f"{step.id}/{cycle}", cycle, self.washout_s, design.slice)
-        for position, lane in enumerate(lanes, 1):
+        for position, place in enumerate(balanced_order(len(lanes), cycle, name), 1):
+            lane = lanes[place]
             if not lane.runs_step(step):
                 continue
             others_before = self._all_cpu_s() - lane.cpu_s()

@@ -100,10 +100,11 @@ class StudyTime:
     def replan(self, target: TimePlan, done: int, at_least: int = 0) -> TimePlan:
         """What to aim for after `done` blocks, with what blocks really take; `at_least` so many blocks."""
         looks = self.plan.schedule
-        if self.time_s is None or not self.more or looks is None or self.is_over(done) or done >= target.blocks:
+        if self.time_s is None or not self.more or looks is None or done >= target.blocks or not self.overheads_s:
             return target
-        if not self.overheads_s:
-            return target
+        if self.is_over(done):
+            here = TimePlan(done, target.block_s, target.cycles, True)
+            return self._extended(here, done) if looks.first <= done < looks.aim else target
         found = replanned(target, self.left_s, done, looks, self.shape, median(self.overheads_s), self.groups)
         return target if found is target or found.blocks < at_least else self._extended(found, done)
 
@@ -119,7 +120,7 @@ class StudyTime:
         looks = self.plan.schedule
         if self.time_s is None or looks is None or not self.overheads_s:
             return None
-        if self.left_s > 0 or done >= look or look == self._late_to or self.is_over(done):
+        if self.left_s > 0 or done >= look or look == self._late_to or (done >= looks.aim and self.is_over(done)):
             return None
         self._late_to = look
         rounds = ceil((look - done) / self.groups)

@@ -188,13 +188,14 @@ def is_over(
 ) -> bool:
     """Whether a study with a time ends after `done` blocks, the median of which took `overhead_s` besides its cycles.
 
-    At a look: if the blocks of the next one do not fit. Before: a study that is late continues, with one cycle in each
-    block, for as long as its time at most until the first look, and for a tenth of its time until another one.
+    Until the look aimed for: if not one more block fits; that look then falls here. A study that is late continues,
+    with one cycle in each block, for as long as its time at most until the first look. Beyond the look aimed for: at a
+    look, if the blocks of the next one do not fit; between two, when a tenth of its time is spent in addition.
     """
-    if done in looks.rates:
-        return not plan_time(left_s, shape, done, overhead_s, groups, done >= looks.aim).reaches_look
     if done < looks.first:
         return left_s < -time_s
+    if done < looks.aim or done in looks.rates:
+        return not plan_time(left_s, shape, done, overhead_s, groups, done >= looks.aim).reaches_look
     return left_s < 0.5 * overhead_s - LATE_SHARE * time_s
 
 

@@ -66,6 +66,8 @@ class Plan(Frozen):
     """Whether blocks are added until the time is spent or every contrast is decided, with looks (looks.py)."""
     looks: dict[int, float] | None = None
     """Blocks → error rate of each look of a sequential study; None: those of studies that were aimed at 6 blocks."""
+    client_untouched: bool = Field(True, exclude=True)
+    """In plans of earlier versions; nothing depends on it any more."""
     blocks: tuple[PlannedBlock, ...]
 
     @property

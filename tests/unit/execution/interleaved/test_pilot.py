@@ -22,7 +22,7 @@ WIDTHS = {THROUGHPUT: 0.042, COST: 0.019}
     ("blocks", "contrasts", "sequential", "said"),
     [
         (6, 4, True, "6 blocks can show about ±4.2 % of throughput, about ±1.9 % of CPU per query"),
-        (5, 4, True, "with 5 blocks on this host now, but a verdict needs 6 blocks"),
+        (3, 4, True, "with 3 blocks on this host now, but a verdict needs 4 blocks"),
         (3, 1, False, "3 blocks can show"),
         (2, 8, False, "with 2 blocks on this host now, but a verdict needs 3 blocks"),
     ],

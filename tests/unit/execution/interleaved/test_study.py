@@ -300,11 +300,11 @@ async def aimed(
 async def test_the_look_that_the_time_allows_has_most_of_the_error_rate(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
-    """Blocks take less time than planned at first, then more."""
+    """Blocks take less time than planned at first, then more. Small changes of the time move no goal."""
     folder, summary = await aimed(script, paths, tmp_path, [10, 16, 16, 16, 16, 16, 16, 10])
     aims = [(event["blocks"], event["after"]) for event in folder.journal.read() if event["event"] == "aim"]
-    assert aims == [(16, 1), (10, 7)]
-    assert (summary.look, summary.alpha, summary.state) == (10, 0.03125, "complete")
+    assert aims == [(16, 4), (10, 7)]
+    assert (summary.look, summary.alpha, summary.state) == (10, 0.036, "complete")
     assert summary.looks == folder.plan().looks == looks_aimed_at(10).rates
 
 
@@ -338,7 +338,7 @@ async def test_a_look_that_was_examined_keeps_its_error_rate(script: Script, pat
     _, second = await resume_study(
         folder.path, paths, Watched(script), opener(script), time_s=600, timing=allowing([10])
     )
-    assert [(one.look, one.alpha) for one in (first, second)] == [(6, 0.03125), (10, 0.004)]
+    assert [(one.look, one.alpha) for one in (first, second)] == [(6, 0.036), (10, 0.004)]
     assert second.looks == folder.plan().looks == SIX.rates
 
 
@@ -347,7 +347,7 @@ async def test_where_blocks_take_longer_than_planned_the_early_look_is_aimed_for
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
     folder, first = await aimed(script, paths, tmp_path, [6, 6, 4, 4, 6])
-    assert (first.look, first.alpha, len(folder.plan().blocks), first.state) == (4, 0.02725, 4, "complete")
+    assert (first.look, first.alpha, len(folder.plan().blocks), first.state) == (4, 0.036, 4, "complete")
     assert folder.plan().looks == looks_aimed_at(EARLY).rates
     _, second = await resume_study(
         folder.path, paths, Watched(script), opener(script), time_s=600, timing=allowing([6])
@@ -363,19 +363,15 @@ async def test_a_study_that_is_late_goes_on_to_its_first_look(script: Script, pa
     assert "continues to its first look, at 4 blocks, about " in said
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("late_s", "look", "said"),
-    [(150.0, 10, ["continues to its next look, at 10 blocks, for 5 min 30 s at most beyond its time"]), (500.0, 6, [])],
-)
-async def test_a_study_that_is_late_after_a_look_goes_on_for_a_tenth_of_its_time(
-    script: Script, paths: HostPaths, tmp_path: Path, late_s: float, look: int, said: list[str]
+async def test_where_the_time_is_spent_the_look_aimed_for_falls(
+    script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
-    """Its 55 minutes are spent after block 7."""
+    """Ten blocks were aimed for; the time is spent after the seventh."""
     lines: list[str] = []
-    _, summary = await aimed(script, paths, tmp_path, [10], 1, lambda done: late_s if done >= 7 else None, lines)
-    assert summary.look == look
-    assert [line.partition("the study ")[2] for line in lines if "longer here than planned" in line] == said
+    folder, summary = await aimed(script, paths, tmp_path, [10], 1, lambda done: 150.0 if done >= 7 else None, lines)
+    assert (summary.look, summary.alpha, summary.state) == (7, 0.036, "complete")
+    assert folder.plan().looks == looks_aimed_at(7).rates
+    assert not [line for line in lines if "longer here than planned" in line]
 
 
 async def test_a_study_with_a_fixed_number_of_blocks_is_not_continued(

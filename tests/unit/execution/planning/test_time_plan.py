@@ -113,8 +113,10 @@ def made(random: Random, shape: Shape, time_s: float, lost: float) -> tuple[int,
         now_s += overheads[-1] + cycles * shape.steps * shape.cycle_s * slices
         done += 1
         left_s = time_s - now_s
-        if done >= target.blocks or is_over(left_s, time_s, done, looks, shape, median(overheads)):
+        if done >= target.blocks:
             continue
+        if is_over(left_s, time_s, done, looks, shape, median(overheads)):
+            return done, now_s, looks_aimed_at(done) if looks.first <= done < looks.aim else looks
         found = replanned(target, left_s, done, looks, shape, median(overheads))
         if found is not target and found.blocks != looks.aim:
             looks = looks_aimed_at(found.blocks)
