@@ -147,7 +147,11 @@ fn digests_and_their_counts_per_transaction_are_those_of_sysbench_for_every_work
         let result = bench.dynoload(database, &format!("{common} --duration 300ms --workload {workload}"));
         let transactions = result.count("/whole_load_counts/transactions");
         assert_eq!(result.count("/whole_load_counts/ignored_errors"), 0);
-        let ours = per_transaction(digests(&mut control, database), transactions);
+        let mut ours = per_transaction(digests(&mut control, database), transactions);
+        // Before the load dynoload reads the first id of each table, once.
+        ours.retain(|text, count| {
+            !text.starts_with("SELECT MIN ( ID )") || *count * transactions as f64 > 2.0 * f64::from(tables)
+        });
         assert!(!theirs.is_empty());
         assert_eq!(ours, theirs, "{workload}");
     }

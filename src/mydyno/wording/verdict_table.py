@@ -39,7 +39,7 @@ WORDS = {
 """In English; tr() has them in the present language."""
 SYMBOLS = {"higher": "▲", "lower": "▼", "equivalent": "≈", "inconclusive": "?", "not_measurable": "∅", "failed": "✕"}
 NO_ESTIMATE = marked("no estimate")
-MOST_UNADJUSTED = 6
+MOST_UNADJUSTED = 4
 """Effects that are named with and without their adjustment."""
 MOST_COLUMNS = 3
 """Levels beside one another in a grid: a phone has room for no more."""
