@@ -58,6 +58,7 @@ keys = 3000
 steady = "report"
 steal = "99%"
 driver_cpu = 1
+not_found = 1
 [arms]
 {ARMS}
 [[steps]]
