@@ -349,7 +349,7 @@ fn transactions_that_wait_for_a_lock_at_the_end_count_with_what_they_have_waited
     let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", test) else {
         return;
     };
-    let database = "dyno_locked";
+    let database = "dyno_locked_to_the_end";
     prepare(&socket, database, "--table-size 100");
     let mut control = client(&socket);
     let mut running = Running::start(&mut command(&format!(
