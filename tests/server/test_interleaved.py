@@ -155,7 +155,8 @@ def test_the_values_of_a_block_are_what_its_slices_say(studied: tuple[Program, P
         for name, slope in coefficients.get(metric, {}).items():
             exponent += slope * (covariates[name] - np.median(covariates[name]))
         work = np.array([line.get(over, 0) for line in lines])  # on a busy host nothing may end in a slice
-        per = np.array([line[under] for line in lines])
+        per = np.array([line.get(under, 0) for line in lines])
+        work = np.where(per > 0, work, 0)
         for run in summary["runs"]:
             own = np.array(
                 [(line["block"], line["arm"], line.get("copy", 1)) == (run["block"], run["arm"], run["copy"])

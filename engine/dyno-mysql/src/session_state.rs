@@ -9,8 +9,8 @@ pub const OWN_STATE: &str = "SET SESSION autocommit = 1, completion_type = 0, \
      sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, \
      wait_timeout = 2147483 /*M!100101 , max_statement_time = 0 */ /*!50708 , max_execution_time = 0 */";
 
-/// For statements of a load of this program's. Each is committed by itself; what the statements mean, and how many rows they return,
-/// is not for the server's configuration to decide; and the session may be idle for 24 days.
+/// For the statements of a built-in load. Each is committed by itself; what the statements mean, and how many rows they
+/// return, is not for the server's configuration to decide; and the session may be idle for 24 days.
 pub const MEASURED_STATE: &str = "SET SESSION autocommit = 1, completion_type = 0, \
      sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, \
      wait_timeout = 2147483";

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mydyno.language import comma, listing, percent_sign, tr
 from mydyno.model.stored.records import RunRecord, StudyRecord
-from mydyno.model.stored.summary import InterleavingRecord, Summary
+from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, Summary
 from mydyno.results.precision import (
     Outlook,
     answered_metrics,
@@ -45,7 +45,8 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
     if open_:
         lines += [*(taken if first else ()), *_time(summary, records, sequential)]
     lines += hosts_sharpen(summary)
-    if sequential and (open_ or summary.look is None):
+    hopeless = open_ and all(one.obstacle for _, _, one in _outlooks(summary, records, sequential))
+    if sequential and (open_ or summary.look is None) and not hopeless:
         lines += _look(summary, records)
     lines += [line for line in taken if line not in lines]
     if summary.interleaving is not None:
@@ -77,15 +78,23 @@ def _taken(summary: Summary) -> list[str]:
     return lines
 
 
-def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> list[str]:
-    """For each metric that the answer speaks of: the precision of what is open, and the time that decides it."""
-    lines = []
-    done, length = finished_blocks(summary), block_duration_s(records)
+def _outlooks(
+    summary: Summary, records: Sequence[RunRecord], sequential: bool
+) -> Iterator[tuple[str, list[EffectRecord], Outlook]]:
+    """(metric, its open contrasts, what decides them) of each metric that the answer speaks of."""
+    length = block_duration_s(records)
     for metric in answered_metrics(summary):
         effects = [one for one in summary.effects if one.metric == metric and one.verdict == "inconclusive"]
         found = outlook(summary, effects, length, sequential)
-        if found is None:
-            continue
+        if found is not None:
+            yield metric, effects, found
+
+
+def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> list[str]:
+    """For each metric: the precision of what is open, and the time that decides it."""
+    lines = []
+    done = finished_blocks(summary)
+    for metric, effects, found in _outlooks(summary, records, sequential):
         noun = summary.phrase(metric).short_subject
         noun = f"{noun[:1].upper()}{noun[1:]}"
         if found.obstacle == "noise":

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from mydyno.model.stored.costs import SERVER_COUNTERS
 from mydyno.workloads import connect
 
-COUNTERS = (
-    "Questions",
-    "Com_select",
+WRITES = (
     "Com_insert",
     "Com_update",
     "Com_delete",
@@ -18,6 +16,12 @@ COUNTERS = (
     "Com_update_multi",
     "Com_delete_multi",
     "Com_replace_select",
+)
+"""Each statement that writes raises one of them. A study of an earlier mydyno has the first four."""
+COUNTERS = (
+    "Questions",
+    "Com_select",
+    *WRITES,
     "Com_commit",
     "Com_rollback",
     "Com_call_procedure",
@@ -40,17 +44,6 @@ COUNTERS = (
     "memcached_get_misses",
     "memcached_evictions",
 )
-WRITES = (
-    "Com_insert",
-    "Com_update",
-    "Com_delete",
-    "Com_replace",
-    "Com_insert_select",
-    "Com_update_multi",
-    "Com_delete_multi",
-    "Com_replace_select",
-)
-"""Each statement that writes raises one of them. A study of an earlier mydyno has the first four."""
 TOLERANCE = 0.005
 SLACK = 300
 """Statements of mydyno's own (control, probe) that the server counts too."""

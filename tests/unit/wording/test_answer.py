@@ -77,7 +77,7 @@ def test_a_host_that_cannot_tell_says_what_it_hides_and_how_long_the_margin_take
         "Queries per second: ±6 % now; with this noise no look decides, up to the last one at 40 blocks: use a quieter "
         "host."
     )
-    assert found.sharpen[1].startswith("Verdicts are given at 6, 10, 16, 26 and 40 blocks: the next at 10, 4 blocks ")
+    assert not any("Verdicts are given" in line for line in found.sharpen), "beside that no next look is promised"
 
 
 def test_each_metric_of_the_question_has_its_sentence() -> None:

@@ -193,7 +193,7 @@ def _option_file_words(name: str) -> Iterator[str]:
 
 
 def _settings(experiment: Experiment, arm: ArmSpec, control: ArmSpec) -> Iterator[str]:
-    """What an arm sets otherwise than the control, and where an option file is, what is left of it.
+    """The settings in which an arm differs from the control, and the options of its option file that mydyno replaces.
 
     The runs of a screening design are shown as signs.
     """

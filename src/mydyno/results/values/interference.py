@@ -122,13 +122,13 @@ def _interruption_notes(slices: Sequence[SliceRecord]) -> list[Fact]:
         arms = {one.arm for one in own}
         for arm in sorted(arms):
             counts = [one.transactions for one in own if one.arm == arm]
-            if silent := counts.count(0) if np.median(counts) >= MANY else 0:
+            if silent := counts.count(0) if np.median(counts) >= NO_CHANCE else 0:
                 found.append(fact("silent", step=step, arm=arm, slices=silent, all_slices=len(counts)))
     return found
 
 
-MANY = 20
-"""Transactions of a slice from which on one without any is not chance."""
+NO_CHANCE = 20
+"""Median number of transactions in a slice from which on a slice without any is not chance."""
 IDLE_WORK = 0.10
 """CPUs used by servers that are not loaded, above which the report says so."""
 

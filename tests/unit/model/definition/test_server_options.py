@@ -39,7 +39,7 @@ ARMS = f'[arms]\ncontrol = "glibc"\n{GLIBC}\n'
         ("extra_port", 3307),
         ("admin-address", "::"),
         ("user", "root"),
-        ("init_file", "/root/x.sql"),
+        ("init_file", "/etc/mysql/init.sql"),
         ("plugin_dir", "/tmp"),
         ("plugin_load_add", "/tmp/x.so"),
         ("plugin-load", "daemon_memcached=libmemcached.so"),

@@ -277,6 +277,11 @@ mod tests {
         parse(Path::new("shop.sql"), text, "shop", &Sources::default(), 1)
     }
 
+    fn templates(context: &FileContext) -> Vec<&str> {
+        let statements = &context.definition.statements;
+        statements.iter().map(|one| one.template.as_str()).collect()
+    }
+
     #[test]
     fn transactions_have_weights_and_values_that_several_statements_share() {
         let text = "-- a comment\n-- transaction: read weight=3\nSELECT * FROM a WHERE id = {uniform(1, 9)};\n\
@@ -289,12 +294,7 @@ mod tests {
         };
         assert_eq!((read.statements.len(), read.values.len()), (1, 1));
         assert_eq!((write.statements.len(), write.values.len()), (4, 2));
-        let templates: Vec<&str> = context
-            .definition
-            .statements
-            .iter()
-            .map(|one| one.template.as_str())
-            .collect();
+        let templates = templates(&context);
         assert_eq!(templates[2], "UPDATE a SET n = '?{x}' WHERE id = ?");
         assert_eq!(context.statements[2].name, "change");
         assert_eq!(context.statements[3].name, "write-3-select");
@@ -350,12 +350,7 @@ mod tests {
             "\u{feff}/* -- transaction: none; { */ # {x}\nSELECT 'it''s; {x} ?', \"a\\\"; {y}\", `b;{z}` /* ? { ; */ \
                     FROM t -- {w}; ?\nWHERE a = {choice('a;}b', 'c')};\nDELIMITER //\nUPDATE t SET a = 1 //\n";
         let context = parsed(text).unwrap();
-        let templates: Vec<&str> = context
-            .definition
-            .statements
-            .iter()
-            .map(|one| one.template.as_str())
-            .collect();
+        let templates = templates(&context);
         assert_eq!(
             templates[..2],
             [
