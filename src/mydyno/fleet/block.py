@@ -202,7 +202,7 @@ async def _execute(
         stack.push_async_callback(clients.close)
         await clients.open(environment.sockets / "clients")
         environment.clients = clients
-    if plan.design == "interleaved":
+    if plan.design != "blocks":
         skipped = order.skipped_arms | given_up(folder, study.experiment.control, order.block)
         order = replace(order, skipped_arms=skipped)
         return (await execute_order(environment, folder, plan, order, templates, reporter)).overhead_s
@@ -222,4 +222,5 @@ def design_of(prepared: dict[str, Prepared]) -> Design:
     for name, one in prepared.items():
         if one.design == "blocks":
             return Design("blocks", f"{name}: {one.why}")
-    return Design("interleaved", next(iter(prepared.values())).why)
+    first = next(iter(prepared.values()))
+    return Design(first.design, first.why)

@@ -107,7 +107,7 @@ async def run_on_groups(
                 }
             )
             blocks = None
-            if design.kind == "interleaved" and time_s is not None:
+            if design.kind != "blocks" and time_s is not None:
                 blocks = plan_time(time_s, shape_of(request.experiment), groups=len(prepared)).blocks
             plan = make_plan(request.experiment, design, blocks)
             folder = StudyFolder.create(request.studies.resolve() / study.study, study, plan)
@@ -367,7 +367,7 @@ class _Fleet:
         plan = self.time.plan
         self.watcher.block_leased(group, block, self.target.blocks)
         order = BlockOrder(block)
-        if plan.design == "interleaved":
+        if plan.design != "blocks":
             self.time.groups = max(1, len(self.cluster.live))
             order = self.time.order(block, len(self.time.missing(self.target.blocks)) - len(self._flying))
         aside = self.folder.path / "blocks" / f".{block:02d}.{attempt}.unfinished"
@@ -388,7 +388,7 @@ class _Fleet:
     def _fails_in_a_row(self, group: str, block: int) -> str | None:
         """Note the runs of a block that ended: why the group should execute no more of them, or None."""
         runs = [run for run in self.folder.runs() if run.block == block and run.host_group == group]
-        if self.time.plan.design == "interleaved":
+        if self.time.plan.design != "blocks":
             return self._stopping.block_ended(runs, self.study.experiment.control) if runs else None
         return next(filter(None, [self._stopping.run_ended(run) for run in runs]), None)
 
@@ -443,6 +443,6 @@ class _Fleet:
         if finished.overhead_s is not None:
             self.time.overheads_s.append(finished.overhead_s)
         plan, of, precision = self.time.plan, self.target.blocks, None
-        if plan.design == "interleaved":
+        if plan.design != "blocks":
             precision = precision_so_far(self.folder, plan, of)
         self.watcher.block_committed(group, block, self.time.done, of, precision)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from mydyno.fleet.channels import Closed, Opened, Sent
-from mydyno.model.definition.experiment import Frozen
+from mydyno.model.definition.experiment import DesignKind, Frozen
 from mydyno.model.stored.live import LiveSecond
 from mydyno.model.stored.records import SliceRecord
 
@@ -46,7 +46,7 @@ class Prepared(Frozen):
     """The host can execute blocks: programs and servers are in its cache, and the data is made."""
 
     event: Literal["prepared"] = "prepared"
-    design: Literal["blocks", "interleaved"]
+    design: DesignKind
     why: str
     versions: dict[str, str]
     """Server, driver, allocators, engine."""

@@ -90,7 +90,7 @@ def render_page(folder: StudyFolder) -> str:
         evidence.build(result),
         repeat.build(result),
     ]
-    interleaved = result.summary.design == "interleaved"
+    interleaved = result.summary.design != "blocks"
     others = [section for section in (*open_, *charts, *after) if section is not None]
     used = sum(len(section.html.encode()) for section in others) + sum(len(asset(name)) for name in _ASSET_NAMES)
     budget = max(LEAST_TELEMETRY_BYTES, min(TELEMETRY_BYTES, (TARGET_BYTES - used) / (1 + STILL_SHARE)))

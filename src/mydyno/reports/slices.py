@@ -48,7 +48,7 @@ class StudySlices:
 
 def read_study_slices(result: StudyResult) -> StudySlices:
     """Every block's slices.jsonl; empty for a study of blocks. A damaged file leaves its block out and is named."""
-    if result.summary.design != "interleaved":
+    if result.summary.design == "blocks":
         return StudySlices({})
     by_step: dict[str, list[list[SliceRecord]]] = {step.id: [] for step in result.steps}
     missing = []

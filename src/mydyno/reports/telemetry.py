@@ -167,7 +167,7 @@ def readable_samples(result: StudyResult) -> dict[Path, RunSummary]:
 
 def _listed(result: StudyResult, present: Mapping[Path, RunSummary]) -> dict[Series, float]:
     """{series: its greatest value} of what is drawn over time."""
-    left = RATES_OF_SLICES if result.summary.design == "interleaved" else frozenset()
+    left = RATES_OF_SLICES if result.summary.design != "blocks" else frozenset()
     return {
         pair: greatest
         for pair, greatest in envelopes.list_series(list(present)).items()

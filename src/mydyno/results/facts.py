@@ -75,8 +75,8 @@ def facts_of(folder: StudyFolder) -> Summary:
     look, alpha = look_of(plan, runs, experiment)
     due_blocks = first_finished(runs, look)
     counted_runs = [run for run in runs if run.block in due_blocks]
-    slices = slices_of(folder, counted_runs) if plan.design == "interleaved" else []
-    interleaving = interleaved_of(folder, experiment, runs, due_blocks) if plan.design == "interleaved" else None
+    slices = slices_of(folder, counted_runs) if plan.design != "blocks" else []
+    interleaving = interleaved_of(folder, experiment, runs, due_blocks) if plan.design != "blocks" else None
     windows = {} if interleaving else declared_windows(steps)
     summaries = _summaries(folder, experiment, runs, interleaving, windows)
     early = plan.sequential and look is None

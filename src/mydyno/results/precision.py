@@ -74,7 +74,7 @@ def looks_of(summary: Summary) -> Looks:
 
 def is_sequential(summary: Summary, experiment: Experiment) -> bool:
     """Whether verdicts are given at looks, so that more blocks belong to the study."""
-    interleaved = summary.design == "interleaved"
+    interleaved = summary.design != "blocks"
     return summary.look is not None or (interleaved and experiment.design.time is not None)
 
 

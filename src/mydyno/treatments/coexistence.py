@@ -40,7 +40,7 @@ def interleaving_obstacles(experiment: Experiment, paths: HostPaths) -> list[str
     return [
         *_treatments_alone(experiment),
         *_incomplete_arms(experiment),
-        *_drivers(experiment),
+        *driver_obstacles(experiment),
         *shortages(experiment, paths),
     ]
 
@@ -74,7 +74,8 @@ def _incomplete_arms(experiment: Experiment) -> list[str]:
     return [f"{_arms(arms)}: without {name}, but {words}" for (name, words), arms in lacking.items() if arms]
 
 
-def _drivers(experiment: Experiment) -> list[str]:
+def driver_obstacles(experiment: Experiment) -> list[str]:
+    """Load programs that cannot be held between slices."""
     names = dict.fromkeys(step.driver for step in experiment.resolved_steps if step.driver not in HOLDING_DRIVERS)
     return [
         f"{name} keeps the block design: it cannot hold its connections between slices; set driver = "

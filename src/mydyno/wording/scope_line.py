@@ -38,7 +38,9 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
         parts.append(_synced_write(summary, study))
     parts += _common_treatments(experiment)
     parts.append(blocks(finished_blocks(summary)))
-    if summary.design == "interleaved":
+    if summary.design == "switchback":
+        parts.append(tr("one server at a time, its settings switched between slices"))
+    elif summary.design == "interleaved":
         count = servers_together(experiment)
         parts.append(tr("{count} servers up at the same time, one loaded at a time", count=count))
     tested = sum(effect.verdict is not None for effect in summary.effects)

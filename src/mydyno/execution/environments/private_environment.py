@@ -55,6 +55,7 @@ from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.servers.wait_counting import WaitCounting, stop_counting
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
+from mydyno.treatments.switching import is_switched
 from mydyno.workloads.data import kind_of
 
 LOGGER = logging.getLogger("mydyno.execution")
@@ -94,6 +95,7 @@ class PrivateEnvironment:
         """[server.variables], and max_connections for the load if the experiment does not set it."""
         specified = {option_name(name): value for name, value in self.experiment.server.variables.items()}
         connections = max(step.connections for step in self.experiment.resolved_steps)
+        connections *= len(self.experiment.arms) + 1 if is_switched(self.experiment) else 1
         room: dict[str, Scalar] = {
             "max_connections": max(151, connections + SPARE_CONNECTIONS),
             "max_prepared_stmt_count": 1_048_576,

@@ -1,8 +1,8 @@
 """One block of an interleaved study: every arm's servers and the control's copy up together, loaded one at a time.
 
 Restore, treat, start, prove and prewarm all lanes; then, step by step, connect a load program to each and run cycles of
-slices in random order; then stop and undo everything. The block's folder is written under a temporary name and renamed
-when complete.
+slices in random order; then stop and undo everything. In the design "switchback" one server serves all lanes
+(switchback.py). The block's folder is written under a temporary name and renamed when complete.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from mydyno.execution.interleaved.pilot import pilot_lengths_s
 from mydyno.execution.interleaved.profiled_slices import ProfiledSlices
 from mydyno.execution.interleaved.quiet_wait import QuietWait
 from mydyno.execution.interleaved.slices import Around, slice_record, speed_between
+from mydyno.execution.interleaved.switchback import lanes_of
 from mydyno.execution.interleaved.wait_slices import WaitSlices
 from mydyno.execution.planning.captured_time import CapturedTime
 from mydyno.execution.planning.pace import Pace
 from mydyno.execution.validity.unproved import VARIABLES_HINT, refused_variables
 from mydyno.hosts.limits import quota_periods, throttled_since
+from mydyno.hosts.quiet import process_cpu_s
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import PlannedBlock, PlannedRun
@@ -106,6 +108,7 @@ async def make_block(
     pilot: Callable[[Sequence[SliceRecord]], None] | None = None,
     alone: bool = False,
     searches: BlockSearches | None = None,
+    switchback: bool = False,
 ) -> BlockResult:
     """Run one block and save it. `given_up` are arms that failed too often to be started again.
 
@@ -116,7 +119,7 @@ async def make_block(
     Raises HostError for what would spoil every block; a failing arm is a result.
     """
     aside = folder.begin_block(block.block)
-    worker = _Block(environment, block, list(steps), aside, pace, watcher)
+    worker = _Block(environment, block, list(steps), aside, pace, watcher, switchback)
     worker.washout_s = washout_s
     worker.pilot = pilot
     worker.searches = searches or worker.searches
@@ -167,11 +170,12 @@ class _Block:
         aside: Path,
         pace: Pace,
         watcher: SliceWatcher,
+        switchback: bool,
     ) -> None:
         self.environment = environment
         self.block = block
         self.steps = steps
-        self.lanes: list[Lane] = []
+        self.lanes = lanes_of(environment, block, aside, switchback)
         self.slices: list[SliceRecord] = []
         self.profiled = ProfiledSlices(environment.profiler(), environment.clients is not None)
         self.waits = WaitSlices(environment.wait_counter(), environment.clients is not None)
@@ -197,11 +201,6 @@ class _Block:
         self._unsampled: dict[str, str] = {}
         self._samples: list[Sample] = []
         self._step_records: dict[tuple[str, int], list[StepRecord]] = {}
-        number = 1
-        for planned in block.runs:
-            lane = Lane(environment, planned, aside / Path(planned.folder).name, number, clock.unix_ns())
-            number += len(planned.places)
-            self.lanes.append(lane)
 
     @property
     def control(self) -> Lane:
@@ -232,8 +231,8 @@ class _Block:
                 raise StudyError(f"arm {lane.planned.arm}: variables: {words}", VARIABLES_HINT)
         for lane in self.lanes:
             await lane.prewarm()
-        instances = [instance for lane in self.lanes if lane.up for instance in lane.instances]
-        if instances:
+        up = [lane for lane in self.lanes if lane.up]
+        if instances := list(dict.fromkeys(instance for lane in up for instance in lane.instances)):
             interval_ms = 1000 * max(1, -(-len(instances) // PROBE_TARGETS_PER_S))
             self._probe = self.environment.probe(instances, speed_meter=True)
             await self._probe.start(interval_ms)
@@ -262,7 +261,7 @@ class _Block:
         has_room_apart = partial(self._captured.has_room, step, self.washout_s + apart_slice_s(slice_s))
         while self.control.runs_step(step) and self._pace.another_cycle(cycle, last_s) and has_room():
             began_s = time.monotonic()
-            await self._quiet.before_cycle(sum(lane.cpu_s() for lane in self.lanes), self._all_cpu_s)
+            await self._quiet.before_cycle(self._all_cpu_s(), self._all_cpu_s)
             cycle += 1
             await self._cycle(step, cycle)
             if cycle == 1 and self.block.block == 1:
@@ -395,7 +394,8 @@ class _Block:
         return Random(f"mydyno-stream-2-{design.seed}-{self.block.block}-{step.id}-{cycle}").randrange(1, MOST_STREAMS)
 
     def _all_cpu_s(self) -> float:
-        return sum(lane.cpu_s() for lane in self.lanes)
+        pids = {one.pid for lane in self.lanes for one in lane.instances if one.process is not None}
+        return sum(process_cpu_s(pid) or 0.0 for pid in pids)
 
     async def _speed(self) -> tuple[int, int] | None:
         return None if self._probe is None else await self._probe.speed()

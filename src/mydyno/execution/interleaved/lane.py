@@ -204,7 +204,7 @@ class Lane:
         driver = self.environment.drivers[step.driver]
         if not isinstance(driver, HoldingDriver):
             raise BugError(f"the driver {step.driver} cannot hold its connections: this study needs the design blocks")
-        private = self.environment.sockets / f"load-{instance.number}"
+        private = self.environment.sockets / f"load-{self.first_number + self._local_number(instance) - 1}"
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
         pid = None if instance.process is None else instance.pid
         data, log = self.environment.experiment.data, self.folder / "driver.log"

@@ -92,7 +92,7 @@ async def execute_order(
     return await make_block(
         environment, block, steps, templates, folder, pace, watcher, washout_s, order.skipped_arms,
         pilot if order.block == 1 and not search else None, alone > 0,
-        BlockSearches(known_of(experiment, slices_so_far(folder)) if search else {}),
+        BlockSearches(known_of(experiment, slices_so_far(folder)) if search else {}), plan.design == "switchback",
     )  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def alone_s(plan: Plan, experiment: Experiment, block: int, washout_s: float) ->
     design = experiment.design
     timed = plan.sequential and design.time is not None
     long_enough = (design.time or 0) >= ALONE_FROM_S if timed else len(plan.blocks) >= ALONE_FROM_BLOCKS
-    if block != 1 or not long_enough or experiment.is_search:
+    if block != 1 or not long_enough or experiment.is_search or plan.design == "switchback":
         return 0.0
     return ALONE_STOP_S + ALONE_SLICES * (design.slice + washout_s + SLICE_GAP_S)
 

@@ -78,7 +78,7 @@ def replay_lines(experiment: Experiment, plan: Plan, step: Step) -> Iterator[str
     if one is not None and one.speed is not None:
         yield from _captured_times(experiment, plan, step, one)
         return
-    begin = "each slice" if plan.design == "interleaved" else "each run"
+    begin = "each slice" if plan.design != "blocks" else "each run"
     yield "the captured transactions in their order, on whichever connection is free, without the captured times"
     yield f"{begin} begins at a place that is the same for all arms; after the last transaction comes the first"
     if one is not None and one.writes:

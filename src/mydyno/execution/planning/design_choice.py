@@ -1,4 +1,5 @@
-"""The plan of a study on this host: interleaved wherever all arms can be up at the same time, else blocks; and why."""
+"""The plan of a study on this host: switchback where one server can take all arms' settings in turn, interleaved where
+all arms can be up at the same time, else blocks; and why."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, Plan, make_plan
 from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH
 from mydyno.treatments.coexistence import interleaving_obstacles, shortages
+from mydyno.treatments.switching import is_switched, switching_obstacles
 
 MOST_BLOCKS = 40
 """Most blocks of a study without looks that is fitted into a time."""
@@ -54,6 +56,14 @@ def _design(experiment: Experiment, paths: HostPaths) -> Design:
     kind = experiment.design.kind
     if kind == "blocks":
         return Design("blocks", 'design.kind = "blocks"')
+    if is_switched(experiment):
+        if obstacles := switching_obstacles(experiment):
+            raise UserError(
+                'design.kind = "switchback": the arms are not settings of one running server:\n  '
+                + "\n  ".join(obstacles),
+                'use design.kind = "auto"',
+            )
+        return Design("switchback", "a running server takes over every setting that the arms differ in")
     obstacles = interleaving_obstacles(experiment, paths)
     if not obstacles:
         return Design("interleaved", "all arms can run at the same time")

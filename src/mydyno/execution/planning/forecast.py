@@ -82,7 +82,7 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         + RUN_OVERHEAD_S
         for arm in experiment.arms
     }
-    interleaved = plan.design == "interleaved"
+    interleaved = plan.design != "blocks"
     if interleaved:
         shape = shape_of(experiment)
         study_s = (experiment.design.time if plan.sequential else None) or len(plan.blocks) * shape.block_s(

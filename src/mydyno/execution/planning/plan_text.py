@@ -47,7 +47,7 @@ OBSTACLE = "OBSTACLE"
 
 def plan_parts(experiment: Experiment, plan: Plan, expected: Forecast) -> tuple[Part, Part, Part]:
     """What is run; in which design and order; time, disk, changes to the host, notes and obstacles."""
-    interleaved = plan.design == "interleaved"
+    interleaved = plan.design != "blocks"
     return (
         (*_what(experiment, expected), *_steps(experiment, plan)),
         tuple(_interleaved(experiment, plan) if interleaved else _blocks(plan, expected)),
@@ -90,7 +90,7 @@ def _steps(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
     for step in experiment.resolved_steps:
         options = "".join(f", {name} = {value}" for name, value in step.options.items())
         warmup, measure = format_duration(step.warmup_s), format_duration(step.measure_s)
-        times = f"warm-up {warmup}" + ("" if plan.design == "interleaved" else f", measure {measure}")
+        times = f"warm-up {warmup}" + ("" if plan.design != "blocks" else f", measure {measure}")
         lines = [f"{step.id}: {step.driver}, {times}{options}"]
         if step.search is not None:
             lines += [
@@ -119,7 +119,9 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
     cycles = float(cycles_of(experiment)) if time_s is None else plan_time(time_s, shape).cycles
     slices = f"{design.slice:g} s after {design.washout:g} s of washout"
     servers = f"{shape.servers} servers at the same time, one arm loaded at a time, slices of {slices}"
-    yield Entry("design", (f"interleaved: {plan.why}", servers))
+    if plan.design == "switchback":
+        servers = f"one server a block, set to one arm's variables after another, slices of {slices}"
+    yield Entry("design", (f"{plan.design}: {plan.why}", servers))
     count = len(plan.blocks)
     if time_s is None:
         yield Entry("blocks", (f"{count}, each with {cycles:.0f} cycles of every step; examined once, at the end",))
@@ -134,7 +136,8 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
         yield Entry(
             "blocks", (f"up to {count}, each with about {cycles:.1f} cycles of every step; looks at: {looks}", ends)
         )
-    order = [f"{_block(block)}  (started together)" for block in plan.blocks[:MOST_SHOWN]]
+    start = "one server" if plan.design == "switchback" else "started together"
+    order = [f"{_block(block)}  ({start})" for block in plan.blocks[:MOST_SHOWN]]
     if count > MOST_SHOWN:
         order.append(f"… {count - MOST_SHOWN} more")
     yield Entry(ORDER, tuple(order))

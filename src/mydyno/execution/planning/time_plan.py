@@ -19,6 +19,7 @@ from mydyno.model.definition.profile_spec import PROFILE_EVERY as EVERY
 from mydyno.model.definition.profile_spec import apart_slice_s
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.metrics import GROWTH
+from mydyno.treatments.switching import is_switched
 from mydyno.workloads.data import kind_of
 
 FEWEST_CYCLES = 4
@@ -97,8 +98,9 @@ def shape_of(experiment: Experiment) -> Shape:
     store_s = 0.0 if kind.store_s is None else kind.store_s(experiment.data)
     growth = GROWTH in experiment.verdict.primary
     links = any("network" in arm.treatments for arm in experiment.arms)
+    servers = sum(experiment.instances_of(arm) for arm in experiment.arms) + of_control
     return Shape(
-        servers=sum(experiment.instances_of(arm) for arm in experiment.arms) + of_control,
+        servers=1 if is_switched(experiment) else servers,
         lanes=len(experiment.arms) + 1,
         steps=len(steps),
         slice_s=experiment.design.slice,

@@ -32,6 +32,7 @@ def _plain(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_plain)]
+DesignKind = Literal["blocks", "interleaved", "switchback"]
 Scalar = bool | int | float | Text
 FINITE = ConfigDict(allow_inf_nan=False)
 """For types outside models: JSON has no infinity, so a study could not be read back."""
@@ -243,12 +244,13 @@ def _none_by_word(value: object) -> object:
 class DesignSpec(Frozen):
     """Number and order of the runs: random complete blocks, each with a second copy of the control.
 
-    In the design "blocks" the runs of a block follow one another. In the design "interleaved" all servers of a block
-    run at the same time and are loaded in turn, a slice of a few seconds each (docs/concepts/how-it-works.md).
+    In the design "blocks" they follow one another, in "interleaved" all servers of a block are loaded in turn, a slice
+    each, and in "switchback" it has one server, set anew before each slice (docs/concepts/how-it-works.md).
     """
 
-    kind: Literal["auto", "interleaved", "blocks"] = Field(
-        "auto", description="auto: interleaved if all arms can run at the same time, else blocks"
+    kind: Literal["auto", DesignKind] = Field(
+        "auto",
+        description="auto: the first of switchback, interleaved and blocks that all arms allow",
     )
     blocks: int = Field(
         8, ge=1, le=1000, description="number of blocks; each contains every arm once and the control twice"
@@ -274,9 +276,7 @@ class DesignSpec(Frozen):
     )
     seed: int = Field(1, ge=0, description="seed of the order of runs and steps; stored in the study")
     canary: bool = Field(
-        True,
-        description="design blocks: before each block the speed of CPUs, memory, disk and loopback is measured; wait "
-        "if it is outside the usual range",
+        True, description="design blocks: measure the host's speed before each block; wait where it is unusual"
     )
 
 

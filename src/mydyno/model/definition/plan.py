@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
 
 from pydantic import Field
 
-from mydyno.model.definition.experiment import ArmSpec, Experiment, Frozen
+from mydyno.model.definition.experiment import ArmSpec, DesignKind, Experiment, Frozen
 from mydyno.model.definition.looks import SIX, Looks, looks_aimed_at
 
 ENVIRONMENT_PADDING_MAX_BYTES = 4096
@@ -59,7 +58,7 @@ class Plan(Frozen):
 
     format: int = 1
     seed: int
-    design: Literal["blocks", "interleaved"] = "blocks"
+    design: DesignKind = "blocks"
     why: str = ""
     """Why this design."""
     sequential: bool = False
@@ -91,7 +90,7 @@ class Plan(Frozen):
 class Design:
     """How the blocks of a study are executed."""
 
-    kind: Literal["blocks", "interleaved"] = "blocks"
+    kind: DesignKind = "blocks"
     why: str = ""
 
 
@@ -128,7 +127,7 @@ def make_plan(experiment: Experiment, design: Design | None = None, blocks: int 
             for position, (arm, copy) in enumerate(order, 1)
         )
         planned.append(PlannedBlock(block=number, runs=runs, step_order=tuple(random.sample(step_ids, len(step_ids)))))
-    sequential = chosen.kind == "interleaved" and experiment.design.time is not None
+    sequential = chosen.kind != "blocks" and experiment.design.time is not None
     return Plan(
         seed=experiment.design.seed,
         design=chosen.kind,

@@ -68,9 +68,11 @@ def search_problems(experiment: Experiment) -> list[Problem]:
     problems = []
     if experiment.most_instances > 1:
         problems.append(Problem(("instances",), "a search loads one server at a time", allowed="1 with steps.search"))
-    if experiment.design.kind == "blocks":
+    if (kind := experiment.design.kind) in ("blocks", "switchback"):
         allowed = '"interleaved" or "auto" with steps.search'
-        problems.append(Problem(("design", "kind"), "a search needs slices", "blocks", allowed=allowed))
+        problems.append(
+            Problem(("design", "kind"), "a search needs slices of servers of its own", kind, allowed=allowed)
+        )
     if experiment.verdict.compare:
         problems.append(Problem(("verdict", "compare"), "a search measures the capacity alone: remove it"))
     for index, spec in enumerate(experiment.steps):

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from mydyno.model.definition.experiment import DesignKind
 from mydyno.model.frozen_record import Record
 from mydyno.model.stored.reasons import Reason
 
@@ -53,7 +54,7 @@ class LiveOpened(Record):
     pid_namespace: str
     """A pid is known only in its own boot and pid namespace."""
     hostname: str
-    design: Literal["blocks", "interleaved"]
+    design: DesignKind
 
 
 class LiveSecond(Record):

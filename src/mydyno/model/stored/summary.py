@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.experiment import DesignKind, Step
 from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.metrics import phrase_of
 from mydyno.model.phrases import Phrase
@@ -447,7 +447,7 @@ class Summary(Record):
     """Conclusions of published studies, tested against this one: see results/published/conclusions.py."""
     canaries: tuple[CanaryRecord, ...] = ()
     """Readings of the host's speed, in order of time."""
-    design: Literal["blocks", "interleaved"] = "blocks"
+    design: DesignKind = "blocks"
     look: int | None = None
     """Blocks at the look that this summary is of; None: a fixed number of blocks, or no look yet."""
     looks: dict[int, float] | None = None

@@ -169,7 +169,7 @@ def _settings(groups: Sequence[SettingGroup], labels: Sequence[str]) -> Section:
 
 
 def _over_time(results: Sequence[StudyResult], available: bool) -> Section:
-    interleaved = all(result.summary.design == "interleaved" for result in results)
+    interleaved = all(result.summary.design != "blocks" for result in results)
     text = (
         tr("One value for each cycle: the slice of an arm, blocks one after the other.")
         if interleaved

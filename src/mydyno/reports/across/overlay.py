@@ -52,7 +52,7 @@ def overlay_data(
         return None
     shown = arms[:MOST_ARMS]
     unit = " s"
-    if designs == {"interleaved"}:
+    if designs != {"blocks"}:
         metric = results[0].summary.primary
         found = _slices(results, steps, shown, metric if metric in ("tps", "qps", "ops", "tpmc") else "qps")
         widths: dict[str, float] = {step.id: 1.0 for step in steps}

@@ -108,7 +108,7 @@ def chips(result: StudyResult) -> list[tuple[str, str]]:
     found.append(("plain", tr_plural("{count} block", "{count} blocks", blocks)))
     if result.group_of:
         found.append(("plain", tr("{count} hosts", count=len(set(result.group_of.values())))))
-    if result.summary.design == "interleaved":
-        found.append(("plain", tr("interleaved")))
+    if result.summary.design != "blocks":
+        found.append(("plain", tr("switchback") if result.summary.design == "switchback" else tr("interleaved")))
     found.append(("plain", tr("scale {scale}", scale=result.study.experiment.scale)))
     return found

@@ -42,7 +42,7 @@ def build(result: StudyResult) -> Section:
             run_count=len(result.runs),
             arms=[_arm(result, arm) for arm in result.styles],
             grid=_grid(result),
-            ordered=result.summary.design != "interleaved",
+            ordered=result.summary.design == "blocks",
         ),
         _in_one_line(result, len(invalid)),
     )

@@ -26,7 +26,7 @@ from mydyno.wording.stored_result import ReportStep, joined_reasons
 def build(result: StudyResult) -> Section:
     """Noise floor and order effect of the primary metric, and every run in the order of execution at every step."""
     metric = result.summary.primary
-    ordered = result.summary.design != "interleaved"  # else servers of a block are loaded in turn, again and again
+    ordered = result.summary.design == "blocks"  # else servers of a block are loaded in turn, again and again
     first = [_noise(result, metric), _position(result, metric) if ordered else None]
     figures = [figure for figure in first if figure]
     runs = [figure for step in result.steps if ordered and (figure := _order(result, metric, step))]

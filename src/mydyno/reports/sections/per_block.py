@@ -19,7 +19,7 @@ from mydyno.wording.verdict_table import step_heading
 
 def build(result: StudyResult) -> Section | None:
     """The section, or None for a study of blocks, and where no contrast has a block."""
-    if result.summary.design != "interleaved":
+    if result.summary.design == "blocks":
         return None
     judged = dict.fromkeys(effect.metric for effect in result.summary.effects if effect.verdict)
     metrics = [result.summary.primary, *(metric for metric in judged if metric != result.summary.primary)]

@@ -31,7 +31,7 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
     cpus = float(result.study.host.get("cpus_usable", 1))
     links = {(one.arm, one.step): one.shares["link"] for one in result.summary.limits if "link" in one.shares}
     measured = [one for step in result.steps for one in slices.of_step(step.id)]
-    if result.summary.design == "interleaved":
+    if result.summary.design != "blocks":
         found = queues_of(measured, experiment.resolved_steps, experiment.instances, cpus)
         found += closed_loops_of(measured, experiment, cpus, _disks(result), links)
     else:

@@ -22,7 +22,7 @@ SIZES = (("", 1120.0), (":narrow", 356.0))
 
 def build(result: StudyResult, slices: StudySlices) -> Section | None:
     """The section, or None for a study of blocks."""
-    if result.summary.design != "interleaved":
+    if result.summary.design == "blocks":
         return None
     figures = [figure for step in result.steps if (figure := _figure(result, slices, step))]
     return Section(

@@ -1,0 +1,260 @@
+"""The design "switchback": a block has one server, whose variables are set to an arm's before each of its slices.
+
+Each lane has a load program of its own, whose sessions were opened under the arm's values and so carry them. What was
+set is read back, and once more before the next change: nobody else may have changed it meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mydyno import clock
+from mydyno.drivers.held import SliceOrder
+from mydyno.errors import HostError, ServerError
+from mydyno.execution.environments.environment import StudyEnvironment
+from mydyno.execution.interleaved.lane import Lane
+from mydyno.execution.interleaved.slices import PartOfSlice
+from mydyno.model.definition.experiment import Scalar, Step
+from mydyno.model.definition.plan import PlannedBlock
+from mydyno.model.definition.quantities import parse_bytes
+from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.records import Evidence, StepRecord
+from mydyno.servers.my_cnf import option_value
+from mydyno.servers.running.base import RunningServer
+from mydyno.servers.running.private import as_private
+from mydyno.servers.sql import Control
+from mydyno.servers.templates import Template
+from mydyno.store.samples import Sample
+from mydyno.treatments.switching import switched_variables
+from mydyno.workloads.reconcile import growth
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_SIZE = re.compile(r"\d+[KMGT]", re.IGNORECASE)
+STREAM_STEP = 7919
+"""Between the streams of two lanes of a cycle: on the same data each does other operations."""
+HINT = 'use design.kind = "interleaved": each arm then has a server of its own that starts with its values'
+
+
+def sql_value(value: Scalar) -> str:
+    """A value of an option file as SET has it: sizes in bytes, words quoted."""
+    text = option_value(value)
+    if _NUMBER.fullmatch(text):
+        return text
+    if _SIZE.fullmatch(text):
+        return str(parse_bytes(text))
+    escaped = text.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
+
+
+class Switch:
+    """The variables of one running server in which the arms differ."""
+
+    def __init__(self, settings: Mapping[str, Mapping[str, Scalar]]) -> None:
+        self._settings = settings
+        self._names = sorted({name for own in settings.values() for name in own})
+        self._control: Control | None = None
+        self._server: list[str] = []
+        self._shown: dict[str, list[str]] = {}
+        self._now = ""
+        self.switches: dict[str, int] = {}
+        """{arm: how often its values were set and read back}."""
+        self.proving = asyncio.Lock()
+        """Lanes are proved at the same time; these one after the other."""
+        self.ended_under = ""
+        """The lane that was loaded when the server ended; empty: it runs."""
+
+    async def begin(self, server: RunningServer) -> None:
+        """Open the session, read the server's own values, and set those of each arm once.
+
+        Raises HostError where the server does not let a variable be set.
+        """
+        self._control = await server.control().__aenter__()
+        try:
+            self._server = await self._read()
+            for arm in self._settings:
+                await self.to(arm)
+        except ServerError as error:
+            raise HostError(f'design "switchback": {error.message}', HINT) from error
+
+    async def to(self, arm: str) -> None:
+        """Set the arm's values and read them back. Raises ServerError, also where somebody else changed one."""
+        assert self._control is not None
+        if self._now and (found := await self._read()) != self._shown[self._now]:
+            raise ServerError(f"somebody else changed variables of the server: {self._unlike(self._now, found)}")
+        own = self._settings[arm]
+        parts = []
+        for name, server in zip(self._names, self._server, strict=True):
+            is_part = "=" in str(own.get(name, ""))  # of a switch, the rest stays as the server has it
+            if name not in own or is_part:
+                parts.append(f"GLOBAL {name} = {sql_value(server)}")
+            if name in own:
+                parts.append(f"GLOBAL {name} = {sql_value(own[name])}")
+        await self._control.rows(f"SET {', '.join(parts)}")
+        found = await self._read()
+        self._now = arm
+        if found != self._shown.setdefault(arm, found):
+            raise ServerError(f"the server did not take over the settings of {arm}: {self._unlike(arm, found)}")
+        self.switches[arm] = self.switches.get(arm, 0) + 1
+
+    async def _read(self) -> list[str]:
+        assert self._control is not None
+        rows = await self._control.rows("SELECT " + ", ".join(f"@@GLOBAL.{name}" for name in self._names))
+        return [str(value) for value in rows[0]]
+
+    def _unlike(self, arm: str, found: Sequence[str]) -> str:
+        shown = self._shown[arm]
+        return ", ".join(
+            f"{name} is {now}, not {was}"
+            for name, now, was in zip(self._names, found, shown, strict=True)
+            if now != was
+        )
+
+    async def end(self) -> None:
+        """Close the session."""
+        if self._control is not None:
+            await self._control.__aexit__()
+            self._control = None
+
+
+@dataclass
+class SwitchedLane(Lane):
+    """One arm's part of a block with one server, which the first lane starts and stops."""
+
+    first: SwitchedLane | None = None
+    """The lane that has the server; None: this one."""
+    number: int = 1
+    """From 1, in the order of the block."""
+    switch: Switch = field(default_factory=lambda: Switch({}))
+    counted: dict[str, float] = field(default_factory=dict)
+    """Growth of the server's counters over this lane's own slices of the current step."""
+
+    @property
+    def owner(self) -> SwitchedLane:
+        """The lane that has the server."""
+        return self.first or self
+
+    async def provision(self, template: Template | None) -> None:
+        """The first lane restores the data of the one server, without what is switched."""
+        if self.first is None:
+            await super().provision(template)
+            self.switch = Switch(switched_variables(self.environment.experiment))
+        else:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.switch = self.first.switch
+            self.instances, self.failed = self.first.instances, self.first.failed
+            self.treatments = {instance.number: self.environment.treatments(self.arm) for instance in self.instances}
+
+    async def _apply(self) -> None:
+        if self.first is not None:
+            return
+        await super()._apply()
+        for instance in self.instances:
+            for name in switched_variables(self.environment.experiment)[self.arm.name]:
+                del as_private(instance).settings.variables[name]
+
+    async def start(self) -> None:
+        """Start the one server; every arm's values are set once. Raises HostError where the server refuses one."""
+        if self.first is None:
+            await super().start()
+            if self.up:
+                await self.switch.begin(self.instances[0])
+
+    async def _prove(self) -> None:
+        if not self.owner.up:
+            raise ServerError(self.owner.failed)
+        async with self.switch.proving:
+            await self.switch.to(self.arm.name)
+            await super()._prove()
+
+    def _local_number(self, instance: RunningServer) -> int:  # noqa: ARG002
+        return 1
+
+    async def _take_over(self) -> None:
+        """Set the arm's values, where the server still runs."""
+        if self.up and self.switch.ended_under:
+            words = f"the server that all arms share ended under {self.switch.ended_under}"
+            self.reasons.append(Reason(gate="failed", text=words))
+        await self._guarded(lambda: self.switch.to(self.arm.name))
+
+    async def _note_end(self, step: Step, wait_s: float) -> None:
+        await super()._note_end(step, wait_s)
+        if self.failed:
+            self.switch.ended_under = self.name
+
+    async def prewarm(self) -> None:
+        """The one server's data are read once."""
+        if self.first is None:
+            await super().prewarm()
+
+    async def connect(self, step: Step) -> None:
+        """Its sessions begin under its arm's values."""
+        self.counted = {}
+        await self._take_over()
+        await super().connect(step)
+
+    async def slice(self, step: Step, order: SliceOrder) -> list[PartOfSlice]:
+        """A slice under the arm's values. What the server's memory is then, no arm alone made."""
+        if not self.runs_step(step):
+            return []
+        await self._take_over()
+        if not self.up:
+            return []
+        server = self.instances[0]
+        before = await server.counters()
+        parts = await super().slice(step, replace(order, stream=order.stream + STREAM_STEP * self.number))
+        for name, value in (growth(before, await server.counters()) if parts else {}).items():
+            self.counted[name] = self.counted.get(name, 0.0) + value
+        return [replace(part, after=replace(part.after, memory={})) for part in parts]
+
+    def rss_bytes(self) -> float | None:
+        """None: the arms share their server's memory."""
+        return None
+
+    async def disconnect(self, step: Step) -> dict[str, float]:
+        """End the load program; how the server's counters grew over this lane's own slices."""
+        await super().disconnect(step)
+        return self.counted
+
+    async def _account(self, steps: Sequence[StepRecord], samples: Sequence[Sample]) -> None:
+        if self.first is None:
+            await super()._account(steps, samples)
+        count = self.switch.switches.get(self.arm.name, 0)
+        text = f"the server was set to this arm's values {count} times, each time read back, and once more at the end"
+        self.evidence.append(Evidence(treatment="switchback", holds=True, text=text, instance=1))
+
+    async def stop(self) -> None:
+        """End the load; the first lane ends the server too."""
+        if self.first is None:
+            await self.switch.end()
+            await super().stop()
+            return
+        instances, self.instances = self.instances, []
+        await super().stop()
+        self.instances = instances
+
+    async def undo(self) -> None:
+        """The first lane undoes what was changed."""
+        if self.first is None:
+            await super().undo()
+
+
+def lanes_of(environment: StudyEnvironment, block: PlannedBlock, aside: Path, switchback: bool) -> list[Lane]:
+    """The lanes of a block in its order; with one server the control's first, which has it and is never given up."""
+    lanes: list[Lane] = []
+    runs, number = list(block.runs), 1
+    if switchback:
+        runs.sort(key=lambda run: (run.arm, run.copy_number) != (environment.experiment.control, 1))
+    first: SwitchedLane | None = None
+    for planned in runs:
+        facts = (environment, planned, aside / Path(planned.folder).name, number, clock.unix_ns())
+        if switchback:
+            lanes.append(lane := SwitchedLane(*facts, first=first, number=number))
+            first = first or lane
+        else:
+            lanes.append(Lane(*facts))
+        number += len(planned.places)
+    return lanes

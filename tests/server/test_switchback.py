@@ -1,0 +1,58 @@
+"""The design "switchback" on a real server: one server, sessions under their arm's values, counters of each arm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mydyno.hosts.paths import HostPaths
+from mydyno.store.study_folder import StudyFolder
+from tests.support.interleaved import interleaved_text, slices_of, summary_of
+from tests.support.real import Program
+
+ARMS = """
+control = "plain"
+plain = {}
+small = { variables = { tmp_table_size = 16384, sync_binlog = 0 } }
+"""
+STEPS = [("oltp_read_only", 4)]
+
+
+@pytest.fixture
+def program(tmp_path: Path, real_paths: HostPaths, apart: list[str]) -> Program:
+    return Program(tmp_path, real_paths, apart)
+
+
+def test_one_server_is_loaded_under_the_settings_of_each_arm_in_turn(program: Program) -> None:
+    before = program.leftovers()
+    text = interleaved_text("switched", ARMS, STEPS, slice_s=0.3).replace('"interleaved"', '"switchback"')
+    done = program.run("run", program.write(text))
+    assert done.returncode == 0, done.stderr
+    assert program.leftovers() == before
+    study = program.study()
+    summary = summary_of(study)
+    assert (summary["design"], summary["state"]) == ("switchback", "complete")
+    assert "one server at a time, its settings switched between slices" in summary["scope"]
+    runs = StudyFolder(study).runs()
+    assert len({run.servers[0].version for run in runs}) == 1
+    for run in runs:
+        assert run.valid, run.reasons
+        on_disk = run.steps[0].server_counters["Created_tmp_disk_tables"]
+        assert (on_disk > 100) == (run.arm == "small"), "its sessions have its own tmp_table_size, no others"
+        assert any(one.treatment == "switchback" and "each time read back" in one.text for one in run.evidence)
+    slices = slices_of(study)
+    assert len(slices) == 2 * 3 * 3
+    assert all(one.queries and one.server_cpu_s and one.server_rss_bytes is None for one in slices)
+    assert all(one.idle_servers_cpu_s == 0 for one in slices), "no other server is up"
+    assert len(list(study.glob("blocks/01/*/my.cnf"))) == 1
+    assert "tmp_table_size" not in next(study.glob("blocks/01/*/my.cnf")).read_text()
+
+
+def test_a_variable_of_the_start_is_refused_in_the_first_block(program: Program) -> None:
+    arms = ARMS.replace("tmp_table_size = 16384", "performance_schema = true")
+    text = interleaved_text("refused", arms, STEPS).replace('"interleaved"', '"switchback"')
+    done = program.run("run", program.write(text))
+    assert done.returncode == 3
+    assert "read only variable" in done.stderr
+    assert 'design.kind = "interleaved"' in done.stderr

@@ -1,0 +1,108 @@
+"""Settings of a running server, set in turn and read back; a server that is a dictionary."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from mydyno.errors import HostError, ServerError
+from mydyno.execution.interleaved.switchback import Switch, sql_value
+from mydyno.model.definition.experiment import Scalar
+
+
+class Server:
+    """Executes the statements of Switch on its variables; `refused` are read only."""
+
+    def __init__(self, refused: str = "") -> None:
+        self.variables = {"optimizer_switch": "mrr=off,semijoin=on", "sync_binlog": "0"}
+        self.refused = refused
+        self.statements: list[str] = []
+        self.closed = False
+
+    def control(self) -> Server:
+        return self
+
+    async def __aenter__(self) -> Server:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.closed = True
+
+    async def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        if sql.startswith("SELECT"):
+            return [tuple(self.variables[name] for name in re.findall(r"@@GLOBAL\.(\w+)", sql))]
+        self.statements.append(sql)
+        for name, value in re.findall(r"GLOBAL (\w+) = ('[^']*'|\d+)", sql):
+            if name == self.refused:
+                raise ServerError(f"Variable '{name}' is a read only variable")
+            plain = value.strip("'")
+            if name == "optimizer_switch":
+                switches = dict(one.split("=") for one in self.variables[name].split(","))
+                switches |= dict(one.split("=") for one in plain.split(","))
+                plain = ",".join(f"{switch}={state}" for switch, state in switches.items())
+            self.variables[name] = plain
+        return []
+
+
+SETTINGS: dict[str, dict[str, Scalar]] = {
+    "plain": {},
+    "mrr": {"optimizer_switch": "mrr=on"},
+    "synced": {"sync_binlog": 1},
+}
+
+
+async def begun(server: Server) -> Switch:
+    switch = Switch(SETTINGS)
+    await switch.begin(server)  # type: ignore[arg-type]  # a stand-in
+    return switch
+
+
+async def test_an_arm_has_its_own_values_and_else_the_servers() -> None:
+    server = Server()
+    switch = await begun(server)
+    for arm, expected in {
+        "mrr": ("mrr=on,semijoin=on", "0"),
+        "synced": ("mrr=off,semijoin=on", "1"),
+        "plain": ("mrr=off,semijoin=on", "0"),
+    }.items():
+        await switch.to(arm)
+        assert tuple(server.variables.values()) == expected, arm
+    assert switch.switches == {"plain": 2, "mrr": 2, "synced": 2}
+    await switch.end()
+    assert server.closed
+
+
+async def test_equal_arms_are_set_alike() -> None:
+    server = Server()
+    switch = await begun(server)
+    server.statements.clear()
+    await switch.to("plain")
+    await switch.to("plain")
+    assert len(server.statements) == 2, "the same statement before every slice, whatever was loaded before it"
+    assert len(set(server.statements)) == 1
+
+
+async def test_a_change_by_somebody_else_is_an_error() -> None:
+    server = Server()
+    switch = await begun(server)
+    await switch.to("synced")
+    server.variables["sync_binlog"] = "100"
+    with pytest.raises(ServerError, match="somebody else changed variables of the server: sync_binlog is 100, not 1"):
+        await switch.to("plain")
+    assert server.variables["sync_binlog"] == "100", "it is left as it is"
+
+
+async def test_a_variable_that_cannot_be_set_ends_the_study_with_what_to_do() -> None:
+    with pytest.raises(HostError, match="read only variable") as caught:
+        await begun(Server(refused="sync_binlog"))
+    assert 'design.kind = "interleaved"' in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("value", "sql"),
+    [(1, "1"), (0.5, "0.5"), ("64M", "67108864"), (True, "'ON'"), ("mrr=on", "'mrr=on'"), ("a'b", "'a''b'")],
+)
+def test_values_are_written_as_sql(value: Any, sql: str) -> None:
+    assert sql_value(value) == sql
