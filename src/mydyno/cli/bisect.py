@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from mydyno import experiments
 from mydyno.cli import arguments
-from mydyno.cli.experiments import load
+from mydyno.cli.experiments import load_for_study
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths, check_writable
@@ -123,9 +122,9 @@ def bisect(
     if good is None or bad is None:
         lacking = " and ".join(name for name, value in (("--good", good), ("--bad", bad)) if value is None)
         raise UserError(f"{lacking}: missing", f"mydyno bisect --good REF --bad REF {target}")
-    resolved, source = load(target, scale, arguments.all_settings(settings, blocks, time))
+    resolved, source = load_for_study(target, scale, arguments.all_settings(settings, blocks, time))
     if resolved.design.time is None and blocks is None:
-        resolved, source = experiments.load(target, scale, arguments.all_settings(settings, None, DEFAULT_TIME))
+        resolved, source = load_for_study(target, scale, arguments.all_settings(settings, None, DEFAULT_TIME))
     steps = [one.id for one in resolved.resolved_steps]
     if step is not None and step not in steps:
         guess = nearest(step, steps)

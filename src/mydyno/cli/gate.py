@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.experiments import load
+from mydyno.cli.experiments import load_for_study
 from mydyno.cli.output import warn_of_damage
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
@@ -91,7 +91,7 @@ def gate(
         finish(folder, declared, files)
         return
     _check_exists(target, studies)
-    resolved, source = load(target, scale, arguments.all_settings(settings, blocks, time))
+    resolved, source = load_for_study(target, scale, arguments.all_settings(settings, blocks, time))
     if base is not None and head is not None:
         resolved = with_commits(resolved, base, head)
     resolved = with_thresholds(resolved, thresholds or [])

@@ -10,7 +10,7 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode
-from mydyno.cli.experiments import load
+from mydyno.cli.experiments import load_for_study
 from mydyno.cli.output import print_json
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
@@ -43,7 +43,7 @@ def plan(
 ) -> None:
     """Print the plan; exit code 3 where this host cannot do it."""
     set_verbosity(verbose)
-    resolved, _ = load(experiment, scale, arguments.all_settings(settings, blocks, time))
+    resolved, _ = load_for_study(experiment, scale, arguments.all_settings(settings, blocks, time))
     paths = HostPaths.resolve(data)
     groups = () if hosts is None else parse_hosts(hosts)
     apart = bool(groups) and all(group.clients for group in groups)

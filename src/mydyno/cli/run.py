@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.experiments import load
+from mydyno.cli.experiments import load_for_study
 from mydyno.cli.side_server import side_server
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.fleet.groups import parse_hosts, with_data
@@ -40,7 +40,9 @@ def run(
 ) -> None:
     """Run a study to its end; exit codes as in ExitCode."""
     set_verbosity(verbose)
-    resolved, source = load(experiment, scale, arguments.all_settings(settings, blocks, time, profile, waits, kernel))
+    resolved, source = load_for_study(
+        experiment, scale, arguments.all_settings(settings, blocks, time, profile, waits, kernel)
+    )
     groups = None if hosts is None else parse_hosts(hosts)
     if groups is not None and data is not None:
         groups = with_data(groups, data)

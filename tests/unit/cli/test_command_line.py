@@ -250,3 +250,16 @@ mydyno.cli.main()
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (130, False), done.stderr
+
+
+def test_orders_are_drawn_anew_unless_a_seed_is_given(tmp_path: Path) -> None:
+    def planned(*words: str) -> tuple[int, str]:
+        text = mydyno(tmp_path, "plan", "variable", "--json", "--blocks", "4", *words).stdout
+        plan = json.loads(text)["plan"]
+        return plan["seed"], json.dumps(plan["blocks"])
+
+    drawn = {planned() for _ in range(3)}
+    assert len({seed for seed, _ in drawn}) == 3
+    assert len({blocks for _, blocks in drawn}) > 1
+    seed, blocks = drawn.pop()
+    assert planned("--set", f"design.seed={seed}") == (seed, blocks)

@@ -140,14 +140,18 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
     order = [f"{_block(block)}  ({start})" for block in plan.blocks[:MOST_SHOWN]]
     if count > MOST_SHOWN:
         order.append(f"… {count - MOST_SHOWN} more")
-    yield Entry(ORDER, tuple(order))
+    yield Entry(ORDER, (*order, _seed(plan)))
 
 
 def _blocks(plan: Plan, expected: Forecast) -> Iterator[Entry]:
     yield Entry("design", (f"blocks: {plan.why or 'one run after the other'}",))
     blocks = len(plan.blocks)
     yield Entry("runs", (f"{expected.runs} in {blocks} blocks, each with a second copy of the control (A/A):",))
-    yield Entry(ORDER, tuple(_block(block) for block in plan.blocks))
+    yield Entry(ORDER, (*(_block(block) for block in plan.blocks), _seed(plan)))
+
+
+def _seed(plan: Plan) -> str:
+    return f"random orders of seed {plan.seed}: --set design.seed={plan.seed} repeats them"
 
 
 def _block(block: PlannedBlock) -> str:

@@ -274,7 +274,7 @@ class DesignSpec(Frozen):
     quiet_wait: Duration = Field(
         5.0, le=3600, description="interleaved: longest wait for a quieter host before each cycle"
     )
-    seed: int = Field(1, ge=0, description="seed of the order of runs and steps; stored in the study")
+    seed: int = Field(1, ge=0, description="seed of all orders; run draws and stores one where the file has none")
     canary: bool = Field(
         True, description="design blocks: measure the host's speed before each block; wait where it is unusual"
     )
