@@ -177,6 +177,23 @@ METRICS: dict[str, MetricSource] = {
         label="Resident memory (RSS)",
         phrase=use("resident memory"),
     ),
+    "server_rss_early_bytes": MetricSource(
+        "bytes",
+        "lower",
+        "resident memory of the server after as many queries as every arm had served in the first cycle of its block",
+        "instance",
+        "slices",
+        label="Resident memory, early",
+        phrase=use("resident memory early in the load"),
+    ),
+    "memory_queries": MetricSource(
+        "queries",
+        "none",
+        "queries since the server's start after which memory is compared, the same in all arms of a block",
+        "instance",
+        "slices",
+        label="Queries before memory is compared",
+    ),
     "server_rss_peak_bytes": MetricSource(
         "bytes",
         "lower",

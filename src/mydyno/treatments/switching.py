@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.definition.server_options import option_name
+from mydyno.model.memory import is_memory
 from mydyno.servers.templates import shaping_variables
 from mydyno.treatments.coexistence import driver_obstacles
 
@@ -65,9 +66,7 @@ def switching_obstacles(experiment: Experiment) -> list[str]:
         found.append("the arms differ in no server variable")
     if experiment.most_instances > 1:
         found.append("instances: a block has one server")
-    memory = [
-        name for name in experiment.verdict.primary if name.startswith(("server_rss", "server_vsize", "server_pss"))
-    ]
+    memory = [name for name in experiment.verdict.primary if is_memory(name)]
     if memory:
         found.append(f"verdict.primary: {', '.join(memory)}: the arms of one server share its memory")
     if experiment.is_search:

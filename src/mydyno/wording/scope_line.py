@@ -11,6 +11,7 @@ from mydyno.language import comma, joined, listing, tr, tr_plural
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.memory import QUERIES, is_memory
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import HostGroupsRecord, Summary
@@ -19,7 +20,7 @@ from mydyno.results.precision import finished_blocks
 from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.my_cnf import DURABILITY
 from mydyno.wording.hosts import claim_words
-from mydyno.wording.numbers import MOST_NAMES, blocks, size
+from mydyno.wording.numbers import MOST_NAMES, blocks, size, whole
 from mydyno.workloads.data import kind_of
 
 
@@ -43,6 +44,7 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     elif summary.design == "interleaved":
         count = servers_together(experiment)
         parts.append(tr("{count} servers up at the same time, one loaded at a time", count=count))
+    parts.append(_memory(summary))
     tested = sum(effect.verdict is not None for effect in summary.effects)
     if with_tests and tested > 1:
         parts.append(
@@ -53,6 +55,16 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
         )  # fmt: skip
     parts.append(_dates(records))
     return tr("{clauses}.", clauses=joined([part for part in parts if part]))
+
+
+def _memory(summary: Summary) -> str:
+    """After how many queries memory is compared, where a verdict is on it: it depends on that."""
+    if not any(effect.verdict and is_memory(effect.metric) for effect in summary.effects):
+        return ""
+    found = [step[QUERIES] for run in summary.runs for step in run.values.values() if QUERIES in step]
+    return (
+        tr("memory after {count} queries of each server", count=whole(float(f"{median(found):.2g}"))) if found else ""
+    )
 
 
 def _durability(records: Sequence[RunRecord]) -> tuple[list[str], list[str]]:

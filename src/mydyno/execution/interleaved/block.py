@@ -44,6 +44,7 @@ from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import PlannedBlock, PlannedRun
 from mydyno.model.definition.profile_spec import apart_slice_s
 from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.memory import compares_memory
 from mydyno.model.stored.records import ClientLoad, RunRecord, SliceRecord, StepRecord
 from mydyno.servers.templates import Template
 from mydyno.stages import stage
@@ -57,14 +58,8 @@ PROBE_TARGETS_PER_S = 5
 MOST_STREAMS = 1 << 22
 ALONE_SLICES = 8
 """Slices of the control with the other servers stopped, after the last step of a study's first block."""
-ALONE_CYCLE = 1_000_000
-"""Numbers of their streams: beyond those of every cycle."""
-PROFILED_CYCLE = 2_000_000
-"""The same of profiled slices."""
-WAITS_CYCLE = 3_000_000
-"""The same of slices in which waits are counted."""
-KERNEL_CYCLE = 4_000_000
-"""The same of slices in which the kernel is traced."""
+ALONE_CYCLE, PROFILED_CYCLE, WAITS_CYCLE, KERNEL_CYCLE = (number * 1_000_000 for number in range(1, 5))
+"""Numbers of the streams of slices apart: beyond those of every cycle."""
 
 SliceKind = Literal["warm-up", "pilot", "slice", "profile", "waits", "kernel", "alone"]
 
@@ -301,7 +296,7 @@ class _Block:
         return tuple(ClientLoad(name=agent.name, busy_pct=busy.get(agent.name)) for agent in clients.agents)
 
     async def _pilot_slices(self, step: Step) -> list[SliceRecord]:
-        """Slices of A and A′ alone, each first in turn."""
+        """Slices of A and A′ alone, each first in turn; where memory is compared, the others get as much load."""
         found = []
         control = [lane for lane in self._present(step) if lane.planned.arm == self.environment.experiment.control]
         washout_s, slice_s = pilot_lengths_s(self.environment.experiment.design)
@@ -311,12 +306,13 @@ class _Block:
                 self._begins("pilot", step, 0, lane)
                 parts = await lane.slice(step, order)
                 if parts:
-                    planned = lane.planned
-                    found.append(
-                        slice_record(
-                            step, planned.block, cycle, position, planned.arm, planned.copy_number, parts, Around()
-                        )
-                    )
+                    facts = (step, lane.planned.block, cycle, position, *self._key(lane))
+                    found.append(slice_record(*facts, parts, Around()))
+        order = SliceOrder("pilot/others", self._stream(step, -1), 0.0, PILOT_CYCLES * (washout_s + slice_s))
+        for lane in self._present(step) if compares_memory(self.environment.experiment) else ():
+            if lane not in control:
+                self._begins("pilot", step, 0, lane)
+                await lane.slice(step, order)
         return found
 
     async def _cycle(self, step: Step, cycle: int) -> None:
@@ -348,6 +344,7 @@ class _Block:
                 Around(others_s, speed_between(speed_before, speed_after), self.environment.clients is not None),
             ).model_copy(update={
                 "washout_s": self.washout_s,
+                "served": lane.served or None,
                 "search": self.searches.note(step, self._key(lane), own, [part.record for part in parts]),
             })  # fmt: skip
             self.slices.append(record)

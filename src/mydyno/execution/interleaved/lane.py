@@ -18,7 +18,7 @@ from mydyno.drivers.held import HeldLoad, HoldingDriver, SliceOrder
 from mydyno.errors import BugError, DriverError, HostError, StudyError, UserError
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import StudyEnvironment
-from mydyno.execution.interleaved.slices import LaneReadings, PartOfSlice, add_handshakes, whole_counts
+from mydyno.execution.interleaved.slices import QUERIES, LaneReadings, PartOfSlice, add_handshakes, whole_counts
 from mydyno.execution.validity.unproved import unproved
 from mydyno.files.atomic import write_text
 from mydyno.hosts.quiet import process_cpu_s
@@ -80,6 +80,8 @@ class Lane:
     """TLS handshakes of the load since connect(): full, resumed, negotiated."""
     whole: dict[str, int] = field(default_factory=dict)
     """What the load did since connect(), warm-up and pilot included; to be compared with the servers' counters."""
+    served: int = 0
+    """Queries that its servers answered since their start: warm-up, pilot and washouts included."""
     begun: dict[int, dict[str, float]] = field(default_factory=dict)
     """Server counters at the beginning of the current step, by instance."""
     memory: MemoryCounters = field(default_factory=MemoryCounters.read)
@@ -227,6 +229,7 @@ class Lane:
                 after = [LaneReadings.read(instance) for instance in self.instances]
                 for name, count in whole_counts(records).items():
                     self.whole[name] = self.whole.get(name, 0) + count
+                    self.served += count if name in QUERIES else 0
                 for record in records:
                     add_handshakes(self.handshakes, record.get("tls", {}).get("whole_load", {}))
                 empty = [record for record in records if record["length_s"] <= 0]

@@ -40,6 +40,8 @@ WHOLE = {
     "transactions": "transactions", "reads": "read", "writes": "write", "other": "other", "ignored_errors": "ignored",
     "unchanged": "unchanged", "empty_reads": "empty_reads", "missing_rows": "missing_rows",
 }  # fmt: skip
+QUERIES = ("read", "write", "other", "calls", "cmd_get", "cmd_set")
+"""The names of DriverResult.whole that are queries, or a memcached's commands."""
 
 
 @dataclass(frozen=True)

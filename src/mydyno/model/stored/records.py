@@ -257,6 +257,8 @@ class SliceRecord(Record):
     """Share of the host's CPU time used by processes that are neither our servers nor our load."""
     speed: float | None = None
     """The speed meter: CPU nanoseconds per fixed unit of work (more is slower); None: not measured."""
+    served: int | None = Field(None, exclude_if=is_empty)
+    """Queries that the arm's servers had answered since their start when the slice had ended; None: not counted."""
     server_rss_bytes: float | None = None
     """Resident memory of the arm's servers when the slice had ended."""
     server_rss_peak_bytes: float | None = Field(None, exclude_if=is_empty)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.model.definition.experiment import Experiment
+from mydyno.model.memory import EARLY, MEMORY, QUERIES
 from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH, METRICS, SPREAD_OF, ordered, split_instance
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import InterleavingRecord
@@ -41,8 +42,6 @@ from mydyno.stats.slices import (
 
 Values = dict[Lane, dict[str, dict[str, float]]]
 """lane → step → metric → value"""
-MEMORY = ("server_rss_bytes", "server_rss_peak_bytes", "server_vsize_bytes")
-"""Compared at equal load history, not at equal time."""
 MOST_DROPPED = 0.5
 """Share of a step's cycles that may be dropped in a block; those with the largest spread go first."""
 
@@ -409,16 +408,27 @@ def _interface_rates(own: Sequence[SliceRecord]) -> dict[str, float]:
 def _memory_at_equal_operations(
     own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane: Lane
 ) -> dict[str, float]:
-    """Interpolated where each arm of the block has served as many queries as the arm that served the fewest."""
-    served: dict[Lane, int] = defaultdict(int)
-    for one in all_slices:
-        if one.block == lane[0]:
-            served[lane_of(one)] += one.queries
-    common = min(served.values())
-    operations = np.cumsum([one.queries for one in own])
-    found = {}
+    """Interpolated where each arm of the block had served as many queries since its start as the one with the fewest;
+    resident memory also where the last arm of the block's first cycle had.
+    """
+    served = {
+        one: _served([o for o in all_slices if lane_of(o) == one])
+        for one in {lane_of(o) for o in all_slices}
+        if one[0] == lane[0]
+    }
+    late, early = min(amounts[-1] for amounts in served.values()), max(amounts[0] for amounts in served.values())
+    found: dict[str, float] = {}
     for name in MEMORY:
         values = [getattr(one, name) for one in own]
         if all(value is not None for value in values):
-            found[name] = float(np.interp(common, operations, values))
+            found |= {name: float(np.interp(late, served[lane], values)), QUERIES: float(late)}
+            if name == MEMORY[0] and early < late:
+                found[EARLY] = float(np.interp(early, served[lane], values))
     return found
+
+
+def _served(own: Sequence[SliceRecord]) -> list[int]:
+    """Queries since the server's start at the end of each slice; earlier versions counted the measured parts alone."""
+    if all(one.served is not None for one in own):
+        return [one.served or 0 for one in own]
+    return [int(count) for count in np.cumsum([one.queries for one in own])]

@@ -56,6 +56,24 @@ async def test_slices_of_the_pilot_are_no_longer_than_those_of_the_study(
     assert found == [expected] * 10
 
 
+async def test_where_memory_is_compared_the_other_arms_get_as_much_load_as_the_pilot(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    loaded_s: dict[tuple[str, int], float] = {}
+
+    def qps(arm: str, copy: int, _step: Step, order: SliceOrder) -> float:
+        if order.id.startswith("pilot/"):
+            loaded_s[arm, copy] = loaded_s.get((arm, copy), 0.0) + order.washout_s + order.measure_s
+        return 1000.0
+
+    script.slice_qps = qps
+    design = {"kind": "interleaved", "blocks": 2, "cycles": 1, "quiet_wait": 0}
+    asked = experiment(("glibc", "jemalloc"), design=design, verdict={"primary": ("qps", "server_rss_bytes")})
+    await study(script, paths, tmp_path, asked)
+    assert set(loaded_s) == {("glibc", 1), ("glibc", 2), ("jemalloc", 1)}
+    assert len({round(length_s, 6) for length_s in loaded_s.values()}) == 1
+
+
 def test_what_the_pilot_lets_expect_is_scaled_by_the_measured_seconds() -> None:
     slices = [
         SliceRecord(

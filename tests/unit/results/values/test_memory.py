@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
+from mydyno.model.memory import EARLY, MEMORY, QUERIES
 from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH
-from mydyno.results.values.interleaved import MEMORY, interleaved_values
+from mydyno.results.values.interleaved import interleaved_values
 from mydyno.results.values.step_slices import lane_of
 from tests.support.fake_script import experiment
 from tests.support.fake_slices import QUIET, Simulation
@@ -30,6 +31,24 @@ def test_memory_that_grows_with_the_queries_is_no_larger_for_a_faster_arm() -> N
         found = {lane[1:]: steps[STEP][name] for lane, steps in values.items()}
         assert found["jemalloc", 1] / found["glibc", 1] == pytest.approx(1.1, rel=0.02)
         assert found["jemalloc", 1] > 1.5e8, "most of the memory is what was served"
+
+
+def test_load_before_the_first_cycle_counts_and_memory_is_compared_early_and_late() -> None:
+    """The control's copies also had the pilot: 300,000 queries that the other arm did not have."""
+    served = Counter({("glibc", 1): 300_000, ("glibc", 2): 300_000})
+    slices = []
+    for one in Simulation(effects={}, blocks=1, cycles=20, host=QUIET).slices(seed=1):
+        lane = lane_of(one)[1:]
+        served[lane] += 100_000
+        planted = 1.1 if one.arm == "jemalloc" else 1.0
+        memory = {"server_rss_bytes": planted * (1e8 + 100 * served[lane])}
+        slices.append(one.model_copy(update={**memory, "served": served[lane]}))
+    asked = experiment(("glibc", "jemalloc"), design={"kind": "interleaved", "blocks": 1, "cycles": 20})
+    found = {lane[1:]: steps[STEP] for lane, steps in interleaved_values(asked, slices).adjusted.items()}
+    for name, queries in (("server_rss_bytes", 2_000_000), (EARLY, 400_000)):
+        assert found["glibc", 1][name] == found["glibc", 2][name] == pytest.approx(1e8 + 100 * queries)
+        assert found["jemalloc", 1][name] / found["glibc", 1][name] == pytest.approx(1.1)
+    assert {values[QUERIES] for values in found.values()} == {2_000_000}
 
 
 def test_memory_that_grows_by_one_percent_a_minute_has_that_growth_however_much_was_served() -> None:
