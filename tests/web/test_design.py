@@ -60,7 +60,7 @@ def test_a_good_experiment_gets_its_plan_and_command(server: WebServer) -> None:
     entries = {entry["label"]: entry["lines"] for part in found["plan"]["parts"] for entry in part}
     difference = "relaxed: innodb_flush_log_at_trx_commit = 2 (control: 1)"
     assert entries["arms"] == ["durable (control), relaxed", difference]
-    assert entries["design"][0].startswith("interleaved: ")
+    assert entries["design"][0].startswith("switchback: ")
     assert entries["time"][0] == "at most 10 min", "the option, not the file's 20 minutes"
     assert {"disk", "changes", "order", "step"} <= set(entries)
     assert found["command"] == "mydyno run flush-log.toml --time 10m"

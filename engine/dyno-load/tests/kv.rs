@@ -63,7 +63,7 @@ fn every_protocol_and_transport_counts_what_the_server_counts() {
         let result = run(&format!(
             "kv run {} --protocol {protocol} --depth {depth} --connections 6 --threads 2 --keys 500 --fill 100% --cas 10% \
              --incr 5% --delete 1% --multi-get 10% --multi-get-keys 5 --value-size uniform:0-3000 --verify 100% \
-             --duration 400ms --quiet",
+             --operations 6000 --quiet",
             server.place()
         ));
         assert_sound(&result, &what);
