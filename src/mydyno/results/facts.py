@@ -32,6 +32,7 @@ from mydyno.results.scalability import scalabilities_of
 from mydyno.results.screening import screening_of
 from mydyno.results.values.blocks import declared_windows, values_of
 from mydyno.results.values.capacity import capacities_of
+from mydyno.results.values.found import found_of
 from mydyno.results.values.host_noise import is_host_noise, without_unequal_steal
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.values.saved_slices import slices_of
@@ -125,6 +126,7 @@ def facts_of(folder: StudyFolder) -> Summary:
         noise_floor={family.metric.name: floor for family in every if (floor := _floors(family))},
         published=tuple(compare_with_published(experiment, records, limits)),
         server_differences=server_differences(runs),
+        found=found_of(counted_runs),
         limits=limits,
         conclusions=conclusions_of(experiment, summaries, records, limits),
         canaries=_canaries(folder),

@@ -13,7 +13,7 @@ from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import MOST_PROMISED, cost_metric, half_widths
 from mydyno.wording.numbers import MOST_NAMES, half_widths_text, plus_minus, signed, size
-from mydyno.wording.reasons import cut, failure_of, lost_blocks
+from mydyno.wording.reasons import cut, failure_of, less_work, lost_blocks
 from mydyno.wording.taken import taken_of_cpus
 
 LONGEST = 170
@@ -101,7 +101,8 @@ class Clauses:
         more = tr("{who} {verb} {more} than {control}{where}: {size}", **facts)
         # Placeholders: may omit verb, less; may use noun
         less = tr("{who} {verb} {less} than {control}{where}: {size}", **facts)
-        return more if part[0][1].verdict == "higher" else less
+        clause = more if part[0][1].verdict == "higher" else less
+        return clause + less_work(self.summary, [effect for _, effect in part])
 
     def undecided(self, host_is_told: bool, metric: str | None = None) -> list[str]:
         """A sentence on the contrasts of a metric that are inconclusive, and one on those not measurable.
@@ -209,6 +210,7 @@ class Clauses:
                     _arms(same), who=who, control=control, within=within, noun=words.short_subject,
                     where=self._where(same, effects),
                 )
+                + less_work(self.summary, same)
             )  # fmt: skip
         return clauses
 
@@ -226,13 +228,14 @@ class Clauses:
         if words.cost and metric not in (self.summary.primary, *self.summary.also_primary):
             if times := _times(group):
                 # Placeholders: may omit verb
-                return tr("{who} {verb} {times} times the {noun} of {control}{where}", times=times, **facts)
+                clause = tr("{who} {verb} {times} times the {noun} of {control}{where}", times=times, **facts)
+                return clause + less_work(self.summary, group)
             facts["size"] = _spread(group)
             # Placeholders: may omit verb
             more = tr("{who} {verb} {size} more {noun} than {control}{where}", **facts)
             # Placeholders: may omit verb
             less = tr("{who} {verb} {size} less {noun} than {control}{where}", **facts)
-            return more if higher else less
+            return (more if higher else less) + less_work(self.summary, group)
         facts |= {"more": words.more, "less": words.less, "size": _span(group)}
         if with_workloads := self._with_workloads(group):
             facts |= {"size": with_workloads, "where": ""}
@@ -250,7 +253,7 @@ class Clauses:
         clause = more if higher else less
         if metric == self.summary.primary and cost is not None:
             clause += self._at_cost(cost, control, group, merged)
-        return clause
+        return clause + less_work(self.summary, group)
 
     def _clause_of_level(
         self, metric: str, control: str, level: str, most: Sequence[EffectRecord], rest: Sequence[EffectRecord]
@@ -266,7 +269,7 @@ class Clauses:
         more = tr("all {count} arms with {level} {verb} {more} than {control}: {size}; {others}", **facts)
         # Placeholders: may omit verb, less; may use noun
         less = tr("all {count} arms with {level} {verb} {less} than {control}: {size}; {others}", **facts)
-        return more if most[0].verdict == "higher" else less
+        return (more if most[0].verdict == "higher" else less) + less_work(self.summary, [*most, *rest])
 
     def _strongest(self, group: Sequence[EffectRecord]) -> tuple[str, list[EffectRecord], list[EffectRecord]] | None:
         """(level of a factor, its arms' effects, the others) where all arms of that level, and they alone, are beyond

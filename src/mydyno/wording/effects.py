@@ -11,6 +11,7 @@ from mydyno.model.phrases import Phrase
 from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import MOST_PROMISED, UNPLANNED
+from mydyno.results.values.found import found_less
 from mydyno.wording.reasons import alarm_clause, lost_blocks, recorded_failure
 from mydyno.wording.stored_result import StoredResult
 
@@ -31,7 +32,13 @@ def sentence_of(result: StoredResult, effect: EffectRecord) -> str:
     level = next((step for step in result.summary.steps if step.id == effect.step), None)
     hosts = {result.group_of.get(block, "") for block in effect.details.log_ratios or {}}
     margin = result.study.experiment.verdict.margin_of(effect.metric)
-    return effect_sentence(effect, level, len(hosts), margin, result.summary.looks is not None)
+    sentence = effect_sentence(effect, level, len(hosts), margin, result.summary.looks is not None)
+    pair = found_less(result.summary.found, effect)
+    if pair is None:
+        return sentence
+    less, more = sorted(pair, key=lambda one: one.share)
+    claim = f"{less.arm} found {percent(less.share)} of the {less.of} that it looked for"
+    return f"{sentence} Not the same work: {claim}, {more.arm} {percent(more.share)}."
 
 
 @speaking("en")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from mydyno.language import comma, tr
+from mydyno.language import comma, listing, tr
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.obstacles import ArmFailure, CopiesDiffer
-from mydyno.model.stored.summary import EffectDetails, EffectRecord, Summary
+from mydyno.model.stored.summary import EffectDetails, EffectRecord, FoundRecord, Summary
 from mydyno.results.precision import failed_blocks
+from mydyno.results.values.found import found_less
 from mydyno.wording.numbers import blocks, p_value, size
 
 REASON_CHARACTERS = 90
@@ -72,6 +73,36 @@ def lost_blocks(details: EffectDetails) -> list[str]:
     lost = [(reason, count) for reason, count in sorted(details.lost.items())]
     halved = [(tr("{reason}, one of two copies", reason=one), count) for one, count in sorted(details.halved.items())]
     return [tr("{reason} ({blocks})", reason=reason, blocks=blocks(count)) for reason, count in (*lost, *halved)]
+
+
+def less_work(summary: Summary, effects: Sequence[EffectRecord]) -> str:
+    """What was found, after a clause on these effects where the arms, or their controls, gain by finding less; else
+    empty.
+    """
+    pairs: dict[str, list[tuple[FoundRecord, FoundRecord]]] = {one.arm: [] for one in effects}
+    for one in effects:
+        if pair := found_less(summary.found, one):
+            pairs[one.arm].append(pair)
+    found = [pair for of_arm in pairs.values() for pair in of_arm]
+    if not found:
+        return ""
+    of_arms, of_controls = zip(*((arm.share, control.share) for arm, control in found), strict=True)
+    facts = {"share": _shares(of_arms), "control_share": _shares(of_controls)}
+    names = [arm for arm, of_arm in pairs.items() if of_arm]
+    of_keys = found[0][0].of == "keys"
+    if len(names) == len(pairs):
+        keys = tr(", with {share} of the keys found instead of {control_share}", **facts)
+        rows = tr(", with {share} of the statements finding a row instead of {control_share}", **facts)
+    else:
+        facts["arms"] = listing(names)
+        keys = tr(", where {arms} found {share} of the keys instead of {control_share}", **facts)
+        rows = tr(", where {share} of the statements of {arms} found a row instead of {control_share}", **facts)
+    return keys if of_keys else rows
+
+
+def _shares(shares: Sequence[float]) -> str:
+    low, high = size(min(shares)), size(max(shares))
+    return high if low == high else tr("{low} to {high}", low=low.removesuffix(" %"), high=high)
 
 
 def alarm_clause(alarm: CopiesDiffer | None) -> str:

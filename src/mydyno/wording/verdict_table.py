@@ -16,6 +16,7 @@ from mydyno.model.metrics import COST_METRIC
 from mydyno.model.stored.factors import FactorEffect
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.precision import answered_metrics, failed_arm, failed_blocks
+from mydyno.results.values.found import found_less
 from mydyno.wording.numbers import (
     NARROW_SPACE,
     NONE,
@@ -234,8 +235,10 @@ def verdict_text(result: StoredResult, effect: EffectRecord) -> str:
 
 
 def merit(result: StoredResult, effect: EffectRecord) -> str:
-    """The CSS class of a verdict: better, worse, or neither."""
+    """The CSS class of a verdict: better, worse, or neither; what comes from less work is neither."""
     word = verdict_word(result, effect)
+    if found_less(result.summary.found, effect):
+        return "neutral"
     if word in ("higher", "lower"):
         metric = result.summary.metrics.get(effect.metric)
         better = metric.better if metric else "none"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from mydyno.execution.validity.facts import StepFacts
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.reasons import Reason
+from mydyno.results.values.found import missed
 
 
 def closed(facts: StepFacts) -> Reason | None:
@@ -27,19 +28,3 @@ def not_found(step: Step, whole: Mapping[str, int], bound: float) -> Reason | No
     if share <= bound:
         return None
     return Reason(gate="not_found", text=f"{words} (bound {bound:.0%})")
-
-
-def missed(step: Step, whole: Mapping[str, int]) -> tuple[float, str]:
-    """The share that was looked for in vain, beyond the one that was ordered, and what it is of."""
-    if gets := whole.get("cmd_get", 0):
-        misses = whole.get("get_misses", 0)
-        ordered = str(step.options.get("hit_ratio", "100%"))
-        unexpected = misses / gets - (1 - float(ordered.removesuffix("%")) / 100)
-        return unexpected, f"{misses} of {gets} gets ({misses / gets:.1%}) found no key"
-    missing = whole.get("missing_rows", 0)
-    if missing:
-        statements = max(1, whole.get("read", 0) + whole.get("write", 0) + whole.get("unchanged", 0))
-        words = f"{missing} of {statements} statements ({missing / statements:.1%}) found no row that the data have"
-        return missing / statements, words
-    empty, reads = whole.get("empty_reads", 0), whole.get("read", 0)
-    return (1.0, f"none of the {reads} reads found a row") if empty and empty == reads else (0.0, "")

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from mydyno.execution.environments.load_clients import busy_pct
 from mydyno.execution.validity import HOST_RULES, INSTANCE_RULES, STEP_RULES, StepFacts, step_reasons
 from mydyno.execution.validity.driver_health import OF_THE_ARM, OF_THE_HOST
-from mydyno.execution.validity.not_found import missed
 from mydyno.hosts.limits import usable_cpus
 from mydyno.model.definition.experiment import Experiment, Step, ValiditySpec
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import DriverResult, SliceRecord, StepRecord, WindowSteadiness
+from mydyno.results.values.found import missed
 from mydyno.results.values.steadiness import judge_step
 from mydyno.store.samples import Sample
 from mydyno.workloads.reconcile import disagreements

@@ -167,6 +167,16 @@ class EffectRecord(Record):
     details: EffectDetails = EffectDetails()
 
 
+class FoundRecord(Record):
+    """How much of what it looked for one arm found at one step."""
+
+    step: str
+    arm: str
+    of: Literal["keys", "rows"]
+    share: float
+    """Of the gets those that found their key; of the statements those that returned or changed a row."""
+
+
 class LimitRecord(Record):
     """What limited one arm at one step, derived from utilisation."""
 
@@ -441,6 +451,8 @@ class Summary(Record):
     """Figures of published studies compared with this one: see results/published/figures.py."""
     server_differences: dict[str, dict[str, str | None]] = Field(default_factory=dict)
     """Where arms run different servers: {variable: {arm: value, None: it has none}} of the settings that differ."""
+    found: tuple[FoundRecord, ...] = Field((), exclude_if=is_empty)
+    """One for each arm and step at which an arm did not find all that it looked for."""
     limits: tuple[LimitRecord, ...] = ()
     """One for each arm and step with a proved link."""
     conclusions: tuple[ConclusionRecord, ...] = ()
