@@ -26,10 +26,10 @@ from mydyno.wording.host_groups import (
     plain_words,
 )
 from mydyno.wording.numbers import level_percent, p_value, percent, percent_range, signed_percent
+from mydyno.wording.published import WORDS
 from mydyno.wording.server_settings import differing_settings, settings_compared
 from mydyno.wording.verdict_table import VerdictCell, verdict_table, verdict_text
 
-ANSWERS = {"agrees": marked("agrees"), "disagrees": marked("disagrees"), "cannot tell": marked("undecided")}
 STATES = {"complete": marked("complete"), "partial": marked("partial"), "failed": marked("failed")}
 COMPARISONS, SERVERS, PUBLISHED = (
     marked("Every comparison in full"),
@@ -247,7 +247,7 @@ def _published(result: StudyResult) -> str:
     head = f"| {' | '.join(heads)} |"
     lines = [f"### {tr(PUBLISHED)}", "", head, rule(head, 5)]
     for one in found:
-        cells = (one.study, one.claim, one.here, tr(ANSWERS.get(one.answer, one.answer)), one.next_step)
+        cells = (one.study, one.claim, one.here, tr(WORDS[one.answer]), one.next_step)
         lines.append(f"| {' | '.join(map(escape, cells))} |")
     return "\n".join([*lines, "", *(f"{escape(line)}  " for line in conditions(result))]).rstrip()
 

@@ -24,7 +24,7 @@ class Claim:
     claim: str
     here: str
     answer: str
-    """agrees, disagrees or undecided."""
+    """agrees, partly, disagrees or cannot tell."""
     next_step: str = ""
     """What would decide an undecided claim."""
     stored: bool = False
@@ -86,4 +86,4 @@ def _counted(answer: str, count: int) -> str:
         return tr_plural("{count} agrees", "{count} agree", count)
     if answer == "disagrees":
         return tr_plural("{count} disagrees", "{count} disagree", count)
-    return tr("{count} undecided", count=count) if answer == "cannot tell" else f"{count} {answer}"
+    return tr("{count} partly", count=count) if answer == "partly" else tr("{count} undecided", count=count)

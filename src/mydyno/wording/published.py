@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mydyno.language import marked
 from mydyno.model.stored.fact import ComparedRatio, Fact, FactEffect, FactValue, Figure
 from mydyno.model.stored.summary import ConclusionRecord
 
+WORDS = {
+    "agrees": marked("agrees"),
+    "partly": marked("partly"),
+    "disagrees": marked("disagrees"),
+    "cannot tell": marked("undecided"),
+}
+"""The answers; tr() has them in the present language."""
+SIGNED = {
+    "agrees": marked("= agrees"),
+    "partly": marked("~ partly"),
+    "disagrees": marked("≠ disagrees"),
+    "cannot tell": marked("? undecided"),
+}
+"""The same for a table, with a sign, so that no colour is needed to read them."""
 TREATMENT_NAMES = {"tls": "TLS"}
 """Treatments that sentences do not call by their key."""
 FACTS = {
@@ -53,7 +68,7 @@ def fact_clauses(facts: Sequence[Fact]) -> str:
 
 def conclusion_sentence(one: ConclusionRecord) -> str:
     """The answer as one sentence, in English."""
-    return f"{one.study}, {one.part}: {one.answer}: {one.claim}: {fact_clauses(one.facts)}."
+    return f"{one.study}, {one.part}: {WORDS[one.answer]}: {one.claim}: {fact_clauses(one.facts)}."
 
 
 def _value(name: str, value: FactValue) -> str:
@@ -94,22 +109,29 @@ def _comparison(one: ComparedRatio) -> str:
     published, ours = (_tenfold(one.published), f"[{_tenfold(one.low)}, {_tenfold(one.high)}]")
     match one.because:
         case "exploratory":
-            return "the metric is exploratory in this study, so nothing was decided"
+            return "the metric is exploratory in this study, and its interval does not decide"
         case "undecided":
             return f"this study's own verdict is {one.verdict.replace('_', ' ')}"
         case "both within":
-            within = f"±{one.margin:.1%}".replace("%", " %")
-            return f"both are within {within}: here {ours}"
+            return f"both are within ±{_percent(one.margin)}: here {ours}"
         case "equivalent":
             return f"the published {published} lies outside {ours}, equivalent here"
         case "contains both":
             return f"the interval {ours} contains the published {published} and no change"
         case "opposite":
             return f"the published {published} points the other way: measured here {ours}, {one.verdict}"
+        case "near":
+            return f"the published {published} is within ±{_percent(one.margin)} of what was measured here: {ours}"
+        case "another size":
+            return f"the same direction, another size: published {published}, measured here {ours}"
         case "outside":
             return f"the published {published} lies outside: measured here {ours}, {one.verdict}"
         case "inside":
             return f"the published {published} lies inside {ours}, {one.verdict}"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")
 
 
 def _tenfold(ratio: float) -> str:

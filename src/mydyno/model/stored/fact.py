@@ -9,8 +9,9 @@ from pydantic import Field
 from mydyno.model.frozen_record import Record
 
 Because = Literal[
-    "exploratory", "undecided", "both within", "equivalent", "contains both", "inside", "outside", "opposite"
-]
+    "exploratory", "undecided", "both within", "equivalent", "contains both", "inside", "near", "another size",
+    "outside", "opposite",
+]  # fmt: skip
 
 
 class Figure(Record):
@@ -38,7 +39,8 @@ class ComparedRatio(Record):
 
     `because`: nothing was decided ("exploratory", "undecided"); "both within" the margin; an "equivalent" interval that
     does not reach the published ratio, or one that "contains both" it and no change; the published ratio is "inside" or
-    "outside" the interval, or in the "opposite" direction.
+    "outside" the interval, within the margin of the ratio measured ("near"), in the same direction with "another size",
+    or in the "opposite" direction.
     """
 
     because: Because

@@ -203,7 +203,7 @@ class ConclusionRecord(Record):
     part: str
     """The published study's own name for the part, e.g. N2."""
     claim: str
-    answer: Literal["agrees", "disagrees", "cannot tell"]
+    answer: Literal["agrees", "partly", "disagrees", "cannot tell"]
     facts: tuple[Fact, ...] = ()
     """What the answer rests on."""
 
@@ -220,7 +220,7 @@ class PublishedEntry(Record):
     ratio: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
-    agreement: Literal["agrees", "disagrees", "cannot tell"]
+    agreement: Literal["agrees", "partly", "disagrees", "cannot tell"]
     facts: tuple[Fact, ...] = ()
     """What the agreement rests on."""
     notes: tuple[Fact, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.language import marked, tr, tr_plural
+from mydyno.language import tr, tr_plural
 from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render, sentence_markup
@@ -10,6 +10,7 @@ from mydyno.results.precision import failures_of
 from mydyno.wording.claims import claims, conditions, counted
 from mydyno.wording.full_sentences import full_sentences
 from mydyno.wording.numbers import percent
+from mydyno.wording.published import SIGNED
 from mydyno.wording.server_settings import settings_compared
 from mydyno.wording.verdict_table import SYMBOLS, WORDS, verdict_table
 
@@ -41,7 +42,6 @@ def build(result: StudyResult) -> Section:
 
 MOST_CLAIMS = 10
 """Rows of the table; all figures are in the section Published."""
-ANSWERS = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? undecided")}
 
 
 def _claims(result: StudyResult) -> Table | None:
@@ -53,7 +53,7 @@ def _claims(result: StudyResult) -> Table | None:
     for one in found[:MOST_CLAIMS]:
         here = stored_text(one.here) if one.stored else one.here
         would = tr("It would take {step}.", step=one.next_step) if one.next_step else ""
-        answer = Cell(tr(ANSWERS.get(one.answer, one.answer)), "word")
+        answer = Cell(tr(SIGNED[one.answer]), "word")
         rows.append([one.claim, answer, Cell(here, "prose", below=sentence_markup(would))])
     left = len(found) - len(rows)
     more = tr_plural(

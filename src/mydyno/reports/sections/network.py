@@ -36,7 +36,7 @@ from mydyno.reports.telemetry import read_one
 from mydyno.results.limits import FRAME_TO_PAYLOAD
 from mydyno.results.published.studies import StudyPart, published_studies
 from mydyno.wording.numbers import DisplayUnit, display_unit, percent, percent_range, signed_percent
-from mydyno.wording.published import fact_clauses
+from mydyno.wording.published import SIGNED, fact_clauses
 from mydyno.wording.stored_result import ReportStep
 from mydyno.wording.verdict_table import SYMBOLS, WORDS, merit
 
@@ -59,7 +59,6 @@ LIMITS = {
     "none": marked("none"),
 }
 SHARES = {"link": marked("link"), "server": marked("server"), "load": marked("load"), "other": marked("other")}
-ANSWERS = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? undecided")}
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,7 @@ def _part(
             intro=tr(part.text)
             + tr_after("What the study concluded, tested against this study's own effects and limits."),
             conclusions=[
-                (tr(ANSWERS[one.answer]), _claim(one), stored_text(fact_clauses(one.facts))) for one in conclusions
+                (tr(SIGNED[one.answer]), _claim(one), stored_text(fact_clauses(one.facts))) for one in conclusions
             ],
             tables=[_contrast_table(result, contrasts)],
             legend=legend(result, with_copy=False, arms=arms),

@@ -6,7 +6,7 @@ from math import isfinite
 
 from markupsafe import Markup
 
-from mydyno.language import comma, marked, tr
+from mydyno.language import comma, tr
 from mydyno.model.stored.summary import PublishedEntry
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.page_assets import stored_text
@@ -14,9 +14,7 @@ from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.wording.claims import counted
 from mydyno.wording.numbers import percent_range, signed_percent
-from mydyno.wording.published import fact_clauses
-
-AGREEMENT = {"agrees": marked("= agrees"), "disagrees": marked("≠ disagrees"), "cannot tell": marked("? undecided")}
+from mydyno.wording.published import SIGNED, fact_clauses
 
 
 def build(result: StudyResult) -> Section | None:
@@ -51,7 +49,7 @@ def _figure(result: StudyResult, study: str, entries: list[PublishedEntry]) -> F
     rows: list[list[str | Cell]] = []
     for entry in entries:
         published, ours, low, high = map(_share, (entry.published_ratio, entry.ratio, entry.ci_low, entry.ci_high))
-        agreement = tr(AGREEMENT[entry.agreement])
+        agreement = tr(SIGNED[entry.agreement])
         label = comma((result.metric_name(entry.metric), entry.step))
         if entry.arm in result.styles:
             row = ForestRow(result.styles[entry.arm], ours, low, high, (), agreement, published)

@@ -22,7 +22,7 @@ from mydyno.model.definition.quantities import parse_bits_per_s
 from mydyno.model.stored.fact import Fact, FactEffect, FactValue, Figure, fact
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
 from mydyno.results.precision import alarm_of
-from mydyno.results.published.agreement import AGREEMENT, Agreement, compare
+from mydyno.results.published.agreement import AGREEMENT, Agreement, all_of, compare
 from mydyno.results.published.studies import (
     Conclusion,
     FlatAtFullLink,
@@ -160,14 +160,7 @@ def _full_link_share(facts: Facts, test: FullLinkShare) -> Answer:
     if not most:
         return CANNOT_TELL, (_no_full_link(facts),)
     why = tuple(fact("sent", arm=arm, step=step, share=share) for share, arm, step, _ in most.values())
-    return _all([_within(figure, test.tolerance) for *_, figure in most.values()]), why
-
-
-def _all(answers: Sequence[Agreement]) -> Agreement:
-    """One answer from several: disagrees where any does, agrees where all do."""
-    if DISAGREES in answers:
-        return DISAGREES
-    return AGREES if answers and all(answer == AGREES for answer in answers) else CANNOT_TELL
+    return all_of([_within(figure, test.tolerance) for *_, figure in most.values()]), why
 
 
 def _no_full_link(facts: Facts) -> Fact:
@@ -197,7 +190,7 @@ def _flat_at_full_link(facts: Facts, test: FlatAtFullLink) -> Answer:
             growth.append((figure, why))
     if not growth:
         return CANNOT_TELL, (fact("no link full at two loads"),)
-    return _all([_within(figure, test.tolerance) for figure, _ in growth]), tuple(why for _, why in growth)
+    return all_of([_within(figure, test.tolerance) for figure, _ in growth]), tuple(why for _, why in growth)
 
 
 def _fact_effect(one: EffectRecord) -> FactEffect:
@@ -208,14 +201,14 @@ def _fact_effect(one: EffectRecord) -> FactEffect:
 
 
 def _by_verdict(effects: Sequence[EffectRecord], wanted: str, absent: Fact) -> Answer:
-    """Agrees where a verdict is the wanted one and none is decided otherwise."""
+    """Agrees where the verdicts are the wanted one, partly where some are."""
     if not effects:
         return CANNOT_TELL, (absent,)
     why = tuple(fact("effect", effect=_fact_effect(one)) for one in effects)
     decided = [effect.verdict for effect in effects if effect.verdict in ("higher", "lower", "equivalent")]
     if not decided:
         return CANNOT_TELL, why
-    return (AGREES if all(verdict == wanted for verdict in decided) else DISAGREES), why
+    return all_of([AGREES if verdict == wanted else DISAGREES for verdict in decided]), why
 
 
 def _verdict_of_pairs(facts: Facts, treatment: str, test: VerdictOfPairs) -> Answer:
@@ -243,9 +236,7 @@ def _ratio_at_connections(facts: Facts, treatment: str, test: RatioAtConnections
     answers = [compare(test.ratio, one, test.rounding, margin) for one in pairs]
     why = tuple(fact("compared", arm=e.arm, ratio=answer) for e, answer in zip(pairs, answers, strict=True))
     agreements = [AGREEMENT[answer.because] for answer in answers]
-    if all(one == CANNOT_TELL for one in agreements):
-        return CANNOT_TELL, why
-    return (DISAGREES if DISAGREES in agreements else AGREES), why
+    return all_of([one for one in agreements if one != CANNOT_TELL]), why
 
 
 def _stops_growing(facts: Facts, treatment: str, test: StopsGrowing) -> Answer:
@@ -290,7 +281,7 @@ def _stops_growing(facts: Facts, treatment: str, test: StopsGrowing) -> Answer:
             found.append((answer, fact("grew apart", **grew)))
     if not found:
         return CANNOT_TELL, (fact("no two loads", least=test.from_connections),)
-    return _all([answer for answer, _ in found if answer != CANNOT_TELL]), tuple(why for _, why in found)
+    return all_of([answer for answer, _ in found if answer != CANNOT_TELL]), tuple(why for _, why in found)
 
 
 def _bits_per_s(network: object) -> float | None:

@@ -16,6 +16,7 @@ from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.metrics import split_instance
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.summary import EffectRecord, LimitRecord, PublishedEntry
+from mydyno.results.precision import alarm_of
 from mydyno.results.published.agreement import AGREEMENT, Agreement, compare
 from mydyno.results.published.studies import PublishedStudy, published_studies
 
@@ -133,7 +134,10 @@ def _compared(
         )
         if by_queries is not None and by_queries.verdict is not None:
             effect, figure = by_queries, replace(figure, metric="qps", as_queries=True)
-    said = compare(figure.ratio, effect, figure.rounding, experiment.verdict.margin_of(figure.metric))
+    margin = experiment.verdict.margin_of(figure.metric)
+    is_in_doubt = effect.verdict is None and alarm_of(effects) is not None
+    counted = effect.model_copy(update={"ci_low": None, "ci_high": None}) if is_in_doubt else effect
+    said = compare(figure.ratio, counted, figure.rounding, margin)
     notes = [fact("table", table=figure.table)]
     if figure.connections is None:
         notes.append(fact("whole sweep"))
