@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mydyno.language import comma, tr, tr_plural
 from mydyno.model.stored.summary import PublishedEntry
 from mydyno.results.precision import answered_metrics
+from mydyno.results.published.figures import figures_of
 from mydyno.results.published.studies import published_studies
 from mydyno.wording.next_steps import NextSteps
 from mydyno.wording.numbers import percent_range, signed_percent
@@ -49,7 +50,11 @@ def claims(result: StoredResult) -> list[Claim]:
 def _figure(result: StoredResult, one: PublishedEntry) -> str:
     where = (one.step,) if len(result.steps) > 1 else ()
     facts = {"figure": comma((result.metric_name(one.metric), *where)), "size": signed_percent(one.published_ratio - 1)}
-    return tr("{figure}: {arm} against {control} {size}", arm=one.arm, control=one.control, **facts)
+    claim = tr("{figure}: {arm} against {control} {size}", arm=one.arm, control=one.control, **facts)
+    other = next((note.values["published"] for note in one.notes if note.fact == "other load"), None)
+    if other is None:
+        return claim
+    return tr("{claim}, published at {connections} connections", claim=claim, connections=other)
 
 
 def _effect(one: PublishedEntry) -> str:
@@ -71,6 +76,16 @@ def conditions(result: StoredResult) -> list[str]:
         tr("{study}: {title}; {host}.", study=name, title=known[name].title, host=known[name].host)
         for name in named if name in known
     ]  # fmt: skip
+    asked = [known[name] for name in result.study.experiment.published if name in known]
+    left = sum(len(list(figures_of(one))) for one in asked) - len(result.summary.published)
+    if left > 0:
+        lines.append(
+            tr_plural(
+                "{count} more published figure is of an arm, a load or a metric that this study does not have.",
+                "{count} more published figures are of arms, loads or metrics that this study does not have.",
+                left,
+            )
+        )
     scale = result.study.experiment.scale
     return [*lines, tr("This study: scale {scale}.", scale=scale)] if lines else []
 

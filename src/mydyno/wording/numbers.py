@@ -99,7 +99,9 @@ def display_unit(metric: str, magnitude: float, unit: str = "") -> DisplayUnit:
         return DisplayUnit(1.0, "s")
     if metric == GROWTH:
         return DisplayUnit(1.0, "", least_digits=4)
-    per = "/min" if metric == "tpmc" else "/s" if _is_rate(metric, unit) else ""
+    if metric.startswith("tpmc"):
+        return DisplayUnit(1.0, "TpmC")
+    per = "/s" if _is_rate(metric, unit) else ""
     return _largest(magnitude, [(1.0, per.strip() or unit), (1e3, f"k{per}"), (1e6, f"M{per}"), (1e9, f"G{per}")])
 
 

@@ -29,6 +29,8 @@ FACTS = {
     "table": "{table}",
     "whole sweep": "the largest over the sweep, in both studies",
     "as queries": "published as TPS, which has the same ratio",
+    "other load": "published at {published} connections, here at {here}: another load may have another effect",
+    "of the mean": "published of instance {instance}, here of the mean of the instances",
     "ratio": "{ratio}",
     "no link full": "the published ratio is that of a full link, and at this load no link was full in this study",
     "alarm": "{alarm}",

@@ -89,6 +89,10 @@ def _durability(records: Sequence[RunRecord]) -> tuple[list[str], list[str]]:
     return common, differing
 
 
+MOST_ARMS, MOST_SETTINGS = 16, 6
+"""Arms of which the settings are stated, and settings of each."""
+
+
 def _common_treatments(experiment: Experiment) -> list[str]:
     """What every arm sets alike, but for server, durability and buffer pool, which have clauses of their own."""
     of_arms = [treatments(arm) for arm in experiment.arms]
@@ -101,6 +105,32 @@ def _common_treatments(experiment: Experiment) -> list[str]:
         f"{name}={value}" for name, value in settings.items() if name not in said and name.partition(".")[0] != "server"
     ]
     return parts
+
+
+def arms_words(experiment: Experiment) -> str:
+    """What each arm sets otherwise than the others, where a name does not say it; empty where every name does."""
+    of_arms = {arm.name: treatments(arm) for arm in experiment.arms}
+    names = dict.fromkeys(name for own in of_arms.values() for name in own)
+    names = {name: None for name in names if len({own.get(name) for own in of_arms.values()}) > 1}
+    base = {f"variables.{name}": str(value) for name, value in experiment.server.variables.items()}
+    told = {
+        arm: {name: value for name in names if (value := own.get(name) or base.get(name)) is not None}
+        for arm, own in of_arms.items()
+    }
+    is_plain = all(_letters(value) in _letters(arm) for arm, own in told.items() for value in own.values())
+    if is_plain or experiment.screen is not None or len(told) > MOST_ARMS:
+        return ""
+    clauses = []
+    for arm, own in told.items():
+        settings = [f"{name.removeprefix('variables.')}={value}" for name, value in own.items()]
+        if len(settings) > MOST_SETTINGS:
+            settings[MOST_SETTINGS:] = [tr("{count} more", count=len(settings) - MOST_SETTINGS)]
+        clauses.append(tr("{arm}: {settings}", arm=arm, settings=comma(settings) or tr("sets nothing")))
+    return tr("What the arms set: {arms}.", arms=joined(clauses))
+
+
+def _letters(text: str) -> str:
+    return "".join(one for one in text.casefold() if one.isalnum())
 
 
 def _synced_write(summary: Summary, study: StudyRecord) -> str:

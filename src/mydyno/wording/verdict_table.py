@@ -27,6 +27,7 @@ from mydyno.wording.numbers import (
     signed_percent,
 )
 from mydyno.wording.reasons import failure_of
+from mydyno.wording.scope_line import arms_words
 from mydyno.wording.stored_result import ReportStep, StoredResult
 
 WORDS = {
@@ -129,7 +130,7 @@ def verdict_table(result: StoredResult) -> VerdictTable | None:
                     VerdictCell("", absolute(result, one, step.id, control), "", "control") for one in metrics
                 )
                 steps.append(StepRows(heading, ((control, values), *found)))
-    notes = []
+    notes = [] if factors else [words for words in (arms_words(result.study.experiment),) if words]
     if any(_exceeds_margin(result, one) for one in summary.effects if one.metric in metrics):
         notes.append(
             tr(

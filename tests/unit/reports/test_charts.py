@@ -263,3 +263,8 @@ def test_metrics_have_names_for_people() -> None:
     assert display_unit("server_cpu_us_per_transaction", 2500.0).text(2500.0) == "2.50\u00a0ms"
     assert display_unit("network_bytes_per_transaction", 42_000.0).text(43_008.0) == "42.0\u00a0KiB"
     assert metric_name("network_rx_bytes_per_s") == "Network received"
+
+
+@pytest.mark.parametrize("metric", ["tpmc", "tpmc_per_instance", "tpmc_instance_2", "tpmc_worst_instance"])
+def test_tpmc_is_an_absolute_number(metric: str) -> None:
+    assert display_unit(metric, 16766.7, "1/min").text(16766.7) == "16\u202f767\u00a0TpmC"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mydyno.model.definition.experiment import DataSpec
+from mydyno.experiments import load
+from mydyno.model.definition.experiment import ArmSpec, DataSpec, ServerSpec
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.stored.records import RunRecord, TablesRecord
 from mydyno.model.stored.summary import CanaryRecord
 from mydyno.results.why.server_differences import server_differences
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.scope_line import load_words, scope_line
+from mydyno.wording.scope_line import arms_words, load_words, scope_line
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.oltp import SYSTEM_BYTES
 from tests.support.fake_answer import experiment, summary
@@ -132,3 +133,26 @@ def test_the_scope_names_the_hosts_of_server_and_load(tmp_path: Path) -> None:
     assert load_words(study.model_copy(update={"host_groups": (pair, other)})) == (
         "each server was loaded from 1 to 2 other hosts"
     )
+
+
+def test_arms_whose_names_do_not_say_what_they_set_are_explained() -> None:
+    def of(*arms: tuple[str, dict[str, Any]], **changes: Any) -> str:
+        specs = tuple(ArmSpec(name=name, treatments=treatments) for name, treatments in arms)
+        return arms_words(experiment(specs=specs, **changes))
+
+    assert arms_words(experiment()) == "", "glibc and jemalloc are what they are called"
+    flushed = {"innodb_flush_log_at_trx_commit": 2}
+    server = ServerSpec(name="mariadb-10.11", variables={"innodb_flush_log_at_trx_commit": 1})
+    assert of(("before", {}), ("after", {"variables": flushed}), server=server) == (
+        "What the arms set: before: innodb_flush_log_at_trx_commit=1; after: innodb_flush_log_at_trx_commit=2."
+    )
+    assert of(("before", {}), ("after", {"allocator": "jemalloc"})) == (
+        "What the arms set: before: sets nothing; after: allocator=jemalloc."
+    )
+    many = {"variables": {f"innodb_{name}": 1 for name in "abcdefgh"}}
+    assert of(("a", {}), ("b", many)).endswith("innodb_f=1, 2 more.")
+
+
+def test_the_arms_of_cgroup_isolation_are_explained() -> None:
+    said = arms_words(load("cgroup-isolation")[0])
+    assert "limit-a-1: instances=1, cgroup.cpus=split/4, cgroup.read_bps=60M, cgroup.write_bps=40M; none-2" in said

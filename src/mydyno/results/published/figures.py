@@ -7,7 +7,7 @@ compared by the inverse ratio.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from typing import Any
@@ -40,6 +40,8 @@ class PublishedRatio:
     table: str
     link_full: bool = False
     """Whether the ratio is that of a full link."""
+    here_connections: int | None = None
+    """The load of this study that it is compared at, where that is another one."""
     as_queries: bool = False
     """Whether it was published as TPS, and this study decides QPS alone: arms with the same operations have as many
     queries in each transaction."""
@@ -79,12 +81,29 @@ def compare_with_published(
     found = []
     for name in experiment.published:
         study = known.get(name)
-        for figure in figures_of(study) if study is not None else ():
+        for figure in _at_our_loads(figures_of(study), experiment.resolved_steps) if study is not None else ():
             one = _compared(name, figure, _our_arms(experiment, study.arms if study else {}), experiment, effects)
             if one is not None:
                 found.append((one[0], _where_the_link_is_full(*one, full)))
     as_qps = {_place(entry) for figure, entry in found if entry.metric == "qps" and not figure.as_queries}
     return [entry for figure, entry in found if not figure.as_queries or _place(entry) not in as_qps]
+
+
+def _at_our_loads(figures: Iterable[PublishedRatio], steps: Sequence[Step]) -> Iterator[PublishedRatio]:
+    """The figures at loads of this study; of an arm that has none there, the one at the nearest number of connections,
+    with the load of ours that it is compared at.
+    """
+    of_arms: dict[tuple[str, ...], list[PublishedRatio]] = {}
+    for one in figures:
+        of_arms.setdefault((one.table, one.workload, one.metric, one.arm, one.control), []).append(one)
+    for (_, workload, *_), group in of_arms.items():
+        loads = [step.connections for step in steps if step.workload == workload]
+        same = [one for one in group if one.connections is None or one.connections in loads]
+        yield from same
+        others = [(abs(log(load / one.connections)), load, one) for one in group for load in loads if one.connections]
+        if others and not same:
+            _, load, nearest = min(others, key=lambda other: other[:2])
+            yield replace(nearest, here_connections=load)
 
 
 def _place(one: PublishedEntry) -> tuple[str, str, str]:
@@ -122,6 +141,11 @@ def _compared(
         return None
     steps = {step.id: step for step in experiment.resolved_steps}
     effect = _effect_for(figure, arm, control, steps, effects)
+    base, instance = split_instance(figure.metric)
+    is_of_mean = effect is None and instance is not None
+    if is_of_mean:
+        figure = replace(figure, metric=f"{base}_per_instance")
+        effect = _effect_for(figure, arm, control, steps, effects)
     if effect is None:
         arm, control = control, arm
         figure = replace(figure, ratio=1 / figure.ratio, rounding=figure.rounding / figure.ratio**2)
@@ -138,7 +162,13 @@ def _compared(
     is_in_doubt = effect.verdict is None and alarm_of(effects) is not None
     counted = effect.model_copy(update={"ci_low": None, "ci_high": None}) if is_in_doubt else effect
     said = compare(figure.ratio, counted, figure.rounding, margin)
+    answer = AGREEMENT[said.because]
     notes = [fact("table", table=figure.table)]
+    if figure.here_connections is not None and figure.connections is not None:
+        notes.append(fact("other load", published=figure.connections, here=figure.here_connections))
+        answer = Agreement.CANNOT_TELL if answer == Agreement.DISAGREES else answer
+    if is_of_mean:
+        notes.append(fact("of the mean", instance=str(instance)))
     if figure.connections is None:
         notes.append(fact("whole sweep"))
     if figure.as_queries:
@@ -153,7 +183,7 @@ def _compared(
         ratio=effect.ratio,
         ci_low=effect.ci_low,
         ci_high=effect.ci_high,
-        agreement=AGREEMENT[said.because].value,
+        agreement=answer.value,
         facts=(fact("ratio", ratio=said),),
         notes=tuple(notes),
     )
@@ -173,7 +203,7 @@ def _effect_for(
         and (effect.arm, effect.control) == (arm, control)
         and effect.step in steps
         and steps[effect.step].workload == figure.workload
-        and figure.connections in (None, steps[effect.step].connections)
+        and (figure.here_connections or figure.connections) in (None, steps[effect.step].connections)
     ]
     measured = [effect for effect in candidates if effect.ratio]
     if not measured:

@@ -220,3 +220,33 @@ def test_dynoload_drives_the_built_in_experiments_and_sysbench_what_its_studies_
     assert {name: drivers(name, scale) for name in built_in()} == {name: {"dynoload"} for name in built_in()}
     for name in ("allocators", "allocators-55", "allocators-57"):
         assert drivers(name, "published") == {"sysbench"}
+
+
+def test_a_figure_at_another_load_is_compared_at_the_nearest_and_says_so() -> None:
+    """cgroup-isolation at its default has 4 connections, study 2 has 32."""
+    loaded = load("cgroup-isolation")[0]
+    step = "tpcc-4"
+    assert [one.id for one in loaded.resolved_steps] == [step]
+
+    def measured(arm: str, control: str, ratio: float) -> EffectRecord:
+        return effect(arm, control, ratio, 0.02, step).model_copy(update={"metric": "tpmc_per_instance"})
+
+    effects = [
+        measured("limit-a-1", "none-1", 0.775),
+        measured("limit-a-4", "none-4", 1.25),
+        measured("limit-a-4", "limit-a-1", 1.2),
+    ]
+    found = {(one.arm, one.control): one for one in compare_with_published(loaded, effects)}
+    assert set(found) == {("limit-a-1", "none-1"), ("limit-a-4", "none-4"), ("limit-a-4", "limit-a-1")}
+    one = found["limit-a-1", "none-1"]
+    assert (one.published_ratio, one.agreement) == (pytest.approx(16766.666 / 21341.801), "agrees")
+    assert "published at 32 connections, here at 4" in fact_clauses(one.notes)
+    assert found["limit-a-4", "none-4"].agreement == "partly"
+    of_mean = found["limit-a-4", "limit-a-1"]
+    assert "published of instance 1, here of the mean of the instances" in fact_clauses(of_mean.notes)
+    assert of_mean.agreement == "cannot tell", "another load may have the other direction"
+
+
+def test_where_a_load_is_the_same_no_other_is_added() -> None:
+    (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [effect("b", "a", 1.14, 0.03)])
+    assert "published at" not in fact_clauses(entry.notes)
