@@ -41,6 +41,7 @@ from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.treatments.catalogue import TREATMENTS
+from mydyno.verdicts.decide import RULES
 from mydyno.workloads.catalogue import WORKLOADS
 from mydyno.workloads.connect import ConnectOptions
 from mydyno.workloads.files import ScriptOptions
@@ -53,7 +54,6 @@ SUBCOMMANDS = [
     *(("hosts", name) for name in ("prepare", "check", "list", "script")),
     *(("servers", name) for name in ("install", "add", "remove")),
 ]
-VERDICTS = ("higher", "lower", "equivalent", "inconclusive", "not_measurable")
 
 
 INSTANCES = """## Several instances
@@ -270,9 +270,9 @@ def gates_and_verdicts() -> str:
         text += [f"### {name}\n", f"{inspect.getdoc(module)} {inspect.getdoc(gate)} *Invalid: {scope}.*\n"]
     text += ["## Verdicts\n", "In the order in which they are tried; the first that holds is given. "
              "[Statistics](../concepts/statistics.md) has the method.\n"]  # fmt: skip
-    for verdict in VERDICTS:
-        module = importlib.import_module(f"mydyno.verdicts.{verdict}")
-        text += [f"### {verdict}\n", (inspect.getdoc(module) or "") + "\n"]
+    for rule in RULES:
+        module = importlib.import_module(rule.holds.__module__)
+        text += [f"### {rule.verdict.value}\n", (inspect.getdoc(module) or "") + "\n"]
     return "\n".join(text)
 
 

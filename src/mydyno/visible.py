@@ -6,6 +6,7 @@ With those of the direction of writing (Unicode Standard Annex 9), which show a 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import TextIO
 
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"}
@@ -24,19 +25,29 @@ def visible_value(value: object) -> object:
     return visible(value) if type(value) is str else value
 
 
-class VisibleText(io.TextIOWrapper):
-    """A stream on which all that is written is visible; what styles its text itself writes to `styled`."""
+class RewrittenText(io.TextIOWrapper):
+    """A stream of which every text is written as `rewritten` returns it."""
 
-    def __init__(self, buffer: io.BufferedWriter, encoding: str, line_buffering: bool) -> None:
+    def __init__(
+        self, buffer: io.BufferedWriter, encoding: str, line_buffering: bool, rewritten: Callable[[str], str]
+    ) -> None:
         super().__init__(buffer, encoding, "backslashreplace", line_buffering=line_buffering, write_through=True)
-        self.styled = io.TextIOWrapper(
-            buffer, encoding, "backslashreplace", line_buffering=line_buffering, write_through=True
-        )
+        self._rewritten = rewritten
 
     def write(self, text: str, /) -> int:
-        """See visible()."""
-        super().write(visible(text))
+        """The length is that of the text given."""
+        super().write(self._rewritten(text))
         return len(text)
+
+
+class VisibleText(RewrittenText):
+    """A stream on which all that is written is visible; what styles its text itself writes to `styled`."""
+
+    def __init__(
+        self, buffer: io.BufferedWriter, encoding: str, line_buffering: bool, rewritten: Callable[[str], str] = str
+    ) -> None:
+        super().__init__(buffer, encoding, line_buffering, lambda text: visible(rewritten(text)))
+        self.styled = RewrittenText(buffer, encoding, line_buffering, rewritten)
 
 
 def styled(file: TextIO) -> TextIO:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mydyno.cli import streams
 from mydyno.errors import UserError
 from mydyno.language import LANGUAGES
 from mydyno.model.definition.problems import nearest
@@ -62,7 +63,7 @@ Data = Annotated[
         metavar="DIR",
     ),
 ]
-Studies = Annotated[Path, typer.Option(help="Folder of the studies.", metavar="DIR")]
+Studies = Annotated[Path, typer.Option(help="Folder of the studies.", metavar="DIR", callback=streams.use_studies)]
 Study = Annotated[str, typer.Argument(help="A study's folder, or its name below the studies folder.", metavar="STUDY")]
 AllowWrites = Annotated[
     bool,
@@ -123,7 +124,7 @@ Language = Annotated[
         metavar="LANGUAGE",
     ),
 ]
-DEFAULT_STUDIES = Path("studies")
+DEFAULT_STUDIES = streams.DEFAULT_STUDIES
 
 
 def all_settings(
@@ -157,7 +158,10 @@ def all_settings(
 def study_path(study: str, studies: Path) -> Path:
     """The study's folder: the path itself, or the name below the studies folder."""
     path = Path(study)
-    return path if path.exists() or "/" in study else studies / study
+    if path.exists() or "/" in study:
+        streams.use_studies(path.parent)
+        return path
+    return studies / study
 
 
 def duration_s(text: str | None, option: str = "--time") -> float | None:

@@ -71,8 +71,9 @@ def _repeats(experiment: Experiment) -> str:
     known = published_studies()
     titles = []
     for name in filter(known.__contains__, experiment.published):
-        part = "" if repeats_parts(experiment, known[name]) else "an appendix of "
-        titles.append(f"{part}{name.replace('-', ' ')}, {known[name].title}")
+        spoken = name.replace("-", " ")
+        is_whole = repeats_parts(experiment, known[name])
+        titles.append(f"{spoken}, {known[name].title}" if is_whole else f"an appendix of {spoken}")
     return f"repeats {'; '.join(titles)}" if titles else ""
 
 

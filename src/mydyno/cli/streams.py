@@ -10,6 +10,8 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,6 +20,14 @@ from mydyno.visible import VisibleText
 
 GONE = (errno.EPIPE, errno.EBADF, errno.EIO)
 """No reader, no open file, a terminal that hung up."""
+
+
+STARTED_AS = "MYDYNO_COMMAND"
+"""Environment variable: what the user typed to start the program, where that is not mydyno."""
+DEFAULT_STUDIES = Path("studies")
+_FOLDER = [DEFAULT_STUDIES]
+_VERBS = "run|plan|resume|clean|list|report|compare|history|gate|bisect|serve|hosts|doctor|servers|schema|collect"
+_COMMAND = re.compile(rf"(?<![\w./-])mydyno (?P<verb>{_VERBS})\b(?: (?P<study>\w[\w.-]*\w)(?![\w./-]))?")
 
 
 class BestEffort(io.RawIOBase):
@@ -67,7 +77,29 @@ def use_best_effort_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
             continue
         raw = BestEffort(stream, needed=name == "stdout")
-        setattr(sys, name, VisibleText(io.BufferedWriter(raw), stream.encoding, stream.line_buffering))
+        setattr(sys, name, VisibleText(io.BufferedWriter(raw), stream.encoding, stream.line_buffering, as_typed))
+
+
+def use_studies(folder: Path) -> Path:
+    """The folder as it is, after which the commands that are printed name its studies by their paths."""
+    _FOLDER[0] = folder
+    return folder
+
+
+def as_typed(text: str) -> str:
+    """The text with mydyno's commands as they work from here: by the name it was started as, and of a study in another
+    folder than studies/ with its path.
+    """
+    return _COMMAND.sub(_typed, text)
+
+
+def _typed(command: re.Match[str]) -> str:
+    verb, name = command["verb"], command["study"]
+    folder = _FOLDER[0] / name if name and '"' not in str(_FOLDER[0]) else None  # it may be a part of JSON
+    found = f"{os.environ.get(STARTED_AS) or 'mydyno'} {verb}"
+    if folder is not None and _FOLDER[0] != DEFAULT_STUDIES and (folder / "study.json").exists():
+        return f"{found} {shlex.quote(str(folder))}"
+    return found + (f" {name}" if name else "")
 
 
 def warn(text: str) -> None:

@@ -6,15 +6,24 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mydyno.cli.arguments import study_path
+from mydyno.cli.streams import DEFAULT_STUDIES, STARTED_AS, as_typed, use_studies
 from mydyno.visible import VisibleText, styled
 from tests.support import ROOT, first_in_gate
 
 COMMANDS = {"plan allocators": 0, "no-such-command": 2, "list": 0, "schema": 0, "--help": 0}
 CLOSED = 'exec "$0" "$@" >&- 2>&-'
+
+
+@pytest.fixture(autouse=True)
+def studies() -> Iterator[None]:
+    yield
+    use_studies(DEFAULT_STUDIES)
 
 
 def program(tmp_path: Path, **variables: str) -> dict[str, str]:
@@ -101,3 +110,32 @@ def test_a_stream_has_styles_of_its_own_program_alone() -> None:
     stream.write("\x9b three\t\n")
     stream.flush()
     assert raw.getvalue().decode() == "one\\x1b[1m\n\x1b[1mtwo\n\\x9b three\t\n"
+
+
+def test_commands_are_printed_as_they_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "allocators-1").mkdir()
+    (tmp_path / "allocators-1" / "study.json").write_text("{}")
+    text = "to continue: mydyno resume allocators-1 --time 30m; `mydyno plan allocators`; mydyno resume STUDY --time …"
+    monkeypatch.delenv(STARTED_AS, raising=False)
+    assert as_typed(text) == text
+    monkeypatch.setenv(STARTED_AS, "./mydyno")
+    assert as_typed(text) == text.replace("mydyno ", "./mydyno ")
+    assert as_typed(as_typed(text)) == as_typed(text)
+    assert as_typed("mydyno: error: mydyno 0.1.0; /usr/bin/mydyno run x") == (
+        "mydyno: error: mydyno 0.1.0; /usr/bin/mydyno run x"
+    )
+    use_studies(tmp_path)
+    assert as_typed(text) == (
+        f"to continue: ./mydyno resume {tmp_path}/allocators-1 --time 30m; `./mydyno plan allocators`; "
+        "./mydyno resume STUDY --time …"
+    )
+    path = f"mydyno resume {tmp_path}/allocators-1."
+    assert as_typed(path) == f"./{path}", "a path stays as it is"
+
+
+def test_a_study_that_was_named_by_its_path_is_printed_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "study.json").write_text("{}")
+    assert study_path(str(tmp_path / "one"), DEFAULT_STUDIES) == tmp_path / "one"
+    monkeypatch.setenv(STARTED_AS, "mydyno")
+    assert as_typed("`mydyno report one`").endswith(f"mydyno report {tmp_path}/one`")
