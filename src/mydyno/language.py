@@ -54,9 +54,47 @@ def tr(message: str, /, **values: Any) -> str:
     return _filled(found, values) if values else found
 
 
+COUNTED = (
+    "arm|block|build|byte|change|claim|commit|comparison|connection|copy|counter|cycle|effect|entry|error|file|folder|function|"
+    "get|group|handshake|host|instance|item|key|layer|level|look|mapping|metric|one|page|period|port|process|query|reading|"
+    "row|run|sample|server|session|set|setting|slice|start|statement|step|study|table|thread|time|transaction|value|"
+    "variable|wait"
+)
+"""What sentences count."""
+_ENDS = {"copies": "copy", "entries": "entry", "processes": "process", "queries": "query", "studies": "study"}
+_PLURAL = "|".join(next((many for many, of in _ENDS.items() if of == one), f"{one}s") for one in COUNTED.split("|"))
+_ALONE = r"(?<![\d.,\-\u2212+\u00b1/:=])\b1"
+_SEVERAL = re.compile(
+    rf"{_ALONE} (?P<before>(?:(?!(?:of|or|and|to|has|is|was|does)\b)[a-zA-Z'-]+ ){{0,2}}?)(?P<noun>{_PLURAL})\b(?!/)"
+    r"(?P<verb> (?:are|were|have|do)\b)?"
+)
+_OF_ALL = re.compile(
+    rf"{_ALONE} (?P<all>of (?:(?:the|its|their|these) )?(?:\d+ )?(?:[a-z]+ ){{0,2}}?(?:{_PLURAL})) "
+    r"(?P<verb>are|were|have|do)\b"
+)
+_NAMED = ("block ", "copy ", "instance ", "level ", "look ", "part ", "position ", "step ", "study ")
+"""What a number names: "instance 1 waits"."""
+_ONE = {"are": "is", "were": "was", "have": "has", "do": "does"}
+
+
+def agreed(text: str) -> str:
+    """English with the number of what is counted once: "1 blocks are" is "1 block is"."""
+
+    def alone(found: re.Match[str]) -> str:
+        if text.endswith(_NAMED, 0, found.start()):
+            return found[0]
+        noun, verb = found["noun"], (found["verb"] or "").strip()
+        one = _ENDS.get(noun, noun.removesuffix("s"))
+        return f"1 {found['before']}{one}" + (f" {_ONE[verb]}" if verb else "")
+
+    text = _OF_ALL.sub(lambda found: f"1 {found['all']} {_ONE[found['verb']]}", text)
+    return _SEVERAL.sub(alone, text)
+
+
 def tr_html(message: str, /, **values: Any) -> Markup:
     """The same for a page: placeholders that are Markup keep their elements, everything else is escaped."""
-    return escape(tr(message)).format(**values)
+    filled = str(escape(tr(message)).format(**values))
+    return Markup(agreed(filled) if _CURRENT.get() == "en" else filled)
 
 
 def tr_after(message: str, /, **values: Any) -> str:
@@ -77,7 +115,7 @@ def tr_plural(one: str, several: str, count: int, /, **values: Any) -> str:
 def _filled(message: str, values: dict[str, Any]) -> str:
     """The message with its values; in Chinese a space parts Chinese from Latin letters where a value meets the text."""
     if _CURRENT.get() != "zh":
-        return message.format(**values)
+        return agreed(message.format(**values))
     text = ""
     for literal, name, specification, _ in Formatter().parse(message):
         parts = [literal] if name is None else [literal, format(values[name], specification or "")]

@@ -173,7 +173,7 @@ async def test_a_driver_that_fails_makes_an_invalid_run_with_its_own_words(
     assert [(run.block, run.arm) for run in invalid] == [(1, "jemalloc")]
     assert "FATAL: no" in invalid[0].reasons[0].text
     assert len(watcher.ended) == 6
-    assert any("1 of 6 runs are invalid" in sentence for sentence in worded(folder).sentences)
+    assert any("1 of 6 runs is invalid" in sentence for sentence in worded(folder).sentences)
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ async def test_who_failed_is_named_and_a_study_without_an_answer_does_not_end_wi
         finish(folder, summary, as_json=False)
     told = capsys.readouterr().out
     assert sentence in " ".join(told.split())
-    assert f"jemalloc  ✕ {cell} (1 of 1 blocks)" in told
-    assert f"✕ **{cell}** (1 of 1 blocks)" in str(write(folder, "md"))
+    assert f"jemalloc  ✕ {cell} (1 of 1 block)" in told
+    assert f"✕ **{cell}** (1 of 1 block)" in str(write(folder, "md"))
     assert f"✕ {cell}" in Path(write(folder, "html")).read_text()
 
 

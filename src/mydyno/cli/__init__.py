@@ -15,6 +15,7 @@ from mydyno import __version__
 from mydyno.cli.exit_codes import ExitCode, exit_code_of
 from mydyno.cli.streams import use_best_effort_streams
 from mydyno.errors import MydynoError
+from mydyno.language import agreed
 
 
 class Command(NamedTuple):
@@ -100,7 +101,7 @@ def _ended(work: Callable[[], object]) -> int | str | None:
     except SystemExit as ended:
         return ended.code
     except MydynoError as error:
-        print(f"mydyno: error: {error}", file=sys.stderr)
+        print(agreed(f"mydyno: error: {error}"), file=sys.stderr)
         return exit_code_of(error)
     except OSError as error:
         if error.filename is None:

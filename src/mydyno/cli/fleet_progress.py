@@ -10,6 +10,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from mydyno.language import agreed
 from mydyno.results.projection import Precision
 from mydyno.visible import styled
 from mydyno.wording.progress import precision_words
@@ -48,7 +49,7 @@ class FleetProgress:
 
     def say(self, text: str) -> None:
         """A line of its own."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(agreed(text), markup=False, soft_wrap=True)
 
     def group_says(self, group: str, text: str, lasting: bool) -> None:
         """A message of a group, or what it does now."""

@@ -20,6 +20,7 @@ from mydyno.execution.planning.preview import preview
 from mydyno.fleet.group_rules import check_groups
 from mydyno.fleet.groups import parse_hosts
 from mydyno.hosts.paths import HostPaths
+from mydyno.language import agreed
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.host_groups import LOCAL, HostGroup
 from mydyno.model.definition.plan import Plan
@@ -95,7 +96,7 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
         print()
         for entry in part:
             if entry.label == ORDER:
-                print("\n".join(f"  {line}" for line in entry.lines))
+                print(agreed("\n".join(f"  {line}" for line in entry.lines)))
                 continue
             for label, line in zip((entry.label, *[""] * len(entry.lines)), entry.lines, strict=False):
-                print(f"{label:<9} {line}")
+                print(agreed(f"{label:<9} {line}"))

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from mydyno.drivers import base
 from mydyno.execution.interleaved.block import BlockResult
+from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.definition.quantities import format_duration
@@ -66,7 +67,7 @@ class ProgressWatcher:
 
     def say(self, text: str) -> None:
         """A line of its own."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(agreed(text), markup=False, soft_wrap=True)
 
     def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
         """Move the bar to this run."""
@@ -128,7 +129,7 @@ class ProgressWatcher:
             words.append(f"steal {sum(steals) / len(steals):.0%}")
         if precision is not None:
             words.append(precision_words(precision))
-        self._console.print(" · ".join(words), markup=False, soft_wrap=True)
+        self._console.print(agreed(" · ".join(words)), markup=False, soft_wrap=True)
         for run in result.runs:
             copy = " (A/A copy)" if run.copy_number == 2 else ""
             failures = [run.failed] if run.failed else [f"{s.id}: {s.failed}" for s in run.steps if s.failed]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from mydyno.language import current_language, html_language, tr
+from mydyno.language import agreed, current_language, html_language, tr
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -43,4 +43,5 @@ def script_words(*scripts: str) -> dict[str, str]:
 
 def stored_text(text: str) -> Markup | str:
     """A text from the study's records, which are in English; in another language's page it is marked as such."""
+    text = agreed(text)
     return text if html_language() == "en" else Markup('<span lang="en">{}</span>').format(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mydyno.language import speaking
+from mydyno.language import agreed, speaking
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.metrics import metric_source, phrase_of
 from mydyno.model.phrases import Phrase
@@ -32,7 +32,7 @@ def sentence_of(result: StoredResult, effect: EffectRecord) -> str:
     level = next((step for step in result.summary.steps if step.id == effect.step), None)
     hosts = {result.group_of.get(block, "") for block in effect.details.log_ratios or {}}
     margin = result.study.experiment.verdict.margin_of(effect.metric)
-    sentence = effect_sentence(effect, level, len(hosts), margin, result.summary.looks is not None)
+    sentence = agreed(effect_sentence(effect, level, len(hosts), margin, result.summary.looks is not None))
     pair = found_less(result.summary.found, effect)
     if pair is None:
         return sentence

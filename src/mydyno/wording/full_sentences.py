@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from mydyno.language import comma, current_language, percent_sign, tr, tr_plural
+from mydyno.language import agreed, comma, current_language, percent_sign, tr, tr_plural
 from mydyno.model.stored.summary import EffectRecord, RunSummary
 from mydyno.wording.effects import sentence_of
 from mydyno.wording.hosts import hosts_sentences
@@ -67,7 +67,7 @@ def what_limits(result: StoredResult) -> tuple[str, ...]:
         sentences.append(f"{blocks(len(plan.blocks))} cannot show a difference: at least {fewest} are needed.")
     conclusions = list(map(conclusion_sentence, summary.conclusions))
     limits = limit_sentences(summary.limits, experiment.resolved_steps)
-    return (*sentences, *limits, *conclusions, *hosts_sentences(summary))
+    return tuple(map(agreed, (*sentences, *limits, *conclusions, *hosts_sentences(summary))))
 
 
 def _settings_not_taken(invalid: Sequence[RunSummary]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import marked
+from mydyno.language import agreed, marked
 from mydyno.model.stored.fact import ComparedRatio, Fact, FactEffect, FactValue, Figure
 from mydyno.model.stored.summary import ConclusionRecord
 
@@ -63,9 +63,10 @@ FACTS = {
 
 def fact_clauses(facts: Sequence[Fact]) -> str:
     """What an answer rests on, or what is noted of a figure, as clauses in English."""
-    return "; ".join(
+    clauses = "; ".join(
         FACTS[one.fact].format(**{name: _value(name, value) for name, value in one.values.items()}) for one in facts
     )
+    return agreed(clauses)
 
 
 def conclusion_sentence(one: ConclusionRecord) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
+from mydyno.language import agreed
 from tests.support.golden import check_golden
 
 ROOT = Path(__file__).parents[3]
@@ -21,6 +22,12 @@ FOLDERS = ("wording", "verdicts", "reports/bisect")
 FORMATS = {"junit.py", "markdown.py", "terminal.py", "html.py", "json.py"}
 """Files that lay out the words of others."""
 PLACEHOLDERS = tomllib.loads((ROOT / "tests/support/data/sentence-values.toml").read_text(encoding="utf-8"))
+
+COUNT = re.compile(
+    r"\{(?:count|all|all_slices|blocks|connections|cycles|done|fewest|first|last|least|left|len|look|lost|many|more|most|"
+    r"needed|of|rows|runs|samples|second|series|servers|slices|studies|sum|tables|total|tried|[A-Z_]+)(?::[^}]*)?\}"
+)
+"""Placeholders of whole numbers."""
 
 
 def templates(path: Path) -> Iterator[tuple[str, str]]:
@@ -93,3 +100,20 @@ def test_every_sentence_is_in_the_golden_file() -> None:
             if found:
                 lines += ["", f"{folder}/{path.name}", *(f"  {filled(*one).strip()}" for one in found)]
     check_golden("sentences.txt", "\n".join(lines[1:]) + "\n")
+
+
+DISAGREES = re.compile(
+    r"(?<![\w.,=/-])1 (?!(?:of|or|and|to|in)\b)(?:[a-z]+ )?(?!(?:always|exceeds|less|matters|process|series|this)\b)"
+    r"(?!(?:is|has|was|does|its)\b)[a-z]{3,}[^s\W]s\b(?!/)|\b1 of (?:\d+ )?[\w ]*?s (?:are|were|have)\b"
+)
+
+
+def test_what_is_counted_once_is_singular_everywhere() -> None:
+    """Whatever a message counts, with 1 in every place of a number."""
+    wrong = []
+    for folder in (*FOLDERS, "reports", "reports/sections", "reports/across", "execution/planning"):
+        for path in sorted((SOURCES / folder).glob("*.py")):
+            for template, number in dict.fromkeys(templates(path)):
+                if number != "plural" and (found := DISAGREES.search(agreed(COUNT.sub("1", template)))):
+                    wrong.append(f"{path.name}: {found[0]!r}: {template}")
+    assert wrong == []

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from mydyno.language import colon, tr
+from mydyno.language import agreed, colon, tr
 from mydyno.language import joined as language_joined
 from mydyno.model.frozen_record import Record
 from mydyno.model.stored import format_1
@@ -80,7 +80,7 @@ class Reason(Record):
         """Label, instance and text, e.g. "not steady: instance 2: throughput drifts by +5.2 %"."""
         label = () if self.gate in SELF_EXPLANATORY else (self.label,)
         instance = () if self.instance is None else (tr("instance {instance}", instance=self.instance),)
-        return colon().join((*label, *instance, self.text))
+        return colon().join((*label, *instance, agreed(self.text)))
 
 
 def joined(reasons: Iterable[Reason]) -> str:
