@@ -22,6 +22,9 @@ from mydyno.results.projection import Precision
 from mydyno.visible import styled
 from mydyno.wording.progress import precision_words
 
+WORTH_KNOWING = 0.02
+"""Share of the CPU time of others from which on a block's line names it."""
+
 
 class ProgressWatcher:
     """Shows a study while it runs: current run and step, live QPS, time left. Use as a context manager."""
@@ -111,6 +114,9 @@ class ProgressWatcher:
             self._task = self._bar.add_task("", total=of, tail="")
             self._began = time.monotonic()
             self._skipped = block - 1
+        elif of != self._total:
+            less = "less" if of > self._total else "more"
+            self.say(f"{of} blocks are planned now instead of {self._total}: blocks take {less} time than expected")
         self._total, self._done_runs = of, block - 1
         self._left_at, self._left_s = time.monotonic(), left_s
         self._run = f"block {block}/{of}"
@@ -118,7 +124,7 @@ class ProgressWatcher:
 
     def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
         """Show the step and the cycle; never a rate of one arm beside another's."""
-        steal = "" if record.steal is None or record.steal < 0.02 else f"  steal {record.steal:.0%}"
+        steal = "" if record.steal is None or record.steal < WORTH_KNOWING else f"  steal {record.steal:.0%}"
         self._show_block(f"{step.id} cycle {cycle}{steal}")
 
     def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
@@ -127,6 +133,9 @@ class ProgressWatcher:
         words = [f"block {block:>2}/{self._total}", f"{len(result.slices)} slices"]
         if steals:
             words.append(f"steal {sum(steals) / len(steals):.0%}")
+        taken = [one.strangers for one in result.slices if one.strangers is not None]
+        if taken and sum(taken) / len(taken) >= WORTH_KNOWING:
+            words.append(f"other programs {sum(taken) / len(taken):.0%}")
         if precision is not None:
             words.append(precision_words(precision))
         self._console.print(agreed(" · ".join(words)), markup=False, soft_wrap=True)

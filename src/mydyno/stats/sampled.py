@@ -136,7 +136,9 @@ def _member(contrast: SampledContrast, item: int, table: int) -> _Member | None:
     found = estimate(blocks, pool)
     if found.mean is None or found.error is None or found.freedom < FEWEST_FREEDOM:
         return None
-    units = [np.nanmean(of.units[list(blocks), column]) for column in (arm, *controls)]
+    used = of.units[list(blocks)]
+    controls = [column for column in controls if not np.isnan(used[:, column]).all()]
+    units = [np.nanmean(used[:, column]) for column in (arm, *controls)]
     copies = len(controls)
     counting = COUNTING_VARIANCE * (units[0] + sum(units[1:]) / copies**2) / found.n
     weights = {(contrast.arm, 1): 1.0}

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from mydyno.cli.watcher import ProgressWatcher
+from mydyno.execution.interleaved.block import BlockResult
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.records import DriverFinding
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import opener
 from tests.support.fake_script import Script, experiment
+from tests.support.fake_slices import Simulation
 
 
 async def test_no_run_of_the_block_design_shows_its_rate(
@@ -36,3 +38,24 @@ def test_a_command_in_a_message_is_never_broken_into_lines(capsys: pytest.Captur
     with ProgressWatcher(1.0, 1.0) as watcher:
         watcher.say(f"interrupted; the host is restored; finished runs are kept; to continue: {command}")
     assert capsys.readouterr().err.endswith(f"{command}\n")
+
+
+def test_a_block_s_line_names_other_programs_and_a_changed_number_of_blocks(capsys: pytest.CaptureFixture[str]) -> None:
+    slices = [
+        one.model_copy(update={"steal": 0.0, "strangers": share})
+        for one, share in zip(Simulation(blocks=1, cycles=1).slices(1), (0.30, 0.34, 0.38), strict=False)
+    ]
+    with ProgressWatcher(1.0, 1.0) as watcher:
+        watcher.block_begins(1, 16, None, 4.0)
+        watcher.block_ended(1, BlockResult(slices=slices), None)
+        watcher.block_begins(2, 26, None, 4.0)
+        watcher.block_begins(3, 26, None, 4.0)
+        watcher.block_ended(3, BlockResult(slices=[slices[0].model_copy(update={"strangers": 0.01})]), None)
+        watcher.block_begins(4, 20, None, 4.0)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if line] == [
+        "block  1/16 · 3 slices · steal 0% · other programs 34%",
+        "26 blocks are planned now instead of 16: blocks take less time than expected",
+        "block  3/26 · 1 slice · steal 0%",
+        "20 blocks are planned now instead of 26: blocks take more time than expected",
+    ]

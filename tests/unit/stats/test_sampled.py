@@ -92,3 +92,27 @@ def test_one_block_has_no_interval_and_a_run_without_a_profile_is_left_out() -> 
     (found,) = differences([SampledContrast(Sampled(SERVERS, counts, units), "b", "a", (0,))], 0.05)
     assert (found[0].control, found[0].arm) == (50.0, 50.0)
     assert found[0].low is not None
+
+
+@pytest.mark.parametrize("lost", [(1,), (0,)])
+def test_a_copy_of_the_control_that_failed_in_every_block_is_left_out(lost: tuple[int, ...]) -> None:
+    """No warning of numpy, and no difference of NaN: warnings are errors in tests."""
+    random = np.random.default_rng(5)
+    units = np.ones((10, 3))
+    units[:, lost] = np.nan
+    counts = random.poisson(400.0, (1, 10, 3)).astype(float)
+    counts[0, :, 2] *= 2.0
+    table = Sampled((Server("a"), Server("a", 2), Server("b")), counts, units)
+    (found,) = differences([SampledContrast(table, "b", "a", (0,))], 0.05)
+    assert found[0].excludes_no_change
+    assert 380 < found[0].control < 420
+
+
+def test_a_copy_of_the_control_that_failed_where_the_arm_ran_is_left_out_there() -> None:
+    random = np.random.default_rng(6)
+    units = np.ones((10, 3))
+    units[:6, 1], units[6:, 2] = np.nan, np.nan
+    table = Sampled((Server("a"), Server("a", 2), Server("b")), random.poisson(400.0, (1, 10, 3)).astype(float), units)
+    (found,) = differences([SampledContrast(table, "b", "a", (0,))], 0.05)
+    assert found[0].low is not None
+    assert np.isfinite(found[0].low)
