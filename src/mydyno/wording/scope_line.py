@@ -257,6 +257,8 @@ def _load(experiment: Experiment) -> str:
                     workload=workload, connections=each,
                 )
             )  # fmt: skip
+    if any(step.options.get("read_only") is True for step in experiment.resolved_steps):
+        words.append(tr("without the statements that write"))
     return comma(words)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -81,8 +81,16 @@ class StoredResult:
 
     @cached_property
     def answer(self) -> Answer:
-        """The short answer with its scope, in the present language."""
-        return answer_study(self.summary, self.study, tuple(self.records.values()))
+        """The short answer with its scope, in the present language; the decision of a gate first."""
+        found = answer_study(self.summary, self.study, tuple(self.records.values()))
+        if not self.study.experiment.thresholds:
+            return found
+        # The statistics take a third of a second to load.
+        from mydyno.wording.gate import TITLES, answer, gate_study
+
+        gate = gate_study(self.folder, self.summary)
+        decision = tr("{outcome}: {answer}", outcome=tr(TITLES[gate.outcome]), answer=answer(gate))
+        return replace(found, answer=(decision, *found.answer))
 
     @cached_property
     def before_first_look(self) -> bool:

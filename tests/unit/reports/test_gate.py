@@ -21,6 +21,7 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Metric
 from mydyno.verdicts.threshold import Comparison, Outcome
 from mydyno.wording.gate import GateResult, gate_study
+from mydyno.wording.stored_result import StoredResult
 from tests.support.fake_interleaved_folder import build
 from tests.support.golden import check_golden
 
@@ -120,6 +121,9 @@ def test_the_report_of_a_study_with_limits_has_their_outcome(tmp_path: Path) -> 
     found = gate_study(StudyFolder.open(plain.path), summary)
     assert found.outcome is Outcome.PASSED, found
     assert "Both comparisons are within their limits." in page
+    assert StoredResult.load(StudyFolder.open(plain.path)).answer.answer[0] == (
+        "Passed: Both comparisons are within their limits."
+    ), "a gate's decision comes first"
     assert page.count(">passed<") == len(found.comparisons) == 2
     assert 'id="gate"' in page
 

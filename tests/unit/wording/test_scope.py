@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.experiments import load
-from mydyno.model.definition.experiment import ArmSpec, DataSpec, ServerSpec
+from mydyno.model.definition.experiment import ArmSpec, DataSpec, ServerSpec, StepSpec
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.stored.records import RunRecord, TablesRecord
 from mydyno.model.stored.summary import CanaryRecord
 from mydyno.results.why.server_differences import server_differences
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.scope_line import arms_words, load_words, scope_line
+from mydyno.wording.scope_line import _load, arms_words, load_words, scope_line
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.oltp import SYSTEM_BYTES
 from tests.support.fake_answer import experiment, summary
@@ -156,3 +156,9 @@ def test_arms_whose_names_do_not_say_what_they_set_are_explained() -> None:
 def test_the_arms_of_cgroup_isolation_are_explained() -> None:
     said = arms_words(load("cgroup-isolation")[0])
     assert "limit-a-1: instances=1, cgroup.cpus=split/4, cgroup.read_bps=60M, cgroup.write_bps=40M; none-2" in said
+
+
+def test_writes_that_are_left_out_are_part_of_the_scope() -> None:
+    steps = (StepSpec(workload="sql", connections=(4,), options={"read_only": True}),)
+    assert "sql at 4 connections, without the statements that write" in _load(experiment(steps=steps))
+    assert "write" not in _load(experiment())
