@@ -60,7 +60,11 @@ def points_table(history: History, series: HistorySeries, with_changed: bool = T
         rows.append([*row, Cell(joined(point.changed) or NONE, "prose")] if with_changed else row)
     head = [tr("study"), tr("date (UTC)"), tr("server"), tr("value"), tr("blocks"), *([tr("level")] if starts else [])]
     missing = names(series.missing)
-    note = tr("No value in {studies}: the arm failed or is not there.", studies=missing) if missing else ""
+    note = (
+        tr("No value in {studies}: the arm failed, is not there, or is defined differently.", studies=missing)
+        if missing
+        else ""
+    )
     return Table(series_name(history, series), [*head, tr("what changed")] if with_changed else head, rows, note)
 
 

@@ -19,7 +19,7 @@ from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across.common_ground import differing_definition, effects_by_contrast
 from mydyno.results.across.hosts import host_difference, host_identity
 from mydyno.results.across.saved import SavedStudy, without_copies
-from mydyno.results.across.series import Analysed, Key, analysed, measured
+from mydyno.results.across.series import Analysed, Key, Measured, analysed, measured
 from mydyno.results.across.settings import data_settings, file_settings, step_settings
 from mydyno.results.precision import alarm_of
 from mydyno.store.study_folder import studies_below
@@ -112,7 +112,7 @@ def found_history(found: FoundStudies, experiment: str, wanted: Selection) -> Fo
         else:
             usable.append(study)
     keys = _keys(newest, wanted)
-    several = [measured(with_step(usable, newest, key.step), key) for key in keys]
+    several = [_of_series(usable, newest, key) for key in keys]
     several = [one for one in several if one.studies]
     return FoundHistory(
         newest,
@@ -170,11 +170,26 @@ def why_left_out(study: SavedStudy, newest: SavedStudy) -> Unlike | None:
         return Unlike("data", different)
     if not _steps_of(newest).items() & _steps_of(study).items():
         return Unlike("load")
-    known = {arm.name for arm in study.study.experiment.arms}
-    for arm in newest.study.experiment.arms:
-        if arm.name in known and (settings := differing_definition((newest, study), arm.name)):
-            return Unlike("arm", settings, arm.name)
+    control = newest.summary.control
+    if control in study.summary.arms and (settings := differing_definition((newest, study), control)):
+        return Unlike("arm", settings, control)
     return None
+
+
+def _of_series(studies: Sequence[SavedStudy], newest: SavedStudy, key: Key) -> Measured:
+    """The series of the studies that load its step as the newest one does; where its arm is defined differently, or
+    compared with a control that is, a study has no value.
+    """
+    at_step = with_step(studies, newest, key.step)
+    arms = [name for name in (key.arm, key.control) if name]
+    alike = [
+        study
+        for study in at_step
+        if not any(name in study.summary.arms and differing_definition((newest, study), name) for name in arms)
+    ]
+    found = measured(alike, key)
+    used = {study.name for study in found.studies}
+    return replace(found, missing=tuple(study.name for study in at_step if study.name not in used))
 
 
 def with_step(studies: Sequence[SavedStudy], newest: SavedStudy, step: str) -> list[SavedStudy]:

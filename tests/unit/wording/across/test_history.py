@@ -88,12 +88,16 @@ def test_studies_that_are_not_comparable_are_left_out_with_the_reason() -> None:
     other_arm = ONE_ARM.model_copy(
         update={"arms": (ONE_ARM.arms[0], ArmSpec(name="x", treatments={"environment": {"ARM": "z"}}))}
     )
+    other_control = ONE_ARM.model_copy(
+        update={"arms": (ArmSpec(name="A", treatments={"environment": {"ARM": "z"}}), ONE_ARM.arms[1])}
+    )
     alarmed = values(random, (0.05,), noise=0.002)
     alarmed[:, 1] += 0.1
     found += [
         saved(values(random, (0.05,)), ONE_ARM, name="allocators-host", host={**HOST, "hostname": "vm-8"}),
         saved(values(random, (0.05,)), other_data, name="allocators-data"),
         saved(values(random, (0.05,)), other_arm, name="allocators-arm"),
+        saved(values(random, (0.05,)), other_control, name="allocators-control"),
         saved(alarmed, ONE_ARM, name="allocators-alarm"),
     ]
     found.sort(key=lambda study: study.study.created_unix_ns)
@@ -104,11 +108,15 @@ def test_studies_that_are_not_comparable_are_left_out_with_the_reason() -> None:
     reasons = {one.study: one.reason for one in made.left_out}
     assert reasons["allocators-host"] == "another host (hostname vm-8)"
     assert reasons["allocators-data"] == "other data (data.rows 5000)"
-    assert reasons["allocators-arm"] == "arm x is defined differently (environment.ARM)"
+    assert reasons["allocators-control"] == "arm A is defined differently (environment.ARM)"
+    assert "allocators-arm" not in reasons, "the control's level counts: another arm is defined differently"
     assert "A/A alarm" in reasons["allocators-alarm"]
     assert reasons["allocators-half"] == "summary.json cannot be read"
     assert reasons["allocators-file"] == "other data (file shop.sql 77e0)"
-    assert made.studies == tuple(f"allocators-{day:02d}" for day in range(4))
+    assert set(made.studies) == {*(f"allocators-{day:02d}" for day in range(4)), "allocators-arm"}
+    effect, level = made.series
+    assert ("allocators-arm" in effect.missing, "allocators-arm" in level.missing) == (True, False)
+    assert (len(effect.points), len(level.points)) == (4, 5)
 
 
 def test_of_copies_the_one_with_the_most_runs_counts_once() -> None:
