@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -13,7 +14,7 @@ from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
-from mydyno.workloads.dumps import check_dump
+from mydyno.workloads.dumps import DumpContents, run_check
 from tests.support.patience import HANG_S
 
 ROWS = 3000
@@ -84,7 +85,8 @@ async def test_a_dump_fills_one_schema_and_no_other(
 def test_a_plan_states_what_of_a_dump_is_left_out(real_paths: HostPaths, tmp_path: Path) -> None:
     path = tmp_path / "shop.sql"
     path.write_text(DUMP)
-    found = check_dump(real_paths.program("dynoload"), path)
+    program = real_paths.program("dynoload")
+    found = DumpContents.of(json.loads(run_check(program, ["sql", "check", str(path)])))
     # SET NAMES and another SET, six for the table, ALTER DATABASE, a trigger, a view, a function
     assert found.statements == 12 - 1
     size, *omitted = found.lines()
@@ -92,7 +94,7 @@ def test_a_plan_states_what_of_a_dump_is_left_out(real_paths: HostPaths, tmp_pat
     assert any("DROP DATABASE" in line and "line 5" in line for line in omitted), omitted
     path.write_text("USE a;\nUSE b;\n")
     with pytest.raises(UserError, match=r"line 2: .* one schema"):
-        check_dump(real_paths.program("dynoload"), path)
+        run_check(program, ["sql", "check", str(path)])
 
 
 async def test_a_dump_that_reaches_further_changes_nothing(

@@ -10,7 +10,7 @@ from typing import Any
 from mydyno.drivers import dynoload_kv as kv
 from mydyno.drivers import dynoload_output as output
 from mydyno.drivers.base import Agent, DriverOutcome, Progress, StepContext
-from mydyno.drivers.dynoload_arguments import ARGUMENTS, OF_FILE, OPTIONS_OF_LOAD, option_arguments, script_option
+from mydyno.drivers.dynoload_arguments import ARGUMENTS, OF_FILE, load_level, load_of_file, option_arguments
 from mydyno.drivers.held import HeldLoad, HeldProcess, HoldingDriver
 from mydyno.drivers.measured import run_measured
 from mydyno.errors import BugError, DriverError
@@ -22,9 +22,6 @@ from mydyno.servers.sql import Address
 
 GRACE_S = 60.0
 PREPARE_TIMEOUT_S = 24 * 3600.0
-SEARCH_ARGUMENTS = ("--rate=1", "--arrivals=poisson")
-"""Arguments in a capacity search, where each slice has a rate of its own. Poisson arrivals queue as those of many users
-do; evenly spaced ones would show a higher capacity."""
 EXIT_INVALID = 4
 """dynoload's own verdict on a result that it wrote nevertheless."""
 
@@ -89,48 +86,23 @@ class Dynoload(HoldingDriver):
         """The command as far as it defines the load and its server."""
         data, step = context.data, context.step
         if step.file is not None:
-            return self._load_of_file(context)
+            return [
+                str(self._program),
+                *load_of_file(step, data),
+                *OF_FILE.endpoint(context.address, context.folder),
+                *(f"--agent={agent.command}" for agent in context.agents),
+            ]
         arguments = ARGUMENTS[data.workload]
         return [
             str(self._program),
             data.workload,
             "run",
             *arguments.workload(step),
-            f"--connections={step.connections}",
-            *([] if step.rate is None else [f"--rate={step.rate:.10g}"]),
-            *([] if step.search is None else SEARCH_ARGUMENTS),
+            *load_level(step),
             *arguments.endpoint(context.address, context.folder),
             *arguments.data(data),
             *(f"--agent={agent.command}" for agent in context.agents),
             *(argument for name, value in step.options.items() for argument in option_arguments(name, value)),
-        ]
-
-    def _load_of_file(self, context: StepContext) -> list[str]:
-        """The same of a step that is a script or a file of SQL."""
-        step = context.step
-        own = {
-            name: value
-            for name, value in step.options.items()
-            if step.script is not None and name not in OPTIONS_OF_LOAD
-        }
-        return [
-            str(self._program),
-            "script" if step.script is not None else "sql",
-            *([] if step.script is not None else ["run"]),
-            *OF_FILE.workload(step),
-            f"--connections={step.connections}",
-            *([] if step.rate is None else [f"--rate={step.rate:.10g}"]),
-            *([] if step.search is None else SEARCH_ARGUMENTS),
-            *OF_FILE.endpoint(context.address, context.folder),
-            *OF_FILE.step_data(context.data, step),
-            *(f"--agent={agent.command}" for agent in context.agents),
-            *(script_option(name, value) for name, value in own.items()),
-            *(
-                argument
-                for name, value in step.options.items()
-                if name not in own
-                for argument in option_arguments(name, value)
-            ),
         ]
 
     async def hold(self, context: StepContext, server_pid: int | None) -> HeldLoad:

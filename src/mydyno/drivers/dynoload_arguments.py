@@ -13,6 +13,9 @@ from mydyno.servers.sql import Address
 
 OPTIONS_OF_LOAD = frozenset(("db_ps_mode", "mysql_ignore_errors", "rand_seed", "rand_type", "rate"))
 """Options of a step with a script that are dynoload's; all others are the script's."""
+SEARCH_ARGUMENTS = ("--rate=1", "--arrivals=poisson")
+"""Arguments in a capacity search, where each slice has a rate of its own. Poisson arrivals queue as those of many users
+do; evenly spaced ones would show a higher capacity."""
 RENAMED_OPTIONS = {"random_ranges": "number-of-ranges", "mysql_ignore_errors": "ignore-errors", "rand_seed": "seed"}
 
 
@@ -134,6 +137,35 @@ ARGUMENTS: dict[str, Arguments] = {
 """data.workload → its arguments."""
 OF_FILE = StepFileArguments()
 """The arguments of a step that is a file, whatever its data."""
+
+
+def load_of_file(step: Step, data: DataSpec) -> list[str]:
+    """The load of a step that is a script, a file of SQL or a capture, without its server."""
+    own = {
+        name: value for name, value in step.options.items() if step.script is not None and name not in OPTIONS_OF_LOAD
+    }
+    return [
+        *(["script"] if step.script is not None else ["sql", "run"]),
+        *OF_FILE.workload(step),
+        *load_level(step),
+        *OF_FILE.step_data(data, step),
+        *(script_option(name, value) for name, value in own.items()),
+        *(
+            argument
+            for name, value in step.options.items()
+            if name not in own
+            for argument in option_arguments(name, value)
+        ),
+    ]
+
+
+def load_level(step: Step) -> list[str]:
+    """How much load a step is."""
+    return [
+        f"--connections={step.connections}",
+        *([] if step.rate is None else [f"--rate={step.rate:.10g}"]),
+        *([] if step.search is None else SEARCH_ARGUMENTS),
+    ]
 
 
 def script_option(name: str, value: Scalar) -> str:

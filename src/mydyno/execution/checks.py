@@ -7,7 +7,8 @@ from math import ceil
 
 from mydyno.errors import HostError, UserError
 from mydyno.execution.interleaved.study_time import overhead_s
-from mydyno.execution.planning.forecast import forecast, with_dump
+from mydyno.execution.planning.file_checks import with_files
+from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.planning.time_plan import next_look_s, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
@@ -18,7 +19,7 @@ from mydyno.store.study_folder import StudyFolder
 
 def check_host(experiment: Experiment, plan: Plan, paths: HostPaths, apart: bool = False) -> None:
     """Raises HostError with everything that this host cannot do. `apart`: the load runs on other hosts."""
-    obstacles = with_dump(forecast(experiment, plan, paths, apart=apart), experiment, paths).obstacles
+    obstacles = with_files(forecast(experiment, plan, paths, apart=apart), experiment, paths).obstacles
     if obstacles:
         many = "".join(f"\n  {obstacle}" for obstacle in obstacles)
         raise HostError(obstacles[0] if len(obstacles) == 1 else f"this study cannot be done here:{many}")

@@ -1,10 +1,11 @@
-"""What a dump consists of, by `dynoload sql check`: the same reading as before it is loaded."""
+"""What a dump consists of, by `dynoload sql check`: the same reading as before it is loaded. Other files likewise."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mydyno.errors import UserError
 from mydyno.hosts.commands import run_command
@@ -30,12 +31,16 @@ class DumpContents:
             *(f"left out: {reason}" for reason in self.omitted),
         ]
 
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> DumpContents:
+        """From the program's JSON."""
+        omitted = tuple(f"{one['reason']} ({one['count']}, from line {one['line']} on)" for one in found["omitted"])
+        return cls(found["statements"], found["bytes"], omitted)
 
-def check_dump(program: Path, path: Path) -> DumpContents:
-    """Read the dump whole, without a server. Raises UserError where it cannot be loaded."""
-    done = run_command([str(program), "sql", "check", str(path)], CHECK_TIMEOUT_S)
+
+def run_check(program: Path, arguments: Sequence[str]) -> str:
+    """What dynoload prints about a file that it reads whole, without a server. Raises UserError where it refuses it."""
+    done = run_command([str(program), *arguments], CHECK_TIMEOUT_S)
     if done.returncode:
         raise UserError(done.stderr.strip().removeprefix("dynoload: "))
-    found = json.loads(done.stdout)
-    omitted = tuple(f"{one['reason']} ({one['count']}, from line {one['line']} on)" for one in found["omitted"])
-    return DumpContents(found["statements"], found["bytes"], omitted)
+    return done.stdout

@@ -20,7 +20,7 @@ use crate::error::{Error, Exit};
 use crate::runner::{self, SqlRun};
 use crate::sources::Sources;
 use crate::spec::{ScriptSpec, SqlSpec};
-use crate::sql::script::{run_command, Commands};
+use crate::sql::script::{check_syntax, run_command, Commands};
 use crate::sql::server::connect_unbounded;
 use crate::sql::statistics;
 use dyno_mysql::session_state::INHERITED_STATE;
@@ -61,6 +61,9 @@ pub struct ScriptArguments {
     /// Memory for the Lua state of each worker thread, in MiB
     #[arg(long, default_value = "1024", value_parser = within::<1, 65_536>)]
     script_memory: u32,
+    /// Read the script and find errors of its syntax, without a server; none of it is executed
+    #[arg(long)]
+    check: bool,
     #[command(flatten)]
     load: LoadArguments,
     #[command(flatten)]
@@ -105,6 +108,11 @@ pub fn known_options() -> Vec<String> {
 /// Runs it.
 pub fn run(arguments: &ScriptArguments) -> Result<Exit, Error> {
     let spec = arguments.spec()?;
+    if arguments.check {
+        return check_syntax(&spec.context()?.program)
+            .map_err(Error::User)
+            .map(|()| Exit::Done);
+    }
     match arguments.command.as_str() {
         "run" => runner::run_sql(&SqlRun {
             spec: SqlSpec::Script(spec),

@@ -43,7 +43,7 @@ Exit codes: 0 VALID or SUSPECT, 1 failed, 2 wrong input, 3 cannot be done here, 
 pub enum Sql {
     /// Create and fill the tables of a TOML file, or load a dump.
     Prepare(PrepareArguments),
-    /// Read a dump without a server: what would be executed and what left out, as JSON.
+    /// Read a dump or a TOML file without a server: what would be executed and what left out, or made, as JSON.
     Check(CheckArguments),
     /// Run the transactions of an SQL file or of a capture and measure them.
     Run(Box<RunArguments>),
@@ -72,11 +72,14 @@ pub struct PrepareArguments {
 /// The options of `sql check`.
 #[derive(Debug, Args)]
 pub struct CheckArguments {
-    /// NAME.sql or NAME.sql.gz, a dump of one schema (mysqldump, mariadb-dump)
+    /// TOML file with the tables; or NAME.sql or NAME.sql.gz, a dump of one schema (mysqldump, mariadb-dump)
     file: PathBuf,
-    /// The schema that it would be loaded into
+    /// The schema that a dump would be loaded into
     #[arg(long, default_value = "sbtest")]
     database: String,
+    /// Scale factor of the tables, of a file that has one; default: the file's
+    #[arg(long)]
+    scale: Option<f64>,
 }
 
 /// The options of `sql run`.
@@ -93,6 +96,9 @@ pub struct RunArguments {
     /// is free wait
     #[arg(long, default_value = "max", value_parser = speed)]
     speed: Pace,
+    /// Check the file and the options, without a server, and run nothing
+    #[arg(long)]
+    check: bool,
     #[command(flatten)]
     load: LoadArguments,
     #[command(flatten)]
@@ -129,19 +135,14 @@ fn connections(arguments: &RunArguments) -> u32 {
 pub fn run(command: &Sql) -> Result<Exit, Error> {
     match command {
         Sql::Prepare(arguments) => prepare(arguments),
-        Sql::Check(arguments) => {
-            let contents = dump::check(&arguments.file, &arguments.database)?;
-            let text = serde_json::to_string(&contents).map_err(|error| Error::Output(error.to_string()))?;
-            writeln!(dyno_core::streams::stdout(), "{text}")?;
-            Ok(Exit::Done)
-        }
+        Sql::Check(arguments) => check(arguments),
         Sql::Cleanup(arguments) => {
             let schema = read(&arguments.file, None)?;
             data::cleanup(&arguments.connection.spec().options(true, Some(OWN_STATE))?, &schema)?;
             Ok(Exit::Done)
         }
-        Sql::Run(arguments) => runner::run_sql(&SqlRun {
-            spec: SqlSpec::File(FileSpec {
+        Sql::Run(arguments) => {
+            let spec = SqlSpec::File(FileSpec {
                 file: arguments.file.clone(),
                 read_only: arguments.read_only,
                 speed: match arguments.speed {
@@ -154,13 +155,46 @@ pub fn run(command: &Sql) -> Result<Exit, Error> {
                 },
                 connection: arguments.connection.spec(),
                 sources: Sources::default(),
-            }),
-            any_server: arguments.output.any_server,
-            agents: arguments.agents.agent.clone(),
-            slices: arguments.slices.spec(),
-            outputs: arguments.output.spec(),
-        }),
+            });
+            if arguments.check {
+                return spec.resolve().map(|_| Exit::Done);
+            }
+            runner::run_sql(&SqlRun {
+                spec,
+                any_server: arguments.output.any_server,
+                agents: arguments.agents.agent.clone(),
+                slices: arguments.slices.spec(),
+                outputs: arguments.output.spec(),
+            })
+        }
     }
+}
+
+/// A dump, in contrast to a file with rules for rows.
+fn is_dump(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    name.ends_with(".sql") || name.ends_with(".sql.gz")
+}
+
+fn without_scale(path: &Path, scale: Option<f64>) -> Result<(), Error> {
+    if is_dump(path) && scale.is_some() {
+        return Err(Error::User("--scale is for a TOML file; a dump has no scale".into()));
+    }
+    Ok(())
+}
+
+fn check(arguments: &CheckArguments) -> Result<Exit, Error> {
+    without_scale(&arguments.file, arguments.scale)?;
+    let contents = if is_dump(&arguments.file) {
+        serde_json::to_value(dump::check(&arguments.file, &arguments.database)?)
+    } else {
+        let tables = read(&arguments.file, arguments.scale)?.tables;
+        let rows: u64 = tables.iter().map(|table| table.rows).sum();
+        Ok(serde_json::json!({"tables": tables.len(), "rows": rows}))
+    };
+    let contents = contents.map_err(|error| Error::Output(error.to_string()))?;
+    writeln!(dyno_core::streams::stdout(), "{contents}")?;
+    Ok(Exit::Done)
 }
 
 fn read(path: &Path, scale: Option<f64>) -> Result<Schema, Error> {
@@ -171,11 +205,8 @@ fn read(path: &Path, scale: Option<f64>) -> Result<Schema, Error> {
 
 fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
     let spec = arguments.connection.spec();
-    let name = arguments.file.to_string_lossy();
-    if name.ends_with(".sql") || name.ends_with(".sql.gz") {
-        if arguments.scale.is_some() {
-            return Err(Error::User("--scale is for a TOML file; a dump has no scale".into()));
-        }
+    without_scale(&arguments.file, arguments.scale)?;
+    if is_dump(&arguments.file) {
         let began = std::time::Instant::now();
         let statements = dump::load(
             &spec.options(false, Some(STATE_FOR_A_DUMP))?,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from mydyno.errors import UserError
 from mydyno.execution.planning.build_forecast import BuildForecast
 from mydyno.execution.planning.captured_time import replay_problem
 from mydyno.execution.planning.kv_requirements import kv_obstacles
@@ -31,8 +30,7 @@ from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import server_bytes
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
-from mydyno.workloads.dumps import DumpContents, check_dump
-from mydyno.workloads.files import file_of, is_dump
+from mydyno.workloads.dumps import DumpContents
 
 RUN_OVERHEAD_S = 2.0
 INSTANCE_OVERHEAD_S = 2.0
@@ -127,16 +125,6 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         obstacles=(*obstacles, *_memory_obstacles(experiment, paths.root)),
         cautions=tuple(_cautions(experiment, paths)),
     )
-
-
-def with_dump(expected: Forecast, experiment: Experiment, paths: HostPaths) -> Forecast:
-    """The forecast with what the experiment's dump consists of, which takes as long as it is large."""
-    if not is_dump(experiment.data):
-        return expected
-    try:
-        return replace(expected, dump=check_dump(paths.program("dynoload"), file_of(experiment.data)))
-    except UserError as error:
-        return replace(expected, obstacles=(*expected.obstacles, f"data.sql: {error.message}"))
 
 
 def _replay_obstacles(experiment: Experiment, plan: Plan) -> list[str]:

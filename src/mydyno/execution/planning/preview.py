@@ -8,7 +8,8 @@ from mydyno.errors import HostError
 from mydyno.execution.environments.builds import check_values, check_variables, present_builds
 from mydyno.execution.planning.build_forecast import BuildForecast, forecast_builds
 from mydyno.execution.planning.design_choice import plan_study
-from mydyno.execution.planning.forecast import Forecast, forecast, with_dump
+from mydyno.execution.planning.file_checks import with_files
+from mydyno.execution.planning.forecast import Forecast, forecast
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.telemetry import unreadable_here, words_of
@@ -50,7 +51,7 @@ async def preview(
     plan = plan_study(experiment, paths)
     expected = replace(forecast(experiment, plan, paths, apart=apart), builds=of_builds)
     if start_programs:
-        expected = with_dump(expected, experiment, paths)
+        expected = with_files(expected, experiment, paths)
     if start_programs and (words := _unreadable(paths)):
         expected = replace(expected, cautions=(*expected.cautions, f"not sampled on this host: {words}"))
     return Preview(plan, expected)

@@ -10,7 +10,7 @@ use mlua::{Function, Lua, LuaOptions, StdLib, Table, Thread, ThreadStatus};
 
 use super::messages::{with_line, CHUNK};
 use super::modules::{find_module, package_path};
-use super::program::{without_first_line_of_unix, Declared, ScriptContext};
+use super::program::{without_first_line_of_unix, Declared, Program, ScriptContext};
 use super::random::{self, Stream};
 use super::request::{Answer, Request};
 use super::watch::Watch;
@@ -43,6 +43,23 @@ pub struct ScriptThread {
 fn new_state() -> Lua {
     // SAFETY: nothing of dynoload relies on scripts being unable to corrupt memory; --help says that they are programs.
     unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new()) }
+}
+
+/// Compiles a script; nothing of it is executed.
+///
+/// # Errors
+/// With the file and the line.
+pub fn check_syntax(program: &Program) -> Result<(), String> {
+    let chunk = format!("@{}", program.path.display());
+    let compiled = new_state().load(&program.source).set_name(chunk).into_function();
+    compiled.map(|_| ()).map_err(|error| match error {
+        mlua::Error::SyntaxError { message, .. } => syntax_error(&message),
+        other => other.to_string(),
+    })
+}
+
+fn syntax_error(message: &str) -> String {
+    format!("the script has a syntax error: {message}")
 }
 
 impl Machine {
@@ -283,7 +300,7 @@ impl Machine {
     /// An error of Lua, in one line where it is one, with file and line.
     fn explain(&self, error: &mlua::Error) -> String {
         match error {
-            mlua::Error::SyntaxError { message, .. } => format!("the script has a syntax error: {message}"),
+            mlua::Error::SyntaxError { message, .. } => syntax_error(message),
             mlua::Error::MemoryError(_) => self.too_much_memory(),
             mlua::Error::CallbackError { cause, traceback } => with_line(self.explain(cause), traceback),
             mlua::Error::RuntimeError(message) => {

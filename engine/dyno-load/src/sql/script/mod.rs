@@ -19,7 +19,7 @@ mod template;
 mod watch;
 
 pub use command::{run_command, Commands};
-pub use machine::{Machine, ScriptThread};
+pub use machine::{check_syntax, Machine, ScriptThread};
 pub use main_thread::{MainThread, Reporting};
 pub use program::{Declared, General, Limits, Program, ScriptContext};
 pub use session::ScriptSession;
