@@ -117,3 +117,39 @@ async def test_values_that_a_server_refuses_or_clips_are_named_before_it_is_star
         await check_values({"jemalloc": made}, asked, host)
     assert words in error.value.message
     assert "\n" not in error.value.message
+
+
+DEFAULTS = """
+Variables
+--- ---
+innodb-flush-log-at-trx-commit FLUSH
+log-bin (No default value)
+sort-buffer-size 262144
+sync-binlog 1
+table-definition-cache 400
+
+"""
+
+
+async def test_an_arm_that_sets_what_its_control_has_in_effect_is_named(tmp_path: Path) -> None:
+    script = "flush=1\nfor each; do [ $each = --innodb_flush_log_at_trx_commit=2 ] && flush=2; done\n"
+    script += f"cat <<END{DEFAULTS}END"
+    made = build(tmp_path, script.replace("FLUSH", "$flush"))
+    flush: dict[str, Scalar] = {"innodb_flush_log_at_trx_commit": 1}
+    asked = experiment(
+        ("control", "same", "more", "other", "alone", "unknown", "sized"),
+        treatments={
+            "same": {"variables": flush},
+            "more": {"variables": {**flush, "innodb_flush_log_at_trx_commit": 2, "sort_buffer_size": "256K"}},
+            "other": {"variables": {"innodb_flush_log_at_trx_commit": 2}},
+            "alone": {"variables": flush, "allocator": "jemalloc"},
+            "unknown": {"variables": {"skip_log_bin": True, "log_bin": "x"}},
+            "sized": {"variables": {"table_definition_cache": 400}},
+        },
+    )
+    named = await check_values(dict.fromkeys((arm.name for arm in asked.arms), made), asked, LocalHost("values", None))
+    assert named == (
+        "arm same equals the control control, which has innodb_flush_log_at_trx_commit = 1 in effect too",
+        "arm more: the control control has sort_buffer_size = 256K in effect too",
+        "arm alone: the control control has innodb_flush_log_at_trx_commit = 1 in effect too",
+    )

@@ -8,18 +8,22 @@ from mydyno.errors import UserError
 from mydyno.execution.environments.environment import Say
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import Experiment, Scalar
+from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.definition.problems import Key, format_key, nearest
 from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, present_build
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.option_values import OptionValues, changed_by_server, option_values
+from mydyno.servers.performance_schema import start_variables
 from mydyno.servers.variables_by_version import adapt_variables, is_known
 from mydyno.treatments.server import server_of
 
 OF_THE_START = ("max_connections", "open_files_limit", "table_open_cache", "table_cache", "table_definition_cache")
 """Variables that a server adapts to the files that it may open, which differs here; they are read back later."""
+SIZED_AT_START = ("back_log", "host_cache_size", "innodb_open_files", "log_bin", "thread_cache_size")
+"""Variables whose default a server finds at its start, after it has listed its options."""
+NO_VALUE = "(No default value)"
 HINT = "mysqld --verbose --help lists them; a plugin's variable needs the prefix loose_"
 
 
@@ -68,26 +72,70 @@ def check_variables(builds: Mapping[str, ServerBuild], experiment: Experiment) -
         raise UserError("\n  ".join(problems), HINT)
 
 
-async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment, host: LocalHost) -> None:
-    """Raise UserError for every value that a server refuses, clips or ignores, as its own option parser reads them."""
+async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment, host: LocalHost) -> tuple[str, ...]:
+    """Raise UserError for every value that a server refuses, clips or ignores, as its own option parser reads them.
+
+    Returns a sentence for each arm that sets what its control has in effect without it.
+    """
     problems: dict[str, str] = {}
-    read: dict[tuple[str, str], OptionValues] = {}
+    cached: dict[tuple[str, str], OptionValues] = {}
+    read: dict[str, OptionValues] = {}
     base = {option_name(name): value for name, value in experiment.server.variables.items()}
     for arm in experiment.arms:
         build = builds.get(arm.name)
         if build is None or not build.variables:
             continue
-        own = {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
+        own = _variables_of(arm)
         wanted = adapt_variables(base, build.version, build.variables).variables | own
         key = (build.identity, repr(sorted(wanted.items())))
-        if wanted and key not in read:
-            read[key] = await option_values(build, host, wanted)
-        for name, words in value_problems(wanted, read[key], build) if wanted else ():
+        if key not in cached:
+            cached[key] = await option_values(build, host, wanted)
+        read[arm.name] = cached[key]
+        for name, words in value_problems(wanted, cached[key], build) if wanted else ():
             section: Key = ("arms", arm.name, "variables") if name in own or not name else ("server", "variables")
             said = f"{format_key((*section, name))} = {option_value(wanted[name])}" if name else format_key(section)
             problems.setdefault(f"{name}: {words}", f"{said}: {words}")
     if problems:
         raise UserError("\n  ".join(problems.values()), "a server's own limits are in its manual; nothing was started")
+    return tuple(_in_effect_anyway(builds, experiment, read))
+
+
+def _variables_of(arm: ArmSpec) -> dict[str, Scalar]:
+    return {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
+
+
+def _in_effect_anyway(
+    builds: Mapping[str, ServerBuild], experiment: Experiment, read: Mapping[str, OptionValues]
+) -> Iterator[str]:
+    for arm in experiment.arms:
+        control = experiment.arm(arm.control or experiment.control)
+        if control is arm or arm.name not in read or control.name not in read:
+            continue
+        if builds[arm.name].identity != builds[control.name].identity:
+            continue  # which defaults the two have is what is compared
+        own, others = _variables_of(arm), _variables_of(control)
+        differing = [name for name in own if name not in others or own[name] != others[name]]
+        shown = {name: (_listed(name, read[arm.name]), _listed(name, read[control.name])) for name in differing}
+        version = builds[arm.name].version
+        of_mydyno = {*version.quiet_variables, *(start_variables(version) if experiment.profile.waits else ())}
+        same = [name for name, (a, b) in shown.items() if a is not None and a == b and name not in of_mydyno]
+        if not same:
+            continue
+        settings = ", ".join(f"{name} = {option_value(own[name])}" for name in same)
+        rest = [{**one.treatments, "variables": {}} for one in (arm, control)]
+        if same == differing and others.keys() <= own.keys() and rest[0] == rest[1]:
+            yield f"arm {arm.name} equals the control {control.name}, which has {settings} in effect too"
+        else:
+            yield f"arm {arm.name}: the control {control.name} has {settings} in effect too"
+
+
+def _listed(name: str, read: OptionValues) -> str | None:
+    """An option's value as the server's parser lists it; None where the list does not say what a server will use."""
+    plain = plain_name(name)
+    if name != plain.removeprefix("loose_") and name.startswith(("skip_", "disable_")):
+        return None
+    value = read.values.get(plain)
+    return None if plain in (*OF_THE_START, *SIZED_AT_START) or value == NO_VALUE else value
 
 
 def value_problems(wanted: Mapping[str, Scalar], read: OptionValues, build: ServerBuild) -> Iterator[tuple[str, str]]:

@@ -263,7 +263,8 @@ async def open_private_environment(
         check_variables(await present_builds(experiment, paths, host), experiment)
         builds = await get_builds(experiment, paths, host, say)
         check_variables(builds, experiment)
-        await check_values(builds, experiment, host)
+        for words in await check_values(builds, experiment, host):
+            say(words)
         drivers, versions = await get_drivers(experiment, paths, host, say)
         for build in builds.values():
             versions |= build.packages

@@ -18,14 +18,13 @@ from typing import Any, Literal, Protocol
 
 from mydyno import clock
 from mydyno.drivers.held import SliceOrder
-from mydyno.errors import StudyError
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
 from mydyno.execution.environments.load_clients import CLIENT_SCOPE, busy_client_words, busy_pct
 from mydyno.execution.interleaved.balanced_order import balanced_order
 from mydyno.execution.interleaved.block_records import LoadFacts, run_record, step_record, step_samples, windows_of
 from mydyno.execution.interleaved.capacity_search import BlockSearches
 from mydyno.execution.interleaved.kernel_slices import KernelSlices
-from mydyno.execution.interleaved.lane import Lane
+from mydyno.execution.interleaved.lane import Lane, check_variables
 from mydyno.execution.interleaved.long_transactions import may_be_empty, slice_too_short
 from mydyno.execution.interleaved.pilot import CYCLES as PILOT_CYCLES
 from mydyno.execution.interleaved.pilot import pilot_lengths_s
@@ -36,7 +35,6 @@ from mydyno.execution.interleaved.switchback import lanes_of
 from mydyno.execution.interleaved.wait_slices import WaitSlices
 from mydyno.execution.planning.captured_time import CapturedTime
 from mydyno.execution.planning.pace import Pace
-from mydyno.execution.validity.unproved import VARIABLES_HINT, refused_variables
 from mydyno.hosts.limits import quota_periods, throttled_since
 from mydyno.hosts.quiet import process_cpu_s
 from mydyno.hosts.vmstat import MemoryCounters
@@ -221,9 +219,8 @@ class _Block:
 
         await asyncio.gather(*(begin(lane) for lane in self.lanes))
         await asyncio.gather(*(lane.prove() for lane in self.lanes))
-        for lane in self.lanes if self.block.block == 1 else ():
-            if words := refused_variables(lane.evidence):
-                raise StudyError(f"arm {lane.planned.arm}: variables: {words}", VARIABLES_HINT)
+        if self.block.block == 1:
+            check_variables(self.lanes, self.environment.experiment.control)
         for lane in self.lanes:
             await lane.prewarm()
         up = [lane for lane in self.lanes if lane.up]

@@ -19,7 +19,7 @@ from mydyno.errors import BugError, DriverError, HostError, StudyError, UserErro
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.slices import QUERIES, LaneReadings, PartOfSlice, add_handshakes, whole_counts
-from mydyno.execution.validity.unproved import unproved
+from mydyno.execution.validity.unproved import VARIABLES_HINT, refused_variables, unproved
 from mydyno.files.atomic import write_text
 from mydyno.hosts.quiet import process_cpu_s
 from mydyno.hosts.vmstat import MemoryCounters
@@ -363,3 +363,20 @@ class Lane:
             end = server_end(exit_code, memory.out_of_memory_kills or 0)
             words = f"{end} during {step.id}; {self.failed_steps[step.id]}"
             self.failed = self.failed_steps[step.id] = f"{words}{instance.log_tail()}"
+
+
+def check_variables(lanes: Sequence[Lane], control: str) -> None:
+    """Raise StudyError where a server does not start with the variables of its arm, or has others in force.
+
+    No later block would change that. Any other arm that does not start has failed, which is a result.
+    """
+    of_control = next(lane for lane in lanes if lane.planned.arm == control)
+    for lane in lanes:
+        if words := refused_variables(lane.evidence):
+            raise StudyError(f"arm {lane.planned.arm}: variables: {words}", VARIABLES_HINT)
+        if lane.failed and not of_control.failed and lane.arm.treatments.get("variables"):
+            raise StudyError(
+                f"arm {lane.planned.arm}: variables: its server does not start with them, and the control's does: "
+                f"{lane.failed}",
+                "change the value that its log names, or leave the arm out",
+            )

@@ -40,16 +40,18 @@ async def preview(
     `apart`: the load comes from other hosts.
     """
     of_builds = BuildForecast()
+    repeated: tuple[str, ...] = ()
     if start_programs or all(_is_of_catalogue(server_of(arm, experiment.server)) for arm in experiment.arms):
         host = LocalHost("plan", paths.server_user)
         of_builds = await forecast_builds(experiment, paths.cache, host)
         builds = await present_builds(experiment, paths, host)
         check_variables(builds, experiment)
-        await check_values(builds, experiment, host)
+        repeated = await check_values(builds, experiment, host)
     elif any(server_of(arm, experiment.server).build is not None for arm in experiment.arms):
         of_builds = BuildForecast(time=(UNKNOWN_HERE,))
     plan = plan_study(experiment, paths)
-    expected = replace(forecast(experiment, plan, paths, apart=apart), builds=of_builds)
+    expected = forecast(experiment, plan, paths, apart=apart)
+    expected = replace(expected, builds=of_builds, cautions=(*expected.cautions, *repeated))
     if start_programs:
         expected = with_files(expected, experiment, paths)
     if start_programs and (words := _unreadable(paths)):

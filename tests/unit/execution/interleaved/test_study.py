@@ -203,6 +203,17 @@ async def test_an_arm_that_never_starts_is_given_up_and_the_others_go_on(
     assert verdicts["jemalloc"] != "not_measurable"
 
 
+async def test_an_arm_that_does_not_start_with_its_variables_ends_the_study_before_any_load(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.start_error = lambda arm, _copy: "Cannot create redo log files" if arm == "large" else None
+    plain = interleaved()
+    large = ArmSpec(name="large", treatments={"variables": {"innodb_page_size": "8K"}})
+    with pytest.raises(StudyError, match=r"arm large: variables: its server does not start .* Cannot create redo log"):
+        await study(script, paths, tmp_path, plain.model_copy(update={"arms": (*plain.arms, large)}))
+    assert "probe" not in script.events
+
+
 async def test_a_control_that_never_starts_ends_the_study_with_its_reason(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
