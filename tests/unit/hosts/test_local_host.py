@@ -271,6 +271,14 @@ def test_a_driver_and_a_server_that_count_differently_disagree() -> None:
     assert disagreements("oltp_read_write", {"read": 1}, {}) == [], "what was not counted cannot disagree"
 
 
+def test_what_triggers_and_routines_do_is_no_disagreement() -> None:
+    counted = {"Com_select": 9_000.0, "Com_insert": 8_000.0, "Com_update": 0.0, "Com_delete": 0.0, "Com_replace": 0.0}
+    whole = {"read": 5_000, "write": 4_000, "other": 2_000, "unchanged": 0}
+    assert disagreements("sql", whole, {**counted, "Questions": 11_020.0}) == []
+    assert len(disagreements("sql", whole, {**counted, "Questions": 19_000.0})) == 2, "another client's"
+    assert len(disagreements("sql", whole, {**counted, "Questions": 11_000.0, "Com_select": 100.0})) == 1, "lost"
+
+
 def test_deletes_that_meet_no_row_agree_with_the_server() -> None:
     whole = {"transactions": 50_000, "read": 0, "write": 2_000, "other": 48_000, "unchanged": 48_000}
     counted = {"Com_insert": 0.0, "Com_update": 0.0, "Com_delete": 50_000.0, "Com_replace": 0.0}
