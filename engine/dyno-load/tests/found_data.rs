@@ -56,10 +56,15 @@ fn tables_that_are_not_as_the_options_say_are_refused() {
     accepted(&format!("{load} --create-secondary off"));
     done(&format!("oltp prepare {place} --resume"));
     accepted(&load);
+    let file = std::env::temp_dir().join(format!("dynoload-wide-{}.toml", std::process::id()));
+    let tables =
+        "[[tables]]\nname = \"t\"\nrows = 5\n[tables.columns]\na = { type = \"CHAR(9)\", values = \"string(5)\" }\n";
+    std::fs::write(&file, tables).unwrap();
+    let own = format!("sql prepare {}", file.display());
     for set in ["ucs2", "utf32"] {
         let make = format!("DROP DATABASE IF EXISTS dyno_wide; CREATE DATABASE dyno_wide CHARACTER SET {set}");
         control.exec(&make).unwrap();
-        for workload in ["oltp prepare --tables 1 --table-size 100", "tpcc prepare"] {
+        for workload in ["oltp prepare --tables 1 --table-size 100", "tpcc prepare", &own] {
             let result = plain(&format!("{workload} --socket {} --database dyno_wide", server.socket()));
             assert!(
                 result.code == 2 && result.stderr.contains(&format!("has the character set {set}")),
@@ -68,6 +73,7 @@ fn tables_that_are_not_as_the_options_say_are_refused() {
             );
         }
     }
+    std::fs::remove_file(&file).unwrap();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use dyno_mysql::Options;
 use super::schema::{quoted, Column, Schema, Table};
 use crate::error::Error;
 use crate::sql::data::drop_tables;
-use crate::sql::server::{connect_unbounded, failed};
+use crate::sql::server::{connect_unbounded, failed, make_database};
 
 /// Bits of the row's number below the table's.
 const ROW_BITS: u32 = 40;
@@ -43,13 +43,10 @@ fn run(client: &mut Client, sql: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), Err
 /// Makes and fills the tables; `say` hears of each one that is complete. Returns the rows.
 ///
 /// # Errors
-/// When a table exists already, or the server refuses.
+/// When a table exists already, the server refuses, or the database has a character set that its rows are not made for.
 pub fn prepare(request: &Request, say: &(dyn Fn(String) + Sync)) -> Result<u64, Error> {
     let mut client = crate::sql::server::connect(&request.options)?;
-    run(
-        &mut client,
-        &format!("CREATE DATABASE IF NOT EXISTS {}", quoted(&request.database)),
-    )?;
+    make_database(&mut client, &request.database)?;
     let mut client = connect(request)?;
     for table in &request.schema.tables {
         make(&mut client, table)?;
