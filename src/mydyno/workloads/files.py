@@ -26,9 +26,9 @@ SQL = "sql"
 REPLAY = "replay"
 DUMP_FACTOR = 3
 """Tables with their indexes, relative to the size of their dump: more than most need."""
-PACKED = ".sql.gz"
+PACKED = (".sql.gz", ".sql.zst")
 PACKED_FACTOR = 8
-"""A dump, relative to its size as compressed by gzip."""
+"""A dump, relative to its size as compressed."""
 RESERVED_BYTES = 1_000_000_000
 """What is reserved on disk for data whose size only the script or the TOML file knows."""
 SCALE = "scale"
@@ -128,7 +128,7 @@ def file_of(data: DataSpec) -> Path:
 
 def is_dump(data: DataSpec) -> bool:
     """Whether the data come from SQL statements as they are, not from rules for rows."""
-    return data.sql is not None and data.sql.endswith((".sql", PACKED))
+    return data.sql is not None and data.sql.endswith((".sql", *PACKED))
 
 
 def short(data: DataSpec) -> str:

@@ -142,6 +142,9 @@ fn left_out(text: &[u8], first: &Token<'_>, all: &[Token<'_>]) -> Option<&'stati
     if first.is_word("SET") {
         return match () {
             () if has("GTID_PURGED") || has("GTID_SLAVE_POS") => Some("SET GLOBAL gtid_…: the position of replication"),
+            () if has("INNODB_STATS_AUTO_RECALC") => {
+                Some("SET GLOBAL innodb_stats_auto_recalc: the tables are analysed at the end")
+            }
             () if has("SQL_LOG_BIN") => Some("SET sql_log_bin: what the binary log has is for the server to decide"),
             () => None,
         };
@@ -314,6 +317,15 @@ mod tests {
             (vec!["USE a", "DROP DATABASE b"], "for the schema b"),
             (vec!["INSERT INTO mysql.user VALUES (1)"], "the server's schema mysql"),
             (vec!["DROP DATABASE mysql"], "the server's schema mysql"),
+            // As mysqldump --all-databases begins.
+            (
+                vec![
+                    "/*!50606 SET @OLD_INNODB_STATS_AUTO_RECALC=@@INNODB_STATS_AUTO_RECALC */",
+                    "/*!50606 SET GLOBAL INNODB_STATS_AUTO_RECALC=OFF */",
+                    "CREATE DATABASE /*!32312 IF NOT EXISTS*/ `mysql`",
+                ],
+                "the server's schema mysql: dump the schema of the application alone",
+            ),
             (vec!["SET GLOBAL max_connections = 5"], "the whole server"),
             (vec!["SET autocommit = 0, GLOBAL x = 5"], "the whole server"),
             (vec!["GRANT ALL ON *.* TO a@b"], "accounts"),

@@ -1,20 +1,16 @@
 //! The bytes of a dump as UTF-8 or whatever else of one byte its SET NAMES says: decompressed, without a byte order mark.
 
-use std::io::{BufRead, BufReader, Error, Read, Result};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 
 use flate2::bufread::MultiGzDecoder;
+use zstd_safe::{DCtx, InBuffer, OutBuffer};
 
 /// Bytes that are read at a time.
 const BLOCK: usize = 1 << 20;
 /// How other kinds of compression begin, and the programs for them.
-const OTHERS: [(&[u8], &str); 4] = [
-    (b"\x28\xb5\x2f\xfd", "zstd -d"),
-    (b"BZh", "bunzip2"),
-    (b"\xfd7zXZ", "unxz"),
-    (b"PK\x03\x04", "unzip"),
-];
+const OTHERS: [(&[u8], &str); 3] = [(b"BZh", "bunzip2"), (b"\xfd7zXZ", "unxz"), (b"PK\x03\x04", "unzip")];
 
-/// Decompresses gzip and decodes UTF-16, both by how the file begins.
+/// Decompresses gzip and Zstandard and decodes UTF-16, all by how the file begins.
 ///
 /// # Errors
 /// When the file cannot be read, or is compressed in another way.
@@ -28,6 +24,8 @@ pub(super) fn decoded(file: impl Read + 'static) -> Result<Box<dyn BufRead>> {
     }
     if beginning.starts_with(b"\x1f\x8b") {
         input = Box::new(BufReader::with_capacity(BLOCK, MultiGzDecoder::new(input)));
+    } else if beginning.starts_with(b"\x28\xb5\x2f\xfd") {
+        input = Box::new(BufReader::with_capacity(BLOCK, Zstandard::new(input)?));
     }
     let beginning = input.fill_buf()?;
     let mark = [b"\xef\xbb\xbf".as_slice(), b"\xff\xfe", b"\xfe\xff"]
@@ -40,6 +38,52 @@ pub(super) fn decoded(file: impl Read + 'static) -> Result<Box<dyn BufRead>> {
         b"\xfe\xff" => Box::new(BufReader::new(Utf16::new(input, u16::from_be_bytes))),
         _ => input,
     })
+}
+
+/// Zstandard, one frame after the other.
+struct Zstandard<R> {
+    input: R,
+    context: DCtx<'static>,
+    /// Whether a frame has begun that has not ended.
+    is_within: bool,
+}
+
+impl<R: BufRead> Zstandard<R> {
+    fn new(input: R) -> Result<Self> {
+        let context = DCtx::try_create().ok_or_else(|| Error::from(ErrorKind::OutOfMemory))?;
+        Ok(Self {
+            input,
+            context,
+            is_within: false,
+        })
+    }
+}
+
+impl<R: BufRead> Read for Zstandard<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        loop {
+            let bytes = self.input.fill_buf()?;
+            let is_end = bytes.is_empty();
+            if buffer.is_empty() || (is_end && !self.is_within) {
+                return Ok(0);
+            }
+            let mut compressed = InBuffer::around(bytes);
+            let mut plain = OutBuffer::around(&mut *buffer);
+            let missing = self
+                .context
+                .decompress_stream(&mut plain, &mut compressed)
+                .map_err(|code| Error::other(zstd_safe::get_error_name(code)))?;
+            let (taken, made) = (compressed.pos(), plain.pos());
+            self.input.consume(taken);
+            self.is_within = missing > 0;
+            if made > 0 {
+                return Ok(made);
+            }
+            if is_end && self.is_within {
+                return Err(Error::new(ErrorKind::UnexpectedEof, "its compressed data end too soon"));
+            }
+        }
+    }
 }
 
 /// UTF-16, as PowerShell writes what is redirected, to UTF-8.
@@ -120,6 +164,11 @@ mod tests {
             encoder.write_all(bytes).unwrap();
             encoder.finish().unwrap()
         };
+        let zstandard = |bytes: &[u8]| {
+            let mut made = Vec::with_capacity(zstd_safe::compress_bound(bytes.len()));
+            zstd_safe::compress(&mut made, bytes, 1).unwrap();
+            made
+        };
         let half = text.len() / 2;
         for bytes in [
             text.clone().into_bytes(),
@@ -128,6 +177,8 @@ mod tests {
             [b"\xfe\xff".as_slice(), &units(u16::to_be_bytes)].concat(),
             gzip(text.as_bytes()),
             [gzip(&text.as_bytes()[..half]), gzip(&text.as_bytes()[half..])].concat(),
+            zstandard(text.as_bytes()),
+            [zstandard(&text.as_bytes()[..half]), zstandard(&text.as_bytes()[half..])].concat(),
         ] {
             assert!(read(&bytes).unwrap() == text, "{:?}", &bytes[..4]);
         }
@@ -143,6 +194,11 @@ mod tests {
             .unwrap_err()
             .to_string()
             .contains("ends within a character"));
-        assert!(read(b"\x28\xb5\x2f\xfd..").unwrap_err().to_string().contains("zstd -d"));
+        let mut packed = Vec::with_capacity(1000);
+        zstd_safe::compress(&mut packed, b"SELECT 1;", 1).unwrap();
+        packed.pop();
+        assert!(read(&packed).unwrap_err().to_string().contains("end too soon"));
+        assert!(read(b"\x28\xb5\x2f\xfd\xff\xff\xff").is_err());
+        assert!(read(b"BZh9..").unwrap_err().to_string().contains("bunzip2"));
     }
 }

@@ -19,6 +19,9 @@ use crate::sql::server::{connect_unbounded, failed};
 use crate::sql::statistics;
 use admission::{shown, Admission, Admitted};
 
+/// The server's code for a function or procedure that is not there.
+const NO_ROUTINE: u16 = 1305;
+
 /// Statements of one kind that are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Omitted {
@@ -65,8 +68,10 @@ pub fn load(options: &Options, database: &str, path: &Path, say: &dyn Fn(String)
     enter(&mut client, database)?;
     let contents = each(path, database, |line, statement| {
         client.exec(statement).map(|_| ()).map_err(|error| {
+            let is_missing = error.server().is_some_and(|server| server.code == NO_ROUTINE);
+            let hint = if is_missing { "; dump with --routines" } else { "" };
             let error = failed(&shown(statement), &error);
-            Error::User(format!("'{}', line {line}: {error}", path.display()))
+            Error::User(format!("'{}', line {line}: {error}{hint}", path.display()))
         })
     })?;
     // What a dump leaves locked or open would keep the tables from being read.
