@@ -1,5 +1,6 @@
 //! Literals replaced by pseudonyms of their types.
 
+mod ansi;
 mod context;
 mod dates;
 mod literal;
@@ -11,6 +12,7 @@ use std::collections::BTreeSet;
 use crate::event::{Action, Capture};
 use crate::lexer::{tokens, Kind, Token};
 use crate::reach::{beyond, definer, Beyond};
+pub use ansi::has_ansi_quotes;
 use context::Context;
 use literal::Literal;
 use permutation::Permutation;

@@ -74,8 +74,8 @@ fn open(path: &Path) -> Result<(File, LogKind, Option<i64>), Error> {
     }
     let kind = LogKind::recognise(&first).ok_or_else(|| {
         Error::User(format!(
-            "'{}' is neither a general log nor a slow log of MySQL or MariaDB: no line of its first {} KB begins an entry. \
-             The server writes them with general_log = ON, or with slow_query_log = ON and long_query_time = 0",
+            "'{}' is neither a general log nor a slow log of MySQL or MariaDB: no line of its first {} KB begins an entry \
+             (audit logs and binary logs are not read). The server writes them with general_log = ON, or with slow_query_log = ON and long_query_time = 0",
             path.display(),
             FIRST_BYTES / 1024
         ))

@@ -13,13 +13,15 @@ use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use dyno_capture::{Anonymiser, Capture, KEY_BYTES};
+use dyno_capture::{has_ansi_quotes, Action, Anonymiser, Capture, KEY_BYTES};
 
 use crate::error::Error;
 use crate::sql::file::dump;
 
 /// Standard output in the place of a file.
 const STDOUT: &str = "-";
+/// Characters of a statement in a message.
+const MOST_SHOWN: usize = 80;
 
 /// With the first 32 bytes of a file as its key, or random ones that nobody keeps. Values of ENUM and SET columns that a
 /// dump defines stay.
@@ -45,6 +47,24 @@ pub fn anonymiser(key_file: Option<&Path>, definitions: Option<&Path>) -> Result
         })?;
     }
     Ok(anonymiser)
+}
+
+/// Refuses to anonymise a capture whose names would be taken for strings.
+///
+/// # Errors
+/// With the first such statement.
+pub fn refuse_ansi_quotes(capture: &Capture) -> Result<(), Error> {
+    let found = capture.events.iter().find_map(|event| match &event.action {
+        Action::Statement(statement) if has_ansi_quotes(&statement.text) => Some(&statement.text),
+        _ => None,
+    });
+    found.map_or(Ok(()), |text| {
+        Err(Error::User(format!(
+            "--anonymise: \"{}\" is of a session with sql_mode ANSI_QUOTES, where double quotes are around names, and they \
+             would become pseudonyms; capture other accounts or schemas (--user, --schema), or without --anonymise",
+            shortened(&String::from_utf8_lossy(text), MOST_SHOWN)
+        )))
+    })
 }
 
 /// Writes a capture; a file is complete or absent, and for its owner alone: it has the literals of the log.

@@ -91,6 +91,7 @@ pub fn run(arguments: &CaptureArguments) -> Result<Exit, Error> {
         false => capture::capture_files(&arguments.files, selection(arguments))?,
     };
     if let Some(mut anonymiser) = anonymiser {
+        capture::refuse_ansi_quotes(&captured)?;
         anonymiser.capture(&mut captured);
     }
     let output = arguments.output.display().to_string();
