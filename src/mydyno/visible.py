@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import TextIO
+from typing import IO, TextIO
 
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"}
 _ESCAPES |= {
@@ -25,6 +25,11 @@ def visible_value(value: object) -> object:
     return visible(value) if type(value) is str else value
 
 
+def unchanged(text: str) -> str:
+    """The text itself; of bytes, which a text stream refuses, no text is made."""
+    return text
+
+
 class RewrittenText(io.TextIOWrapper):
     """A stream of which every text is written as `rewritten` returns it."""
 
@@ -32,11 +37,11 @@ class RewrittenText(io.TextIOWrapper):
         self, buffer: io.BufferedWriter, encoding: str, line_buffering: bool, rewritten: Callable[[str], str]
     ) -> None:
         super().__init__(buffer, encoding, "backslashreplace", line_buffering=line_buffering, write_through=True)
-        self._rewritten = rewritten
+        self.rewritten = rewritten
 
     def write(self, text: str, /) -> int:
         """The length is that of the text given."""
-        super().write(self._rewritten(text))
+        super().write(self.rewritten(text))
         return len(text)
 
 
@@ -44,7 +49,11 @@ class VisibleText(RewrittenText):
     """A stream on which all that is written is visible; what styles its text itself writes to `styled`."""
 
     def __init__(
-        self, buffer: io.BufferedWriter, encoding: str, line_buffering: bool, rewritten: Callable[[str], str] = str
+        self,
+        buffer: io.BufferedWriter,
+        encoding: str,
+        line_buffering: bool,
+        rewritten: Callable[[str], str] = unchanged,
     ) -> None:
         super().__init__(buffer, encoding, line_buffering, lambda text: visible(rewritten(text)))
         self.styled = RewrittenText(buffer, encoding, line_buffering, rewritten)
@@ -53,3 +62,8 @@ class VisibleText(RewrittenText):
 def styled(file: TextIO) -> TextIO:
     """The stream for Rich, which writes escape sequences of its own; its texts have to be visible()."""
     return file.styled if isinstance(file, VisibleText) else file
+
+
+def as_written(file: IO[str], text: str) -> str:
+    """The text as this stream will write it, for what breaks it into lines before."""
+    return file.rewritten(text) if isinstance(file, RewrittenText) else text

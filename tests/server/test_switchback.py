@@ -40,7 +40,7 @@ def test_one_server_is_loaded_under_the_settings_of_each_arm_in_turn(program: Pr
         assert run.valid, run.reasons
         on_disk = run.steps[0].server_counters["Created_tmp_disk_tables"]
         assert (on_disk > 100) == (run.arm == "small"), "its sessions have its own tmp_table_size, no others"
-        assert any(one.treatment == "switchback" and "each time read back" in one.text for one in run.evidence)
+        assert any(one.treatment == "switchback" and "read back each time" in one.text for one in run.evidence)
     slices = slices_of(study)
     assert len(slices) == 2 * 3 * 3
     assert all(one.queries and one.server_cpu_s and one.server_rss_bytes is None for one in slices)

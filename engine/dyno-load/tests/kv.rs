@@ -170,10 +170,13 @@ fn sets_without_a_reply_are_done_and_counted() {
         return;
     };
     for protocol in ["text", "binary", "meta"] {
-        for load in ["--ratio 50:50", "--ratio 0:1", "--ratio 0:1 --rate 3000"] {
+        for load in [
+            "--ratio 50:50 --operations 900",
+            "--ratio 0:1 --operations 900",
+            "--ratio 0:1 --rate 3000 --duration 1s",
+        ] {
             let result = run(&format!(
-                "kv run {} --protocol {protocol} {load} --noreply --connections 3 --keys 500 --fill 100% --duration 300ms \
-                 --quiet",
+                "kv run {} --protocol {protocol} {load} --noreply --connections 3 --keys 500 --fill 100% --quiet",
                 server.place()
             ));
             assert_sound(&result, &format!("{protocol} {load}"));

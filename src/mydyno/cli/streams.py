@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from mydyno.visible import VisibleText
+from mydyno.visible import VisibleText, unchanged
 
 GONE = (errno.EPIPE, errno.EBADF, errno.EIO)
 """No reader, no open file, a terminal that hung up."""
@@ -77,7 +77,9 @@ def use_best_effort_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
             continue
         raw = BestEffort(stream, needed=name == "stdout")
-        setattr(sys, name, VisibleText(io.BufferedWriter(raw), stream.encoding, stream.line_buffering, as_typed))
+        # A program gets documents as they are.
+        rewritten = as_typed if name == "stderr" or stream.isatty() else unchanged
+        setattr(sys, name, VisibleText(io.BufferedWriter(raw), stream.encoding, stream.line_buffering, rewritten))
 
 
 def use_studies(folder: Path) -> Path:
@@ -95,7 +97,7 @@ def as_typed(text: str) -> str:
 
 def _typed(command: re.Match[str]) -> str:
     verb, name = command["verb"], command["study"]
-    folder = _FOLDER[0] / name if name and '"' not in str(_FOLDER[0]) else None  # it may be a part of JSON
+    folder = _FOLDER[0] / name if name else None
     found = f"{os.environ.get(STARTED_AS) or 'mydyno'} {verb}"
     if folder is not None and _FOLDER[0] != DEFAULT_STUDIES and (folder / "study.json").exists():
         return f"{found} {shlex.quote(str(folder))}"

@@ -16,7 +16,7 @@ from rich.text import Text
 from mydyno.language import names, tr
 from mydyno.reports.result import StudyResult
 from mydyno.store.study_folder import StudyFolder
-from mydyno.visible import styled, visible
+from mydyno.visible import as_written, styled, visible
 from mydyno.wording import kernel, unsampled, waits
 from mydyno.wording.claims import claims, counted
 from mydyno.wording.host_groups import one_line
@@ -47,7 +47,7 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     found = result.answer
 
     def say(text: str, indent: str = "", after: str = "", style: str = "") -> None:
-        shown = plain_text(flat(text), plain).replace(" %", UNBROKEN)
+        shown = as_written(console.file, plain_text(flat(text), plain)).replace(" %", UNBROKEN)
         for line in textwrap.wrap(
             shown, console.width, initial_indent=indent, subsequent_indent=after or indent,
             break_long_words=False, break_on_hyphens=False,

@@ -139,3 +139,13 @@ def test_a_study_that_was_named_by_its_path_is_printed_with_it(tmp_path: Path, m
     assert study_path(str(tmp_path / "one"), DEFAULT_STUDIES) == tmp_path / "one"
     monkeypatch.setenv(STARTED_AS, "mydyno")
     assert as_typed("`mydyno report one`").endswith(f"mydyno report {tmp_path}/one`")
+
+
+def test_people_read_commands_as_they_type_them_and_programs_get_documents_as_they_are(tmp_path: Path) -> None:
+    code = (
+        "import sys; from mydyno.cli.streams import use_best_effort_streams; use_best_effort_streams()\n"
+        "for stream in (sys.stdout, sys.stderr): print('\"mydyno run x\"', file=stream)"
+    )
+    environment = {**program(tmp_path), STARTED_AS: './"m"'}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ('"mydyno run x"\n', '"./"m" run x"\n')

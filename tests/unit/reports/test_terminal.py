@@ -10,6 +10,7 @@ import pytest
 
 from mydyno.reports.terminal import print_answer
 from mydyno.store.study_folder import StudyFolder
+from mydyno.visible import VisibleText
 from tests.support.fake_interleaved_folder import FACTORS, Interleaved, build
 from tests.support.golden import check_golden
 from tests.support.worded import worded
@@ -67,3 +68,15 @@ def test_factors_are_a_grid(tmp_path: Path) -> None:
     assert re.search(r"^network +tls +raw +zlib", text, re.MULTILINE)
     assert re.search(r"^10gbit +plain +control [\d.]+ k/s +▼ −\d\d\.\d % lower", text, re.MULTILINE)
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("width", range(40, 100, 7))
+def test_commands_are_written_as_the_stream_says_wherever_lines_break(study: StudyFolder, width: int) -> None:
+    assert "mydyno resume" in " ".join(printed(study, width).split())
+    raw = io.BytesIO()
+    file = VisibleText(io.BufferedWriter(raw), "utf-8", False, lambda text: text.replace("mydyno resume", "./m resume"))  # type: ignore[arg-type]  # writable
+    print_answer(study, file, width)
+    file.flush()
+    text = " ".join(raw.getvalue().decode().split())
+    assert "./m resume" in text
+    assert "mydyno resume" not in text

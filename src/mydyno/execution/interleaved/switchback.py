@@ -80,11 +80,15 @@ class Switch:
         except ServerError as error:
             raise HostError(f'design "switchback": {error.message}', HINT) from error
 
+    async def check(self) -> None:
+        """Raise ServerError where somebody else changed what was set."""
+        if self._now and (found := await self._read()) != self._shown[self._now]:
+            raise ServerError(f"somebody else changed variables of the server: {self._unlike(self._now, found)}")
+
     async def to(self, arm: str) -> None:
         """Set the arm's values and read them back. Raises ServerError, also where somebody else changed one."""
         assert self._control is not None
-        if self._now and (found := await self._read()) != self._shown[self._now]:
-            raise ServerError(f"somebody else changed variables of the server: {self._unlike(self._now, found)}")
+        await self.check()
         own = self._settings[arm]
         parts = []
         for name, server in zip(self._names, self._server, strict=True):
@@ -221,9 +225,10 @@ class SwitchedLane(Lane):
 
     async def _account(self, steps: Sequence[StepRecord], samples: Sequence[Sample]) -> None:
         if self.first is None:
+            await self.switch.check()
             await super()._account(steps, samples)
         count = self.switch.switches.get(self.arm.name, 0)
-        text = f"the server was set to this arm's values {count} times, each time read back, and once more at the end"
+        text = f"the server was set to this arm's values {count} times; read back each time, and before the next change"
         self.evidence.append(Evidence(treatment="switchback", holds=True, text=text, instance=1))
 
     async def stop(self) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mydyno.reports.terminal import PLAIN_WIDTH, UNBROKEN, WIDEST, plain_text, prints_signs
 from mydyno.verdicts.threshold import Outcome
-from mydyno.visible import styled
+from mydyno.visible import as_written, styled
 from mydyno.wording.gate import TITLES, GateResult, answer, notes, rows
 from mydyno.wording.verdict_table import flat
 
@@ -26,7 +26,7 @@ def print_gate(result: GateResult, file: TextIO, width: int | None = None) -> No
     plain = not prints_signs(file)
 
     def say(text: str, style: str = "", indent: str = "") -> None:
-        shown = plain_text(flat(text), plain).replace(" %", UNBROKEN)
+        shown = as_written(console.file, plain_text(flat(text), plain)).replace(" %", UNBROKEN)
         for line in textwrap.wrap(shown, console.width, subsequent_indent=indent, break_long_words=False,
                                   break_on_hyphens=False):  # fmt: skip
             console.print(line.replace(UNBROKEN, " %"), style=style or None, soft_wrap=True)

@@ -91,6 +91,8 @@ async def test_a_change_by_somebody_else_is_an_error() -> None:
     server.variables["sync_binlog"] = "100"
     with pytest.raises(ServerError, match="somebody else changed variables of the server: sync_binlog is 100, not 1"):
         await switch.to("plain")
+    with pytest.raises(ServerError, match="somebody else changed"):
+        await switch.check()
     assert server.variables["sync_binlog"] == "100", "it is left as it is"
 
 
