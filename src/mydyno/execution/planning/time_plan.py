@@ -1,8 +1,10 @@
 """How an interleaved study fits into a time: blocks, cycles of each step, and which look it can reach.
 
-More blocks mean more starts of every server, more cycles a better number of each start. Aimed for are as many blocks
-as have FEWEST_CYCLES cycles of each step; the look falls where the time ends. A study that is late continues to its
-first look.
+More blocks mean more starts of every server, more cycles a better number of each start. Where a start costs the time of
+o cycles, and its variance is START_VARIANCE of that of a slice, an effect is most precise with sqrt(o / START_VARIANCE)
+cycles in a block (the optimum of two-stage sampling: Cochran, Sampling Techniques (1977), chapter 10). Aimed for are as
+many blocks as have so many cycles of each step; the look falls where the time ends. A study that is late continues to
+its first look.
 
 Every decision here depends on durations and numbers of blocks, never on an effect.
 """
@@ -10,7 +12,7 @@ Every decision here depends on durations and numbers of blocks, never on an effe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil, inf, sqrt
 
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import Experiment
@@ -18,18 +20,21 @@ from mydyno.model.definition.looks import EARLY, LOOK_BLOCKS, Looks
 from mydyno.model.definition.profile_spec import PROFILE_EVERY as EVERY
 from mydyno.model.definition.profile_spec import apart_slice_s
 from mydyno.model.definition.quantities import format_duration
+from mydyno.model.memory import compares_memory
 from mydyno.model.metrics import GROWTH
 from mydyno.treatments.switching import is_switched
 from mydyno.workloads.data import kind_of
 
+START_VARIANCE = 0.04
+"""Variance of starts as a share of that of slices of 1 s: starts differ by 0 to 1.3 %, slices by 3 to 11 % (eleven
+studies)."""
 FEWEST_CYCLES = 4
-"""Fewest cycles of each step in a block, given a choice. Slices limit the precision, not starts: with two cycles a
-block spends half of its time on starts."""
+"""Fewest cycles of each step in a block, where starts cost little."""
 FEWEST_CYCLES_OVER_TIME = 12
 """The same where a start must be under load for long: fewer slices show neither its capacity
-(docs/guides/capacity.md) nor how its memory grows."""
+(docs/guides/capacity.md) nor how its memory grows. It is also the most that is aimed for otherwise."""
 MOST_CYCLES = 2.0
-"""Times FEWEST_CYCLES: where blocks have time for more, there are more blocks."""
+"""Times what is aimed for: where blocks have time for more, there are more blocks."""
 SLICE_GAP_S = 0.12
 """Between two slices: readings, and the end of what is in flight (measured)."""
 PROFILE_GAP_S = 1.0
@@ -63,7 +68,8 @@ class Shape:
     """Load on each lane before the first cycle, of all steps together."""
     start_s: float = START_S_PER_SERVER
     """Time for one server, from the copy of its data to its stop, without any load."""
-    fewest_cycles: int = FEWEST_CYCLES
+    over_time: bool = False
+    """Whether each start must be under load for long."""
     least_cycles: int = 1
     """Fewer give no answer at all."""
     extra_cycles: int = 0
@@ -79,6 +85,14 @@ class Shape:
     def overhead_s(self) -> float:
         """The duration of a block besides its cycles, before any block was measured."""
         return BLOCK_FIXED_S + self.start_s * self.servers + self.lanes * self.warmup_s
+
+    def aimed_cycles(self, overhead_s: float | None = None) -> int:
+        """Cycles of each step that a block should have, if besides them it takes so long."""
+        if self.over_time:
+            return FEWEST_CYCLES_OVER_TIME
+        over = self.overhead_s if overhead_s is None else overhead_s
+        best = round(sqrt(over / (self.steps * self.cycle_s * START_VARIANCE)))
+        return min(max(best, FEWEST_CYCLES), FEWEST_CYCLES_OVER_TIME)
 
     def block_s(self, cycles: float, overhead_s: float | None = None) -> float:
         """One block with so many cycles of each step."""
@@ -110,7 +124,7 @@ def shape_of(experiment: Experiment) -> Shape:
         + LINK_S_PER_SERVER * links
         + store_s / 2  # servers store at the same time
         + kind.size_bytes(experiment.data) / COPY_BYTES_PER_S,
-        fewest_cycles=FEWEST_CYCLES_OVER_TIME if experiment.is_search or growth else FEWEST_CYCLES,
+        over_time=experiment.is_search or compares_memory(experiment),
         least_cycles=FEWEST_CYCLES_OVER_TIME if growth else 1,
         extra_cycles=len(experiment.profile.kinds),
     )
@@ -142,17 +156,19 @@ def plan_time(
     `aimed`: the look aimed for was examined, and only those at fixed numbers of blocks are left.
     """
     usable_s = max(1.0, time_s - PREPARATION_RESERVE_S)
-    for least in (shape.fewest_cycles, 2, 1):
-        if least < shape.least_cycles:
-            break
-        fewest = EARLY if least == shape.least_cycles else LOOK_BLOCKS[0]
-        for look in sorted(LOOK_BLOCKS if aimed else range(fewest, LOOK_BLOCKS[-1] + 1), reverse=True):
-            if look <= done:
-                break
-            block_s = usable_s / ceil((look - done) / groups)
-            cycles = shape.cycles_in(block_s, overhead_s)
-            if cycles >= least:
-                return TimePlan(look, block_s, cycles, True)
+
+    def look_at(blocks: int) -> TimePlan:
+        block_s = usable_s / ceil((blocks - done) / groups)
+        return TimePlan(blocks, block_s, shape.cycles_in(block_s, overhead_s), True)
+
+    looks = [look_at(look) for look in (LOOK_BLOCKS if aimed else range(EARLY, LOOK_BLOCKS[-1] + 1)) if look > done]
+    possible = [one for one in looks if one.cycles >= shape.least_cycles]
+    whole = [one for one in possible if one.blocks >= LOOK_BLOCKS[0]]
+    ample = [one for one in whole if one.cycles >= shape.aimed_cycles(overhead_s)]
+    if ample:
+        return ample[-1]
+    if possible:
+        return whole[0] if whole else possible[-1]
     least_s = shape.block_s(shape.least_cycles, overhead_s)
     rounds = max(1, int(usable_s / least_s))
     block_s = usable_s / rounds
@@ -210,7 +226,10 @@ def replanned(
     if done >= looks.aim:
         return target
     block_s = max(1.0, left_s - PREPARATION_RESERVE_S) / ceil(max(1, target.blocks - done) / groups)
-    if target.reaches_look and 0.5 <= shape.cycles_in(block_s, overhead_s) / shape.fewest_cycles <= MOST_CYCLES:
+    if (
+        target.reaches_look
+        and 0.5 <= shape.cycles_in(block_s, overhead_s) / shape.aimed_cycles(overhead_s) <= MOST_CYCLES
+    ):
         return target
     found = plan_time(left_s, shape, done, overhead_s, groups)
     if found.reaches_look or done >= looks.first:

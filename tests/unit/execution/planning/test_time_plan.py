@@ -13,6 +13,7 @@ from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.time_plan import (
     FEWEST_CYCLES,
     FEWEST_CYCLES_OVER_TIME,
+    START_VARIANCE,
     Shape,
     is_over,
     plan_time,
@@ -30,17 +31,35 @@ EXAMPLE_SETTINGS = {"variable": ("vary.variables.innodb_flush_log_at_trx_commit=
 ALLOCATORS = Shape(servers=5, lanes=5, steps=1, slice_s=2.0, washout_s=0.5, warmup_s=1.0)
 
 
-@pytest.mark.parametrize(("minutes", "blocks"), [(1, 1), (5, 7), (10, 8), (20, 17), (60, 40), (600, 40)])
-def test_as_many_blocks_are_aimed_for_as_have_four_cycles(minutes: int, blocks: int) -> None:
-    target = plan_time(60.0 * minutes, ALLOCATORS)
+@pytest.mark.parametrize(("minutes", "blocks"), [(1, 1), (5, 6), (10, 7), (20, 14), (60, 40), (600, 40)])
+def test_as_many_blocks_are_aimed_for_as_have_enough_cycles(minutes: int, blocks: int) -> None:
+    target, aimed = plan_time(60.0 * minutes, ALLOCATORS), ALLOCATORS.aimed_cycles()
     assert (target.blocks, target.reaches_look) == (blocks, minutes > 1)
-    assert target.cycles >= (FEWEST_CYCLES if minutes > 5 else 1)
-    assert target.cycles < 2 * FEWEST_CYCLES or blocks == 40
+    assert target.cycles >= (aimed if minutes > 5 else 1)
+    assert target.cycles < 2 * aimed or blocks == 40
 
 
 def test_blocks_that_start_faster_allow_a_larger_look() -> None:
     assert plan_time(570.0, ALLOCATORS, done=1, overhead_s=6.0).blocks == 10
-    assert plan_time(570.0, ALLOCATORS, done=1, overhead_s=40.0).blocks == 7
+    assert plan_time(570.0, ALLOCATORS, done=1, overhead_s=40.0).blocks == 6
+
+
+@pytest.mark.parametrize("overhead_s", [10.0, 20.0, 40.0])
+def test_no_other_number_of_cycles_gives_a_more_precise_effect_in_the_same_time(overhead_s: float) -> None:
+    """The variance of an effect in a long time: of starts and slices, divided by the blocks."""
+
+    def variance(cycles: int) -> float:
+        return (START_VARIANCE + 1 / cycles) * (overhead_s + cycles * ALLOCATORS.cycle_s)
+
+    best = min(range(FEWEST_CYCLES, FEWEST_CYCLES_OVER_TIME + 1), key=variance)
+    assert abs(ALLOCATORS.aimed_cycles(overhead_s) - best) <= 1
+
+
+def test_servers_whose_memory_is_compared_are_loaded_for_long() -> None:
+    asked = experiment(design={"kind": "interleaved", "time": "10m"})
+    memory = asked.verdict.model_copy(update={"primary": ("qps", "server_rss_bytes")})
+    assert shape_of(asked).aimed_cycles() < FEWEST_CYCLES_OVER_TIME
+    assert shape_of(asked.model_copy(update={"verdict": memory})).aimed_cycles() == FEWEST_CYCLES_OVER_TIME
 
 
 def test_a_time_that_ends_before_a_look_is_refused_with_the_shortest_that_does_not(paths: HostPaths) -> None:
@@ -139,10 +158,10 @@ def test_every_study_with_a_time_ends_at_a_look(name: str) -> None:
 
 
 def test_a_look_that_was_made_is_not_aimed_for_again() -> None:
-    assert plan_time(600.0, ALLOCATORS, done=8).blocks == 16
-    assert plan_time(600.0, ALLOCATORS, done=8, aimed=True).blocks == 16
+    assert plan_time(600.0, ALLOCATORS, done=8).blocks == 15
+    assert plan_time(600.0, ALLOCATORS, done=8, aimed=True).blocks == 10
     assert plan_time(900.0, ALLOCATORS, done=8, aimed=True).blocks == 16
-    assert plan_time(900.0, ALLOCATORS, done=8).blocks == 21
+    assert plan_time(900.0, ALLOCATORS, done=8).blocks == 19
 
 
 def test_a_target_stays_while_its_blocks_have_about_as_many_cycles_as_planned() -> None:
