@@ -20,7 +20,9 @@ def graphs_of(result: StudyResult) -> tuple[list[FlameGraph], float]:
     """The graphs of a study, and the share of the CPU time from which a frame is in them."""
     runs = list(result.records.values())
     blocks = first_finished(runs, result.summary.look)
-    found = flame_graphs(result.folder.path, runs, result.summary, blocks, result.study.experiment.design.seed)
+    experiment = result.study.experiment
+    alpha = experiment.profile.rate_of_causes(result.summary.alpha)
+    found = flame_graphs(result.folder.path, runs, result.summary, blocks, experiment.design.seed, alpha)
     graphs, share = found, 0.0
     for share in SHARES:
         graphs = [_without_small(one, share) for one in found]

@@ -90,14 +90,15 @@ def facts_of(folder: StudyFolder) -> Summary:
     if interleaving:
         plain = [run.model_copy(update={"values": run.unadjusted}) for run in examined]
         records = _with_unadjusted(records, decide_study(list(families(experiment, plain, measured)), *at))
+    sought = None if due is None else experiment.profile.rate_of_causes(due)
     costs = None
     if experiment.screen is None:  # the runs of a screening design are not compared one by one
         served = [one for one in slices if one.search is None]
-        costs = costs_of(experiment, counted_runs, examined, served, due, _usable_cpus(study))
+        costs = costs_of(experiment, counted_runs, examined, served, sought, _usable_cpus(study))
     studied = (folder.path, experiment, counted_runs, examined, slices)
-    profiles = profiles_of(*studied, slices_of(folder, counted_runs, PROFILED_FILE), due)
-    waits = waits_of(*studied, slices_of(folder, counted_runs, WAITS_FILE), due)
-    kernel = kernel_of(*studied, slices_of(folder, counted_runs, KERNEL_FILE), due)
+    profiles = profiles_of(*studied, slices_of(folder, counted_runs, PROFILED_FILE), sought)
+    waits = waits_of(*studied, slices_of(folder, counted_runs, WAITS_FILE), sought)
+    kernel = kernel_of(*studied, slices_of(folder, counted_runs, KERNEL_FILE), sought)
     limits = limits_of(runs, summaries, steps, _usable_cpus(study))
     return Summary(
         experiment=experiment.name,

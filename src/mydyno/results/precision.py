@@ -46,6 +46,11 @@ def half_widths(effects: Iterable[EffectRecord]) -> list[float]:
     return known if len(known) == len(widths) else []
 
 
+def detectables(effects: Iterable[EffectRecord]) -> list[float]:
+    """The true differences of these contrasts, as a share of 1, that 80 % of such studies find; where it is known."""
+    return [effect.details.detectable for effect in effects if effect.details.detectable is not None]
+
+
 def cost_metric(summary: Summary) -> str | None:
     """The metric of CPU per query that has verdicts; None if there is none, or the question is one of CPU time."""
     judged = {effect.metric for effect in summary.effects if effect.verdict}

@@ -82,6 +82,20 @@ def equivalence_power(n: int, sd: float, margin: float, alpha: float = 0.05, fre
     )
 
 
+def detectable(half: float, critical_p: float, degrees: int, power: float = 0.8) -> float:
+    """The true difference of logs that an interval with this half-width leaves out 0 for so often.
+
+    `critical_p` is the two-sided p of the interval's t, `degrees` its degrees of freedom. A difference of the
+    half-width itself is found in half of the studies.
+    """
+    critical = t_quantile(1.0 - critical_p / 2.0, degrees)
+
+    def lacks(shift: float) -> float:
+        return power - _expected_over_sd(lambda factor: scipy.special.ndtr(shift - critical * factor), degrees)
+
+    return half * float(scipy.optimize.brentq(lacks, 0.0, 10.0 * critical)) / critical
+
+
 def projected_half_width(
     sd: float, n_blocks: int, servers: int, contrasts: int = 1, alpha: float = 0.05
 ) -> float | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import expm1, log1p
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from mydyno.stats.maxt import family_test
 from mydyno.stats.noise import NoiseFloor, noise_floor
 from mydyno.stats.paired import Interval, paired
 from mydyno.stats.permutation import joint_test
+from mydyno.stats.power import detectable
 from mydyno.stats.signflip import smallest_p
 from mydyno.stats.tost import check_margin, equivalence
 from mydyno.verdicts import equivalent, higher, inconclusive, lower, not_measurable
@@ -198,7 +200,8 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
     gathered, family, alpha = one.gathered, one.family, study.together.alpha
     found = one.estimate if place is None else together.estimates[place]
     interval, half = (Interval(None, None, 1.0 - alpha), None) if place is None else together.interval(place)
-    p_adjusted = None if place is None else together.joint.adjusted[place]
+    permuted = None if place is None else together.joint.adjusted[place]
+    p = _larger(permuted, together.adjusted_t(place))
     contrasts = len(together.estimates)
     copies = StepCells(family.a_a, gathered.step).copies() if family.a_a else one.cells.copies()
     case = Case(
@@ -208,7 +211,7 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
         estimate=found,
         interval=interval,
         half_width=half,
-        p_adjusted_permutation=p_adjusted,
+        p_adjusted_permutation=permuted,
         equivalence=equivalence(one.estimate, family.margin, alpha),
         copies_differ=weighted_mean(copies, family.host_groups) if copies else None,
         labels=tuple(len(of) for of in one.exchange.differences.values()),
@@ -223,13 +226,14 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
     needed = case.blocks_needed() if rule.verdict is Verdict.INCONCLUSIVE else None
     alone = _alone(one, noise, together.critical_p, alpha, p_alone)
     details = {
-        "p_adjusted_permutation": p_adjusted,
+        "p_adjusted_permutation": permuted,
         "blocks_needed": None if needed is None else needed - found.n,
         "adjustment": "none" if contrasts <= 1 else ADJUSTMENT,
         "alarm": study.alarm,
         "copied": "" if family.copied == family.control else family.copied,
         "facts": rule.facts(case),
         "half_width": half,
+        "detectable": None if not half else expm1(detectable(log1p(half), together.critical_p, found.freedom)),
         "method": "pooled" if found.pooled else "pairs",
         "freedom": found.freedom,
     }
@@ -237,11 +241,17 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
         update={
             "ci_low": case.interval.low,
             "ci_high": case.interval.high,
-            "p": p_adjusted,
+            "p": p,
             "verdict": rule.verdict.value,
             "details": alone.details.model_copy(update=details),
         }
     )
+
+
+def _larger(*p_values: float | None) -> float | None:
+    """The largest of those that exist: each of the tests finds a difference of this p."""
+    known = [p for p in p_values if p is not None]
+    return max(known) if known else None
 
 
 def _explored(one: MeasuredContrast, noise: NoiseFloor, p_alone: float | None) -> EffectRecord:
@@ -259,7 +269,6 @@ def _alone(
     plain = found.interval(alpha, 1.0 - alpha)
     tost = equivalence(found, family.margin, alpha)
     p_t = found.p()
-    known = [p for p in (p_t, p_alone) if p is not None]
     earlier = before.interval(critical_p, 1.0 - alpha) if before is not None else None
     return EffectRecord(
         metric=family.metric.name,
@@ -270,7 +279,7 @@ def _alone(
         ratio=found.ratio,
         ci_low=plain.low,
         ci_high=plain.high,
-        p=max(known) if known else None,
+        p=_larger(p_t, p_alone),
         verdict=None,
         primary=family.primary,
         unadjusted=None

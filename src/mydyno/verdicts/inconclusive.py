@@ -1,7 +1,7 @@
 """Inconclusive: the interval contains both a difference and no difference. Always holds; tried last.
 
 The sentence has the interval, what keeps it from a verdict where the interval alone would allow one, the size of
-difference that this study can show, and about how many blocks would decide.
+difference that such a study finds with 80 % power, and about how many blocks would decide.
 """
 
 from __future__ import annotations

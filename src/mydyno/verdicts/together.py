@@ -67,6 +67,11 @@ class Together:
         """The two-sided p of one contrast's t that keeps the study's error rate."""
         return self.largest.critical_p(self.alpha)
 
+    def adjusted_t(self, index: int | None) -> float | None:
+        """The adjusted p of one contrast's t; None for none, and where t does not exist."""
+        p = None if index is None else self.estimates[index].p()
+        return None if p is None else self.largest.adjusted(p)
+
     def interval(self, index: int) -> tuple[Interval, float | None]:
         """The ratio's simultaneous interval of one contrast, and half of its width on the log scale as a fraction."""
         found, level = self.estimates[index], 1.0 - self.alpha

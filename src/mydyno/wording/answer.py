@@ -13,6 +13,7 @@ from statistics import median
 
 from mydyno.language import joined, listing, tr
 from mydyno.model.definition.factors import factors_of
+from mydyno.model.memory import is_memory
 from mydyno.model.stored.obstacles import NOTHING_SERVED
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
@@ -21,6 +22,7 @@ from mydyno.results.precision import (
     alarm_of,
     answered_metrics,
     block_duration_s,
+    detectables,
     failed_blocks,
     failures_of,
     finished_blocks,
@@ -33,9 +35,9 @@ from mydyno.wording.capacity import capacity_sentences
 from mydyno.wording.clauses import Clauses
 from mydyno.wording.factors import factor_sentences
 from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
-from mydyno.wording.numbers import MOST_NAMES, blocks, duration_option, duration_words, half_widths_text, option_s
+from mydyno.wording.numbers import MOST_NAMES, blocks, duration_option, duration_words, option_s, size
 from mydyno.wording.reasons import alarm_clause, cut, failure_of
-from mydyno.wording.scope_line import scope_line
+from mydyno.wording.scope_line import memory_queries, scope_line
 from mydyno.wording.screening import screening_sentences
 from mydyno.wording.sharpen import sharpen_lines
 from mydyno.wording.taken import taken_of_cpus
@@ -121,10 +123,22 @@ def answer_sentences(
         sentence
         for metric in further
         for sentence in of_factors[metric]
-        or (*writer.decided_on(metric)[:MOST_OF_FURTHER], *writer.undecided(bool(lead), metric)[:1])
+        or (
+            *_after_queries(summary, metric, writer.decided_on(metric)[:MOST_OF_FURTHER]),
+            *writer.undecided(bool(lead), metric)[:1],
+        )
     ]
     leading = [*said, *of_hosts, *failures][: max(MOST_SENTENCES, len(said))]
     return tuple(leading), tuple(of_further)
+
+
+def _after_queries(summary: Summary, metric: str, sentences: Sequence[str]) -> list[str]:
+    """Of memory, the first sentence begins with how much each server had served: the difference depends on it."""
+    count = memory_queries(summary) if is_memory(metric) else ""
+    if not (count and sentences):
+        return list(sentences)
+    first = tr("After {count} queries of each server, {sentence}", count=count, sentence=sentences[0])
+    return [first, *sentences[1:]]
 
 
 def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float | None]) -> str:
@@ -164,10 +178,10 @@ def _host_first(summary: Summary, study: StudyRecord, block_s: Callable[[], floa
     sequential, length = is_sequential(summary, study.experiment), block_s()
     for metric in answered_metrics(summary):
         judged = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
-        widths = half_widths(judged)
-        if widths and median(widths) <= MOST_PROMISED:
+        widths, able = half_widths(judged), detectables(judged)
+        if able and widths and median(widths) <= MOST_PROMISED:
             noun = summary.phrase(metric).short_subject
-            shows.append(tr("{width} of {noun}", width=half_widths_text(widths), noun=noun))
+            shows.append(tr("{size} in {noun}", size=size(median(able)), noun=noun))
             found = outlook(summary, [one for one in judged if one.verdict == "inconclusive"], length, sequential)
             times += [found.half_s] if found else []
     if not shows:
@@ -176,7 +190,14 @@ def _host_first(summary: Summary, study: StudyRecord, block_s: Callable[[], floa
     time = ""
     if known and len(known) == len(times) and sequential:
         time = tr("; an answer needs about {time} more", time=duration_words(option_s(max(known))))
-    return [tr("{told}: it can show differences from about {sizes}{time}.", told=told, sizes=listing(shows), time=time)]
+    return [
+        tr(
+            "{told}: a study such as this one finds differences of {sizes} with 80 % power{time}.",
+            told=told,
+            sizes=listing(shows),
+            time=time,
+        )
+    ]
 
 
 def _host(summary: Summary) -> str:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from mydyno.language import colon, comma, sentence_space, tr, tr_plural
 from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
-from mydyno.wording.numbers import percent, percent_range, signed_percent, significant, time_text
+from mydyno.wording.numbers import level_percent, percent, percent_range, signed_percent, significant, time_text
 from mydyno.wording.stored_result import StoredResult
 
 FEWEST_BLOCKS = 3
@@ -20,6 +20,16 @@ C = TypeVar("C", bound=CountedContrast)
 def count_text(count: float) -> str:
     """How often something occurs per transaction."""
     return tr("none") if count == 0.0 else f"{significant(count, 2)}\u00a0×"
+
+
+def together(result: StoredResult) -> str:
+    """The level of these intervals: this section's findings are tested together, apart from the effects."""
+    alpha = result.study.experiment.profile.rate_of_causes(result.summary.alpha)
+    return tr(
+        "Intervals of {level} are simultaneous over all findings of this kind; all kinds of causes together share the "
+        "error rate of the effects.",
+        level=level_percent(alpha),
+    )
 
 
 def with_few_blocks(words: str, blocks: int) -> str:

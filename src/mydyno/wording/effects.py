@@ -103,8 +103,9 @@ class _Contrast:
             claim = f"Inconclusive: {subject}{around} was {only} in the only block, without an interval"
         else:
             claim = f"Inconclusive: {subject} is between {_signed(effect.ci_low)} and {_signed(effect.ci_high)}{around}"
-        half = effect.details.half_width
-        ability = "" if half is None or half > MOST_PROMISED else f"this study can show ≥ {percent(half)}"
+        half, found = effect.details.half_width, effect.details.detectable
+        promised = found is not None and half is not None and half <= MOST_PROMISED
+        ability = f"such a study finds a true difference of {percent(found or 0.0)} with 80 % power" if promised else ""
         return "; ".join(filter(None, (claim, self._weakness(), ability, self._remedy()))) + f".{self._caveats()}"
 
     def not_measurable(self) -> str:
@@ -147,9 +148,10 @@ class _Contrast:
 
     def _weakness(self) -> str:
         found, effect = self.fact(*WEAKNESSES), self.effect
+        p = effect.details.p_adjusted_permutation
         if found is None:
             return ""
-        own = {"n": blocks(effect.n), "p": "" if effect.p is None else p_value(effect.p), "copied": self._copied}
+        own = {"n": blocks(effect.n), "p": "" if p is None else p_value(p), "copied": self._copied}
         return WEAKNESSES[found.fact].format(**own, **found.values)
 
     def _remedy(self) -> str:

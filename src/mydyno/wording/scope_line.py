@@ -57,14 +57,18 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     return tr("{clauses}.", clauses=joined([part for part in parts if part]))
 
 
+def memory_queries(summary: Summary) -> str:
+    """After how many queries of a server memory is compared, as in "160,000"; empty where that is not known."""
+    found = [step[QUERIES] for run in summary.runs for step in run.values.values() if QUERIES in step]
+    return whole(float(f"{median(found):.2g}")) if found else ""
+
+
 def _memory(summary: Summary) -> str:
     """After how many queries memory is compared, where a verdict is on it: it depends on that."""
-    if not any(effect.verdict and is_memory(effect.metric) for effect in summary.effects):
+    count = memory_queries(summary)
+    if not count or not any(effect.verdict and is_memory(effect.metric) for effect in summary.effects):
         return ""
-    found = [step[QUERIES] for run in summary.runs for step in run.values.values() if QUERIES in step]
-    return (
-        tr("memory after {count} queries of each server", count=whole(float(f"{median(found):.2g}"))) if found else ""
-    )
+    return tr("memory after {count} queries of each server", count=count)
 
 
 def _durability(records: Sequence[RunRecord]) -> tuple[list[str], list[str]]:

@@ -99,3 +99,14 @@ def test_nonsense_is_a_bug_of_the_caller() -> None:
         power.minimum_blocks(0)
     with pytest.raises(BugError, match="at least 2 servers"):
         power.projected_half_width(0.01, 6, 1)
+
+
+@pytest.mark.parametrize(("blocks", "critical_p"), [(6, 0.05), (6, 0.004), (20, 0.036)])
+def test_a_detectable_difference_is_found_in_four_of_five_studies(blocks: int, critical_p: float) -> None:
+    """By simulation of t intervals, from the half-width that they have where the observed sd is the true one."""
+    random, studies = np.random.default_rng(7), 20_000
+    critical = stats.t.ppf(1 - critical_p / 2, blocks - 1)
+    true = power.detectable(critical / np.sqrt(blocks), critical_p, blocks - 1)
+    made = random.normal(true, 1.0, (studies, blocks))
+    found = (made.mean(1) > critical * made.std(1, ddof=1) / np.sqrt(blocks)).mean()
+    assert found == pytest.approx(0.8, abs=0.015)

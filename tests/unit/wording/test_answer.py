@@ -14,7 +14,8 @@ from mydyno.model.stored.records import Metric
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.results.precision import blocks_for, failed_blocks
 from mydyno.wording.answer import answer_study
-from tests.support.fake_answer import effect, experiment, records, study, summary
+from mydyno.wording.numbers import whole
+from tests.support.fake_answer import effect, experiment, records, runs, study, summary
 
 COST = "server_cpu_us_per_query"
 METRICS = {"qps": Metric(unit="1/s", better="higher"), COST: Metric(unit="us", better="lower")}
@@ -29,8 +30,8 @@ def answer(effects: Sequence[EffectRecord], of: Experiment | None = None, blocks
     return " ".join(found.answer)
 
 
-def cost(arm: str, verdict: str, percent: float, half: float = 1.0) -> EffectRecord:
-    return effect(arm, verdict, percent, half, metric=COST)
+def cost(arm: str, verdict: str, percent: float, half: float = 1.0, **changes: Any) -> EffectRecord:
+    return effect(arm, verdict, percent, half, metric=COST, **changes)
 
 
 def test_two_faster_arms_that_cost_less_are_one_sentence() -> None:
@@ -175,16 +176,32 @@ def test_under_an_alarm_nothing_is_concluded() -> None:
     assert "jemalloc" not in said and "more" not in said
 
 
+def test_a_difference_in_memory_begins_with_the_load_after_which_it_was_found() -> None:
+    of = experiment()
+    effects = [effect("jemalloc", "higher", 4.2), effect("jemalloc", "lower", -4.0, metric="server_rss_bytes")]
+    values = {of.resolved_steps[0].id: {"memory_queries": 431_234.0}}
+    made = summary(of, effects, also_primary=("server_rss_bytes",), runs=runs(of, values=values))
+    told = answer_study(made, study(of), records(of))
+    amount = f"{whole(430_000)} queries of each server"
+    assert told.answer[1].startswith(f"After {amount}, jemalloc uses less resident memory than glibc: −4 %")
+    assert f"memory after {amount}" in told.scope
+
+
 def test_half_stolen_the_host_is_named_after_what_is_decided() -> None:
-    effects = [effect("jemalloc", "inconclusive", 1.0, 14.0), effect("tcmalloc", "inconclusive", 0.2, 12.0)]
-    effects += [cost("jemalloc", "lower", -9.0, 6.0), cost("tcmalloc", "inconclusive", -1.0, 5.0)]
+    able = {size: EffectDetails(detectable=size / 100) for size in (18.0, 8.6)}
+    effects = [
+        effect("jemalloc", "inconclusive", 1.0, 14.0, details=able[18.0]),
+        effect("tcmalloc", "inconclusive", 0.2, 12.0, details=able[18.0]),
+        cost("jemalloc", "lower", -9.0, 6.0, details=able[8.6]),
+        cost("tcmalloc", "inconclusive", -1.0, 5.0, details=able[8.6]),
+    ]
     of = experiment()
     made = summary(of, effects, metrics=METRICS, steal=0.52)
     found = answer_study(made, study(of), records(of))
     assert found.answer[0] == "jemalloc uses 9 % less CPU per query than glibc."
     assert found.answer[1].startswith(
-        "The hypervisor took 52 % of this host's CPU time: it can show differences from about ±14 % of queries per "
-        "second and ±6 % of CPU per query."
+        "The hypervisor took 52 % of this host's CPU time: a study such as this one finds differences of 18 % "
+        "in queries per second and 8.6 % in CPU per query with 80 % power."
     ), "no time: no look decides with this noise"
     assert found.answer[2] == "All comparisons of queries per second are inconclusive."
 
@@ -192,9 +209,13 @@ def test_half_stolen_the_host_is_named_after_what_is_decided() -> None:
 @pytest.mark.parametrize(
     ("steal", "strangers", "words"),
     [
-        (0.02, 0.55, "Other programs used 55 % of this host's CPU time: it can show"),
-        (0.3, 0.25, "The hypervisor took 30 % of this host's CPU time, and other programs used 25 %: it can show"),
-        (0.5, 0.04, "The hypervisor took 50 % of this host's CPU time: it can show"),
+        (0.02, 0.55, "Other programs used 55 % of this host's CPU time: a study such as this one finds"),
+        (
+            0.3,
+            0.25,
+            "The hypervisor took 30 % of this host's CPU time, and other programs used 25 %: a study",
+        ),
+        (0.5, 0.04, "The hypervisor took 50 % of this host's CPU time: a study such as this one finds"),
         (0.3, 0.15, ""),
     ],
 )
@@ -202,7 +223,8 @@ def test_what_other_programs_use_counts_as_what_the_hypervisor_takes(
     steal: float, strangers: float, words: str
 ) -> None:
     of = experiment()
-    made = summary(of, [effect("jemalloc", "inconclusive", 1.0, 14.0)], steal=steal, strangers=strangers)
+    able = EffectDetails(detectable=0.18)
+    made = summary(of, [effect("jemalloc", "inconclusive", 1.0, 14.0, details=able)], steal=steal, strangers=strangers)
     found = answer_study(made, study(of), records(of))
     assert found.answer[0].startswith(words or "No difference is shown")
     named = "Other programs used" in " ".join(found.sharpen)

@@ -90,4 +90,4 @@ def words(expected: dict[str, float], plan: PilotPlan) -> str:
         return (
             f"{pilot}: {parts} with {plan.blocks} blocks on this host now, but a verdict needs {fewest} blocks{beyond}"
         )
-    return f"{pilot}: {plan.blocks} blocks can show {parts} on this host now{beyond}"
+    return f"{pilot}: intervals of {parts} after {plan.blocks} blocks, on this host now{beyond}"

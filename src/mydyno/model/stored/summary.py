@@ -115,6 +115,8 @@ class EffectDetails(Record):
     """"max-t, joint permutation" (how intervals and p are adjusted), or "none"."""
     half_width: float | None = None
     """Half of the interval on the log scale, as a fraction: 0.02 is ±2 %; None without an interval."""
+    detectable: float | None = None
+    """The true difference (a fraction) that 80 % of studies with such an interval find; None without one."""
     method: str = "pooled"
     """The noise in the interval: "pooled" over the servers of a step, or "pairs", this contrast's own. With several
     host groups it is the noise inside the groups."""
@@ -146,8 +148,7 @@ class EffectRecord(Record):
     `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %), of several host groups the mean over
     these groups, with equal weights (stats/groups.py); they are None if too few blocks are valid (a ratio needs one, an
     interval two) and where arm or control failed. For metrics with verdicts the interval is simultaneous over the study
-    and `p` that of the joint permutation of labels; for others both are unadjusted, and `p` is the larger of the t's
-    and the permutation's.
+    and `p` adjusted; for others both are unadjusted. `p` is the larger of the t's and the permutation's.
     """
 
     metric: str

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import listing, tr, tr_after
+from mydyno.language import listing, sentence_space, tr, tr_after
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.summary import CostRecord, CostsRecord
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
+from mydyno.wording import counted
 from mydyno.wording.costs import (
     accompanied,
     caution,
@@ -42,7 +43,7 @@ def build(result: StudyResult) -> Section | None:
             "costs.html",
             found=found,
             caution=caution(found),
-            intro=_intro(record, bool(found)),
+            intro=_intro(record, bool(found), result),
             tables=[
                 (
                     contrast(result, costs[0]),
@@ -55,11 +56,9 @@ def build(result: StudyResult) -> Section | None:
     )
 
 
-def _intro(record: CostsRecord, effects: bool) -> str:
-    intro = tr(
-        "Counters of server and kernel divided by the transactions of the same time. Intervals are "
-        "simultaneous over all costs of the study."
-    )
+def _intro(record: CostsRecord, effects: bool, result: StudyResult) -> str:
+    intro = tr("Counters of server and kernel divided by the transactions of the same time.")
+    intro += sentence_space() + counted.together(result)
     if record.alarm:
         return intro + tr_after("No difference is claimed: {alarm}.", alarm=alarm_clause(record.alarm))
     if effects:

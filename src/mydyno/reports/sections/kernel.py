@@ -35,7 +35,7 @@ def build(result: StudyResult) -> Section | None:
                 for one in record.contrasts
             ],
             nothing=counted.why_nothing(result, record.contrasts),
-            quality=kernel.quality(record),
+            quality=[*kernel.quality(record), counted.together(result)],
         ),
         says=tr("run queue, futex, fsync, block I/O and system calls per transaction"),
     )

@@ -36,7 +36,7 @@ def build(result: StudyResult) -> Section | None:
             found=[(profiles.heading(result, one), profiles.sentence(one, record), _table(one)) for one in contrasts],
             several=len(contrasts) > 1,
             waits=counted.why_nothing(result, contrasts),
-            quality=profiles.quality(record),
+            quality=[*profiles.quality(record), counted.together(result)],
             least=percent(share),
             data=script_json(page_graphs(result, drawn, labels)) if drawn else None,
             script=Markup(asset("flame.js")) if drawn else None,

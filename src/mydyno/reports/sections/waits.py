@@ -39,7 +39,7 @@ def build(result: StudyResult) -> Section | None:
                 for one in record.contrasts
             ],
             nothing=counted.why_nothing(result, record.contrasts),
-            quality=waits.quality(record),
+            quality=[*waits.quality(record), counted.together(result)],
         ),
         says=tr("waits, locks, stages and statements with their time per transaction; what sessions do"),
     )

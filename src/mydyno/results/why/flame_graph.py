@@ -42,11 +42,11 @@ class FlameGraph:
 
 
 def flame_graphs(
-    folder: Path, runs: Sequence[RunRecord], summary: Summary, blocks: set[int], seed: int
+    folder: Path, runs: Sequence[RunRecord], summary: Summary, blocks: set[int], seed: int, alpha: float
 ) -> list[FlameGraph]:
     """A graph for each contrast of summary.profiles; differences are simultaneous over the places of all of them.
 
-    `blocks`: those that the summary is of.
+    `blocks`: those that the summary is of. `alpha`: the error rate of all graphs together.
     """
     if summary.profiles is None:
         return []
@@ -58,7 +58,6 @@ def flame_graphs(
         found = compared(tables[one.step], one.arm, one.control) if one.step in tables else None
         if found is not None:
             contrasts.append((one.step, found))
-    alpha = summary.alpha
     graphs = []
     for (step, contrast), found_differences in zip(
         contrasts, differences([c for _, c in contrasts], alpha, seed), strict=True

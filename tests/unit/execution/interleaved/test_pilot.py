@@ -21,9 +21,9 @@ WIDTHS = {THROUGHPUT: 0.042, COST: 0.019}
 @pytest.mark.parametrize(
     ("blocks", "contrasts", "sequential", "said"),
     [
-        (6, 4, True, "6 blocks can show about ±4.2 % of throughput, about ±1.9 % of CPU per query"),
+        (6, 4, True, "intervals of about ±4.2 % of throughput, about ±1.9 % of CPU per query after 6 blocks"),
         (3, 4, True, "with 3 blocks on this host now, but a verdict needs 4 blocks"),
-        (3, 1, False, "3 blocks can show"),
+        (3, 1, False, "after 3 blocks"),
         (2, 8, False, "with 2 blocks on this host now, but a verdict needs 3 blocks"),
     ],
 )
@@ -32,7 +32,7 @@ def test_what_blocks_can_show_is_promised_only_if_they_give_a_verdict(
 ) -> None:
     line = words(WIDTHS, PilotPlan(blocks, 4.0, 3, contrasts, looks_aimed_at(blocks) if sequential else None, 2.0))
     assert said in line
-    assert ("can show" in line) is ("needs" not in line)
+    assert ("intervals of" in line) is ("needs" not in line)
 
 
 def test_a_pilot_without_a_spread_promises_nothing() -> None:
