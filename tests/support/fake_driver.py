@@ -60,6 +60,7 @@ class FakeHeld:
             "server_cpu_us": 4 * order.measure_s * 1e6 / 4,
             "host_cpu": {"user_s": order.measure_s, "system_s": 0.0, "idle_s": order.measure_s - steal_s,
                          "iowait_s": 0.0, "irq_s": 0.0, "steal_s": steal_s},
+            "executed": script.executed(instance.arm, queries),
             "server_counters": {"Com_select": float(queries)},
         }  # fmt: skip
 

@@ -73,6 +73,8 @@ class Script:
     """(arm, copy, slice) → operations of a step's rate that never started in that slice."""
     start_error: Callable[[str, int], str | None] = lambda _arm, _copy: None
     """(arm, copy) → why its server does not start in an interleaved study."""
+    executed: Callable[[str, int], dict[str, Any]] = lambda _arm, _queries: {"server": None, "load": None}
+    """(arm, queries) → what the processor counted of server and load; None: it does not count."""
     host_speed: Callable[[], float] = lambda: 1.0
     """Speed of the fake host in the current slice: rates are multiplied by it, CPU times divided."""
     driver_cost: Callable[[str], float] = lambda _arm: 10e-6

@@ -71,7 +71,7 @@ impl<E: Extra> Crew<E> {
     pub fn start(
         shape: &LoadShape,
         start_worker: Start<'_, E>,
-        watch: Option<Watch>,
+        mut watch: Option<Watch>,
         interrupted: &AtomicBool,
     ) -> io::Result<Result<Self, NotReady>> {
         let cancelled = Arc::new(AtomicBool::new(false));
@@ -95,7 +95,7 @@ impl<E: Extra> Crew<E> {
                 start: start_receiver,
                 spare: spare_receiver,
                 cancelled: Arc::clone(&crew.cancelled),
-                watch: watch.filter(|_| worker_index == 0),
+                watch: watch.take(),
             };
             crew.starts.push(start);
             crew.spares.push(spare);

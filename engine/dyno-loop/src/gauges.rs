@@ -1,4 +1,5 @@
-//! What is read where a slice's counted part begins and ends: the server's CPU time and the host's.
+//! What is read where a slice's counted part begins and ends: the server's CPU time, the host's, and where the processor
+//! counts them the instructions of server and load.
 //!
 //! The server's CPU time is its process CPU clock (clock_gettime(2), clock id `(~pid << 3) | 2`, as
 //! clock_getcpuclockid(3) makes it): nanoseconds, running threads included. The host's is the first line of /proc/stat
@@ -10,11 +11,28 @@ use std::os::fd::AsFd as _;
 
 use serde::Serialize;
 
+use crate::instructions::{Executed, ProcessCounters};
+
 /// What to read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Watch {
     /// The server's process; none where it is not known.
     pub server_pid: Option<u32>,
+    /// The processor's counters of the server; none where it has none.
+    pub server: Option<ProcessCounters>,
+    /// The same of this process.
+    pub load: Option<ProcessCounters>,
+}
+
+impl Watch {
+    /// Of a server; to be called before connections are opened and workers started, whose threads are then counted.
+    pub fn of(server_pid: Option<u32>) -> Self {
+        Self {
+            server_pid,
+            server: server_pid.and_then(ProcessCounters::open),
+            load: ProcessCounters::open(std::process::id()),
+        }
+    }
 }
 
 /// One reading.
@@ -24,6 +42,10 @@ pub struct Reading {
     pub server_cpu_ns: Option<u64>,
     /// CPU time of the host since it started; none where the kernel has no /proc/stat.
     pub host_cpu: Option<HostCpu>,
+    /// What the server has executed; none where the processor does not count it.
+    pub server: Option<Executed>,
+    /// The same of the load.
+    pub load: Option<Executed>,
 }
 
 /// CPU time of all of the host's CPUs together.
@@ -98,6 +120,8 @@ impl Gauges {
         Reading {
             server_cpu_ns: self.watch.server_pid.and_then(process_cpu_ns),
             host_cpu: self.host_cpu(),
+            server: self.watch.server.as_mut().and_then(ProcessCounters::read),
+            load: self.watch.load.as_mut().and_then(ProcessCounters::read),
         }
     }
 

@@ -32,7 +32,7 @@ pub struct Intervals<E> {
 
 impl<E: Extra> Intervals<E> {
     /// Before the first load; to be made on the worker's own thread.
-    pub fn new(slowest: usize, channels: Channels<E>) -> Self {
+    pub fn new(slowest: usize, mut channels: Channels<E>) -> Self {
         Self {
             recorder: Box::new(Recorder::new(slowest)),
             phase: Phase::Warmup,
@@ -45,7 +45,7 @@ impl<E: Extra> Intervals<E> {
             meter: UsageMeter::of_this_thread(),
             usage: ThreadUsage::default(),
             usage_ns: 0,
-            gauges: channels.watch.map(Gauges::new),
+            gauges: channels.watch.take().map(Gauges::new),
             channels,
             slowest,
         }

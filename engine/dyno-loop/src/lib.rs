@@ -9,6 +9,7 @@ mod collector;
 mod crew;
 mod failure;
 pub mod gauges;
+pub mod instructions;
 mod intervals;
 mod launch;
 mod operation;

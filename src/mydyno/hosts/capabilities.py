@@ -31,7 +31,7 @@ from mydyno.hosts.tracing.bpftrace import absent as absent_programs
 from mydyno.hosts.tracing.bpftrace import kernel_obstacle
 from mydyno.hosts.tracing.bpftrace import version as bpftrace_version
 from mydyno.hosts.tracing.perf import EVENT as PERF_EVENT
-from mydyno.hosts.tracing.perf import event, perf_obstacle
+from mydyno.hosts.tracing.perf import counters_obstacle, event, perf_obstacle
 from mydyno.hosts.tracing.perf import version as perf_version
 from mydyno.model.definition.quantities import format_bytes
 
@@ -65,6 +65,7 @@ def capabilities(paths: HostPaths) -> list[Capability]:
         _pressure(root),
         _repeatable_cpu(root),
         _profiles(root),
+        _instructions(root),
         _kernel_view(root),
         _links(root),
         _latency(root),
@@ -223,6 +224,13 @@ def _profiles(root: HostRoot) -> Capability:
         return Capability("CPU profiles of servers", False, f"{obstacle}; {instead}")
     kernel = "" if event(root) == PERF_EVENT else ", without the kernel"
     return Capability("CPU profiles of servers", True, f"{perf_version(root)}, {event(root)}{kernel}")
+
+
+def _instructions(root: HostRoot) -> Capability:
+    """Whether the processor counts instructions for the programs of this host."""
+    obstacle = counters_obstacle(root)
+    text = obstacle or "instructions and cycles, counted by the processor"
+    return Capability("instructions per query", obstacle is None, text)
 
 
 def _kernel_view(root: HostRoot) -> Capability:

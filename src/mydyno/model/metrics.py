@@ -308,6 +308,24 @@ METRICS: dict[str, MetricSource] = {
         label="CPU per query, server",
         phrase=use("server CPU per query", "CPU per query", cost=True),
     ),
+    "server_instructions_per_query": MetricSource(
+        "instructions",
+        "lower",
+        "instructions that the server executes for one query, kernel included, where the processor counts them",
+        "instance",
+        "slices",
+        label="Instructions per query, server",
+        phrase=use("server instructions per query", "instructions per query"),
+    ),
+    "server_kernel_instructions_per_query": MetricSource(
+        "instructions", "lower", "the part of them that is executed in the kernel", "instance", "slices"
+    ),
+    "server_cycles_per_query": MetricSource(
+        "cycles", "lower", "processor cycles that the server uses for one query", "instance", "slices"
+    ),
+    "driver_instructions_per_query": MetricSource(
+        "instructions", "none", "instructions that the load program executes for one query", "driver", "slices"
+    ),
     "driver_cpu_pct": MetricSource("% of one CPU", "none", "driver's CPU time", "driver", "slices"),
     "server_cpu_us_per_transaction": _cpu_per_transaction("server"),
     "driver_cpu_us_per_transaction": _cpu_per_transaction("driver"),
@@ -363,6 +381,13 @@ OF_WORKLOAD: dict[str, dict[str, MetricSource]] = {
 """workload → metric → its words where every step is of that workload: a transaction of `connect` is a connection."""
 OF_ALL_INSTANCES = ("tpmc_per_instance", "tpmc_worst_instance")
 """Rates that are made of all instances' rates, so that no single instance has them."""
+EXECUTED = (
+    "server_instructions_per_query",
+    "server_kernel_instructions_per_query",
+    "server_cycles_per_query",
+    "driver_instructions_per_query",
+)
+"""What the processor counts, where it does; of slices only."""
 COST_METRIC = "server_cpu_us_per_query"
 """The cost of a query, on which verdict.cost adds verdicts."""
 ANSWERED_COSTS = (COST_METRIC, "server_cpu_us_per_transaction")

@@ -19,6 +19,7 @@ COMMON_NAMES = {
     "transactions": "tps",
     "cpu": "server_cpu_us_per_query",
     "cpu_per_query": "server_cpu_us_per_query",
+    "instructions": "server_instructions_per_query",
     "latency": "latency_p99_us",
     "p50": "latency_p50_us",
     "p95": "latency_p95_us",

@@ -16,7 +16,7 @@ import pytest
 
 from mydyno.errors import HostError
 from mydyno.execution.planning.forecast import CANARY_S, forecast
-from mydyno.hosts.capabilities import capabilities
+from mydyno.hosts.capabilities import Capability, capabilities
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.local import LocalHost, exit_with_parent
 from mydyno.hosts.lock import study_lock
@@ -205,6 +205,17 @@ def test_abilities_are_those_of_the_host_that_is_asked(paths: HostPaths, host: F
         "proof of allocators", "all CPUs and memory of the host", "CPU profiles of servers", "kernel view of servers",
         "changing the host",
     }  # fmt: skip
+
+
+def test_whether_the_processor_counts_instructions_is_told(paths: HostPaths, host: FakeHost) -> None:
+    def told() -> Capability:
+        return next(one for one in capabilities(paths) if one.name == "instructions per query")
+
+    assert not told().possible and "not visible here" in told().text
+    (host.folder / "sys/bus/event_source/devices/cpu").mkdir(parents=True)
+    assert told().possible
+    host.is_root = False
+    assert not told().possible and "needs root" in told().text
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ LAYERS = {
     """,
     "dyno-kv": "error event number request intake text binary meta connection blocking",
     "dyno-loop": """
-        transport gauges priority operation recorder failure overload settings timeline report collector crew arrivals
+        transport instructions gauges priority operation recorder failure overload settings timeline report collector crew arrivals
         intervals tally session worker thread launch
     """,
     "dyno-load": """

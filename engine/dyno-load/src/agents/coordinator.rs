@@ -224,7 +224,7 @@ impl Proxies {
     ///
     /// # Errors
     /// When the kernel refuses another thread.
-    pub fn start<E: Shippable>(&self, index: usize, channels: Channels<E>) -> io::Result<JoinHandle<()>> {
+    pub fn start<E: Shippable>(&self, index: usize, mut channels: Channels<E>) -> io::Result<JoinHandle<()>> {
         let agent = self.agents.borrow_mut()[index].take();
         let agent = agent.ok_or_else(|| io::Error::other("an agent was started twice"))?;
         let proxy = Proxy {
@@ -232,7 +232,7 @@ impl Proxies {
             clock: agent.clock,
             shape: self.shape.clone(),
             connect_timeout_ns: self.connect_timeout_ns,
-            gauges: channels.watch.map(Gauges::new),
+            gauges: channels.watch.take().map(Gauges::new),
             channels,
             usage: AgentUsage::default(),
             plan: PlanAccount::default(),

@@ -70,14 +70,13 @@ fn run_slices<T: Target>(
 where
     T::Extra: Shippable,
 {
-    let watch = Watch {
-        server_pid: options.server_pid,
-    };
+    let mut watch = Watch::of(options.server_pid);
     let Some(team) = team else {
         crate::host::allow_open_files(u64::from(target.shape().connections) + 64)?;
         return slices::run(&mut target, shown, facts, watch, input);
     };
     without_priority(&mut shown);
+    watch.load = None; // the agents do the work
     let way_ns = team.way_ns();
     let mut target = AgentsTarget::new(target, team.proxies(load), way_ns);
     slices::run(&mut target, shown, facts, watch, input)

@@ -6,6 +6,7 @@ use std::io;
 use dyno_core::clock::{now_ns, shared_monotonic_s, wall_clock_s};
 use dyno_core::histogram::{hdr, Histogram};
 use dyno_loop::gauges::Reading;
+use dyno_loop::instructions::Executed;
 use dyno_loop::recorder::{ErrorCounts, Extra};
 use dyno_loop::{Edge, Load, Mark, Timeline};
 use serde_json::{json, Map, Value};
@@ -58,6 +59,10 @@ pub fn record<E: Extra>(
         },
         "server_cpu_us": server_cpu_us(&load.marks),
         "host_cpu": host_cpu(&load.marks),
+        "executed": {
+            "server": executed(&load.marks, |one| one.server),
+            "load": executed(&load.marks, |one| one.load),
+        },
         "traffic": measured.traffic,
         "errors": errors(&measured.errors),
         "end": {
@@ -139,6 +144,12 @@ fn server_cpu_us(marks: &[Mark]) -> Option<f64> {
     let before = reading(marks, Edge::Measure)?.server_cpu_ns?;
     let after = reading(marks, Edge::Stop)?.server_cpu_ns?;
     Some(after.checked_sub(before)? as f64 / 1e3)
+}
+
+/// Instructions and cycles over the counted part; null where the processor does not count them.
+fn executed(marks: &[Mark], of: impl Fn(&Reading) -> Option<Executed>) -> Option<Executed> {
+    let before = of(&reading(marks, Edge::Measure)?)?;
+    Some(of(&reading(marks, Edge::Stop)?)?.since(&before))
 }
 
 fn host_cpu(marks: &[Mark]) -> Option<Value> {

@@ -174,6 +174,7 @@ def slice_record(
         traffic={name: sum(int(r["traffic"][name]) for r in records) for name in TRAFFIC if name in first["traffic"]},
         driver_cpu_s=driver_cpu_s,
         server_cpu_s=server_cpu_s,
+        executed=_executed(records),
         idle_servers_cpu_s=around.idle_servers_cpu_s,
         steal=_share(host, "steal_s"),
         strangers=_strangers(
@@ -188,6 +189,16 @@ def slice_record(
         captured=_captured(records),
         **(_at_rate(records) if step.rate is not None else {}),
     )
+
+
+def _executed(records: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """What the processor counted of servers and loads, of a side that all records have."""
+    found: dict[str, float] = {}
+    for side, name in (("server", "server"), ("load", "driver")):
+        counts = [one for record in records if (one := (record.get("executed") or {}).get(side))]
+        if len(counts) == len(records):
+            found |= {f"{name}_{key}": float(value) for key, value in _sum(counts).items()}
+    return found
 
 
 def _at_rate(records: Sequence[dict[str, Any]]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from mydyno.execution.planning.time_plan import FEWEST_CYCLES_OVER_TIME, check_t
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, Plan, make_plan
-from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH
+from mydyno.model.metrics import EXECUTED, FEWEST_OF_GROWTH, GROWTH
 from mydyno.treatments.coexistence import interleaving_obstacles, shortages
 from mydyno.treatments.switching import is_switched, switching_obstacles
 
@@ -37,18 +37,19 @@ def choose_design(experiment: Experiment, paths: HostPaths) -> Design:
     is for lack of memory or disk.
     """
     design = _design(experiment, paths)
-    if GROWTH in experiment.verdict.primary:
-        if design.kind == "blocks":
-            raise UserError(
-                f"verdict.primary: {GROWTH} is measured in the interleaved design only; this study has blocks: "
-                f"{design.why}",
-                "remove it from verdict.primary",
-            )
-        if experiment.design.time is None and cycles_of(experiment) < FEWEST_OF_GROWTH:
-            raise UserError(
-                f"verdict.primary: {GROWTH} needs {FEWEST_OF_GROWTH} cycles in a block, not {cycles_of(experiment)}",
-                f"use design.cycles = {FEWEST_CYCLES_OVER_TIME}, or a time, such as --time 10m",
-            )
+    of_slices = next((one for one in experiment.verdict.primary if one in (GROWTH, *EXECUTED)), None)
+    if of_slices is not None and design.kind == "blocks":
+        raise UserError(
+            f"verdict.primary: {of_slices} is measured in the interleaved design only; this study has blocks: "
+            f"{design.why}",
+            "remove it from verdict.primary",
+        )
+    growth, cycles = GROWTH in experiment.verdict.primary, cycles_of(experiment)
+    if growth and experiment.design.time is None and cycles < FEWEST_OF_GROWTH:
+        raise UserError(
+            f"verdict.primary: {GROWTH} needs {FEWEST_OF_GROWTH} cycles in a block, not {cycles}",
+            f"use design.cycles = {FEWEST_CYCLES_OVER_TIME}, or a time, such as --time 10m",
+        )
     return design
 
 

@@ -15,13 +15,14 @@ from mydyno.hosts.limits import open_files_shortage, quota_periods, tasks_shorta
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.root import HostRoot
 from mydyno.hosts.tracing.bpftrace import kernel_obstacle
-from mydyno.hosts.tracing.perf import perf_obstacle
+from mydyno.hosts.tracing.perf import counters_obstacle, perf_obstacle
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.problems import Key, format_key
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.definition.server_options import option_name, plain_name, reserved_problems
+from mydyno.model.metrics import EXECUTED
 from mydyno.servers.catalogue import known_servers
 from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.performance_schema import version_obstacle
@@ -106,6 +107,7 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
     obstacles += _reserved_obstacles(experiment)
     obstacles += _engine_obstacles(experiment)
     obstacles += _profile_obstacles(experiment, plan, paths.root)
+    obstacles += _counter_obstacles(experiment, paths.root)
     obstacles += _replay_obstacles(experiment, plan)
     if needed > free and experiment.server.dsn is None:
         obstacles.append(
@@ -125,6 +127,13 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         obstacles=(*obstacles, *_memory_obstacles(experiment, paths.root)),
         cautions=tuple(_cautions(experiment, paths)),
     )
+
+
+def _counter_obstacles(experiment: Experiment, root: HostRoot) -> list[str]:
+    """A question about instructions where the processor does not count them."""
+    asked = [one for one in experiment.verdict.primary if one in EXECUTED]
+    obstacle = counters_obstacle(root) if experiment.server.dsn is None else "the server runs elsewhere"
+    return [f"verdict.primary: {one}: {obstacle}" for one in asked if obstacle]
 
 
 def _replay_obstacles(experiment: Experiment, plan: Plan) -> list[str]:

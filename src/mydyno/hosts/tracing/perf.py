@@ -18,6 +18,8 @@ from mydyno.hosts.root import HERE, HostRoot
 from mydyno.hosts.tracing.perf_script import SCRIPT_FIELDS
 
 EVENT = "cpu-clock"
+PROCESSOR_UNITS = ("cpu", "cpu_core", "armv8_pmuv3_0")
+"""Names that the kernel gives to the processor's counters."""
 USER_ONLY_FROM = 2
 """perf_event_paranoid from which users other than root may sample their own programs outside of the kernel alone."""
 FORBIDDEN_FROM = 3
@@ -68,6 +70,13 @@ def _failed_trial(root: HostRoot, scope: str = "--per-thread") -> str | None:
         return None
     words = " ".join((done.stderr or done.stdout).split())
     return f"perf record ended with exit code {done.returncode}: {words[:300]}; {HINT}"
+
+
+def counters_obstacle(root: HostRoot = HERE) -> str | None:
+    """Why the load program cannot have the processor count instructions; None if it can."""
+    if not [unit for unit in PROCESSOR_UNITS if (root.folder / "sys/bus/event_source/devices" / unit).exists()]:
+        return "the processor's counters are not visible here, as in most virtual machines"
+    return None if root.is_root else "instructions: needs root, since the kernel's are counted too"
 
 
 def event(root: HostRoot = HERE) -> str:

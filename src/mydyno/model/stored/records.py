@@ -249,6 +249,9 @@ class SliceRecord(Record):
     traffic: dict[str, int] = Field(default_factory=dict)
     driver_cpu_s: float | None = None
     server_cpu_s: float | None = None
+    executed: dict[str, float] = Field(default_factory=dict, exclude_if=is_empty)
+    """Instructions and cycles of all servers and their loads: server_user_instructions, server_kernel_instructions,
+    server_cycles, driver_user_instructions, …; empty where the processor does not count them."""
     idle_servers_cpu_s: float | None = None
     """CPU time of all servers that were not loaded."""
     steal: float | None = None

@@ -70,6 +70,15 @@ def _instances(one: SliceRecord) -> int:
     return max(1, sum(base == "tps" and instance is not None for base, instance in map(split_instance, one.rates)))
 
 
+def _executed(*names: str) -> Ratio:
+    """Per query; not adjusted: no host is faster in instructions."""
+
+    def total(one: SliceRecord) -> float | None:
+        return sum(one.executed[name] for name in names) if set(names) <= set(one.executed) else None
+
+    return Ratio(total, lambda one: float(one.queries))
+
+
 RATIOS: dict[str, Ratio] = {
     "qps": Ratio(lambda one: float(one.queries), _length, sign=1.0),
     "tps": Ratio(lambda one: float(one.transactions), _length, sign=1.0),
@@ -85,6 +94,10 @@ RATIOS: dict[str, Ratio] = {
     "driver_cpu_us_per_transaction": Ratio(
         lambda one: one.driver_cpu_s, lambda one: float(one.transactions), 1e6, -1.0
     ),
+    "server_instructions_per_query": _executed("server_user_instructions", "server_kernel_instructions"),
+    "server_kernel_instructions_per_query": _executed("server_kernel_instructions"),
+    "server_cycles_per_query": _executed("server_cycles"),
+    "driver_instructions_per_query": _executed("driver_user_instructions", "driver_kernel_instructions"),
     "network_bytes_per_transaction": Ratio(
         lambda one: _times(one.rates.get("network_bytes_per_transaction"), one.transactions),
         lambda one: float(one.transactions),
