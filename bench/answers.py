@@ -1,16 +1,22 @@
 """Whether studies answer truly on this host: equal arms, and effects of known size.
 
-Two parts, both with the server, data and load of the built-in experiment allocators at its quick scale.
+Three parts, the first two with the server, data and load of the built-in experiment allocators at its quick scale.
 
 equal    Studies whose arms are all the same, so that every effect found is a false alarm. Shown are the false alarms
          (contrasts with a verdict "higher" or "lower", and contrasts whose own 95 % interval excludes 1), the median of
          the effects, and how wide the intervals are.
-planted  One study with a library preloaded into the server that changes it by a known amount: CPU time burnt in every
-         answer (3 % of what a query costs), a CPU quota of 90 % of what the server uses, and a stall of 1 s in every
-         10 s. Shown is what was planted beside the effect found. A short study before it measures 3 % and 90 %.
+planted  Studies with a library preloaded into the server that changes it by a known amount: CPU time burnt in every
+         answer (1, 2 and 3 % of what a query costs), a CPU quota of 90 % of what the server uses, and stalls: of 1 s
+         in every 10 s, and of 2 ms in every 100 ms. A short study before them measures what a query costs.
+client   Studies of one server whose client computes longer in one arm, 5 % of what it takes for a transaction. The
+         server's CPU time per query is the same, and every difference found in it is false.
 
-Takes --time for each study: by default 4 studies with 10 arms each, and one planted, 50 minutes in all. --noise 0.3
-makes the host a noisy one: processes that run before all others take on average 30 % of the CPU time away.
+Of the last two is shown, for each plant, what was planted, in how many studies it was found and with the wrong sign, in
+how many the interval has it, and the median half-width.
+
+Takes --time for each study: by default 4 studies with 10 arms each, one planted and one of the client, an hour in all.
+With --keep FOLDER a benchmark that was interrupted continues: studies that are complete there are not made again.
+--noise 0.3 makes the host a noisy one: processes that run before all others take on average 30 % of the CPU time away.
 """
 
 from __future__ import annotations
@@ -22,17 +28,26 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from support.noisy_host import noisy_host
+from support.plants import ARM, CONTROL, plants
 from support.programs import REPOSITORY, BenchError, end_as_by_ctrl_c, say
-from support.studies import END_S, Study, make_study, seconds
+from support.studies import END_S, Study, complete_study, make_study, seconds
 
 METRICS = {"qps": "queries per second", "server_cpu_us_per_query": "server CPU per query"}
-COST_SHARE, QUOTA_SHARE, STALL_EVERY_MS, STALL_MS = 0.03, 0.9, 10_000, 1_000
-PLANTS = ("burns", "quota", "stalls")
+BURNS = {f"burns-{percent}": percent / 100 for percent in (1, 2, 3)}
+"""Share of what a query costs the server."""
+STALLS_MS = {"stalls": (10_000, 1_000), "waits": (100, 2)}
+"""(every, for)"""
+QUOTA_SHARE = 0.9
+PLANTS = (*BURNS, "quota", *STALLS_MS)
+CLIENT, CLIENT_SHARE = "client", 0.05
+CLIENT_TURNS = 20_000
+"""Of the client's loop, in the short study that measures what a turn takes."""
+PARTS = ("equal", "planted", CLIENT)
 PILOT_S = 180.0
 EXPERIMENT = """\
 base = "allocators"
@@ -101,7 +116,7 @@ def contrast(study: Study, number: int, arm: str, metric: str, true_ratio: float
 
 def measured(text: str, folder: Path, time_s: float) -> Study:
     """A study, with what it took on stderr."""
-    study = make_study(text, folder, time_s)
+    study = complete_study(folder) or make_study(text, folder, time_s)
     say(f"  {study.blocks} blocks in {study.took_s:.0f} s, steal {study.steal:.0%}")
     for sentence in study.summary["answer"]:
         say(f"  {sentence}")
@@ -151,33 +166,60 @@ def planted(options: argparse.Namespace, folder: Path) -> list[Contrast]:
     )
     cost_us = pilot.mean("plain", "server_cpu_us_per_query")
     cpus = pilot.mean("plain", "qps") * cost_us / 1e6
-    burn_ns, quota = round(1000 * COST_SHARE * cost_us), round(QUOTA_SHARE * cpus, 3)
-    say(f"a query costs {cost_us:.1f} us of CPU time, the server uses {cpus:.2f} CPUs: burn {burn_ns} ns, {quota} CPUs")
-    stall = preloading(library, stall_every_ms=STALL_EVERY_MS, stall_ms=STALL_MS)
-    arms = {
-        "burns": preloading(library, burn_ns=burn_ns),
-        "quota": f"cgroup = {{ cpu_quota = {quota} }}, {plain}",
-        "stalls": stall,
+    quota = round(QUOTA_SHARE * cpus, 3)
+    say(f"a query costs {cost_us:.1f} us of CPU time, the server uses {cpus:.2f} CPUs: a quota of {quota} CPUs")
+    arms = {name: preloading(library, burn_ns=round(1000 * share * cost_us)) for name, share in BURNS.items()}
+    arms["quota"] = f"cgroup = {{ cpu_quota = {quota} }}, {plain}"
+    arms |= {
+        name: preloading(library, stall_every_ms=every, stall_ms=length) for name, (every, length) in STALLS_MS.items()
     }
     present = {"plain": plain, **{name: arms[name] for name in PLANTS if name in options.plants}}
-    text = EXPERIMENT.format(
-        name="planted",
-        question="Are planted effects found?",
-        arms="\n".join(f"{name} = {{ {text} }}" for name, text in present.items()),
-        treatments=options.treatments,
-        design=f'kind = "interleaved", time = "{options.time:.0f}s", seed = {options.seed}',
-    )
-    study = measured(text, folder / "planted", options.time)
-    mean_us, mean_qps = study.mean("plain", "server_cpu_us_per_query"), study.mean("plain", "qps")
-    true = {
-        ("burns", "server_cpu_us_per_query"): 1 + burn_ns / 1000 / mean_us,
-        ("stalls", "qps"): 1 - STALL_MS / STALL_EVERY_MS,
-    }
-    if "quota" in present:
-        true["quota", "qps"] = quota * 1e6 / study.mean("quota", "server_cpu_us_per_query") / mean_qps
-    true = {key: true[key] for key in sorted(true) if key[0] in present}
-    found = [contrast(study, 0, arm, metric, ratio) for (arm, metric), ratio in true.items()]
+    found: list[Contrast | None] = []
+    for number in range(1, options.planted_rounds + 1):
+        say(f"planted effects, study {number} of {options.planted_rounds}, {options.time:.0f} s")
+        text = EXPERIMENT.format(
+            name="planted",
+            question="Are planted effects found?",
+            arms="\n".join(f"{name} = {{ {text} }}" for name, text in present.items()),
+            treatments=options.treatments,
+            design=f'kind = "interleaved", time = "{options.time:.0f}s", seed = {options.seed + number}',
+        )
+        study = measured(text, folder / f"planted-{number}", options.time)
+        mean_us, mean_qps = study.mean("plain", "server_cpu_us_per_query"), study.mean("plain", "qps")
+        true = {
+            (name, "server_cpu_us_per_query"): 1 + round(1000 * share * cost_us) / 1000 / mean_us
+            for name, share in BURNS.items()
+        }
+        true |= {(name, "qps"): 1 - length / every for name, (every, length) in STALLS_MS.items()}
+        if "quota" in present:
+            true["quota", "qps"] = quota * 1e6 / study.mean("quota", "server_cpu_us_per_query") / mean_qps
+        true = {key: true[key] for key in sorted(true) if key[0] in present}
+        found += [contrast(study, number, arm, metric, ratio) for (arm, metric), ratio in true.items()]
     return [one for one in found if one is not None]
+
+
+def client(options: argparse.Namespace, folder: Path) -> list[Contrast]:
+    """A client that is dearer in one arm, whose server costs the same."""
+    plant = plants(Path("unused"))["slow-client"]
+
+    def text(name: str, turns: int, time_s: float, seed: int) -> str:
+        made = plant.experiment(name, time_s, seed).replace('plant = "slow"', f'plant = "slow", turns = {turns}')
+        return made.replace('primary = "tps"', 'primary = "server_cpu_us_per_query"')
+
+    say("a short study of what the client's loop takes")
+    pilot = measured(text("client-pilot", CLIENT_TURNS, PILOT_S, 1), folder / "client-pilot", PILOT_S)
+    own_us, dear_us = (pilot.mean(arm, "driver_cpu_us_per_transaction") for arm in (CONTROL, ARM))
+    turns = max(1, round(CLIENT_TURNS * CLIENT_SHARE * own_us / max(dear_us - own_us, 1e-3)))
+    say(
+        f"a transaction costs the client {own_us:.1f} us, {CLIENT_TURNS} turns {dear_us - own_us:.1f} us: {turns} turns"
+    )
+    found: list[Contrast | None] = []
+    for number in range(1, options.planted_rounds + 1):
+        say(f"dearer client, study {number} of {options.planted_rounds}, {options.time:.0f} s")
+        made = text(f"client-{number}", turns, options.time, options.seed + number)
+        study = measured(made, folder / f"client-{number}", options.time)
+        found.append(contrast(study, number, ARM, "server_cpu_us_per_query", 1.0))
+    return [replace(one, arm=CLIENT) for one in found if one is not None]
 
 
 def show_equal(found: list[Contrast]) -> None:
@@ -190,36 +232,49 @@ def show_equal(found: list[Contrast]) -> None:
         outside = [one for one in rows if not one.covers]
         middle = statistics.median(one.ratio for one in rows)
         width = statistics.median(math.log(one.high / one.low) / 2 for one in rows)
+        of_study = [
+            statistics.fmean(math.log(one.ratio) for one in rows if one.study == number)
+            for number in sorted({one.study for one in rows})
+        ]
+        error = f" ± {100 * statistics.stdev(of_study) / math.sqrt(len(of_study)):.2f}" if len(of_study) > 1 else ""
         print(
             f"{name}: {len(rows)} contrasts of equal arms, {len(alarms)} false alarms ({len(alarms) / len(rows):.0%}), "
             f"{len(outside)} intervals without 1, median effect {percent(middle)}, "
+            f"mean of the studies {100 * statistics.fmean(of_study):+.2f}{error} %, "
             f"median half-width {100 * math.expm1(width):.1f} %"
         )
 
 
 def show_planted(found: list[Contrast]) -> None:
-    """Planted beside found."""
-    line = "{:<8} {:<22} {:>9} {:>9}  {:<22} {:<14} {}"
-    print(line.format("arm", "metric", "planted", "found", "interval", "verdict", "size within interval"))
-    for one in found:
-        interval = f"{percent(one.low)} to {percent(one.high)}"
-        size = "yes" if one.covers else "NO"
-        cells = (one.arm, METRICS[one.metric], percent(one.true_ratio), percent(one.ratio), interval, one.verdict, size)
+    """Planted beside found, each plant over its studies."""
+    line = "{:<9} {:<22} {:>8} {:>8} {:>8} {:>6} {:>6} {:>8} {:>11}"
+    print(line.format("plant", "metric", "planted", "median", "studies", "found", "wrong", "covered", "half-width"))
+    for plant, metric in dict.fromkeys((one.arm, one.metric) for one in found):
+        rows = [one for one in found if (one.arm, one.metric) == (plant, metric)]
+        claimed = [one for one in rows if one.verdict in {"higher", "lower"}]
+        right = [one for one in claimed if one.answers]
+        width = statistics.median(math.log(one.high / one.low) / 2 for one in rows)
+        cells = (
+            plant, METRICS[metric], percent(statistics.median(one.true_ratio for one in rows)),
+            percent(statistics.median(one.ratio for one in rows)), len(rows), len(right), len(claimed) - len(right),
+            sum(one.covers for one in rows), f"{100 * math.expm1(width):.1f} %",
+        )  # fmt: skip
         print(line.format(*cells))
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("equal", "planted"), help="only this part")
+    parser.add_argument("--only", choices=PARTS, help="only this part")
     parser.add_argument("--plants", nargs="+", choices=PLANTS, default=PLANTS, help="the planted arms [all]")
     parser.add_argument("--treatments", default="", metavar="TOML", help="of every arm, such as 'affinity = \"one\"'")
     parser.add_argument("--time", type=seconds, default=600.0, metavar="10m", help="time for each study [10m]")
     parser.add_argument("--rounds", type=int, default=4, help="studies with equal arms [4]")
+    parser.add_argument("--planted-rounds", type=int, default=1, help="studies of each other part [1]")
     parser.add_argument("--arms", type=int, default=10, help="arms of each beside the control [10]")
     parser.add_argument("--seed", type=int, default=1, help="of the order of slices [1]")
     parser.add_argument("--noise", type=float, default=0.0, metavar="SHARE", help="of CPU time to take away [0]")
-    parser.add_argument("--keep", type=Path, help="a new folder for the studies; otherwise they are removed")
+    parser.add_argument("--keep", type=Path, help="a folder for the studies, where complete ones are used again")
     parser.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     return parser.parse_args()
 
@@ -227,21 +282,21 @@ def arguments() -> argparse.Namespace:
 def measure(options: argparse.Namespace, folder: Path) -> tuple[list[Contrast], list[Contrast]]:
     """Both parts, or one."""
     folder.chmod(0o755)  # the server's own user reads the library
-    studies = options.rounds + 2
+    studies = options.rounds + 2 * options.planted_rounds + 2
+    found = {}
     with noisy_host(options.noise, studies * (options.time + 2 * END_S), options.seed):
-        return (
-            planted(options, folder) if options.only != "equal" else [],
-            equal(options, folder) if options.only != "planted" else [],
-        )
+        for part, study in zip(PARTS, (equal, planted, client), strict=True):
+            found[part] = study(options, folder) if options.only in (None, part) else []
+    return found["planted"] + found[CLIENT], found["equal"]
 
 
 def main() -> int:
-    """Measure, and print. Exit code 1: a planted effect was not found, or a study failed."""
+    """Measure, and print. Exit code 1: a difference was found that was not planted, or a study failed."""
     options = arguments()
     end_as_by_ctrl_c()
     try:
         if options.keep:
-            options.keep.mkdir(parents=True)
+            options.keep.mkdir(parents=True, exist_ok=True)
             plants, equals = measure(options, options.keep.resolve())
         else:
             with tempfile.TemporaryDirectory(prefix="mydyno-answers-") as folder:
@@ -259,7 +314,8 @@ def main() -> int:
         if plants:
             show_planted(plants)
         show_equal(equals)
-    return 0 if all(one.answers for one in plants) else 1
+    wrong = [one for one in plants if one.verdict in {"higher", "lower"} and not one.answers]
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

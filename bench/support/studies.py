@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -86,6 +87,16 @@ def make_study(text: str, folder: Path, time_s: float, interrupt: bool = False) 
     if process.returncode != 0 and not (interrupt and process.returncode == 130):
         raise BenchError(f"the study in {folder} ended with exit code {process.returncode}:\n{output}")
     return Study(*_reported(folder), took_s, (after[0] - before[0]) / max(after[1] - before[1], 1.0))
+
+
+def complete_study(folder: Path) -> Study | None:
+    """A study that make_study() made in this folder and that has its answer; what else is there is removed."""
+    if (folder / "studies").is_dir() and [*folder.glob("studies/*/summary.json")]:
+        found = study_again(folder)
+        if found.summary["state"] == "complete":
+            return found
+    shutil.rmtree(folder, ignore_errors=True)
+    return None
 
 
 def study_again(folder: Path) -> Study:
