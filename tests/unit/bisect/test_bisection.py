@@ -123,6 +123,7 @@ async def test_ends_that_noise_hides_cannot_be_told(world: World, tmp_path: Path
 @pytest.mark.exhaustive
 async def test_ends_whose_control_differs_from_its_copy_are_compared_once_more(world: World, tmp_path: Path) -> None:
     world.effects, world.alarms = {6: -0.05}, 1
+    world.seed = 2  # by chance the copies differ once in 32 times, in the second comparison, too
     folder = await world.folder(tmp_path / "one")
     result = await world.run(folder)
     assert result.state == "found"
