@@ -62,6 +62,8 @@ class FakeHeld:
                          "iowait_s": 0.0, "irq_s": 0.0, "steal_s": steal_s},
             "executed": script.executed(instance.arm, queries),
             "server_counters": {"Com_select": float(queries)},
+            "findings": [one.model_dump() | {"level": one.level.upper()} for one in
+                         script.findings(script.current, self._step)],
         }  # fmt: skip
 
     async def end(self) -> None:

@@ -260,6 +260,49 @@ fn each_kind_of_session_works_across_slices() {
 }
 
 #[test]
+fn each_slice_has_what_the_rules_on_the_load_find_in_all_so_far() {
+    let test = "each_slice_has_what_the_rules_on_the_load_find_in_all_so_far";
+    let Some((_server, socket)) = server("findings", test) else {
+        return;
+    };
+    let folder = std::env::temp_dir().join(format!("dynoload-findings-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (sql, lua) = (folder.join("found.sql"), folder.join("sleeps.lua"));
+    let there = "SELECT k FROM sbtest1 WHERE id = {uniform(1, 1000)};\n";
+    std::fs::write(
+        &sql,
+        format!("{there}-- name: nowhere\nSELECT k FROM sbtest1 WHERE id = 0;\n"),
+    )
+    .unwrap();
+    let event = "con:query('SELECT k FROM sbtest1 WHERE id = 1') ffi.C.usleep(5000)";
+    let text = format!(
+        "local ffi = require('ffi') ffi.cdef('int usleep(unsigned int);')\n\
+         function thread_init() con = sysbench.sql.driver():connect() end\nfunction event() {event} end\n"
+    );
+    std::fs::write(&lua, text).unwrap();
+    for (load, rule) in [
+        (format!("sql run {} --connections 2", sql.display()), "empty_reads"),
+        (
+            format!("script {} --connections 4 --threads 1", lua.display()),
+            "script_held",
+        ),
+    ] {
+        let mut held = Held::start(&format!("{load} --socket {socket} --database sbtest"));
+        for stream in 0..2 {
+            let slice = held.slice_with_load(stream, 50, 200);
+            let findings = slice["findings"].as_array().unwrap();
+            assert_eq!(findings.len(), 1, "{slice}");
+            assert_eq!(
+                (&findings[0]["rule"], &findings[0]["level"]),
+                (&rule.into(), &"SUSPECT".into())
+            );
+        }
+        held.end();
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn the_cpu_time_of_the_server_is_that_of_proc() {
     let test = "the_cpu_time_of_the_server_is_that_of_proc";
     let Some((server, socket)) = server("cpu", test) else {

@@ -11,7 +11,7 @@ from mydyno.files.private import write_private
 from mydyno.model.definition.experiment import DataSpec, Scalar, Step
 from mydyno.servers.sql import Address
 
-OPTIONS_OF_LOAD = frozenset(("db_ps_mode", "mysql_ignore_errors", "rand_seed", "rand_type", "rate"))
+OPTIONS_OF_LOAD = frozenset(("db_ps_mode", "mysql_ignore_errors", "rand_seed", "rand_type", "rate", "threads"))
 """Options of a step with a script that are dynoload's; all others are the script's."""
 SEARCH_ARGUMENTS = ("--rate=1", "--arrivals=poisson")
 """Arguments in a capacity search, where each slice has a rate of its own. Poisson arrivals queue as those of many users

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from mydyno import clock
 from mydyno.drivers.base import Agent, Progress, Reading
@@ -151,6 +151,17 @@ def failure_of(final: dict[str, Any] | None) -> str:
     return str(failure.get("message", ""))
 
 
+def findings_of(findings: Sequence[dict[str, Any]]) -> tuple[DriverFinding, ...]:
+    """What dynoload's own rules found."""
+    return tuple(DriverFinding(rule=one["rule"], level=HEALTH[one["level"]], text=one["text"]) for one in findings)
+
+
+def worst_level(findings: Sequence[DriverFinding]) -> Literal["valid", "suspect", "invalid"]:
+    """dynoload's verdict by what its rules found."""
+    levels = {one.level for one in findings}
+    return "invalid" if "invalid" in levels else "suspect" if "suspect" in levels else "valid"
+
+
 def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> DriverResult:
     """The measured window's counts, latency, and dynoload's own verdict."""
     counts = final["counts"]
@@ -186,10 +197,7 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
             str(finding.get("text", finding)) if isinstance(finding, dict) else str(finding)
             for finding in verdict["findings"]
         ),
-        findings=tuple(
-            DriverFinding(rule=finding["rule"], level=HEALTH[finding["level"]], text=finding["text"])
-            for finding in verdict["findings"]
-        ),
+        findings=findings_of(verdict["findings"]),
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from mydyno.results.precision import (
     steal_share,
     strangers_share,
 )
+from mydyno.results.values.doubts import doubts_of
 from mydyno.wording.hosts import hosts_sharpen
 from mydyno.wording.numbers import blocks, duration_option, duration_words, half_widths_text, option_s
 
@@ -38,7 +39,7 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
         return ()
     judged = [effect for effect in summary.effects if effect.verdict]
     open_ = [effect for effect in judged if effect.verdict == "inconclusive"]
-    lines = []
+    lines = _doubts(records)
     sequential = is_sequential(summary, study.experiment)
     taken = _taken(summary)
     first = sum((steal_share(summary) or 0.0, strangers_share(summary) or 0.0)) >= FIRST_SHARE
@@ -62,6 +63,21 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
             )
         )  # fmt: skip
     return tuple(lines)
+
+
+def _doubts(records: Sequence[RunRecord]) -> list[str]:
+    """What each step's load did otherwise than it should, in how many runs, and what to do about it."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for step in (one for record in records for one in record.steps):
+        for rule, text in {doubt.rule: doubt.text for doubt in doubts_of(step.driver)}.items():
+            found.setdefault((step.id, rule), []).append(text)
+    return [
+        tr(
+            "{step} is in doubt in {count} of {all} runs: {why}.",
+            step=step, count=len(texts), all=len(records), why=texts[0],
+        )
+        for (step, _), texts in found.items()
+    ]  # fmt: skip
 
 
 def _taken(summary: Summary) -> list[str]:

@@ -59,6 +59,12 @@ class ScriptOptions(FileOptions):
     rand_type: Literal["uniform", "gaussian", "special", "pareto", "zipfian"] = Field(
         "special", description="distribution of sysbench.rand.default"
     )
+    threads: int | None = Field(
+        None,
+        ge=1,
+        description="dynoload's threads; default: one for 64 connections. For a script that sleeps, or "
+        "computes much, as many as connections",
+    )
 
 
 class ReplayOptions(FileOptions):

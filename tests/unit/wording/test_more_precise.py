@@ -6,6 +6,7 @@ import pytest
 
 from mydyno.model.definition.experiment import DesignSpec
 from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.records import DriverFinding, DriverResult, StepRecord
 from mydyno.results.precision import blocks_for, half_width
 from mydyno.wording.answer import answer_study
 from mydyno.wording.effects import effect_sentence
@@ -30,6 +31,22 @@ def test_a_decided_study_needs_nothing_more() -> None:
     of = experiment(("glibc", "jemalloc"))
     found = answer_study(summary(of, [effect("jemalloc", "higher", 4.0)]), study(of), records(of))
     assert found.sharpen == ()
+
+
+def test_a_load_in_doubt_is_named_first_once_for_all_runs() -> None:
+    of = experiment(("glibc", "jemalloc"))
+    held = DriverFinding(rule="script_held", level="suspect", text="the script held its thread")
+    driver = DriverResult(
+        driver="dynoload", version="", command=(), transactions=1, queries=1, duration_s=1.0, findings=(held, held)
+    )  # fmt: skip
+    step = StepRecord(
+        id="own-4", workload="script", connections=4, started_unix_ns=1, warmup_s=0, measure_s=1, driver=driver
+    )  # fmt: skip
+    runs = [one.model_copy(update={"steps": (step,)}) for one in records(of, 2)]
+    made = summary(of, [effect("jemalloc", "higher", 4.0)])
+    assert answer_study(made, study(of), runs).sharpen == (
+        f"own-4 is in doubt in {len(runs)} of {len(runs)} runs: the script held its thread.",
+    )
 
 
 def test_four_times_the_blocks_halve_the_half_width() -> None:

@@ -8,6 +8,7 @@ use crate::agents::AgentFacts;
 use crate::host::TcpSegments;
 use crate::kv::KvCounts;
 use crate::server::CounterCheck;
+use crate::sql::{SqlRecord, SqlSettings, SqlWorkload};
 
 /// What the rules look at.
 #[derive(Debug)]
@@ -49,6 +50,23 @@ pub struct OwnSql {
     pub threads_are_shared: bool,
     /// Whether each of them is there to find something: those of a file are, those of a capture need not be.
     pub every_statement_counts: bool,
+}
+
+impl OwnSql {
+    /// From what was recorded; none for dynoload's own workloads.
+    pub fn of(settings: &SqlSettings, record: &SqlRecord) -> Option<Self> {
+        if matches!(settings.workload, SqlWorkload::Oltp(_) | SqlWorkload::Tpcc(_)) {
+            return None;
+        }
+        let named = record.named.iter();
+        let never = named.filter(|one| one.reads > 0 && one.empty_reads == one.reads);
+        Some(Self {
+            never_found: never.map(|one| one.name.clone()).collect(),
+            held_s: record.held_ns as f64 / 1e9,
+            threads_are_shared: settings.connections() > settings.load.shape.threads,
+            every_statement_counts: matches!(settings.workload, SqlWorkload::File(_)),
+        })
+    }
 }
 
 /// What the rules look at of a measurement, whatever its family.

@@ -55,6 +55,20 @@ const RULES: [Rule; 21] = [
     absent_rows::judge,
 ];
 
+/// What the rules on the load itself look at: what it read and stored, and who waited for whom. They hold for the sum of
+/// several slices, too; hosts and rates are judged there slice by slice.
+const RULES_OF_SLICES: [Rule; 4] = [
+    script_held::judge,
+    wrong_values::judge,
+    not_stored::judge,
+    empty_reads::judge,
+];
+
+/// What the rules on the load itself find in the sum of several slices.
+pub fn judge_slices(inputs: &QualityInputs<'_>) -> Vec<Finding> {
+    RULES_OF_SLICES.iter().filter_map(|rule| rule(inputs)).collect()
+}
+
 /// The worst of all rules, and every finding.
 pub fn judge(inputs: &QualityInputs<'_>) -> (RunQuality, Vec<Finding>) {
     let findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(inputs)).collect();

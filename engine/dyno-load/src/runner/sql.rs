@@ -3,7 +3,6 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-use dyno_loop::Totals;
 use dyno_mysql::blocking::Client;
 use dyno_mysql::session_state::OWN_STATE;
 use serde_json::Value;
@@ -205,7 +204,7 @@ fn measure(
         .outcome
         .totals
         .as_ref()
-        .and_then(|totals| own_sql(settings, totals));
+        .and_then(|totals| OwnSql::of(settings, &totals.measured.extra));
     let (quality, findings) = observed.judge(&settings.load, &counters, None, own_sql);
     let result = Final {
         settings: &shown,
@@ -220,21 +219,6 @@ fn measure(
     sinks.finish(&json::final_record(&result))?;
     print_table(&table::render(&result), outputs.json.as_deref())?;
     Ok(exit_of(&observed.outcome, quality))
-}
-
-/// What the rules of validity need to know of a user's statements; none for dynoload's own workloads.
-fn own_sql(settings: &SqlSettings, totals: &Totals<SqlRecord>) -> Option<OwnSql> {
-    if matches!(settings.workload, SqlWorkload::Oltp(_) | SqlWorkload::Tpcc(_)) {
-        return None;
-    }
-    let named = totals.measured.extra.named.iter();
-    let never = named.filter(|one| one.reads > 0 && one.empty_reads == one.reads);
-    Some(OwnSql {
-        never_found: never.map(|one| one.name.clone()).collect(),
-        held_s: totals.measured.extra.held_ns as f64 / 1e9,
-        threads_are_shared: settings.connections() > settings.load.shape.threads,
-        every_statement_counts: matches!(settings.workload, SqlWorkload::File(_)),
-    })
 }
 
 /// What is about to run, for a person.

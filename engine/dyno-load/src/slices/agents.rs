@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{Comparison, Target};
 use crate::agents::{Proxies, Shippable};
+use crate::quality::Finding;
 
 /// From a command to the first statement, beside what the way to the agents takes: a relay may be busy for a moment.
 const AGENTS_DELAY_NS: u64 = 30_000_000;
@@ -55,6 +56,10 @@ where
 
     fn describe(&self, load: &Load<T::Extra>, length_s: f64, record: &mut Map<String, Value>) {
         self.inner.describe(load, length_s, record);
+    }
+
+    fn judge(&mut self, load: &Load<T::Extra>, length_s: f64) -> Vec<Finding> {
+        self.inner.judge(load, length_s)
     }
 
     fn start_delay_ns(&self) -> u64 {

@@ -9,15 +9,18 @@ use dyno_kv::blocking::Client;
 use dyno_loop::{Channels, Load, LoadShape};
 use serde_json::{Map, Value};
 
-use super::{Comparison, Target};
+use super::{Comparison, Sum, Target};
 use crate::kv::server::{self, Counters};
-use crate::kv::{KvRecord, KvSession, KvSettings};
+use crate::kv::{KvCounts, KvRecord, KvSession, KvSettings};
 use crate::output::kv as output;
+use crate::quality::{Finding, KvInputs};
 
 /// A memcached server under one workload.
 pub struct KvTarget {
     settings: Arc<KvSettings>,
     counters: Counters,
+    sum: Sum,
+    all: KvCounts,
 }
 
 impl KvTarget {
@@ -26,6 +29,8 @@ impl KvTarget {
         Self {
             counters: Counters::new(Arc::clone(&settings), control),
             settings,
+            sum: Sum::default(),
+            all: KvCounts::default(),
         }
     }
 }
@@ -57,5 +62,16 @@ impl Target for KvTarget {
 
     fn describe(&self, load: &Load<KvRecord>, length_s: f64, record: &mut Map<String, Value>) {
         record.insert("kv".into(), output::body(&self.settings, &load.totals, length_s));
+    }
+
+    fn judge(&mut self, load: &Load<KvRecord>, length_s: f64) -> Vec<Finding> {
+        self.sum.add(load, length_s);
+        self.all.add(&load.totals.sums);
+        let kv = KvInputs {
+            measured: &load.totals.measured.extra.counts,
+            all: &self.all,
+            expected_hit_share: None,
+        };
+        self.sum.judge(load, self.shape(), Some(kv), None)
     }
 }

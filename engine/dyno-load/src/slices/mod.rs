@@ -9,6 +9,7 @@ mod input;
 mod kv;
 mod record;
 mod sql;
+mod sum;
 
 pub use agents::AgentsTarget;
 pub use command::{Command, Go};
@@ -16,6 +17,7 @@ pub use input::{Event, Input};
 pub use kv::KvTarget;
 pub use record::Comparison;
 pub use sql::SqlTarget;
+use sum::Sum;
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -30,6 +32,7 @@ use serde_json::{json, Map, Value};
 
 use crate::error::{Error, Exit};
 use crate::output::json::FORMAT;
+use crate::quality::Finding;
 use crate::server::Facts;
 
 /// From a command to the first statement: what sleeping threads need to wake up, so that all workers start together.
@@ -60,6 +63,9 @@ pub trait Target {
 
     /// Adds what a slice of this kind has beside every slice.
     fn describe(&self, load: &Load<Self::Extra>, length_s: f64, record: &mut Map<String, Value>);
+
+    /// Adds a slice to the sum of all, and returns what its rules on the load itself find in that.
+    fn judge(&mut self, load: &Load<Self::Extra>, length_s: f64) -> Vec<Finding>;
 
     /// From a command to the first statement.
     fn start_delay_ns(&self) -> u64 {
@@ -160,6 +166,7 @@ fn serve<T: Target>(
         let comparison = counters.map(|(before, after)| target.compare_counters(&before, &after, &load));
         let (mut record, length_s) = record::record(&go, &load, read_ns, &comparison.unwrap_or_default())?;
         target.describe(&load, length_s, &mut record);
+        record.insert("findings".into(), json!(target.judge(&load, length_s)));
         lines.record("slice", &record)?;
         held_ns = now_ns();
     }

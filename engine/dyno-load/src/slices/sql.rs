@@ -4,13 +4,15 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use dyno_loop::recorder::Extra as _;
 use dyno_loop::{Channels, Load, LoadShape};
 use dyno_mysql::blocking::Client;
 use dyno_mysql::Options;
 use serde_json::{json, Map, Value};
 
-use super::{Comparison, Target};
+use super::{Comparison, Sum, Target};
 use crate::output::sql as output;
+use crate::quality::{Finding, OwnSql};
 use crate::sql::reconciliation::ServerCounters;
 use crate::sql::script::ScriptSession;
 use crate::sql::{server, SqlRecord, SqlSession, SqlSettings, SqlWorkload};
@@ -20,6 +22,8 @@ pub struct SqlTarget {
     settings: Arc<SqlSettings>,
     options: Options,
     control: Option<Client>,
+    sum: Sum,
+    recorded: SqlRecord,
 }
 
 impl SqlTarget {
@@ -30,6 +34,8 @@ impl SqlTarget {
             settings: Arc::new(settings.clone()),
             options,
             control: Some(control),
+            sum: Sum::default(),
+            recorded: SqlRecord::default(),
         }
     }
 }
@@ -100,6 +106,13 @@ impl Target for SqlTarget {
                 record.insert("tpcc".into(), tpcc);
             }
         }
+    }
+
+    fn judge(&mut self, load: &Load<SqlRecord>, length_s: f64) -> Vec<Finding> {
+        self.sum.add(load, length_s);
+        self.recorded.merge(&load.totals.measured.extra);
+        let own_sql = OwnSql::of(&self.settings, &self.recorded);
+        self.sum.judge(load, self.shape(), None, own_sql)
     }
 
     fn leave(&mut self) {

@@ -270,7 +270,9 @@ class _Block:
         for lane, command, counted in zip(self.lanes, commands, counters, strict=True):
             own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
             memory, after = lane.connection_memory.get(step.id), lane.rss_bytes()
-            load = LoadFacts(command, lane.handshakes, lane.whole, counted, self._clients(own, samples), memory, after)
+            load = LoadFacts(
+                command, lane.handshakes, lane.whole, counted, lane.findings, self._clients(own, samples), memory, after
+            )  # fmt: skip
             failed = lane.failed_steps.get(step.id, lane.failed)
             record = step_record(
                 step, own, load, began_unix_ns, self.environment.experiment.validity, failed, throttled

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mydyno import clock
-from mydyno.execution.validity import RunFacts, run_reasons
-from mydyno.execution.validity.not_found import not_found
+from mydyno.drivers.dynoload_output import worst_level
+from mydyno.execution.validity import SLICES_RULES, RunFacts, StepFacts, run_reasons, step_reasons
 from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
-from mydyno.execution.validity.throttled import throttled as quota_reason
+from mydyno.hosts.limits import usable_cpus
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.records import ClientLoad, DriverResult, RunRecord, SliceRecord, StepRecord
+from mydyno.model.stored.records import ClientLoad, DriverFinding, DriverResult, RunRecord, SliceRecord, StepRecord
 from mydyno.stats.percentiles import percentiles_of
 from mydyno.store.samples import Sample
 
@@ -34,6 +34,8 @@ class LoadFacts:
     """The load over the same time, warm-up included."""
     counted: dict[str, float]
     """Growth of the servers' counters from before the connections to after them, all servers of the lane together."""
+    findings: tuple[DriverFinding, ...] = ()
+    """What the load programs' own rules found in all slices of the step."""
     clients: tuple[ClientLoad, ...] = ()
     """The hosts that it came from; empty: the servers' host."""
     connection_memory_bytes: float | None = None
@@ -61,8 +63,10 @@ def step_record(
     if slices and not failed:
         failed = failure_of(driver, validity) or failure_at_rate(good)
     disagreements = list(dict.fromkeys(words for one in good for words in one.disagreements))
-    reasons = [Reason(gate="counters", text="; ".join(disagreements[:2]))] if disagreements else []
-    reasons += filter(None, [not_found(step, load.whole, validity.not_found), quota_reason(throttled, validity)])
+    facts = StepFacts(
+        validity, driver, driver.duration_s, usable_cpus().amount, throttled, tuple(disagreements[:2]), step
+    )  # fmt: skip
+    reasons = step_reasons(facts, SLICES_RULES)
     return StepRecord(
         id=step.id,
         connection_memory_bytes=load.connection_memory_bytes,
@@ -114,6 +118,8 @@ def _driver(step: Step, slices: Sequence[SliceRecord], load: LoadFacts) -> Drive
         tls={"whole_load": load.handshakes} if load.handshakes else {},
         busiest_thread_cpu_pct=max(busiest, default=None),
         clients=load.clients,
+        health=worst_level(load.findings),
+        findings=load.findings,
     )
 
 

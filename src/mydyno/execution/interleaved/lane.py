@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.base import StepContext
+from mydyno.drivers.dynoload_output import findings_of
 from mydyno.drivers.held import HeldLoad, HoldingDriver, SliceOrder
 from mydyno.errors import BugError, DriverError, HostError, StudyError, UserError
 from mydyno.execution.concurrency import all_or_none
@@ -26,7 +27,7 @@ from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import ArmSpec, Step
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.records import CountFacts, CpuProfile, Evidence, ServerRecord, StepRecord
+from mydyno.model.stored.records import CountFacts, CpuProfile, DriverFinding, Evidence, ServerRecord, StepRecord
 from mydyno.servers.running.base import LOAD_USER, CpuSlot, RunningServer
 from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample
@@ -80,6 +81,8 @@ class Lane:
     """TLS handshakes of the load since connect(): full, resumed, negotiated."""
     whole: dict[str, int] = field(default_factory=dict)
     """What the load did since connect(), warm-up and pilot included; to be compared with the servers' counters."""
+    findings: tuple[DriverFinding, ...] = ()
+    """What the load programs' own rules found in all slices since connect()."""
     served: int = 0
     """Queries that its servers answered since their start: warm-up, pilot and washouts included."""
     begun: dict[int, dict[str, float]] = field(default_factory=dict)
@@ -182,7 +185,7 @@ class Lane:
         """Connect a load program to each server and hold it."""
         if not self.runs_step(step):
             return
-        self.handshakes, self.whole = {}, {}
+        self.handshakes, self.whole, self.findings = {}, {}, ()
         try:
             for instance in self.instances:
                 self.begun[instance.number] = await instance.counters()
@@ -230,6 +233,7 @@ class Lane:
                 for name, count in whole_counts(records).items():
                     self.whole[name] = self.whole.get(name, 0) + count
                     self.served += count if name in QUERIES else 0
+                self.findings = tuple(one for record in records for one in findings_of(record.get("findings", ())))
                 for record in records:
                     add_handshakes(self.handshakes, record.get("tls", {}).get("whole_load", {}))
                 empty = [record for record in records if record["length_s"] <= 0]

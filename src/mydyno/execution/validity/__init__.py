@@ -23,7 +23,16 @@ from mydyno.execution.validity import (
 from mydyno.execution.validity.facts import RunFacts, StepFacts
 from mydyno.model.stored.reasons import Reason
 
-__all__ = ["HOST_RULES", "INSTANCE_RULES", "STEP_RULES", "RunFacts", "StepFacts", "run_reasons", "step_reasons"]
+__all__ = [
+    "HOST_RULES",
+    "INSTANCE_RULES",
+    "SLICES_RULES",
+    "STEP_RULES",
+    "RunFacts",
+    "StepFacts",
+    "run_reasons",
+    "step_reasons",
+]
 
 RUN_RULES = (unproved.closed, out_of_memory.closed, swap.closed)
 """Each takes RunFacts and returns the reason, or None."""
@@ -42,6 +51,10 @@ HOST_RULES = (driver_cpu.closed, throttled.closed)
 """The rules of STEP_RULES about the host: applied once where a step loads several instances."""
 INSTANCE_RULES = tuple(rule for rule in STEP_RULES if rule not in HOST_RULES)
 """The rules of STEP_RULES that are applied to each instance."""
+
+SLICES_RULES = (counters.closed, not_found.closed, driver_health.closed, throttled.closed)
+"""The rules of STEP_RULES that are applied to the sum of a step's slices: errors are the arm's failure there, and each
+slice is judged by what the host was in it."""
 
 
 def run_reasons(facts: RunFacts) -> list[Reason]:

@@ -11,6 +11,7 @@ from mydyno.hosts.limits import usable_cpus
 from mydyno.model.definition.experiment import Experiment, Step, ValiditySpec
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import DriverResult, SliceRecord, StepRecord, WindowSteadiness
+from mydyno.results.values.doubts import doubts_of
 from mydyno.results.values.found import missed
 from mydyno.results.values.steadiness import judge_step
 from mydyno.store.samples import Sample
@@ -25,8 +26,6 @@ DROPPED = "it did not keep up: over 5 % of the transactions were given up as lat
 OF_RULE = {"unfinished": UNFINISHED, "dropped": DROPPED}
 """Words for OF_THE_ARM; without numbers, so that blocks with the same failure are counted together."""
 
-OF_THE_ANSWERS = ("stalled", "empty_reads")
-"""Rules of dynoload on what the server answered; a step counts where they find something."""
 WORTH_KNOWING = 0.01
 """From this share on, writes that changed no row and reads that found nothing are a warning."""
 
@@ -121,7 +120,7 @@ def step_warnings(step: Step, driver: DriverResult) -> tuple[str, ...]:
         *_host_warnings(driver),
         *([absent] if share >= WORTH_KNOWING else []),
         *([words] if not_found >= WORTH_KNOWING else []),
-        *(one.text for one in driver.findings if one.rule in OF_THE_ANSWERS and one.level == "suspect"),
+        *(one.text for one in doubts_of(driver)),
     )
 
 

@@ -92,9 +92,12 @@ def test_what_was_not_found_is_a_warning_where_it_is_allowed() -> None:
     assert step_warnings(STEP, driver) == ("844 of 1000 gets (84.4%) found no key",)
 
 
-def test_a_server_that_answered_nobody_for_seconds_is_a_warning() -> None:
-    stalled = DriverFinding(rule="stalled", level="suspect", text="the server answered nobody for 5.0 s")
-    assert step_warnings(STEP, DRIVER.model_copy(update={"findings": (stalled,)})) == (stalled.text,)
+@pytest.mark.parametrize("rule", ["stalled", "paused", "script_held", "not_stored", "empty_reads"])
+def test_a_load_in_doubt_is_a_warning(rule: str) -> None:
+    finding = DriverFinding(rule=rule, level="suspect", text="the server answered nobody for 5.0 s")
+    assert step_warnings(STEP, DRIVER.model_copy(update={"findings": (finding,)})) == (finding.text,)
+    fine = finding.model_copy(update={"level": "valid"})
+    assert step_warnings(STEP, DRIVER.model_copy(update={"findings": (fine,)})) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""What dynoload's own rules find in the sum of all slices: judged as in the design "blocks"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.stored.records import DriverFinding
+from mydyno.study import Request, run_study
+from tests.support.fake_environment import Watched, opener
+from tests.support.fake_script import Script, experiment
+from tests.support.worded import worded
+
+DESIGNS = [
+    {"kind": "blocks", "blocks": 6},
+    {"kind": "interleaved", "blocks": 6, "cycles": 4, "quiet_wait": 0, "slice": 2, "washout": 0.5},
+]
+STEP = ({"workload": "oltp_read_only", "connections": 4, "warmup": 2, "measure": 20},)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("rule", ["script_held", "empty_reads", "not_stored"])
+async def test_a_load_in_doubt_is_named_with_the_cure(
+    script: Script, paths: HostPaths, tmp_path: Path, design: dict[str, object], rule: str
+) -> None:
+    text = "the script held its thread for 93 % of the time; use --threads"
+    script.findings = lambda _run, _step: (DriverFinding(rule=rule, level="suspect", text=text),)
+    request = Request(experiment(design=design, steps=STEP), "", tmp_path / "studies", ("mydyno",))
+    folder, summary = await run_study(request, paths, Watched(script), opener(script))
+    assert {step.driver.health for run in folder.runs() for step in run.steps} == {"suspect"}
+    assert {run.warnings for run in summary.runs} == {(f"oltp_read_only-4: {text}",)}
+
+
+async def test_wrong_values_close_the_gate(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    text = "3 of 900 values looked at were not what their keys and versions make"
+    script.findings = lambda _run, _step: (DriverFinding(rule="wrong_values", level="invalid", text=text),)
+    request = Request(experiment(design=DESIGNS[1], steps=STEP), "", tmp_path / "studies", ("mydyno",))
+    folder, _ = await run_study(request, paths, Watched(script), opener(script))
+    reasons = {reason.sentence for run in folder.runs() for step in run.steps for reason in step.reasons}
+    assert len(reasons) == 1 and text in reasons.pop()
+    (sentence,) = worded(folder).answer
+    assert sentence == "jemalloc is not measurable: jemalloc: invalid by the driver's own checks (6 blocks)."
