@@ -20,7 +20,7 @@ from mydyno.execution.live.writer import INTERVAL_S, Listener
 from mydyno.execution.looks import Decided, ended, is_decided
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.stopping import Stopping
-from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno
+from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno, own_name
 from mydyno.fleet.study_files import find_files
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import study_lock
@@ -69,14 +69,12 @@ async def run_study(
         check_host(request.experiment, plan, paths)
         files = find_files(request.experiment)
         made = new_study(request.experiment, request.source_text, request.command, paths)
-        study = made.model_copy(update={"files": files.checksums})
-        path = request.studies.resolve() / study.study
-        if path.exists():
-            raise UserError(f"the study folder {path} exists already", "start the study again in a second")
+        path = stack.enter_context(StudyFolder.claimed(request.studies.resolve(), made.study))
+        study = made.model_copy(update={"study": path.name, "files": files.checksums})
         stack.enter_context(study_lock(study.study, paths.study_lock_address))
         live = stack.enter_context(LiveWatcher(watcher, request.listeners, request.live_interval_s))
         clean_up(paths.undo, live.say, paths.root)
-        environment = await opener(paths, request.experiment, study.study, path, live.say)
+        environment = await opener(paths, request.experiment, own_name(study.study), path, live.say)
         stack.callback(close, environment, live.say)
         folder = StudyFolder.create(path, _with_facts(study, environment), plan)
         files.keep_in(folder.path)
@@ -121,7 +119,7 @@ async def resume_study(
         clean_up(paths.undo, live.say, paths.root)
         for name in folder.discard_unfinished():
             live.say(f"dropped the unfinished run {name}")
-        environment = await opener(paths, study.experiment, study.study, folder.path, live.say)
+        environment = await opener(paths, study.experiment, own_name(study.study), folder.path, live.say)
         stack.callback(close, environment, live.say)
         if wrong := other_versions(study.versions, environment.versions):
             raise UserError(wrong, "runs of different versions do not belong in one study; begin a new one")

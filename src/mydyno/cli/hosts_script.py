@@ -69,10 +69,10 @@ def script(
     expected = forecast(resolved, plan, paths)
     files = find_files(resolved)
     study = new_study(resolved, source.text, ("mydyno", *sys.argv[1:]), paths)
-    path = Path(studies).resolve() / study.study
-    there = files.at(str(path / FOLDER))
-    study = on_host(study, there).model_copy(update={"files": files.checksums})
-    folder = StudyFolder.create(path, study, plan)
+    with StudyFolder.claimed(Path(studies).resolve(), study.study) as path:
+        there = files.at(str(path / FOLDER))
+        study = on_host(study, there).model_copy(update={"study": path.name, "files": files.checksums})
+        folder = StudyFolder.create(path, study, plan)
     files.copy_to(folder.path / FOLDER)
     batch = Batch(folder.path, len(plan.blocks), expected.study_s / len(plan.blocks), program, parallel)
     if slurm:

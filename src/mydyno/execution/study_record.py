@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shlex
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -34,6 +35,13 @@ def new_study(experiment: Experiment, source: str, command: tuple[str, ...], pat
         experiment_source=source,
         host=host_facts(paths.data, paths.root) | {name: value for name, value in measured.items() if value},
     )
+
+
+def own_name(study: str) -> str:
+    """What this process marks its processes and changes with. Two studies of the same second, or two groups of hosts,
+    may share a kernel without a common lock (containers): none may end the servers of the other.
+    """
+    return f"{study}-{secrets.token_hex(3)}"
 
 
 def _synced_writes_per_s(experiment: Experiment, paths: HostPaths) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -20,6 +19,7 @@ from mydyno.execution.interleaved.order import BlockOrder, execute_order, given_
 from mydyno.execution.live.now import LiveNow
 from mydyno.execution.live.writer import INTERVAL_S
 from mydyno.execution.planning.design_choice import choose_design
+from mydyno.execution.study_record import own_name
 from mydyno.fleet.block_clients import BlockClients, check_address
 from mydyno.fleet.messages import AnyMessage, Finished, Lived, Prepared, Progressed, Said, manifest, slice_text
 from mydyno.fleet.turn import own_turn
@@ -111,7 +111,7 @@ async def prepare_host(
         # Now that no earlier block has memory, disk space or control groups of this host.
         design = choose_design(experiment, paths)
         check_host(experiment, make_plan(experiment, design, 1), paths, apart=clients is not None)
-        environment = await opener(paths, experiment, _own_name(study), folder, reporter.say)
+        environment = await opener(paths, experiment, own_name(study.study), folder, reporter.say)
         stack.callback(close, environment, reporter.say)
         if clients is not None:
             check_address(clients.address)
@@ -191,7 +191,7 @@ async def _execute(
     """Seconds of overhead of an interleaved block; None for the design of blocks. `stack`: what to close afterwards."""
     clean_up(paths.undo, reporter.say)
     check_host(study.experiment, plan, paths, apart=clients is not None)
-    environment = await opener(paths, study.experiment, _own_name(study), folder.path, reporter.does)
+    environment = await opener(paths, study.experiment, own_name(study.study), folder.path, reporter.does)
     stack.callback(close, environment, reporter.say)
     if wrong := other_versions(study.versions, environment.versions):
         hint = "runs of different versions do not belong in one study: run `mydyno hosts prepare` on every host"
@@ -209,12 +209,6 @@ async def _execute(
     async for _ in make_runs(environment, folder, plan, block, templates, reporter):
         pass
     return None
-
-
-def _own_name(study: StudyRecord) -> str:
-    """What this process marks its processes and changes with: two groups may share a kernel (containers), and a block
-    that ends must not end the servers of another one of its study."""
-    return f"{study.study}-{secrets.token_hex(3)}"
 
 
 def design_of(prepared: dict[str, Prepared]) -> Design:

@@ -89,7 +89,10 @@ async def run_on_groups(
     with ExitStack() as stack:
         commands = stack.enter_context(recorded_commands())
         study = new_study(request.experiment, request.source_text, request.command, paths)
-        study = study.model_copy(update={"host_groups": request.groups, "files": files.checksums})
+        path = stack.enter_context(StudyFolder.claimed(request.studies.resolve(), study.study))
+        study = study.model_copy(
+            update={"study": path.name, "host_groups": request.groups, "files": files.checksums}
+        )  # fmt: skip
         live = stack.enter_context(FleetLive(watcher, request.listeners))
         async with _Runners(request.groups, paths, live, linker, files) as runners:
             try:
@@ -110,7 +113,7 @@ async def run_on_groups(
             if design.kind != "blocks" and time_s is not None:
                 blocks = plan_time(time_s, shape_of(request.experiment), groups=len(prepared)).blocks
             plan = make_plan(request.experiment, design, blocks)
-            folder = StudyFolder.create(request.studies.resolve() / study.study, study, plan)
+            folder = StudyFolder.create(path, study, plan)
             files.keep_in(folder.path)
             commands.keep_in(folder.path)
             stack.enter_context(folder_lock(folder.path))

@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,13 +37,33 @@ class StudyFolder:
         """The study's name: the folder's."""
         return self.path.name
 
+    @staticmethod
+    @contextmanager
+    def claimed(studies: Path, name: str) -> Iterator[Path]:
+        """A new empty folder for create(), removed again where that was not reached. Where the name is taken, as by a
+        study of the same second, it ends in -2, -3, ….
+        """
+        is_first = not studies.exists()
+        studies.mkdir(parents=True, exist_ok=True)
+        for number in count(1):
+            path = studies / (name if number == 1 else f"{name}-{number}")
+            with suppress(FileExistsError):
+                path.mkdir()
+                break
+        try:
+            yield path
+        finally:
+            with suppress(OSError):
+                path.rmdir()
+                if is_first:
+                    studies.rmdir()
+
     @classmethod
     def create(cls, path: Path, study: StudyRecord, plan: Plan) -> StudyFolder:
         """A new folder with study.json and plan.json. Raises UserError if the path is already taken."""
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            raise UserError(f"the study folder {path} exists already") from None
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise UserError(f"the study folder {path} exists already")
         folder = cls(path)
         write_text(path / "plan.json", plan.model_dump_json(by_alias=True, indent=1))
         write_text(path / "study.json", study.model_dump_json(by_alias=True, indent=1))

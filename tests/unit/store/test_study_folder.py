@@ -157,6 +157,15 @@ def test_a_folder_without_study_json_is_no_study(tmp_path: Path) -> None:
         StudyFolder.open(tmp_path)
 
 
+def test_studies_of_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
+    studies = tmp_path / "studies"
+    name = "one-20261128T000000Z"
+    with StudyFolder.claimed(studies, name) as first, StudyFolder.claimed(studies, name) as second:
+        assert [first.name, second.name] == [name, f"{name}-2"]
+        (second / "study.json").touch()
+    assert list(studies.iterdir()) == [second], "what was not begun leaves no folder"
+
+
 def test_a_study_is_never_written_over_another(folder: StudyFolder) -> None:
     with pytest.raises(UserError, match="exists already"):
         StudyFolder.create(folder.path, folder.study(), folder.plan())

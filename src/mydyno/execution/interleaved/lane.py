@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.slices import QUERIES, LaneReadings, PartOfSlice, add_handshakes, whole_counts
 from mydyno.execution.validity.unproved import VARIABLES_HINT, refused_variables, unproved
 from mydyno.files.atomic import write_text
+from mydyno.hosts.out_of_memory import killed_processes
 from mydyno.hosts.quiet import process_cpu_s
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import ArmSpec, Step
@@ -43,10 +44,15 @@ KILLED = (-9, 137)
 """Exit codes of a process that SIGKILL ended, directly and as a shell reports it."""
 
 
-def server_end(exit_code: int, out_of_memory_kills: int) -> str:
-    """How a server ended, in words. `out_of_memory_kills`: on the whole host since the block began."""
+def server_end(exit_code: int, pid: int | None, out_of_memory_kills: int, killed: Set[int] | None) -> str:
+    """How a server ended, in words. `out_of_memory_kills`: on the whole host since the block began; `killed`: which
+    processes they ended, None where the kernel's log cannot be read.
+    """
     if exit_code in KILLED and out_of_memory_kills > 0:
-        return f"the kernel killed the server for lack of memory (exit code {exit_code})"
+        if killed is None:
+            return f"the server was killed (exit code {exit_code}) while this host was out of memory"
+        if pid in killed:
+            return f"the kernel killed the server for lack of memory (exit code {exit_code})"
     return f"the server ended with exit code {exit_code}"
 
 
@@ -364,7 +370,7 @@ class Lane:
             except TimeoutError:
                 continue
             memory = MemoryCounters.read().since(self.memory)
-            end = server_end(exit_code, memory.out_of_memory_kills or 0)
+            end = server_end(exit_code, instance.pid, memory.out_of_memory_kills or 0, killed_processes())
             words = f"{end} during {step.id}; {self.failed_steps[step.id]}"
             self.failed = self.failed_steps[step.id] = f"{words}{instance.log_tail()}"
 
