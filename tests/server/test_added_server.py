@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import tempfile
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.server_user import ids_of
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.packages.progress import silent
 from mydyno.servers.catalogue import get_build, known_servers
@@ -52,7 +53,7 @@ async def test_a_repacked_server_is_added_started_and_removed(tmp_path: Path, mo
         sockets = Path(folder) / "s"
         sockets.mkdir()
         if paths.server_user is not None:
-            shutil.chown(sockets, paths.server_user)
+            os.chown(sockets, *ids_of(paths.server_user))
         instance = MysqldServer(
             build, host, Path(folder) / "i", sockets, Path(folder) / "server.log", Credentials(),
             InstanceSettings(base={"innodb_buffer_pool_size": "32M", "innodb_log_file_size": "8M"}),

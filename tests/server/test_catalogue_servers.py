@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,6 +16,7 @@ from mydyno.drivers.dynoload import Dynoload
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.server_user import ids_of
 from mydyno.model.definition.experiment import DataSpec, Scalar, ServerSpec, Step
 from mydyno.model.stored.waits import ROW_LOCKS, wait_class
 from mydyno.servers.catalogue import ANONYMOUS_MAP, CATALOGUE, get_build
@@ -55,7 +56,7 @@ async def instance(request: pytest.FixtureRequest) -> AsyncIterator[MysqldServer
         sockets = Path(folder) / "s"
         sockets.mkdir()
         if paths.server_user is not None:
-            shutil.chown(sockets, paths.server_user)
+            os.chown(sockets, *ids_of(paths.server_user))
         made = MysqldServer(
             build, host, Path(folder) / "i", sockets, Path(folder) / "server.log", Credentials(),
             InstanceSettings(base=dict(BASE)),

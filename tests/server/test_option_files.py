@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import tempfile
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.server_user import ids_of
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.server_options import reserved_because
 from mydyno.servers.catalogue import get_build
@@ -35,7 +36,7 @@ async def test_a_configuration_of_the_field_is_an_arm_without_a_false_alarm(name
         sockets = Path(folder) / "s"
         sockets.mkdir()
         if paths.server_user is not None:
-            shutil.chown(sockets, paths.server_user)
+            os.chown(sockets, *ids_of(paths.server_user))
         made = MysqldServer(
             build, host, Path(folder) / "i", sockets, Path(folder) / "server.log", Credentials(), InstanceSettings()
         )

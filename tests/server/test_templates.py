@@ -48,6 +48,15 @@ async def test_a_template_carries_nothing_of_the_server_that_made_it(template: T
     assert not list(template.folder.glob("init.sql"))
 
 
+async def test_a_template_is_mydynos_and_each_copy_the_servers(instance: MysqldServer, template: Template) -> None:
+    def owners(folder: Path) -> set[tuple[int, int]]:
+        return {(path.lstat().st_uid, path.lstat().st_gid) for path in (folder, *folder.rglob("*"))}
+
+    own = (os.getuid(), os.getgid())
+    assert owners(template.data) == {own}
+    assert owners(instance.data) == {instance.owner() or own}
+
+
 async def test_data_that_are_there_are_not_made_again(environment: PrivateEnvironment, template: Template) -> None:
     said: list[str] = []
     assert await environment.template(environment.experiment.arms[0], said.append) == template

@@ -257,7 +257,7 @@ def test_an_ordinary_user_makes_a_whole_study(real_paths: HostPaths, short_folde
         os.chown(folder, 65534, 65534)
     folders = [ROOT / "src", real_paths.engine, *(path for path in interpreter if not _is_open(path))]
     user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"]
-    prefix = [*apart, *entering_command(user, folders, "nobody")]
+    prefix = [*apart, *entering_command(user, folders, (65534, 65534))]
     program = Program(home, settings, prefix, {"HOME": str(home), "PYTHONPYCACHEPREFIX": ""})
     program.temporary.mkdir()
     path = program.write(experiment_text("ordinary", TWO_ARMS, SHORT_STEP))

@@ -51,6 +51,14 @@ def make_folder(path: Path, owner: Owner | None = None, mode: int = 0o700) -> No
         os.close(descriptor)
 
 
+def give_all(folder: Path, owner: Owner) -> None:
+    """Give away a folder with all that is in it, the folder last; links are given away, not followed."""
+    for _, folders, files, descriptor in os.fwalk(folder, topdown=False):
+        for name in (*files, *folders):
+            os.chown(name, *owner, dir_fd=descriptor, follow_symlinks=False)
+    os.chown(folder, *owner, follow_symlinks=False)
+
+
 def check_surroundings(folder: Path, owner: Owner) -> None:
     """Raise HostError if this user, or everybody, could put something in the place of the folder or of one above it."""
     path = folder.resolve()

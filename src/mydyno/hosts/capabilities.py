@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from mydyno.hosts.network.network_capabilities import network_capabilities
 from mydyno.hosts.network.stale_namespaces import ownerless_namespaces
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
 from mydyno.hosts.root import HostRoot
+from mydyno.hosts.server_user import OWN_IDS, VARIABLE, is_own
 from mydyno.hosts.telemetry import unreadable_here, words_of
 from mydyno.hosts.tracing.bpftrace import absent as absent_programs
 from mydyno.hosts.tracing.bpftrace import kernel_obstacle
@@ -72,6 +74,7 @@ def capabilities(paths: HostPaths) -> list[Capability]:
         _network_cards(root),
         _left_namespaces(paths),
         _root(root),
+        _server_user(paths),
         *_control_groups(root),
         _limited_disk(paths),
     ]
@@ -205,6 +208,18 @@ def _left_namespaces(paths: HostPaths) -> Capability:
 def _root(root: HostRoot) -> Capability:
     text = "root" if root.is_root else "not root: experiments with cgroups, namespaces or huge pages are not possible"
     return Capability("changing the host", root.is_root, text)
+
+
+def _server_user(paths: HostPaths) -> Capability:
+    """Whether other programs of the host run as the servers' user: they could read and change what servers do."""
+    name, user = "a user of its own for servers", paths.server_user
+    if user is None:
+        return Capability(name, False, "not root: servers run as the present user")
+    if is_own(user):
+        return Capability(name, True, f"ids {OWN_IDS[0]} to {OWN_IDS[-1]}, another one for each study")
+    chosen = os.environ.get(VARIABLE)
+    why = f"{VARIABLE}={user}" if chosen else f"{user}: ids {OWN_IDS[0]} to {OWN_IDS[-1]} cannot be used on this host"
+    return Capability(name, False, f"{why}; other programs of that user can read and change the servers' data")
 
 
 def _control_groups(root: HostRoot) -> list[Capability]:

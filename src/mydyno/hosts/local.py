@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import BugError, HostError
+from mydyno.files.private import Owner
 from mydyno.hosts.commands import StartedCommand, report_start
 from mydyno.hosts.headway import Headway
 from mydyno.hosts.held_settings import HeldSettings
 from mydyno.hosts.identity import COOKIE, ProcessIdentity
 from mydyno.hosts.mount_access import entering_command
 from mydyno.hosts.network.transfer import Transfer
+from mydyno.hosts.server_user import ids_of
 from mydyno.hosts.undo import UndoJournal
 from mydyno.stages import stage
 
@@ -139,6 +141,11 @@ class LocalHost:
         """Kernel settings that several servers need at the same time."""
 
     @property
+    def server_owner(self) -> Owner | None:
+        """The ids of the server's user; None: the present one."""
+        return None if self.server_user is None else ids_of(self.server_user)
+
+    @property
     def undo(self) -> UndoJournal:
         """Where each change to this host is written before it is made. Raises BugError outside of a study."""
         if self._undo is None:
@@ -165,8 +172,9 @@ class LocalHost:
             *argv,
         ]
         if as_server and self.server_user is not None:
-            user = ["setpriv", f"--reuid={self.server_user}", "--regid", _group_of(self.server_user), "--clear-groups"]
-            return entering_command([*user, "--pdeathsig", "KILL", "--", *command], folders, self.server_user)
+            uid, gid = ids_of(self.server_user)
+            user = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"]
+            return entering_command([*user, "--pdeathsig", "KILL", "--", *command], folders, (uid, gid))
         return ["setpriv", "--pdeathsig", "KILL", "--", *command]
 
     async def run(
@@ -246,9 +254,3 @@ class LocalHost:
         process = Process(transport, protocol, argv)
         stage(f"start {process.name}")
         return process
-
-
-def _group_of(user: str) -> str:
-    import pwd
-
-    return str(pwd.getpwnam(user).pw_gid)

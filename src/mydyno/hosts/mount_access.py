@@ -7,38 +7,36 @@ the change, and it goes with the process (mount_namespaces(7)).
 
 from __future__ import annotations
 
-import os
-import pwd
 import shlex
 import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from mydyno.files.private import Owner
 
-def closed_ancestors(folders: Sequence[Path], user: str) -> list[Path]:
+
+def closed_ancestors(folders: Sequence[Path], user: Owner) -> list[Path]:
     """The topmost ancestors (or the folders themselves) that the user may not enter, without repeats."""
-    entry = pwd.getpwnam(user)
-    groups = set(os.getgrouplist(user, entry.pw_gid))
     closed: list[Path] = []
     for folder in folders:
         for ancestor in [*reversed(folder.parents), folder]:
-            if not _may_enter(ancestor, entry.pw_uid, groups):
+            if not _may_enter(ancestor, user):
                 if ancestor not in closed:
                     closed.append(ancestor)
                 break
     return closed
 
 
-def _may_enter(folder: Path, uid: int, groups: set[int]) -> bool:
+def _may_enter(folder: Path, user: Owner) -> bool:
     facts = folder.stat()
-    if facts.st_uid == uid:
+    if facts.st_uid == user[0]:
         return bool(facts.st_mode & stat.S_IXUSR)
-    if facts.st_gid in groups:
+    if facts.st_gid == user[1]:
         return bool(facts.st_mode & stat.S_IXGRP)
     return bool(facts.st_mode & stat.S_IXOTH)
 
 
-def entering_command(argv: Sequence[str], folders: Sequence[Path], user: str) -> list[str]:
+def entering_command(argv: Sequence[str], folders: Sequence[Path], user: Owner) -> list[str]:
     """argv, wrapped so that the folders can be entered by the user; argv itself where all are open already."""
     folders = [folder.resolve() for folder in folders]
     covers = [cover for cover in closed_ancestors(folders, user) if cover not in folders]

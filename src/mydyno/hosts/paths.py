@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import tempfile
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from mydyno import __version__
 from mydyno.errors import HostError
 from mydyno.hosts.lock import ADDRESS
 from mydyno.hosts.root import HERE, HostRoot
+from mydyno.hosts.server_user import server_user
 
 SOCKET_BYTES = 107
 """Longest path of a Unix socket (sun_path, unix(7))."""
@@ -34,7 +34,7 @@ class HostPaths:
     engine: Path
     """The folder of dynoload, dynoprobe and dynomem."""
     server_user: str | None
-    """The unprivileged user that servers run as when mydyno is root; None: as the present user."""
+    """The unprivileged user that servers run as when mydyno is root, see ids_of(); None: as the present user."""
     allow_writes: bool = False
     """Whether an external server may be written to."""
     study_lock_address: str = ADDRESS
@@ -57,7 +57,7 @@ class HostPaths:
             cache=cache,
             data=(data or Path(os.environ.get("MYDYNO_DATA") or cache / "data")).resolve(),
             engine=_engine_folder(cache),
-            server_user=_server_user(),
+            server_user=server_user(),
             allow_writes=allow_writes,
             study_lock_address=f"\0{name}" if (name := os.environ.get("MYDYNO_TEST_STUDY_LOCK")) else ADDRESS,
         )
@@ -135,16 +135,3 @@ def cache_folder() -> Path:
             "set MYDYNO_CACHE to a folder without one",
         )
     return cache
-
-
-def _server_user() -> str | None:
-    if not HERE.is_root:
-        return None
-    name = os.environ.get("MYDYNO_SERVER_USER", "nobody")
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
-        raise HostError(f"MYDYNO_SERVER_USER={name}: no such user", "name an existing unprivileged user") from None
-    if entry.pw_uid == 0:
-        raise HostError(f"MYDYNO_SERVER_USER={name} is root; servers never run as root")
-    return name

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from mydyno.errors import HostError, ServerError
 from mydyno.files.atomic import write_text
+from mydyno.files.private import give_all
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes
@@ -123,6 +125,8 @@ async def build_template(
             (instance.data / name).unlink(missing_ok=True)
         size_bytes = folder_bytes(instance.data)
         write_text(aside / "template.json", json.dumps({"key": key, "size_bytes": size_bytes}))
+        if instance.owner() is not None:
+            give_all(aside, (os.getuid(), os.getgid()))  # the next study that has these ids must not change it
         final = root / key
         shutil.rmtree(final, ignore_errors=True)
         aside.rename(final)
@@ -150,6 +154,8 @@ async def copy_template(template: Template, instance: PrivateServer, host: Local
     )
     if copied.exit_code:
         raise HostError(f"the data could not be copied: {copied.output.strip()}")
+    if (owner := instance.owner()) is not None:
+        give_all(instance.data, owner)
     # Written out now, so that the copy's own write-back is not measured.
     await host.run(["sync", "--file-system", str(instance.data)], unbounded=True)
 

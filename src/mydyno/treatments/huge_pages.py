@@ -9,7 +9,6 @@ servers fall back to small pages silently. Memory on hugetlb pages is not in RSS
 from __future__ import annotations
 
 import os
-import pwd
 from pathlib import Path
 from typing import Any, Literal
 
@@ -122,8 +121,8 @@ class HugePagesTreatment(Treatment):
         build = as_private(instance).build
         base = adapt_variables(instance.settings.base, build.version, build.variables).variables
         pages = -(-reserve_bytes({**base, **instance.settings.variables}) // PAGE_BYTES)
-        if instance.host.server_user is not None:
-            self._set(self.root.proc / SHM_GROUP, str(pwd.getpwnam(instance.host.server_user).pw_gid))
+        if (owner := instance.host.server_owner) is not None:
+            self._set(self.root.proc / SHM_GROUP, str(owner[1]))
         hold, granted = instance.host.held_settings.add(instance.undo, self._count, pages)
         self._holds.append(hold)
         if granted < pages:

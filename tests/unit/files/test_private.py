@@ -18,7 +18,7 @@ from mydyno.errors import HostError
 from mydyno.execution.environments.folders import make_folders
 from mydyno.execution.environments.probe import Probe
 from mydyno.files.atomic import write_text
-from mydyno.files.private import check_surroundings, make_folder, new_file, write_private
+from mydyno.files.private import check_surroundings, give_all, make_folder, new_file, write_private
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.certificates import make_certificates
 from mydyno.hosts.paths import HostPaths
@@ -159,3 +159,16 @@ def test_links_planted_in_a_loop_change_no_file_of_roots(short_folder: Path, vic
     finally:
         process.kill()
         process.wait()
+
+
+@as_root
+def test_a_whole_folder_is_given_away_but_not_what_its_links_lead_to(short_folder: Path, victim: Path) -> None:
+    folder = short_folder / "data"
+    (folder / "mysql" / "deep").mkdir(parents=True)
+    (folder / "mysql" / "deep" / "table.ibd").touch()
+    (folder / "mysql" / "file").symlink_to(victim)
+    (folder / "elsewhere").symlink_to(short_folder)
+    give_all(folder, NOBODY)
+    for path in (folder, *folder.rglob("*")):
+        assert (path.lstat().st_uid, path.lstat().st_gid) == NOBODY, path
+    assert victim.stat().st_uid == short_folder.stat().st_uid == 0

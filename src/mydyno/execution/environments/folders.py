@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pwd
 import secrets
 from pathlib import Path
 
-from mydyno.files.private import Owner, check_surroundings, make_folder
+from mydyno.files.private import check_surroundings, make_folder
 from mydyno.hosts.paths import HostPaths, socket_folder
+from mydyno.hosts.server_user import ids_of
 from mydyno.hosts.undo import UndoJournal
 
 
@@ -16,7 +16,7 @@ def make_folders(paths: HostPaths, study: str, undo: UndoJournal) -> tuple[Path,
 
     Raises HostError where that user could exchange the folder of the data.
     """
-    owner = owner_of(paths.server_user)
+    owner = None if paths.server_user is None else ids_of(paths.server_user)
     if owner is not None:
         check_surroundings(paths.data, owner)
     # Of a name of its own: a study of the same second, or one beyond this name space, may share the data's folder.
@@ -30,11 +30,3 @@ def make_folders(paths: HostPaths, study: str, undo: UndoJournal) -> tuple[Path,
         check_surroundings(scratch, owner)
         make_folder(sockets, (0, owner[1]), 0o750)
     return scratch, sockets
-
-
-def owner_of(user: str | None) -> Owner | None:
-    """The ids of the server's user; None: the present one."""
-    if user is None:
-        return None
-    entry = pwd.getpwnam(user)
-    return entry.pw_uid, entry.pw_gid

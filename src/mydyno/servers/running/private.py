@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import secrets
 import signal
 from collections.abc import Callable
@@ -178,10 +177,7 @@ class PrivateServer(RunningServer):
 
     def owner(self) -> Owner | None:
         """The ids of the user that the server runs as; None: the present one."""
-        if self.host.server_user is None:
-            return None
-        entry = pwd.getpwnam(self.host.server_user)
-        return entry.pw_uid, entry.pw_gid
+        return self.host.server_owner
 
 
 def as_private(server: RunningServer) -> PrivateServer:

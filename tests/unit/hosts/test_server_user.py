@@ -1,0 +1,121 @@
+"""The ids that servers run as: free ones, of one process alone, and the shared account where there are none."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mydyno.hosts.capabilities import capabilities
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.server_user import LOCKS, OWN_IDS, ids_of, own_user, server_user
+from tests.support.fake_host import FakeHost
+
+IDS = OWN_IDS[:5]
+WHOLE_MAP = "         0          0 4294967295\n"
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has servers run as another user")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    """A host with two processes, which have the first three of IDS between them."""
+    made = FakeHost(tmp_path)
+    (tmp_path / "run").mkdir()
+    made.write("proc/7/status", f"Name:\tmysqld\nUid:\t0\t{IDS[0]}\t0\t0\nGid:\t0\t0\t0\t0\nGroups:\t4 {OWN_IDS[1]} \n")
+    made.write("proc/8/status", f"Name:\tmysqld\nUid:\t1\t1\t1\t1\nGid:\t1\t1\t{OWN_IDS[2]}\t1\nGroups:\t\n")
+    made.write("proc/self/uid_map", WHOLE_MAP)
+    made.write("proc/self/gid_map", WHOLE_MAP)
+    return made
+
+
+def taken(host: FakeHost, ids: Sequence[int] = IDS) -> str | None:
+    """What another process would take now."""
+    return own_user.__wrapped__(host, ids)
+
+
+def test_ids_of_no_process_are_taken_once_each_until_there_are_none(host: FakeHost) -> None:
+    assert {taken(host) for _ in range(2)} == {str(OWN_IDS[3]), str(OWN_IDS[4])}
+    assert taken(host) is None
+
+
+def test_a_process_keeps_the_ids_that_it_took(host: FakeHost) -> None:
+    assert own_user(host, IDS) == own_user(host, IDS)
+
+
+def test_ids_are_free_again_when_their_process_has_ended(host: FakeHost) -> None:
+    take = (
+        "import sys, pathlib; from mydyno.hosts import server_user; "
+        "[server_user._hold(pathlib.Path(path)) for path in sys.argv[1:]]; print('held', flush=True); input()"
+    )
+    locks = [str(host.folder / LOCKS / str(number)) for number in OWN_IDS[3:5]]
+    with subprocess.Popen(
+        [sys.executable, "-c", take, *locks], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        assert taken(host) is None
+        other.kill()
+    assert taken(host) in {str(number) for number in OWN_IDS[3:5]}
+
+
+def test_ids_of_an_account_are_left_alone(host: FakeHost) -> None:
+    assert taken(host, [0]) is None
+    group = next(one.gr_gid for one in grp.getgrall() if one.gr_gid not in {user.pw_uid for user in pwd.getpwall()})
+    assert taken(host, [group]) is None
+
+
+@pytest.mark.parametrize("name", ["uid_map", "gid_map"])
+def test_a_user_namespace_without_these_ids_has_none(host: FakeHost, name: str) -> None:
+    host.write(f"proc/self/{name}", f"0 1000 1\n1 100000 {OWN_IDS[0] - 1}\n")
+    assert taken(host) is None
+    host.write(f"proc/self/{name}", f"0 1000 1\n1 100000 {OWN_IDS[4]}\n")
+    assert taken(host) is not None
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(host: FakeHost, tmp_path: Path) -> None:
+    (tmp_path / "run/mydyno-users").mkdir()
+    for number in OWN_IDS[3:5]:
+        (tmp_path / "run/mydyno-users" / str(number)).symlink_to(tmp_path / "made")
+    assert taken(host) is None
+    assert not (tmp_path / "made").exists()
+
+
+def test_ids_need_no_account_and_names_have_theirs() -> None:
+    assert ids_of(str(OWN_IDS[0])) == (OWN_IDS[0], OWN_IDS[0])
+    assert ids_of("root") == (0, 0)
+    with pytest.raises(KeyError):
+        ids_of("1234")
+
+
+@as_root
+def test_root_has_servers_run_as_ids_of_its_own_or_a_shared_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MYDYNO_SERVER_USER", raising=False)
+    assert server_user(lambda: str(OWN_IDS[0])) == str(OWN_IDS[0])
+    assert server_user(lambda: None) == "nobody"
+    monkeypatch.setenv("MYDYNO_SERVER_USER", "nobody")
+    assert server_user(lambda: str(OWN_IDS[0])) == "nobody"
+
+
+def test_doctor_names_an_account_that_others_may_have(paths: HostPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(user: str | None) -> tuple[bool, str]:
+        all_of = capabilities(replace(paths, server_user=user))
+        (one,) = [one for one in all_of if one.name == "a user of its own for servers"]
+        return one.possible, one.text
+
+    monkeypatch.delenv("MYDYNO_SERVER_USER", raising=False)
+    assert found(str(OWN_IDS[0]))[0]
+    assert found("nobody") == (
+        False,
+        f"nobody: ids {OWN_IDS[0]} to {OWN_IDS[-1]} cannot be used on this host; "
+        "other programs of that user can read and change the servers' data",
+    )
+    monkeypatch.setenv("MYDYNO_SERVER_USER", "mysql")
+    assert found("mysql")[1].startswith("MYDYNO_SERVER_USER=mysql; other programs")
+    assert found(None) == (False, "not root: servers run as the present user")
