@@ -92,5 +92,5 @@ async def get_plugins(cache: Path, host: LocalHost) -> Path:
     async with made_once(root) as aside:
         if not root.is_dir():
             await DebianPackages(cache, host)._download(["mariadb-server"], aside)
-            await unpack(host, sorted(aside.glob("*.deb")), aside)
+            await unpack(sorted(aside.glob("*.deb")), aside)
     return root / "usr/lib/mysql/plugin"

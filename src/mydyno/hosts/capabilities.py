@@ -53,9 +53,7 @@ def capabilities(paths: HostPaths) -> list[Capability]:
     root = paths.root
     return [
         _programs(root, "private servers", ("setpriv", "env", "cp", "sync"), "util-linux and coreutils"),
-        _programs(
-            root, "packages of servers and tools", ("apt-get", "dpkg-deb"), "a Debian or Ubuntu host, or server.basedir"
-        ),
+        _programs(root, "packages of servers and tools", ("apt-get",), "a Debian or Ubuntu host, or server.basedir"),
         _programs(root, "proof of allocators", ("ldd",), "libc-bin"),
         _engine(paths),
         _telemetry(paths),

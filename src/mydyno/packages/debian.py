@@ -6,6 +6,7 @@ through LD_LIBRARY_PATH. apt checks every download against the archive's signed 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -17,6 +18,7 @@ from mydyno.errors import ArchiveError, HostError
 from mydyno.files.atomic import write_text
 from mydyno.files.atomic_dir import made_once, sha256_of
 from mydyno.hosts.local import Completed, LocalHost
+from mydyno.packages.tar_archive import extract_packages
 
 LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib")
 _INSTALL_LINE = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)")
@@ -87,7 +89,7 @@ class DebianPackages:
         return root.with_name(f"{root.name}.json")
 
     async def _fetch(self, names: Sequence[str], aside: Path) -> None:
-        if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        if shutil.which("apt-get") is None:
             raise HostError(
                 f"{', '.join(names)} comes from Debian packages, and this host has no apt-get",
                 "use an installed server: server.basedir in the experiment, or --set server.basedir=PATH",
@@ -99,7 +101,7 @@ class DebianPackages:
         try:
             wanted = await self._closure(names)
             await self._download(wanted, downloads)
-            manifest = await unpack(self._host, sorted(downloads.glob("*.deb")), aside)
+            manifest = await unpack(sorted(downloads.glob("*.deb")), aside)
         finally:
             shutil.rmtree(downloads, ignore_errors=True)
         write_text(self._manifest(root), json.dumps(manifest, indent=1))
@@ -155,13 +157,11 @@ class DebianPackages:
         return await self._host.run(["apt-get", *options, *arguments], cwd=cwd, timeout_s=1800)
 
 
-async def unpack(host: LocalHost, archives: Sequence[Path], root: Path) -> dict[str, dict[str, str]]:
-    """Unpack .deb files below one root; gives {package: version, file, sha256}. Raises HostError."""
+async def unpack(archives: Sequence[Path], root: Path) -> dict[str, dict[str, str]]:
+    """Unpack .deb files below one root; gives {package: version, file, sha256}. Raises UserError, HostError."""
+    await asyncio.to_thread(extract_packages, archives, root)
     manifest = {}
     for archive in archives:
-        unpacked = await host.run(["dpkg-deb", "--extract", str(archive), str(root)])
-        if unpacked.exit_code:
-            raise HostError(f"{archive.name} cannot be unpacked: {unpacked.output.strip()}")
         name, version = archive.name.split("_")[:2]
         version = version.replace("%3a", ":")
         manifest[name] = {"version": version, "file": archive.name, "sha256": sha256_of(archive)}

@@ -61,7 +61,7 @@ class DebianRelease:
         return self._folder / "+".join(sorted(names))
 
     async def _fetch(self, names: Sequence[str], aside: Path) -> None:
-        if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        if shutil.which("apt-get") is None:
             raise HostError(
                 f"{', '.join(names)} comes from Debian packages, and this host has no apt-get",
                 "use an installed server: server.basedir in the experiment, or --set server.basedir=PATH",
@@ -84,7 +84,7 @@ class DebianRelease:
                 "there",
             )
         # By name: what an interrupted download of another day left beside them may be of older versions.
-        manifest = await unpack(self._host, sorted(archives / match[1] for match in parts), aside / "root")
+        manifest = await unpack(sorted(archives / match[1] for match in parts), aside / "root")
         write_text(aside / "packages.json", json.dumps(manifest, indent=1))
         shutil.rmtree(archives, ignore_errors=True)
 

@@ -1,18 +1,19 @@
-"""Tar archives from outside, packed by gzip, bzip2, xz, zstd or not at all. Only headers are read by Python's tarfile;
-what is written is written by `Tree`, on every version of Python alike.
+"""Tar archives from outside, packed by gzip, bzip2, xz, zstd or not at all, and those in Debian packages. Only headers
+are read by Python's tarfile; what is written is written by `Tree`, on every version of Python alike.
 """
 
 from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from mydyno.errors import HostError, UserError
 from mydyno.files.tree import LIMITS, Limits, Tree
@@ -22,6 +23,8 @@ NAMED = 5
 MOST_HEADER_BYTES = 4 << 20
 """Bytes of the headers of one member: of long names, attributes, maps of sparse files. tarfile reads them whole."""
 PIECE_BYTES = 1 << 20
+AR_MAGIC, AR_HEADER_BYTES = b"!<arch>\n", 60
+"""Of the ar archive that a Debian package is (deb(5))."""
 Place = Callable[[str], str | None]
 """A member's name → its path below the folder; None: it is left out."""
 Member = tuple[tarfile.TarInfo, Iterator[bytes]]
@@ -34,18 +37,37 @@ def extract(archive: Path, folder: Path, place: Place, limits: Limits = LIMITS) 
     Raises UserError for a damaged or dangerous archive, HostError where it cannot be read or written.
     """
     count = 0
+    with _refusals(archive), Tree(folder, limits=limits) as tree:
+        for member, content in members(archive, limits):
+            if (target := place(member.name.removeprefix("./"))) is not None:
+                _put(tree, target, member, content, place)
+                count += member.isreg()
+        _check_links(tree)
+    return count
+
+
+def extract_packages(archives: Sequence[Path], folder: Path, limits: Limits = LIMITS) -> None:
+    """Unpack Debian packages (deb(5)) into one folder. Raises as extract() does.
+
+    Links that lead out of it are left out: the absolute ones of packages that are meant to be installed.
+    """
+    with Tree(folder, through_links=True, limits=limits) as tree:
+        for archive in archives:
+            with _refusals(archive):
+                for member, content in package_members(archive, limits):
+                    _put(tree, member.name, member, content, lambda name: name)
+        for link in tree.outgoing_links():
+            tree.remove(link)
+
+
+@contextmanager
+def _refusals(archive: Path) -> Iterator[None]:
     try:
-        with Tree(folder, limits=limits) as tree:
-            for member, content in members(archive, limits):
-                if (target := place(member.name.removeprefix("./"))) is not None:
-                    _put(tree, target, member, content, place)
-                    count += member.isreg()
-            _check_links(tree)
+        yield
     except UserError as error:
         raise _refused(archive, error) from error
     except OSError as error:
         raise HostError(f"{archive} cannot be unpacked: {error.strerror or error}") from error
-    return count
 
 
 def _put(tree: Tree, target: str, member: tarfile.TarInfo, content: Iterator[bytes], place: Place) -> None:
@@ -71,7 +93,18 @@ def _check_links(tree: Tree) -> None:
 
 def members(archive: Path, limits: Limits = LIMITS) -> Iterator[Member]:
     """The members of an archive in its order. Raises DamagedError, HostError where it cannot be read."""
-    with _damage(archive), closing(_decompressed(archive)) as packed:
+    with _damage(archive), archive.open("rb") as file:
+        yield from _members(archive, file, limits)
+
+
+def package_members(archive: Path, limits: Limits = LIMITS) -> Iterator[Member]:
+    """The files of a Debian package: the members of its data.tar. Raises as members() does."""
+    with _damage(archive), archive.open("rb") as file:
+        yield from _members(archive, _data_of_package(file), limits)
+
+
+def _members(archive: Path, file: io.BufferedReader, limits: Limits) -> Iterator[Member]:
+    with closing(_decompressed(file)) as packed:
         stream = _Forward(packed, limits.bytes)
         with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r:") as source:
             while (member := source.next()) is not None:
@@ -80,6 +113,20 @@ def members(archive: Path, limits: Limits = LIMITS) -> Iterator[Member]:
                 source.members.clear()  # type: ignore[attr-defined] # it keeps every one that it has read
             stream.check_end()
         stream.skip()
+
+
+def _data_of_package(file: io.BufferedReader) -> io.BufferedReader:
+    """The data.tar in the ar archive that a Debian package is, compressed as it is there."""
+    if file.read(len(AR_MAGIC)) != AR_MAGIC:
+        raise tarfile.ReadError("it is not a Debian package")
+    while len(header := file.read(AR_HEADER_BYTES)) == AR_HEADER_BYTES and header.endswith(b"`\n"):
+        size = header[48:58].strip()
+        if not size.isdigit():
+            break
+        if header.startswith(b"data.tar"):
+            return io.BufferedReader(_Part(file, int(size)))
+        file.seek(int(size) + int(size) % 2, io.SEEK_CUR)
+    raise tarfile.ReadError("it has no data.tar")
 
 
 class DamagedError(UserError):
@@ -130,21 +177,38 @@ def _hint(links: list[str]) -> str:
     )
 
 
-def _decompressed(archive: Path) -> IO[bytes]:
+def _decompressed(file: io.BufferedReader) -> IO[bytes]:
     """The content, its compression recognised by its first bytes."""
-    with archive.open("rb") as file:
-        first = file.read(6)
+    first = file.peek(6)
     if first.startswith(b"\x1f\x8b"):
-        return cast("IO[bytes]", gzip.open(archive))
+        return cast("IO[bytes]", gzip.open(file))
     if first.startswith(b"BZh"):
-        return cast("IO[bytes]", bz2.open(archive))
+        return cast("IO[bytes]", bz2.open(file))
     if first.startswith(b"\xfd7zXZ\0"):
-        return cast("IO[bytes]", lzma.open(archive))
+        return cast("IO[bytes]", lzma.open(file))
     if first.startswith(b"\x28\xb5\x2f\xfd"):
         import pyarrow
 
-        return cast("IO[bytes]", pyarrow.CompressedInputStream(str(archive), "zstd"))
-    return archive.open("rb")
+        return cast("IO[bytes]", pyarrow.CompressedInputStream(file, "zstd"))
+    return file
+
+
+class _Part(io.RawIOBase):
+    """The next bytes of a file, as many as stated."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        super().__init__()
+        self._file = file
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._file.read(min(len(buffer), self._left))
+        self._left -= len(piece)
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 class _Forward:
