@@ -25,8 +25,8 @@ LAYERS = {
     """,
     "dyno-kv": "error event number request intake text binary meta connection blocking",
     "dyno-loop": """
-        transport instructions gauges priority operation recorder failure overload settings timeline report collector crew arrivals
-        intervals tally session worker thread launch
+        transport instructions gauges priority operation recorder failure overload settings timeline report collector
+        crew arrivals intervals tally session worker thread launch
     """,
     "dyno-load": """
         error host server sources null_server kv sql spec agents quality output slices runner capture replay
