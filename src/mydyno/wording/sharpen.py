@@ -62,6 +62,7 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
                 count=len(invalid), all=len(summary.runs), why=tr(": {why}", why=why) if why else "",
             )
         )  # fmt: skip
+    lines += _not_comparable(summary, study)
     return tuple(lines)
 
 
@@ -78,6 +79,21 @@ def _doubts(records: Sequence[RunRecord]) -> list[str]:
         )
         for (step, _), texts in found.items()
     ]  # fmt: skip
+
+
+def _not_comparable(summary: Summary, study: StudyRecord) -> list[str]:
+    """That the experiment repeats a published study of which nothing can be compared: silence would hide it."""
+    named, compared = study.experiment.published, summary.published or summary.conclusions
+    judged = any(effect.verdict for effect in summary.effects)
+    early = is_sequential(summary, study.experiment) and summary.look is None
+    if not (named and judged) or compared or early:
+        return []
+    return [
+        tr(
+            "No figure of {studies} has an arm, a load and a metric of this study: none is compared.",
+            studies=comma(named),
+        )
+    ]
 
 
 def _taken(summary: Summary) -> list[str]:

@@ -33,6 +33,16 @@ def test_a_decided_study_needs_nothing_more() -> None:
     assert found.sharpen == ()
 
 
+def test_a_published_study_of_which_nothing_can_be_compared_is_named() -> None:
+    of = experiment(("glibc", "jemalloc"), published=("study-1", "study-3"))
+    made = summary(of, [effect("jemalloc", "higher", 4.0)])
+    assert answer_study(made, study(of), records(of)).sharpen == (
+        "No figure of study-1, study-3 has an arm, a load and a metric of this study: none is compared.",
+    )
+    before = made.model_copy(update={"look": None})
+    assert not [line for line in answer_study(before, study(of), records(of)).sharpen if "No figure" in line]
+
+
 def test_a_load_in_doubt_is_named_first_once_for_all_runs() -> None:
     of = experiment(("glibc", "jemalloc"))
     held = DriverFinding(rule="script_held", level="suspect", text="the script held its thread")
