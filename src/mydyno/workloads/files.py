@@ -26,7 +26,7 @@ SQL = "sql"
 REPLAY = "replay"
 DUMP_FACTOR = 3
 """Tables with their indexes, relative to the size of their dump: more than most need."""
-PACKED = (".sql.gz", ".sql.zst")
+PACKED = (".sql.gz", ".sql.bz2", ".sql.xz", ".sql.zst")
 PACKED_FACTOR = 8
 """A dump, relative to its size as compressed."""
 RESERVED_BYTES = 1_000_000_000

@@ -54,7 +54,7 @@ pub enum Sql {
 /// The options of `sql prepare`.
 #[derive(Debug, Args)]
 pub struct PrepareArguments {
-    /// TOML file with the tables; or NAME.sql, .sql.gz or .sql.zst, a dump of one schema (mysqldump, mariadb-dump) for an empty database
+    /// TOML file with the tables; or NAME.sql, also with .gz, .bz2, .xz or .zst, a dump of one schema (mysqldump, mariadb-dump) for an empty database
     file: PathBuf,
     /// Threads, each with a connection; default: two for each CPU
     #[arg(long, value_parser = threads)]
@@ -72,7 +72,7 @@ pub struct PrepareArguments {
 /// The options of `sql check`.
 #[derive(Debug, Args)]
 pub struct CheckArguments {
-    /// TOML file with the tables; or NAME.sql, .sql.gz or .sql.zst, a dump of one schema (mysqldump, mariadb-dump)
+    /// TOML file with the tables; or NAME.sql, also with .gz, .bz2, .xz or .zst, a dump of one schema (mysqldump, mariadb-dump)
     file: PathBuf,
     /// The schema that a dump would be loaded into
     #[arg(long, default_value = "sbtest")]
@@ -173,7 +173,7 @@ pub fn run(command: &Sql) -> Result<Exit, Error> {
 /// A dump, in contrast to a file with rules for rows.
 fn is_dump(path: &Path) -> bool {
     let name = path.to_string_lossy();
-    [".sql", ".sql.gz", ".sql.zst"]
+    [".sql", ".sql.gz", ".sql.bz2", ".sql.xz", ".sql.zst"]
         .iter()
         .any(|ending| name.ends_with(ending))
 }

@@ -2,30 +2,36 @@
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 
+use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
+use lzma_rust2::XzReader;
 use zstd_safe::{DCtx, InBuffer, OutBuffer};
 
 /// Bytes that are read at a time.
 const BLOCK: usize = 1 << 20;
-/// How other kinds of compression begin, and the programs for them.
-const OTHERS: [(&[u8], &str); 3] = [(b"BZh", "bunzip2"), (b"\xfd7zXZ", "unxz"), (b"PK\x03\x04", "unzip")];
+/// Memory for decompression that an xz file may need, twice that of `xz -9`.
+const MOST_XZ_KIB: u32 = 128 << 10;
 
-/// Decompresses gzip and Zstandard and decodes UTF-16, all by how the file begins.
+/// Decompresses gzip, bzip2, xz and Zstandard and decodes UTF-16, all by how the file begins.
 ///
 /// # Errors
 /// When the file cannot be read, or is compressed in another way.
 pub(super) fn decoded(file: impl Read + 'static) -> Result<Box<dyn BufRead>> {
     let mut input: Box<dyn BufRead> = Box::new(BufReader::with_capacity(BLOCK, file));
     let beginning = input.fill_buf()?;
-    if let Some((_, program)) = OTHERS.iter().find(|(magic, _)| beginning.starts_with(magic)) {
-        return Err(Error::other(format!(
-            "it is compressed; decompress it first, by {program}"
-        )));
-    }
-    if beginning.starts_with(b"\x1f\x8b") {
+    if beginning.starts_with(b"PK\x03\x04") {
+        return Err(Error::other("it is compressed; decompress it first, by unzip"));
+    } else if beginning.starts_with(b"\x1f\x8b") {
         input = Box::new(BufReader::with_capacity(BLOCK, MultiGzDecoder::new(input)));
     } else if beginning.starts_with(b"\x28\xb5\x2f\xfd") {
         input = Box::new(BufReader::with_capacity(BLOCK, Zstandard::new(input)?));
+    } else if beginning.starts_with(b"BZh") {
+        input = Box::new(BufReader::with_capacity(BLOCK, MultiBzDecoder::new(input)));
+    } else if beginning.starts_with(b"\xfd7zXZ\0") {
+        input = Box::new(BufReader::with_capacity(
+            BLOCK,
+            Xz(XzReader::new_mem_limit(input, true, MOST_XZ_KIB)),
+        ));
     }
     let beginning = input.fill_buf()?;
     let mark = [b"\xef\xbb\xbf".as_slice(), b"\xff\xfe", b"\xfe\xff"]
@@ -38,6 +44,21 @@ pub(super) fn decoded(file: impl Read + 'static) -> Result<Box<dyn BufRead>> {
         b"\xfe\xff" => Box::new(BufReader::new(Utf16::new(input, u16::from_be_bytes))),
         _ => input,
     })
+}
+
+/// xz, one stream after the other.
+struct Xz<R: Read>(XzReader<R>);
+
+impl<R: Read> Read for Xz<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        self.0.read(buffer).map_err(|error| match error.kind() {
+            ErrorKind::OutOfMemory => Error::other(format!(
+                "it needs more memory to be decompressed than {} MiB; decompress it first, by unxz",
+                MOST_XZ_KIB >> 10
+            )),
+            _ => error,
+        })
+    }
 }
 
 /// Zstandard, one frame after the other.
@@ -147,12 +168,20 @@ impl<R: BufRead> Read for Utf16<R> {
 mod tests {
     use std::io::Write as _;
 
+    use lzma_rust2::{XzOptions, XzWriter};
+
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<String> {
         let mut text = String::new();
         decoded(std::io::Cursor::new(bytes.to_vec()))?.read_to_string(&mut text)?;
         Ok(text)
+    }
+
+    fn xz(bytes: &[u8], preset: u32) -> Vec<u8> {
+        let mut writer = XzWriter::new(Vec::new(), XzOptions::with_preset(preset)).unwrap();
+        writer.write_all(bytes).unwrap();
+        writer.finish().unwrap()
     }
 
     #[test]
@@ -169,6 +198,11 @@ mod tests {
             zstd_safe::compress(&mut made, bytes, 1).unwrap();
             made
         };
+        let bzip2 = |bytes: &[u8]| {
+            let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        };
         let half = text.len() / 2;
         for bytes in [
             text.clone().into_bytes(),
@@ -179,6 +213,10 @@ mod tests {
             [gzip(&text.as_bytes()[..half]), gzip(&text.as_bytes()[half..])].concat(),
             zstandard(text.as_bytes()),
             [zstandard(&text.as_bytes()[..half]), zstandard(&text.as_bytes()[half..])].concat(),
+            bzip2(text.as_bytes()),
+            [bzip2(&text.as_bytes()[..half]), bzip2(&text.as_bytes()[half..])].concat(),
+            xz(text.as_bytes(), 1),
+            [xz(&text.as_bytes()[..half], 9), xz(&text.as_bytes()[half..], 1)].concat(),
         ] {
             assert!(read(&bytes).unwrap() == text, "{:?}", &bytes[..4]);
         }
@@ -199,6 +237,34 @@ mod tests {
         packed.pop();
         assert!(read(&packed).unwrap_err().to_string().contains("end too soon"));
         assert!(read(b"\x28\xb5\x2f\xfd\xff\xff\xff").is_err());
-        assert!(read(b"BZh9..").unwrap_err().to_string().contains("bunzip2"));
+        assert!(read(b"PK\x03\x04..").unwrap_err().to_string().contains("unzip"));
+    }
+
+    #[test]
+    fn a_dump_that_is_cut_or_damaged_is_not_a_shorter_one() {
+        let bzip2 = {
+            let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+            encoder.write_all(&b"SELECT 1;".repeat(100)).unwrap();
+            encoder.finish().unwrap()
+        };
+        for whole in [bzip2, xz(&b"SELECT 1;".repeat(100), 1)] {
+            assert!(read(&whole).is_ok());
+            for length in [whole.len() - 1, whole.len() / 2, 14] {
+                assert!(read(&whole[..length]).is_err(), "{length} of {:?}", &whole[..4]);
+            }
+            let mut damaged = whole.clone();
+            damaged[whole.len() / 2] ^= 0x55;
+            assert!(read(&damaged).is_err(), "{:?}", &whole[..4]);
+        }
+    }
+
+    #[test]
+    fn an_xz_file_that_needs_too_much_memory_is_refused() {
+        let mut options = XzOptions::with_preset(0);
+        options.lzma_options.dict_size = 256 << 20;
+        let mut writer = XzWriter::new(Vec::new(), options).unwrap();
+        writer.write_all(b"SELECT 1;").unwrap();
+        let words = read(&writer.finish().unwrap()).unwrap_err().to_string();
+        assert!(words.contains("more memory to be decompressed than 128 MiB"), "{words}");
     }
 }
