@@ -1,5 +1,5 @@
 //! Splits a statement into tokens, by MySQL's and MariaDB's lexical rules with their default SQL mode: double quotes are
-//! strings, backslashes escape.
+//! strings, backslashes escape. What is in double quotes beside a point can only be a name, of the mode ANSI_QUOTES.
 //!
 //! White space and comments are skipped. The contents of executable comments (`/*! … */`, `/*M! … */`) are code, and
 //! optimizer hints (`/*+ … */`) are tokens. Any bytes give tokens: what is not closed ends with the text.
@@ -12,7 +12,7 @@ const FOR_CLIENTS: &[u8] = b"999999";
 pub enum Kind {
     /// A keyword or a name.
     Word,
-    /// A name in backticks.
+    /// A name in backticks; one in double quotes that is a part of a longer name.
     Quoted,
     /// A string, with its quotes and its prefix (`x'41'`).
     String,
@@ -65,6 +65,8 @@ pub struct Tokens<'a> {
     open_comments: u32,
     /// Whether a point after the last token belongs to a name.
     after_name: bool,
+    /// Whether the last token is a point.
+    after_point: bool,
     /// Whether the text ends within a comment.
     ends_in_comment: bool,
 }
@@ -76,6 +78,7 @@ pub fn tokens(text: &[u8]) -> Tokens<'_> {
         at: 0,
         open_comments: 0,
         after_name: false,
+        after_point: false,
         ends_in_comment: false,
     }
 }
@@ -176,10 +179,22 @@ impl<'a> Tokens<'a> {
         self.at + self.rest().iter().take_while(|byte| is_word(**byte)).count()
     }
 
+    fn is_before_point(&self, end: usize) -> bool {
+        let mut next = self.clone();
+        next.at = end;
+        next.skip_blanks_and_comments();
+        next.starts(b".")
+    }
+
     fn measure(&self, byte: u8) -> (Kind, usize) {
         let next = self.rest().get(1).copied();
         match byte {
-            b'\'' | b'"' => (Kind::String, self.quoted_end(self.at)),
+            b'"' => {
+                let end = self.quoted_end(self.at);
+                let is_name = self.after_point || self.is_before_point(end);
+                (if is_name { Kind::Quoted } else { Kind::String }, end)
+            }
+            b'\'' => (Kind::String, self.quoted_end(self.at)),
             b'`' => (Kind::Quoted, self.quoted_end(self.at)),
             b'?' => (Kind::Placeholder, self.at + 1),
             b'/' if self.starts(b"/*+") => (Kind::Hint, self.after(self.at + 3, b"*/")),
@@ -221,11 +236,13 @@ impl<'a> Iterator for Tokens<'a> {
         let start = self.at;
         self.at = end.clamp(start + 1, self.text.len());
         self.after_name = matches!(kind, Kind::Word | Kind::Quoted);
-        Some(Token {
+        let token = Token {
             kind,
             text: &self.text[start..self.at],
             start,
-        })
+        };
+        self.after_point = token.is_symbol(b'.');
+        Some(token)
     }
 }
 
@@ -269,14 +286,25 @@ pub fn is_cut(text: &[u8]) -> bool {
     depth > 0 || all.ends_in_comment || quote.is_some_and(|quote| closed_at(last.text, quote).is_none())
 }
 
-/// A name without its backticks.
+/// A name without its quotes.
 pub fn name(token: &Token<'_>) -> Option<String> {
-    let text = std::str::from_utf8(token.text).ok()?;
     match token.kind {
-        Kind::Word => Some(text.to_string()),
-        Kind::Quoted => Some(text.strip_prefix('`')?.strip_suffix('`')?.replace("``", "`")),
+        Kind::Word => Some(std::str::from_utf8(token.text).ok()?.to_string()),
+        Kind::Quoted => unquoted(token),
         _ => None,
     }
+}
+
+/// What is in the backticks or double quotes of a name, where nothing but a name can be.
+pub fn unquoted(token: &Token<'_>) -> Option<String> {
+    let text = std::str::from_utf8(token.text).ok()?;
+    ["`", "\""].into_iter().find_map(|quote| {
+        Some(
+            text.strip_prefix(quote)?
+                .strip_suffix(quote)?
+                .replace(&quote.repeat(2), quote),
+        )
+    })
 }
 
 #[cfg(test)]
@@ -355,6 +383,21 @@ mod tests {
             "for the client alone"
         );
         assert_eq!(split("/* open"), []);
+    }
+
+    #[test]
+    fn double_quotes_beside_a_point_are_around_a_name() {
+        use Kind::{Quoted, String, Symbol, Word};
+        let (point, comma) = ((Symbol, "."), (Symbol, ","));
+        let both = [(Quoted, "\"my \"\"shop\""), point, (Quoted, "\"t\"")];
+        assert_eq!(split("\"my \"\"shop\".\"t\""), both);
+        assert_eq!(split("\"my \"\"shop\" /* x */ . \n\"t\""), both);
+        assert_eq!(split("a.\"b\""), [(Word, "a"), point, (Quoted, "\"b\"")]);
+        assert_eq!(split("\"a\",\"b\""), [(String, "\"a\""), comma, (String, "\"b\"")]);
+        assert_eq!(
+            name(&tokens(b"\"my \"\"shop\".t").next().unwrap()).unwrap(),
+            "my \"shop"
+        );
     }
 
     #[test]

@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use super::object;
-use crate::lexer::{name, tokens, Kind, Token};
+use crate::lexer::{name, tokens, unquoted, Kind, Token};
 
 /// A schema that a statement names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedSchema {
-    /// Its name, without backticks.
+    /// Its name, without quotes.
     pub name: String,
-    /// Where the name is in the statement, with its backticks.
+    /// Where the name is in the statement, with its quotes.
     pub range: Range<usize>,
     /// Whether the schema itself is selected, made, changed or dropped, not a table or a routine of it.
     pub is_whole: bool,
@@ -122,7 +122,7 @@ fn whole_schema(all: &[Token<'_>]) -> Option<NamedSchema> {
     };
     let token = all.get(place)?;
     Some(NamedSchema {
-        name: name(token)?,
+        name: name(token).or_else(|| unquoted(token))?,
         range: token.start..token.start + token.text.len(),
         is_whole: true,
     })
@@ -300,6 +300,14 @@ mod tests {
                 vec![],
             ),
             ("TRUNCATE other.t", vec!["other"]),
+            // Of sessions with the mode ANSI_QUOTES.
+            ("USE \"my shop\"", vec!["my shop"]),
+            ("CREATE DATABASE /*!32312 IF NOT EXISTS*/ \"shop\"", vec!["shop"]),
+            ("DROP DATABASE \"other\"", vec!["other"]),
+            ("INSERT INTO \"other\".\"t\" VALUES ('a', \"b\")", vec!["other"]),
+            ("UPDATE \"t\", other.\"u\" SET a = \"b.c\"", vec!["other"]),
+            ("SELECT \"t\".\"a\" FROM \"t\" JOIN \"other\" . u", vec!["other"]),
+            ("SELECT \"other\".\"f\"(1)", vec!["other"]),
             ("SELECT 1.5, t.c FROM t", vec![]),
         ] {
             let found = named_schemas(text.as_bytes());

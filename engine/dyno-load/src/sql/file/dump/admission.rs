@@ -4,6 +4,7 @@
 use dyno_capture::class;
 use dyno_capture::lexer::{tokens, Token};
 use dyno_capture::reach::{beyond, definer, is_system_schema, named_schemas, object, Beyond, NamedSchema};
+use dyno_capture::sets_ansi_quotes;
 
 use crate::sql::file::schema::quoted;
 
@@ -33,11 +34,17 @@ pub(super) struct Admission<'a> {
     target: &'a str,
     /// The schema of the dump, once a statement has named it.
     source: Option<String>,
+    /// Whether a statement has set the mode ANSI_QUOTES.
+    has_ansi_quotes: bool,
 }
 
 impl<'a> Admission<'a> {
     pub(super) fn into(target: &'a str) -> Self {
-        Self { target, source: None }
+        Self {
+            target,
+            source: None,
+            has_ansi_quotes: false,
+        }
     }
 
     /// Decides about the next statement.
@@ -58,6 +65,10 @@ impl<'a> Admission<'a> {
                 shown(text),
                 reach.words()
             ));
+        }
+        self.has_ansi_quotes |= sets_ansi_quotes(text);
+        if self.has_ansi_quotes {
+            check_names(&all)?;
         }
         check_kind(text, first, &all)?;
         check_set(text, first, &all)?;
@@ -215,6 +226,19 @@ fn check_set(text: &[u8], first: &Token<'_>, all: &[Token<'_>]) -> Result<(), St
     }
 }
 
+/// Refuses names that would end elsewhere than a string: a backslash in a name escapes nothing.
+fn check_names(all: &[Token<'_>]) -> Result<(), String> {
+    let is_doubtful = |token: &&Token<'_>| token.text.starts_with(b"\"") && token.text.contains(&b'\\');
+    match all.iter().find(is_doubtful) {
+        None => Ok(()),
+        Some(token) => Err(format!(
+            "{}: the dump sets sql_mode ANSI_QUOTES, in which double quotes are around names, and a backslash is there; dump \
+             without it",
+            shown(token.text)
+        )),
+    }
+}
+
 /// Refuses tables whose data are elsewhere than this server's are.
 fn check_place(all: &[Token<'_>]) -> Result<(), String> {
     let makes_a_table = all.first().is_some_and(|token| token.is_any(&["CREATE", "ALTER"]))
@@ -342,12 +366,52 @@ mod tests {
                 "FEDERATED",
             ),
             (vec!["CREATE TABLE t (a INT) DATA DIRECTORY='/tmp'"], "DATA DIRECTORY"),
+            // As mysqldump --compatible=ansi writes names.
+            (
+                vec!["USE \"a\"", "INSERT INTO \"b\".\"t\" VALUES (1)"],
+                "for the schema b",
+            ),
+            (
+                vec!["INSERT INTO \"mysql\".\"user\" VALUES (1)"],
+                "the server's schema mysql",
+            ),
+            (vec!["DROP DATABASE \"mysql\""], "the server's schema mysql"),
+            (
+                vec![
+                    "/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO,ANSI' */",
+                    "UPDATE t AS \"a\\\", mysql.user SET x = 1 WHERE \"y\" = 1",
+                ],
+                "a backslash is there",
+            ),
             (vec!["SET NAMES gbk"], "--default-character-set=utf8mb4"),
             (vec!["SET SQL_MODE='NO_BACKSLASH_ESCAPES'"], "NO_BACKSLASH_ESCAPES"),
         ] {
             let error = admitted(&texts).unwrap_err();
             assert!(error.contains(words), "{texts:?}: {error}");
         }
+    }
+
+    #[test]
+    fn a_dump_with_names_in_double_quotes_goes_into_the_target() {
+        let texts = [
+            "/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO,ANSI' */",
+            "DROP DATABASE IF EXISTS \"shop\"",
+            "CREATE DATABASE /*!32312 IF NOT EXISTS*/ \"shop\"",
+            "USE \"shop\"",
+            "CREATE TABLE \"t\" (\"a\" INT)",
+            "INSERT INTO \"shop\".\"t\" VALUES ('\\'\"\\\\')",
+        ];
+        let expected = [
+            texts[0],
+            "",
+            "",
+            "",
+            texts[4],
+            "INSERT INTO `copy`.\"t\" VALUES ('\\'\"\\\\')",
+        ];
+        assert_eq!(admitted(&texts).unwrap(), expected);
+        let text = "INSERT INTO t VALUES (\"a\\\"b\")";
+        assert_eq!(admitted(&[text]).unwrap(), [text], "a string of the default mode");
     }
 
     #[test]
