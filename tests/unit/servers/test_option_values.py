@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import UserError
-from mydyno.execution.environments.builds import check_values
+from mydyno.execution.environments.builds import check_values, unchecked_variables
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.server_version import ServerVersion
@@ -153,3 +153,29 @@ async def test_an_arm_that_sets_what_its_control_has_in_effect_is_named(tmp_path
         "arm more: the control control has sort_buffer_size = 256K in effect too",
         "arm alone: the control control has innodb_flush_log_at_trx_commit = 1 in effect too",
     )
+
+
+def test_variables_of_servers_that_are_not_in_the_cache_are_named_as_unchecked(tmp_path: Path) -> None:
+    old = {"server": {"basedir": "/opt/mysql.tar.gz"}}
+    asked = experiment(
+        ("control", "flush", "sync", "plain", "old", "old-sync"),
+        treatments={
+            "flush": {"variables": {"innodb_flush_log_at_trx_commit": 2}},
+            "sync": {"variables": {"sync_binlog": 0}},
+            "old": old,
+            "old-sync": {**old, "variables": {"sync_binlog": 0}},
+        },
+    )
+    name = asked.server.name
+    assert list(unchecked_variables({}, asked)) == [
+        f"server variables of arms flush, sync are not checked yet, because {name} is not in the cache: run gets it "
+        f"and checks them before it starts a server; to check them now: mydyno servers install {name}, then plan again",
+        "server variables of arm old-sync are not checked yet, because /opt/mysql.tar.gz is not in the cache: run gets "
+        "it and checks them before it starts a server",
+    ]
+    made = build(tmp_path, "")
+    assert not list(unchecked_variables(dict.fromkeys((arm.name for arm in asked.arms), made), asked))
+    with_base = asked.model_copy(update={"server": asked.server.model_copy(update={"variables": {"sync_binlog": 0}})})
+    (words, of_old) = unchecked_variables({}, with_base)
+    assert words.startswith("server variables of arms control, flush, sync, plain are")
+    assert of_old.startswith("server variables of arms old, old-sync are")

@@ -72,6 +72,22 @@ def check_variables(builds: Mapping[str, ServerBuild], experiment: Experiment) -
         raise UserError("\n  ".join(problems), HINT)
 
 
+def unchecked_variables(builds: Mapping[str, ServerBuild], experiment: Experiment) -> Iterator[str]:
+    """A sentence for each server that is not at hand, so that the variables of its arms cannot be checked yet."""
+    missing: dict[tuple[str, str | None], list[str]] = {}
+    for arm in experiment.arms:
+        spec = server_of(arm, experiment.server)
+        if arm.name not in builds and spec.dsn is None and (experiment.server.variables or _variables_of(arm)):
+            missing.setdefault((spec.title, spec.name), []).append(arm.name)
+    for (title, name), arms in missing.items():
+        of_arms = f"arm{'' if len(arms) == 1 else 's'} {', '.join(arms)}"
+        now = f"; to check them now: mydyno servers install {name}, then plan again" if name else ""
+        yield (
+            f"server variables of {of_arms} are not checked yet, because {title} is not in the cache: run gets it and "
+            f"checks them before it starts a server{now}"
+        )
+
+
 async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment, host: LocalHost) -> tuple[str, ...]:
     """Raise UserError for every value that a server refuses, clips or ignores, as its own option parser reads them.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mydyno.errors import HostError
-from mydyno.execution.environments.builds import check_values, check_variables, present_builds
+from mydyno.execution.environments.builds import check_values, check_variables, present_builds, unchecked_variables
 from mydyno.execution.planning.build_forecast import BuildForecast, forecast_builds
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.file_checks import with_files
@@ -34,24 +34,24 @@ async def preview(
 ) -> Preview:
     """Plan and forecast. Raises UserError for an impossible design and for unknown variables.
 
-    Variables are checked against the servers that are in the cache already; `run` asks those that it has to fetch
-    first. A server of which nothing is known yet is started for that, with --version and --help, and the commit of a
-    build is looked up with git. Without `start_programs` only servers of the catalogue are: the others may be anything.
-    `apart`: the load comes from other hosts.
+    Variables are checked against the servers that are in the cache already; that `run` checks those of servers that it
+    has to fetch first is a caution. A server of which nothing is known yet is started for that, with --version and
+    --help, and the commit of a build is looked up with git. Without `start_programs` only servers of the catalogue are:
+    the others may be anything. `apart`: the load comes from other hosts.
     """
     of_builds = BuildForecast()
-    repeated: tuple[str, ...] = ()
+    of_variables: tuple[str, ...] = ()
     if start_programs or all(_is_of_catalogue(server_of(arm, experiment.server)) for arm in experiment.arms):
         host = LocalHost("plan", paths.server_user)
         of_builds = await forecast_builds(experiment, paths.cache, host)
         builds = await present_builds(experiment, paths, host)
         check_variables(builds, experiment)
-        repeated = await check_values(builds, experiment, host)
+        of_variables = (*await check_values(builds, experiment, host), *unchecked_variables(builds, experiment))
     elif any(server_of(arm, experiment.server).build is not None for arm in experiment.arms):
         of_builds = BuildForecast(time=(UNKNOWN_HERE,))
     plan = plan_study(experiment, paths)
     expected = forecast(experiment, plan, paths, apart=apart)
-    expected = replace(expected, builds=of_builds, cautions=(*expected.cautions, *repeated))
+    expected = replace(expected, builds=of_builds, cautions=(*expected.cautions, *of_variables))
     if start_programs:
         expected = with_files(expected, experiment, paths)
     if start_programs and (words := _unreadable(paths)):
