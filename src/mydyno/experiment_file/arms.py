@@ -17,7 +17,8 @@ from mydyno.model.definition.problems import Key, Problem, from_validation, unkn
 from mydyno.model.definition.server_options import reserved_problems
 from mydyno.model.definition.source_build import BuildSpec, incomplete, of_every_arm
 
-ARM_KEYS = ("instances", "control", "option_file")
+OPTION_FILE = "option_file"
+ARM_KEYS = ("instances", "control", OPTION_FILE)
 """The keys of an arm besides its treatments."""
 EXPANDED: Mapping[str, Callable[[object], tuple[dict[str, Any], list[Problem]]]] = {
     "vary": vary.arms_of,
@@ -57,6 +58,8 @@ def arms_of(tree: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem
     if not isinstance(common, dict):
         problems.append(Problem((OF_EVERY_ARM,), "must be a table", common))
         common = {}
+    shared = {key: value for key, value in common.items() if key == OPTION_FILE}
+    common = {key: value for key, value in common.items() if key != OPTION_FILE}
     _check_treatments((OF_EVERY_ARM,), common, vocabulary, problems, set(common))
     arms = []
     own = {name: {key: value for key, value in said.items() if key not in ARM_KEYS} for name, said in named.items()}
@@ -66,9 +69,8 @@ def arms_of(tree: dict[str, Any], vocabulary: Vocabulary, problems: list[Problem
         _check_treatments(keys[name], treatments, vocabulary, problems, set(said))
         problems += _arm_key_problems(keys[name], name, said, list(named))
         try:
-            arms.append(
-                ArmSpec(name=name, treatments=treatments, **{key: said[key] for key in ARM_KEYS if key in said})
-            )
+            beside = shared | {key: said[key] for key in ARM_KEYS if key in said}
+            arms.append(ArmSpec(name=name, treatments=treatments, **beside))
         except ValidationError as error:
             problems += [
                 Problem(keys[name], found.message, name, found.allowed) for found in from_validation(error, (), {})

@@ -127,7 +127,7 @@ def parse_experiment(
 def _without_option_files(tree: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     """Where no file of the user's is read."""
     arms = tree.get("arms")
-    tables: dict[Key, object] = {("server",): tree.get("server")}
+    tables: dict[Key, object] = {(name,): tree.get(name) for name in ("server", OF_EVERY_ARM)}
     tables |= {("arms", name): arm for name, arm in (arms if isinstance(arms, dict) else {}).items()}
     found = [key for key, table in tables.items() if _names_a_file(table)]
     return tree, [Problem((*key, "option_file"), "is read by `mydyno plan` and `mydyno run` only") for key in found]

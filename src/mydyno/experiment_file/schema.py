@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from mydyno.experiment_file.arms import OPTION_FILE
 from mydyno.experiment_file.overrides import ARM_SECTIONS
 from mydyno.experiment_file.thresholds import limit_schema
 from mydyno.experiment_file.vary import TREATMENTS as VARIED
@@ -60,8 +61,10 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
     treatments = {name: adapter.json_schema() for name, adapter in vocabulary.treatments.items()}
     treatments["server"]["oneOf"][0] = {"enum": list(vocabulary.servers)}
     instances = {"type": "integer", "minimum": 1, "maximum": MOST_INSTANCES}
-    option_file = {"type": "string", "description": "an option file (my.cnf) whose options are variables of the arm"}
-    said = {"instances": instances, "control": {"type": "string"}, "option_file": option_file}
+    own_file = {
+        OPTION_FILE: {"type": "string", "description": "an option file (my.cnf) whose options are variables of the arm"}
+    }
+    said = {"instances": instances, "control": {"type": "string"}, **own_file}
     lifted = _lifted(treatments, defs)
     arm = {"type": "object", "properties": {**said, **lifted}, "additionalProperties": False}
     properties: dict[str, Any] = {
@@ -83,7 +86,7 @@ def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
         "treatments": {
             "description": "what every arm has; an arm's own comes before it",
             "type": "object",
-            "properties": lifted,
+            "properties": {**own_file, **lifted},
             "additionalProperties": False,
         },
         "factors": {"type": "object", "properties": {"control": {"type": "string"}}, "required": ["control"]},

@@ -1,4 +1,4 @@
-"""`option_file = "my.cnf"` of [server] or of an arm: its options become variables, but for those that mydyno sets."""
+"""`option_file = "my.cnf"` of [server], [treatments] or an arm: its options become variables but for mydyno's own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mydyno.experiment_file.overrides import OF_EVERY_ARM
 from mydyno.model.definition.problems import Key, Problem
 from mydyno.model.definition.server_options import option_name, reserved_because
 from mydyno.model.server_version import ServerVersion
@@ -22,14 +23,16 @@ def with_option_files(tree: dict[str, Any], folder: Path) -> tuple[dict[str, Any
     Paths are relative to `folder`, and absolute in the result. Raises UserError for a file that is no option file.
     """
     problems: list[Problem] = []
-    server, arms = tree.get("server"), tree.get("arms")
-    server, arms = server if isinstance(server, dict) else {}, arms if isinstance(arms, dict) else {}
+    server, shared, arms = (
+        table if isinstance(table := tree.get(name), dict) else {} for name in ("server", OF_EVERY_ARM, "arms")
+    )
     tables = {name: arm for name, arm in arms.items() if isinstance(arm, dict)}
     versions = [_version(arm.get("server", server.get("name"))) for arm in tables.values()]
     changed = dict(tree)
-    if "option_file" in server:
-        read = versions or [_version(server.get("name"))]
-        changed["server"] = _with_variables(server, ("server",), folder, read, problems)
+    for name, table in (("server", server), (OF_EVERY_ARM, shared)):
+        if "option_file" in table:
+            read = versions or [_version(server.get("name"))]
+            changed[name] = _with_variables(table, (name,), folder, read, problems)
     if any("option_file" in arm for arm in tables.values()):
         own = {
             name: _with_variables(arm, ("arms", name), folder, [version], problems) if "option_file" in arm else arm

@@ -120,6 +120,26 @@ def test_the_options_of_the_server_hold_for_every_arm(tmp_path: Path) -> None:
     assert variables["innodb_io_capacity"] == "1000"
 
 
+def test_the_options_of_treatments_are_every_arms_under_those_that_an_arm_sets(tmp_path: Path) -> None:
+    mine = "mine = { option_file = 'own.cnf', variables = { innodb_io_capacity = 7 } }\n"
+    (tmp_path / "own.cnf").write_text("[mysqld]\ninnodb_io_capacity_max = 9\n")
+    made = loaded(tmp_path, f"{mine}[treatments]\noption_file = 'mariadb-10.11.cnf'\n")
+    others = [arm for arm in made.arms if arm.name != "mine"]
+    assert others
+    for arm in others:
+        assert arm.option_file == str(tmp_path / "mariadb-10.11.cnf")
+        assert arm.treatments["variables"]["innodb_io_capacity"] == "1000"
+    own = made.arm("mine")
+    assert own.option_file == str(tmp_path / "own.cnf")
+    assert own.treatments["variables"]["innodb_io_capacity"] == 7
+    assert own.treatments["variables"]["innodb_io_capacity_max"] == "9"
+    assert own.treatments["variables"]["innodb_buffer_pool_size"] == "128M", "what neither it nor its file sets"
+    with pytest.raises(UserError, match=r"treatments\.option_file.*no such file"):
+        loaded(tmp_path, "[treatments]\noption_file = 'gone.cnf'\n")
+    text = GOOD.replace("[[steps]]", "[treatments]\noption_file = '/etc/passwd'\n[[steps]]")
+    assert "treatments.option_file: is read by `mydyno plan`" in mistakes(text)
+
+
 @pytest.mark.parametrize(
     ("arm", "words"),
     [

@@ -204,7 +204,7 @@ def _settings(experiment: Experiment, arm: ArmSpec, control: ArmSpec) -> Iterato
 
     The runs of a screening design are shown as signs.
     """
-    if arm.option_file:
+    if arm.option_file and (arm is control or arm.option_file != control.option_file):
         yield from (f"{arm.name}: {words}" for words in _option_file_words(arm.option_file))
     if arm is control or experiment.screen is not None:
         return
