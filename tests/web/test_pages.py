@@ -293,6 +293,18 @@ def test_metrics_are_of_studies_that_run_alone(server: WebServer, running: Path)
     assert {one.labels["study"] for one in samples} == {RUNNING}
 
 
+def test_metrics_without_a_token_open_nothing_else(server: WebServer, studies: Path) -> None:
+    for path in ("/", "/metrics/", "/metrics/x", "//metrics", "/metrics%2f..%2f", f"/studies/{RUNNING}"):
+        assert server.request(path).status == 401, path
+    assert server.request("/metrics", headers={"Host": "attacker.example"}).status == 400, "DNS rebinding"
+    assert server.request("/metrics", "POST").status == 403
+    with WebServer(studies) as closed:
+        assert closed.request("/metrics").status == 401
+        closed.log_in()
+        answer = closed.get("/metrics")
+        assert answer.status == 404 and "without --metrics" in answer.text
+
+
 def test_only_the_studys_own_process_is_ever_stopped(server: WebServer, studies: Path) -> None:
     """A live.jsonl that was copied, or made up, may name any process."""
     victim = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
