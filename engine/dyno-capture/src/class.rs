@@ -79,13 +79,13 @@ pub fn is_call(text: &[u8]) -> bool {
 /// whole schemas, or reads and writes files of the server's host. KILL with a captured number, for example, would end
 /// another session of a replay.
 pub fn is_administration(text: &[u8]) -> bool {
+    let all: Vec<Token<'_>> = tokens(text).collect();
     // A schema that a capture makes is one of its own.
-    let changes = || {
-        tokens(text)
-            .next()
-            .is_some_and(|token| token.is_any(&["ALTER", "DROP"]))
+    let changes_a_schema = |statement: &[Token<'_>]| {
+        statement.first().is_some_and(|token| token.is_any(&["ALTER", "DROP"]))
+            && reach::whole_schema(statement).is_some()
     };
-    reach::beyond(text).is_some() || changes() && reach::named_schemas(text).iter().any(|one| one.is_whole)
+    reach::beyond(text).is_some() || reach::executed(&all).into_iter().any(changes_a_schema)
 }
 
 /// Where a transaction begins or ends.
@@ -281,6 +281,9 @@ mod tests {
             "START SLAVE",
             "CREATE USER a",
             "DROP DATABASE shop",
+            "SET STATEMENT max_statement_time = 1 FOR DROP DATABASE shop",
+            "BEGIN NOT ATOMIC DROP DATABASE shop; END",
+            "SELECT 1; DROP DATABASE shop",
             "SET autocommit = 1, GLOBAL max_connections = 7",
             "CREATE OR REPLACE USER a",
             "BACKUP STAGE START",
@@ -293,6 +296,7 @@ mod tests {
             "START TRANSACTION",
             "CREATE TABLE user (a INT)",
             "CREATE DATABASE shop",
+            "CREATE PROCEDURE p() BEGIN SELECT 1; DROP DATABASE shop; END",
             "USE shop",
             "SELECT 'KILL'",
             "",

@@ -41,7 +41,7 @@ mod transactions;
 mod unique;
 mod unqualified;
 
-pub use anonymise::{has_ansi_quotes, sets_ansi_quotes, Anonymiser, KEY_BYTES};
+pub use anonymise::{has_ansi_quotes, Anonymiser, KEY_BYTES};
 pub use assembler::{Assembler, Origin};
 pub use digest::digest;
 pub use event::{Action, Capture, Event, Header, Statement};

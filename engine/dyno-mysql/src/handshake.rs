@@ -96,7 +96,6 @@ pub(crate) fn agree(options: &Options, server: &ServerInfo, tls: bool) -> Result
     let mut flags = c::PROTOCOL_41 | c::SECURE_CONNECTION;
     flags |= offered
         & (c::TRANSACTIONS
-            | c::MULTI_STATEMENTS
             | c::MULTI_RESULTS
             | c::PS_MULTI_RESULTS
             | c::PLUGIN_AUTH
@@ -106,6 +105,9 @@ pub(crate) fn agree(options: &Options, server: &ServerInfo, tls: bool) -> Result
         flags |= c::MYSQL;
     } else if options.cache_metadata {
         flags |= offered & c::MARIADB_CACHE_METADATA;
+    }
+    if options.multi_statements {
+        flags |= offered & c::MULTI_STATEMENTS;
     }
     if options.deprecate_eof {
         flags |= offered & c::DEPRECATE_EOF;

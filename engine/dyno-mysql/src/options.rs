@@ -139,6 +139,8 @@ pub struct Options {
     /// definitions, which MySQL before 8.0.38 and 8.4.1 needs: for a statement with `ORDER BY ?` it sends fewer than it
     /// announces.
     pub deprecate_eof: bool,
+    /// Whether one text may have several statements. On by default.
+    pub multi_statements: bool,
     /// Time for name resolution, connect, greeting, TLS and authentication together; `blocking::Client` enforces it.
     /// 10 s by default.
     pub connect_timeout: Duration,
@@ -160,6 +162,7 @@ impl Options {
             allow_public_key_retrieval: false,
             cache_metadata: true,
             deprecate_eof: true,
+            multi_statements: true,
             connect_timeout: Duration::from_secs(10),
         }
     }

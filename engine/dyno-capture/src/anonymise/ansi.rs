@@ -5,11 +5,6 @@ use crate::lexer::{tokens, Kind, Token};
 /// After these comes the name of a table, if not a parenthesis or another keyword.
 const BEFORE_TABLES: &[&str] = &["INTO", "JOIN", "TABLE", "UPDATE"];
 
-/// Whether a statement sets the mode.
-pub fn sets_ansi_quotes(text: &[u8]) -> bool {
-    sets_mode(&tokens(text).collect::<Vec<_>>())
-}
-
 /// Whether a statement has double quotes where only a name can be, or sets the mode.
 pub fn has_ansi_quotes(text: &[u8]) -> bool {
     let all: Vec<Token<'_>> = tokens(text).collect();

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use crate::event::{Action, Capture};
 use crate::lexer::{tokens, Kind, Token};
 use crate::reach::{beyond, definer, Beyond};
-pub use ansi::{has_ansi_quotes, sets_ansi_quotes};
+pub use ansi::has_ansi_quotes;
 use context::Context;
 use literal::Literal;
 use permutation::Permutation;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::lexer::{tokens, Kind, Token};
 
-pub use schemas::{is_system_schema, named_schemas, NamedSchema};
+pub use schemas::{is_system_schema, named_schemas, whole_schema, NamedSchema};
 
 /// What a statement reaches beyond schemas and their tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,14 +80,42 @@ const OF_THE_SERVER: &[&str] = &[
 /// makes is not executed, and counts as nothing.
 pub fn beyond(text: &[u8]) -> Option<Beyond> {
     let all: Vec<Token<'_>> = tokens(text).collect();
-    if is_program(&all) {
-        return beyond_of(&all);
+    executed(&all).into_iter().find_map(beyond_of)
+}
+
+/// The statements that a text executes, each from its first word on: without what `SET STATEMENT … FOR` sets for it, and
+/// those of a block (`BEGIN NOT ATOMIC`).
+pub fn executed<'a, 't>(all: &'a [Token<'t>]) -> Vec<&'a [Token<'t>]> {
+    if is_program(all) {
+        return vec![all];
     }
-    all.split(|token| token.is_symbol(b';')).find_map(beyond_of)
+    let statements = all.split(|token| token.is_symbol(b';')).map(bare);
+    statements.filter(|statement| !statement.is_empty()).collect()
+}
+
+fn bare<'a, 't>(mut statement: &'a [Token<'t>]) -> &'a [Token<'t>] {
+    loop {
+        let begins = |words: &[&str]| {
+            let mut pairs = words.iter().zip(statement);
+            statement.len() > words.len() && pairs.all(|(word, token)| token.is_word(word))
+        };
+        let skipped = if begins(&["BEGIN", "NOT", "ATOMIC"]) {
+            Some(3)
+        } else if begins(&["SET", "STATEMENT"]) {
+            let end = statement.iter().position(|token| token.is_word("FOR"));
+            end.map(|place| place + 1)
+        } else {
+            None
+        };
+        match skipped {
+            Some(count) => statement = &statement[count..],
+            None => return statement,
+        }
+    }
 }
 
 /// Whether the statement makes a routine or trigger, in whose body semicolons are.
-fn is_program(all: &[Token<'_>]) -> bool {
+pub fn is_program(all: &[Token<'_>]) -> bool {
     let makes = all.first().is_some_and(|token| token.is_any(&["CREATE", "ALTER"]));
     makes
         && object(all).is_some_and(|(token, _)| token.is_any(&["TRIGGER", "PROCEDURE", "FUNCTION", "PACKAGE", "EVENT"]))
@@ -105,6 +133,9 @@ pub fn object<'a>(all: &[Token<'a>]) -> Option<(Token<'a>, usize)> {
 
 fn beyond_of(statement: &[Token<'_>]) -> Option<Beyond> {
     let first = statement.first()?;
+    if first.is_any(&["PREPARE", "EXECUTE"]) {
+        return beyond_of_prepared(statement);
+    }
     let word = |place: usize, words: &[&str]| {
         statement
             .get(place)
@@ -134,13 +165,16 @@ fn beyond_of(statement: &[Token<'_>]) -> Option<Beyond> {
     (reads_a_file || writes_a_file()).then_some(Beyond::Files)
 }
 
+/// Of `PREPARE name FROM 'text'` and `EXECUTE IMMEDIATE 'text'`.
+fn beyond_of_prepared(statement: &[Token<'_>]) -> Option<Beyond> {
+    let literal = statement.iter().find(|token| token.kind == Kind::String)?;
+    let text = literal.text.get(1..literal.text.len() - 1)?;
+    beyond(text)
+}
+
 /// Of what comes after SET: each assignment has a scope of its own.
 fn beyond_of_set(rest: &[Token<'_>]) -> Option<Beyond> {
     let first = rest.first()?;
-    if first.is_word("STATEMENT") {
-        let place = rest.iter().position(|token| token.is_word("FOR"))?;
-        return beyond_of(&rest[place + 1..]);
-    }
     if first.is_word("PASSWORD") || first.is_word("DEFAULT") && rest.get(1).is_some_and(|token| token.is_word("ROLE")) {
         return Some(Beyond::Accounts);
     }
@@ -162,8 +196,10 @@ fn beyond_of_set(rest: &[Token<'_>]) -> Option<Beyond> {
 /// Whether the token is a variable with the scope of the server, as in `@@global.x`.
 pub fn is_global(token: &Token<'_>) -> bool {
     let text = token.text.to_ascii_lowercase();
-    let scopes: [&[u8]; 3] = [b"@@global.", b"@@persist.", b"@@persist_only."];
-    token.kind == Kind::Variable && scopes.iter().any(|scope| text.starts_with(scope))
+    let scope = text.split(|byte| *byte == b'.').next().unwrap_or_default();
+    // Blanks may precede the point.
+    let scopes: [&[u8]; 3] = [b"@@global", b"@@persist", b"@@persist_only"];
+    token.kind == Kind::Variable && scopes.contains(&scope)
 }
 
 /// Where the account of a DEFINER clause is, from the word on; none for the current user, or without the clause.
@@ -198,6 +234,10 @@ mod tests {
             ("SET @a = GREATEST(1, 2), @@global.x = 1", Beyond::Server),
             ("SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ 'a:1-5'", Beyond::Server),
             ("SET STATEMENT max_statement_time=1 FOR FLUSH TABLES", Beyond::Server),
+            ("SET @@global . max_connections = 5", Beyond::Server),
+            ("BEGIN NOT ATOMIC FLUSH TABLES; END", Beyond::Server),
+            ("PREPARE s FROM 'SET GLOBAL x = 1'", Beyond::Server),
+            ("EXECUTE IMMEDIATE 'DROP USER a'", Beyond::Accounts),
             ("SET PERSIST x = 1", Beyond::Server),
             ("BACKUP STAGE START", Beyond::Server),
             ("LOCK INSTANCE FOR BACKUP", Beyond::Server),
@@ -235,6 +275,10 @@ mod tests {
             "SET @a = @@global.x, NAMES utf8mb4",
             "SET SESSION sql_mode = 'ANSI'",
             "SET STATEMENT max_statement_time=1 FOR SELECT 1",
+            "PREPARE s FROM 'SELECT 1'",
+            "PREPARE s FROM @text",
+            "EXECUTE s USING @a",
+            "SET @@globally = 1",
             "START TRANSACTION",
             "CREATE TABLE user (a INT)",
             "CREATE TABLE `user` (event INT, server INT)",

@@ -65,6 +65,8 @@ const AFTER_TABLES: &[&str] = &[
     "WHERE", "SET", "VALUES", "VALUE", "SELECT", "WITH", "GROUP", "ORDER", "LIMIT", "HAVING", "WINDOW", "UNION",
     "BEGIN", "ADD", "MODIFY", "CHANGE", "DO",
 ];
+/// The arguments of these functions are sequences.
+const OF_SEQUENCES: &[&str] = &["NEXTVAL", "LASTVAL", "SETVAL"];
 /// In the parentheses of these functions, FROM is not followed by a table.
 const WITH_FROM: &[&str] = &["EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "MID", "POSITION", "OVERLAY"];
 
@@ -104,7 +106,7 @@ pub fn named_schemas(text: &[u8]) -> Vec<NamedSchema> {
 }
 
 /// The schema that a statement selects, makes, changes or drops as a whole.
-fn whole_schema(all: &[Token<'_>]) -> Option<NamedSchema> {
+pub fn whole_schema(all: &[Token<'_>]) -> Option<NamedSchema> {
     let first = all.first()?;
     let place = if first.is_word("USE") {
         1
@@ -167,17 +169,20 @@ impl TableReader {
     fn take(&mut self, all: &[Token<'_>], place: usize) -> bool {
         let token = &all[place];
         let before = place.checked_sub(1).and_then(|before| all.get(before));
-        let expects = self
-            .lists
-            .last()
-            .is_some_and(|(depth, is_next)| *is_next && *depth == self.depth);
+        // NEXT VALUE FOR
+        let is_sequence = || {
+            let words = place.checked_sub(2).and_then(|from| all.get(from..place));
+            words.is_some_and(|words| words[0].is_word("VALUE") && words[1].is_word("FOR"))
+        };
+        let is_next = self.lists.last().is_some_and(|list| *list == (self.depth, true));
+        let expects = is_next || is_sequence();
         if token.is_symbol(b'(') {
             if before.is_some_and(|word| word.is_any(WITH_FROM)) {
                 self.functions.push(self.depth);
             }
             self.depth += 1;
             // A list in parentheses: `FROM (a.t, b.u)`.
-            if expects {
+            if expects || before.is_some_and(|word| word.is_any(OF_SEQUENCES)) {
                 self.lists.push((self.depth, true));
             }
         } else if token.is_symbol(b')') {
@@ -195,7 +200,7 @@ impl TableReader {
             self.lists.push((self.depth, true));
         } else if token.is_any(AFTER_TABLES) || token.is_symbol(b';') {
             self.lists.retain(|(depth, _)| *depth < self.depth);
-        } else if !(expects && token.is_any(MODIFIERS)) {
+        } else if !(expects && (token.is_any(MODIFIERS) || token.is_symbol(b'='))) {
             self.expect(false);
         }
         expects
@@ -212,9 +217,9 @@ impl TableReader {
         let token = &all[place];
         let next = all.get(place + 1);
         let is_function = || next.is_some_and(|next| next.is_symbol(b'('));
+        let before = place.checked_sub(1).and_then(|before| all.get(before));
         let is_action = || {
             // FOR UPDATE, ON DELETE CASCADE, ON DUPLICATE KEY UPDATE, BEFORE INSERT
-            let before = place.checked_sub(1).and_then(|before| all.get(before));
             before.is_some_and(|word| word.is_any(&["FOR", "ON", "KEY", "BEFORE", "AFTER", "OR"]))
         };
         if token.is_word("FROM") && self.functions.contains(&(self.depth - 1)) {
@@ -226,6 +231,10 @@ impl TableReader {
         }
         if token.is_word("TO") {
             return all.first().is_some_and(|first| first.is_word("RENAME"));
+        }
+        // Of a table of the engine MERGE, or of queries.
+        if token.is_word("UNION") {
+            return is_function() || next.is_some_and(|next| next.is_symbol(b'='));
         }
         if token.is_word("ON") {
             let object = all
@@ -271,7 +280,20 @@ mod tests {
             ("DELETE t.* FROM t JOIN u ON t.a = u.a", vec![]),
             ("DROP TABLE IF EXISTS a, `other`.`b`", vec!["other"]),
             ("RENAME TABLE a TO other.a", vec!["other"]),
+            ("ALTER TABLE a RENAME = other.a", vec!["other"]),
             ("CREATE TABLE a LIKE other.b", vec!["other"]),
+            (
+                "CREATE TABLE a (b INT) ENGINE=MERGE UNION=(c, other.d) INSERT_METHOD=LAST",
+                vec!["other"],
+            ),
+            ("ALTER TABLE a UNION (`other`.`d`)", vec!["other"]),
+            ("SELECT a.b FROM a UNION (SELECT c.d FROM other.c)", vec!["other"]),
+            ("SELECT a.b FROM a UNION ((SELECT c.d FROM c) ORDER BY c.d)", vec![]),
+            ("DO SETVAL(other.s, 5, 0)", vec!["other"]),
+            ("INSERT INTO t (a, b) VALUES (NEXTVAL(other.s), t.c)", vec!["other"]),
+            ("SELECT NEXT VALUE FOR other.s, t.a FROM t", vec!["other"]),
+            ("SELECT nextval.a FROM nextval", vec![]),
+            ("UPDATE t SET t.a = u.b", vec![]),
             (
                 "CREATE TABLE a (b INT, FOREIGN KEY (b) REFERENCES other.c (d) ON DELETE CASCADE ON UPDATE SET NULL)",
                 vec!["other"],

@@ -2,9 +2,8 @@
 //! nothing outside of the schema that is filled may change.
 
 use dyno_capture::class;
-use dyno_capture::lexer::{tokens, Token};
-use dyno_capture::reach::{beyond, definer, is_system_schema, named_schemas, object, Beyond, NamedSchema};
-use dyno_capture::sets_ansi_quotes;
+use dyno_capture::lexer::{tokens, Kind, Token};
+use dyno_capture::reach::{beyond, definer, is_program, is_system_schema, named_schemas, object, Beyond, NamedSchema};
 
 use crate::sql::file::schema::quoted;
 
@@ -15,6 +14,17 @@ const OF_A_DUMP: &[&str] = &[
 ];
 /// Character sets in which the second byte of a character may be a quote or a backslash.
 const OVERLAPPING: &[&str] = &["big5", "cp932", "gb18030", "gbk", "sjis"];
+/// SQL modes in which double quotes enclose names, which is all that changes how a text is read.
+const ANSI: &[&str] = &["ANSI", "ANSI_QUOTES"];
+/// SQL modes in which a text is read otherwise.
+const READ_OTHERWISE: &[&str] = &[
+    "NO_BACKSLASH_ESCAPES",
+    "DB2",
+    "MAXDB",
+    "MSSQL",
+    "ORACLE",
+    "POSTGRESQL",
+];
 /// Engines whose tables are on another server, or in files outside of the server's.
 const ELSEWHERE: &[&str] = &["CONNECT", "FEDERATED", "FEDERATEDX", "SPIDER", "S3"];
 
@@ -56,6 +66,7 @@ impl<'a> Admission<'a> {
         let Some(first) = all.first() else {
             return Ok(Admitted::Omit("nothing but comments"));
         };
+        check_single(text, &all)?;
         if let Some(reason) = left_out(text, first, &all) {
             return Ok(Admitted::Omit(reason));
         }
@@ -66,12 +77,12 @@ impl<'a> Admission<'a> {
                 reach.words()
             ));
         }
-        self.has_ansi_quotes |= sets_ansi_quotes(text);
+        self.has_ansi_quotes |= first.is_word("SET") && mode_set(&all, ANSI).is_some();
         if self.has_ansi_quotes {
             check_names(&all)?;
         }
         check_kind(text, first, &all)?;
-        check_set(text, first, &all)?;
+        check_set(first, &all)?;
         check_place(&all)?;
         let schemas = named_schemas(text);
         for schema in &schemas {
@@ -174,11 +185,28 @@ fn left_out(text: &[u8], first: &Token<'_>, all: &[Token<'_>]) -> Option<&'stati
     }
 }
 
+/// Refuses several statements before one delimiter: the first says nothing of the others.
+fn check_single(text: &[u8], all: &[Token<'_>]) -> Result<(), String> {
+    let mut rest = all.iter().skip_while(|token| !token.is_symbol(b';'));
+    if is_program(all) || rest.all(|token| token.is_symbol(b';')) {
+        return Ok(());
+    }
+    Err(format!(
+        "\"{}\" is several statements before one delimiter: end each with the delimiter",
+        shown(text)
+    ))
+}
+
 fn check_kind(text: &[u8], first: &Token<'_>, all: &[Token<'_>]) -> Result<(), String> {
     let is_allowed = match () {
         // Objects that are not of a schema are refused before.
         () if first.is_any(&["CREATE", "ALTER", "DROP"]) => object(all).is_some(),
         // The next value of a sequence.
+        // Blocks, and statements within SET STATEMENT, are not written by programs that dump.
+        () if first.is_word("BEGIN") => all
+            .get(1)
+            .is_none_or(|next| next.is_word("WORK") || next.is_symbol(b';')),
+        () if first.is_word("SET") => !all.get(1).is_some_and(|next| next.is_word("STATEMENT")),
         () if first.is_word("DO") => all.get(1).is_some_and(|next| next.is_word("SETVAL")),
         () => first.is_word("USE") || first.is_any(OF_A_DUMP) || class::is_read_only(text),
     };
@@ -193,16 +221,14 @@ fn check_kind(text: &[u8], first: &Token<'_>, all: &[Token<'_>]) -> Result<(), S
     Err(format!("\"{}\" {hint}", shown(text)))
 }
 
-fn check_set(text: &[u8], first: &Token<'_>, all: &[Token<'_>]) -> Result<(), String> {
+fn check_set(first: &Token<'_>, all: &[Token<'_>]) -> Result<(), String> {
     if !first.is_word("SET") {
         return Ok(());
     }
-    if text
-        .to_ascii_uppercase()
-        .windows(20)
-        .any(|part| part == b"NO_BACKSLASH_ESCAPES")
-    {
-        return Err("the dump is for sql_mode NO_BACKSLASH_ESCAPES; dump without it".into());
+    if let Some(mode) = mode_set(all, READ_OTHERWISE) {
+        return Err(format!(
+            "the dump is for sql_mode {mode}; dump without it (mysqldump without --compatible)"
+        ));
     }
     let of_characters = ["NAMES", "CHARACTER", "CHARSET"];
     let is_of_characters = all
@@ -237,6 +263,19 @@ fn check_names(all: &[Token<'_>]) -> Result<(), String> {
             shown(token.text)
         )),
     }
+}
+
+/// The first of these SQL modes that a SET names.
+fn mode_set(all: &[Token<'_>], modes: &[&'static str]) -> Option<&'static str> {
+    let is_of_mode = |token: &Token<'_>| token.text.to_ascii_lowercase().ends_with(b"sql_mode");
+    let place = all.iter().position(is_of_mode)?;
+    let names = all[place..]
+        .iter()
+        .filter(|token| matches!(token.kind, Kind::Word | Kind::String))
+        .flat_map(|token| token.text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_'))
+        .collect::<Vec<_>>();
+    let is_set = |mode: &&&str| names.iter().any(|name| name.eq_ignore_ascii_case(mode.as_bytes()));
+    modes.iter().find(is_set).copied()
 }
 
 /// Refuses tables whose data are elsewhere than this server's are.
@@ -282,141 +321,4 @@ pub(super) fn shown(text: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What becomes of the statements of a dump for the schema `copy`; left out ones are empty.
-    fn admitted(texts: &[&str]) -> Result<Vec<String>, String> {
-        let mut admission = Admission::into("copy");
-        let one = |text: &&str| match admission.admit(text.as_bytes())? {
-            Admitted::Send(text) => Ok(String::from_utf8(text).unwrap()),
-            Admitted::Omit(_) => Ok(String::new()),
-        };
-        texts.iter().map(one).collect()
-    }
-
-    #[test]
-    fn a_dump_of_one_schema_is_loaded_into_another_and_drops_none() {
-        let found = admitted(&[
-            "SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ 'a:1-5'",
-            "SET @@SESSION.SQL_LOG_BIN= 0",
-            "CHANGE MASTER TO MASTER_LOG_FILE='b', MASTER_LOG_POS=4",
-            "DROP DATABASE IF EXISTS shop",
-            "CREATE DATABASE /*!32312 IF NOT EXISTS*/ `shop` /*!40100 DEFAULT CHARACTER SET latin1 */",
-            "USE `shop`",
-            "/*!40101 SET NAMES utf8mb4 */",
-            "CREATE TABLE t (a INT) ENGINE=InnoDB",
-            "INSERT INTO `shop`.`t` VALUES (1,'shop.t')",
-            "/*!50003 CREATE*/ /*!50017 DEFINER=`root`@`%`*/ /*!50003 TRIGGER x BEFORE INSERT ON t FOR EACH ROW BEGIN SET \
-             NEW.a = 1; END */",
-            "ALTER DATABASE `shop` CHARACTER SET utf8mb4",
-            "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DELETE FROM t",
-            "FLUSH PRIVILEGES",
-            "DO SETVAL(`sq`, 5, 0)",
-        ]);
-        let expected = [
-            "",
-            "",
-            "",
-            "",
-            "ALTER DATABASE `copy` /*!40100 DEFAULT CHARACTER SET latin1 */",
-            "",
-            "/*!40101 SET NAMES utf8mb4 */",
-            "CREATE TABLE t (a INT) ENGINE=InnoDB",
-            "INSERT INTO `copy`.`t` VALUES (1,'shop.t')",
-            "/*!50003 CREATE*/ /*!50017 */ /*!50003 TRIGGER x BEFORE INSERT ON t FOR EACH ROW BEGIN SET NEW.a = 1; END */",
-            "ALTER DATABASE `copy` CHARACTER SET utf8mb4",
-            "",
-            "",
-            "DO SETVAL(`sq`, 5, 0)",
-        ];
-        assert_eq!(found.unwrap(), expected);
-    }
-
-    #[test]
-    fn what_reaches_beyond_one_schema_is_refused() {
-        for (texts, words) in [
-            (vec!["USE a", "USE b"], "for the schema b, and statements before for a"),
-            (vec!["USE a", "INSERT INTO b.t VALUES (1)"], "for the schema b"),
-            (vec!["USE a", "DROP DATABASE b"], "for the schema b"),
-            (vec!["INSERT INTO mysql.user VALUES (1)"], "the server's schema mysql"),
-            (vec!["DROP DATABASE mysql"], "the server's schema mysql"),
-            // As mysqldump --all-databases begins.
-            (
-                vec![
-                    "/*!50606 SET @OLD_INNODB_STATS_AUTO_RECALC=@@INNODB_STATS_AUTO_RECALC */",
-                    "/*!50606 SET GLOBAL INNODB_STATS_AUTO_RECALC=OFF */",
-                    "CREATE DATABASE /*!32312 IF NOT EXISTS*/ `mysql`",
-                ],
-                "the server's schema mysql: dump the schema of the application alone",
-            ),
-            (vec!["SET GLOBAL max_connections = 5"], "the whole server"),
-            (vec!["SET autocommit = 0, GLOBAL x = 5"], "the whole server"),
-            (vec!["GRANT ALL ON *.* TO a@b"], "accounts"),
-            (vec!["CREATE OR REPLACE USER a"], "accounts"),
-            (
-                vec!["LOAD DATA INFILE '/etc/passwd' INTO TABLE t"],
-                "files on the server's host",
-            ),
-            (vec!["CALL p()"], "no statement of a dump"),
-            (vec!["EXECUTE s"], "no statement of a dump"),
-            (vec!["source load_departments.dump"], "a command of the mysql client"),
-            (
-                vec!["CREATE TABLE t (a INT) ENGINE=FEDERATED CONNECTION='mysql://h/d/t'"],
-                "FEDERATED",
-            ),
-            (vec!["CREATE TABLE t (a INT) DATA DIRECTORY='/tmp'"], "DATA DIRECTORY"),
-            // As mysqldump --compatible=ansi writes names.
-            (
-                vec!["USE \"a\"", "INSERT INTO \"b\".\"t\" VALUES (1)"],
-                "for the schema b",
-            ),
-            (
-                vec!["INSERT INTO \"mysql\".\"user\" VALUES (1)"],
-                "the server's schema mysql",
-            ),
-            (vec!["DROP DATABASE \"mysql\""], "the server's schema mysql"),
-            (
-                vec![
-                    "/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO,ANSI' */",
-                    "UPDATE t AS \"a\\\", mysql.user SET x = 1 WHERE \"y\" = 1",
-                ],
-                "a backslash is there",
-            ),
-            (vec!["SET NAMES gbk"], "--default-character-set=utf8mb4"),
-            (vec!["SET SQL_MODE='NO_BACKSLASH_ESCAPES'"], "NO_BACKSLASH_ESCAPES"),
-        ] {
-            let error = admitted(&texts).unwrap_err();
-            assert!(error.contains(words), "{texts:?}: {error}");
-        }
-    }
-
-    #[test]
-    fn a_dump_with_names_in_double_quotes_goes_into_the_target() {
-        let texts = [
-            "/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO,ANSI' */",
-            "DROP DATABASE IF EXISTS \"shop\"",
-            "CREATE DATABASE /*!32312 IF NOT EXISTS*/ \"shop\"",
-            "USE \"shop\"",
-            "CREATE TABLE \"t\" (\"a\" INT)",
-            "INSERT INTO \"shop\".\"t\" VALUES ('\\'\"\\\\')",
-        ];
-        let expected = [
-            texts[0],
-            "",
-            "",
-            "",
-            texts[4],
-            "INSERT INTO `copy`.\"t\" VALUES ('\\'\"\\\\')",
-        ];
-        assert_eq!(admitted(&texts).unwrap(), expected);
-        let text = "INSERT INTO t VALUES (\"a\\\"b\")";
-        assert_eq!(admitted(&[text]).unwrap(), [text], "a string of the default mode");
-    }
-
-    #[test]
-    fn the_servers_schemas_may_be_read() {
-        let text = "SELECT COUNT(*) INTO @rocksdb FROM INFORMATION_SCHEMA.SESSION_VARIABLES WHERE VARIABLE_NAME = 'x'";
-        assert_eq!(admitted(&[text, "USE shop"]).unwrap(), [text, ""]);
-    }
-}
+mod tests;

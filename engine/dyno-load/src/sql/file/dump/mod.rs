@@ -64,7 +64,12 @@ pub fn load(options: &Options, database: &str, path: &Path, say: &dyn Fn(String)
             omitted.reason, omitted.count, omitted.line
         ));
     }
-    let mut client = connect_unbounded(options)?;
+    // The server refuses what would follow the statement that makes a routine or trigger.
+    let single = Options {
+        multi_statements: false,
+        ..options.clone()
+    };
+    let mut client = connect_unbounded(&single)?;
     enter(&mut client, database)?;
     let contents = each(path, database, |line, statement| {
         client.exec(statement).map(|_| ()).map_err(|error| {
