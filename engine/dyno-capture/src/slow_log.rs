@@ -31,6 +31,9 @@ struct Entry {
     /// The log's own `SET timestamp`, s; what follows is the statement.
     timestamp_s: Option<Micros>,
     administrator: Option<String>,
+    /// Whether MariaDB states that a procedure executed it; the CALL has an entry of its own. Percona Server, which logs
+    /// no CALL then, writes `# Stored routine:`.
+    is_of_routine: bool,
     text: Vec<u8>,
 }
 
@@ -210,6 +213,10 @@ impl SlowLog {
             assembler.problems.count(problem, entry.line);
             return;
         };
+        if entry.is_of_routine {
+            assembler.problems.count(Problem::Nested, entry.line);
+            return;
+        }
         let action = match entry.administrator.as_deref() {
             Some("Quit") => RawAction::Quit,
             Some("Change user") => RawAction::Reset {
@@ -340,6 +347,7 @@ fn read_fields(line: &str, entry: &mut Entry) -> bool {
                 entry.duration_us = value.and_then(seconds_us);
                 is_readable &= entry.duration_us.is_some();
             }
+            ("Stored_routine", value) => entry.is_of_routine = value.is_some(),
             ("Rows_sent", Some(value)) => entry.rows = value.parse().ok(),
             _ => {}
         }

@@ -82,6 +82,18 @@ fn line_ends_within_a_statement_stay_unless_the_whole_log_was_converted() {
     }
 }
 
+#[test]
+fn what_a_procedure_executed_is_in_its_call() {
+    let inner = HEAD.replace("SET", "# Stored_routine: shop.p\nSET") + "UPDATE t SET a = a + 1;\n";
+    let log = format!("# Time: 261123  9:41:03\n{inner}{HEAD}CALL p();\n");
+    let found = capture(&log, false);
+    assert_eq!(texts(&found), ["CALL p()"]);
+    assert_eq!(found.header.problems[0].problem, Problem::Nested);
+    // Percona Server logs no CALL then.
+    let found = capture(&log.replace("Stored_routine", "Stored routine"), false);
+    assert_eq!(texts(&found), ["UPDATE t SET a = a + 1", "CALL p()"]);
+}
+
 const PERCONA: &str = "# InnoDB_trx_id: 1500\n\
                        # QC_Hit: No  Full_scan: Yes  Full_join: No  Tmp_table: No  Tmp_table_on_disk: No\n\
                        # Filesort: No  Filesort_on_disk: No  Merge_passes: 0\n\
