@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use dyno_capture::reach::named_schemas;
 use dyno_capture::UniqueKeys;
 use dyno_mysql::blocking::Client;
 use dyno_mysql::session_state::OWN_STATE;
@@ -31,14 +32,14 @@ pub fn check(run: &ReplayRun, plan: &ReplayPlan) -> Result<(Facts, UniqueKeys), 
     check_schemas(&mut client, plan)?;
     check_connections(&mut client, &facts, run, plan)?;
     let keys = match run.results {
-        Some(_) => unique_keys(&mut client)?,
+        Some(_) => unique_keys(&mut client, &schemas_in_use(run, plan))?,
         None => UniqueKeys::new(),
     };
     Ok((facts, keys))
 }
 
-/// The unique keys of all tables; of tables of one name in several schemas, those that all of them have.
-fn unique_keys(client: &mut Client) -> Result<UniqueKeys, Error> {
+/// The unique keys of the tables in the schemas that the replay uses.
+fn unique_keys(client: &mut Client, schemas: &BTreeSet<String>) -> Result<UniqueKeys, Error> {
     const QUESTION: &str =
         "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS WHERE \
                             NON_UNIQUE = 0 AND TABLE_SCHEMA NOT IN ('mysql', 'sys') ORDER BY 1, 2, 3, SEQ_IN_INDEX";
@@ -46,8 +47,28 @@ fn unique_keys(client: &mut Client) -> Result<UniqueKeys, Error> {
         .query(QUESTION)
         .map_err(|error| failed(QUESTION, &error))?
         .texts();
+    Ok(keys_in(&rows, schemas))
+}
+
+/// The schemas whose tables the statements may mean: default ones, and those that they name.
+fn schemas_in_use(run: &ReplayRun, plan: &ReplayPlan) -> BTreeSet<String> {
+    let named = plan
+        .statements
+        .iter()
+        .flat_map(|statement| named_schemas(&statement.text))
+        .map(|schema| schema.name);
+    let default = plan.needed_schemas.iter().chain([&run.connection.database]).cloned();
+    default.chain(named).collect()
+}
+
+/// The unique keys in these schemas; of tables of one name in several of them, those that all have. A row has schema,
+/// table, key and column, and precedes those of the next key.
+fn keys_in(rows: &[Vec<Option<String>>], schemas: &BTreeSet<String>) -> UniqueKeys {
     let mut found = UniqueKeys::new();
     for of_table in rows.chunk_by(|left, right| left[..2] == right[..2]) {
+        if !of_table[0][0].as_ref().is_some_and(|schema| schemas.contains(schema)) {
+            continue;
+        }
         let keys = of_table.chunk_by(|left, right| left[2] == right[2]).filter_map(|key| {
             // A part without a column is an expression.
             let columns = key
@@ -62,7 +83,7 @@ fn unique_keys(client: &mut Client) -> Result<UniqueKeys, Error> {
             .and_modify(|known| known.retain(|key| keys.contains(key)))
             .or_insert(keys);
     }
-    Ok(found)
+    found
 }
 
 fn check_schemas(client: &mut Client, plan: &ReplayPlan) -> Result<(), Error> {
@@ -103,4 +124,32 @@ fn check_connections(client: &mut Client, facts: &Facts, run: &ReplayRun, plan: 
          {allowed}: raise it, or let sessions wait with --connections {}",
         allowed.saturating_sub(2).max(1)
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_schemas_of_the_replay_say_which_keys_are_unique() {
+        let row = |parts: [&str; 4]| parts.map(|part| Some(part.to_string())).to_vec();
+        // A table of the same name in another application's schema, without the key.
+        let rows = [
+            row(["forum", "item", "PRIMARY", "Number"]),
+            row(["shop", "item", "PRIMARY", "ID"]),
+            row(["shop", "item", "sku", "shop"]),
+            row(["shop", "item", "sku", "sku"]),
+        ];
+        let keys = |schemas: &[&str]| {
+            let schemas = schemas.iter().map(ToString::to_string).collect();
+            keys_in(&rows, &schemas)["item"].len()
+        };
+        assert_eq!(keys(&["shop"]), 2);
+        assert_eq!(
+            keys(&["forum", "shop"]),
+            0,
+            "which of the two a statement means is not known"
+        );
+        assert!(keys_in(&rows, &BTreeSet::new()).is_empty());
+    }
 }
