@@ -17,14 +17,7 @@ const OVERLAPPING: &[&str] = &["big5", "cp932", "gb18030", "gbk", "sjis"];
 /// SQL modes in which double quotes enclose names, which is all that changes how a text is read.
 const ANSI: &[&str] = &["ANSI", "ANSI_QUOTES"];
 /// SQL modes in which a text is read otherwise.
-const READ_OTHERWISE: &[&str] = &[
-    "NO_BACKSLASH_ESCAPES",
-    "DB2",
-    "MAXDB",
-    "MSSQL",
-    "ORACLE",
-    "POSTGRESQL",
-];
+const READ_OTHERWISE: &[&str] = &["NO_BACKSLASH_ESCAPES", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
 /// Engines whose tables are on another server, or in files outside of the server's.
 const ELSEWHERE: &[&str] = &["CONNECT", "FEDERATED", "FEDERATEDX", "SPIDER", "S3"];
 
