@@ -9,6 +9,7 @@ Small packets (< 50 bytes) are never compressed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
@@ -130,12 +131,11 @@ class CompressionTreatment(ConnectionTreatment):
 
 
 def interface_bytes(step: StepRecord, samples: Sequence[Sample]) -> float | None:
-    """Bytes that the sampled interfaces sent during the measured window; None if none was sampled."""
+    """Bytes that the sampled interfaces sent during the measured window; None if no interval between two samples lies
+    in it (a rate is that of the time since the sample before).
+    """
     begin = step.started_unix_ns + step.warmup_s * 1e9
     end = begin + step.measure_s * 1e9
-    rates = [
-        sample.value
-        for sample in samples
-        if sample.scope == "host" and sample.metric == "network_tx_bytes_per_s" and begin < sample.unix_ns <= end
-    ]
-    return sum(rates) / len(rates) * step.measure_s if rates else None
+    sent = [one for one in samples if one.scope == "host" and one.metric == "network_tx_bytes_per_s"]
+    inside = [two.value for one, two in pairwise(sent) if begin <= one.unix_ns and two.unix_ns <= end]
+    return sum(inside) / len(inside) * step.measure_s if inside else None

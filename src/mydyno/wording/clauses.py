@@ -121,22 +121,20 @@ class Clauses:
             largest = _largest_difference(open_)
             if largest is not None and largest <= self._margin(metric):
                 hidden = tr(
-                    "the difference in {noun} is at most about {width}, but calling that equivalent needs more blocks",
-                    noun=noun, width=plus_minus(largest),
-                )  # fmt: skip
+                    "the difference is at most about {width}, but calling that equivalent needs more blocks",
+                    width=plus_minus(largest),
+                )
             elif widths and median(widths) > MOST_PROMISED:
-                hidden = tr("the noise in {noun} is too large for an answer", noun=noun)
+                hidden = tr("the noise is too large for an answer")
                 told = "" if host_is_told else taken_of_cpus(self.summary)
             elif widths and self.summary.host_groups is None:
                 hidden = tr(
-                    "differences in {noun} below about {width} are hidden by this host's noise",
-                    noun=noun, width=half_widths_text(widths),
-                )  # fmt: skip
+                    "differences below about {width} are hidden by this host's noise", width=half_widths_text(widths)
+                )
             elif widths:
                 hidden = tr(
-                    "differences in {noun} below about {width} are hidden by these hosts' noise",
-                    noun=noun, width=half_widths_text(widths),
-                )  # fmt: skip
+                    "differences below about {width} are hidden by these hosts' noise", width=half_widths_text(widths)
+                )
             if len(open_) == len([effect for effect in judged if effect.verdict != "not_measurable"]):
                 alone = all(effect.n == 1 for effect in open_)
                 why = hidden or (tr("one block gives no interval") if alone else "")
@@ -145,17 +143,18 @@ class Clauses:
                 elif told:
                     sentences.append(tr("{told}: {why}.", told=told, why=why))
                 elif why:
-                    sentences.append(tr("No difference is shown yet: {why}.", why=why))
+                    sentences.append(tr("No difference in {noun} is shown yet: {why}.", noun=noun, why=why))
                 else:
-                    sentences.append(tr("No difference is shown yet."))
+                    sentences.append(tr("No difference in {noun} is shown yet.", noun=noun))
             else:
                 who = self._whose(open_, judged)
                 where = self._where(open_, judged)
                 tail = tr(": {why}", why=hidden) if hidden and not host_is_told else ""
                 sentences.append(
                     tr_plural(
-                        "{who} is inconclusive{where}{tail}.", "{who} are inconclusive{where}{tail}.", _arms(open_),
-                        who=who, where=where, tail=tail,
+                        "{who} is inconclusive in {noun}{where}{tail}.",
+                        "{who} are inconclusive in {noun}{where}{tail}.",
+                        _arms(open_), who=who, noun=noun, where=where, tail=tail,
                     )
                 )  # fmt: skip
         unmeasured = [

@@ -43,6 +43,9 @@ class NextSteps:
             return ""
         if effect.verdict is None:
             return tr("a study with verdicts on it: {option}", option=self._primary(entry.metric))
+        loads = [value for one in entry.notes if isinstance(value := one.values.get("published"), int)]
+        if loads and effect.verdict != "inconclusive":
+            return self._at(loads[0])
         return self._time([effect])
 
     def of_conclusion(self, one: ConclusionRecord) -> str:
@@ -74,18 +77,19 @@ class NextSteps:
             case RatioAtConnections() as test:
                 steps = {step.id for step in self.summary.steps if step.connections == test.connections}
                 wanted = [effect for effect in pairs if effect.step in steps]
-                if wanted:
-                    return self._time(wanted)
-                option = f"--set 'steps.connections=[{test.connections}]'"
-                return tr_plural(
-                    "a study at {count} connection: {option}", "a study at {count} connections: {option}",
-                    test.connections, option=option,
-                )  # fmt: skip
+                return self._time(wanted) if wanted else self._at(test.connections)
             case StopsGrowing() as test:
                 option = f"--set 'steps.connections=[{test.from_connections},{8 * test.from_connections}]'"
                 return tr(
                     "loads at which throughput grows without it ({option}), on a host with more CPUs", option=option
                 )
+
+    def _at(self, connections: int) -> str:
+        option = f"--set 'steps.connections=[{connections}]'"
+        return tr_plural(
+            "a study at {count} connection: {option}", "a study at {count} connections: {option}", connections,
+            option=option,
+        )  # fmt: skip
 
     def _pairs(self, treatment: str) -> list[EffectRecord]:
         """The effects on the leading metric of arms that differ in this treatment alone."""
@@ -125,8 +129,10 @@ class NextSteps:
                 "a new study of {count} block, about {time}", "a new study of {count} blocks, about {time}",
                 found.every, time=time,
             )  # fmt: skip
-        command = f"mydyno resume {self.summary.study} --time {duration_option(found.every_s)}"
-        return tr("about {time} more on this host: {command}", time=time, command=command)
+        facts = {"time": time, "command": f"mydyno resume {self.summary.study} --time {duration_option(found.every_s)}"}
+        if any(one.fact == "seems_different" for effect in open_ for one in effect.details.facts):
+            return tr("about {time} more on this host, if the difference is of this size: {command}", **facts)
+        return tr("about {time} more on this host: {command}", **facts)
 
 
 def _is_of(effect: EffectRecord, entry: PublishedEntry) -> bool:

@@ -10,6 +10,7 @@ from mydyno.language import comma, listing, percent_sign, tr
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, Summary
 from mydyno.results.precision import (
+    UNPLANNED,
     Outlook,
     answered_metrics,
     block_duration_s,
@@ -136,7 +137,7 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
             continue
         facts = {"noun": noun, "width": half_widths_text(half_widths(effects))}
         if found.half is None:
-            lines.append(_unreachable(summary, found, facts))
+            lines.append(_unreachable(summary, found, facts, effects))
             continue
         needs = _needs(summary, found, done, sequential)
         if found.every == found.half:
@@ -162,7 +163,16 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
     return lines
 
 
-def _unreachable(summary: Summary, found: Outlook, facts: dict[str, str]) -> str:
+def _unreachable(
+    summary: Summary, found: Outlook, facts: dict[str, str], effects: Sequence[EffectRecord]
+) -> str:  # fmt: skip
+    some = [one for one in effects if one.details.blocks_needed and one.n + one.details.blocks_needed < UNPLANNED]
+    if found.obstacle == "looks" and some:
+        return tr(
+            "{noun}: {width} now; with this noise no look decides more than {some} of {count} comparisons, up to the "
+            "last one at {blocks}: use a quieter host.",
+            **facts, some=len(some), count=len(effects), blocks=blocks(looks_of(summary).last),
+        )  # fmt: skip
     if found.obstacle == "looks":
         return tr(
             "{noun}: {width} now; with this noise no look decides, up to the last one at {blocks}: use a quieter host.",

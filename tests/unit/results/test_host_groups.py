@@ -160,7 +160,7 @@ def test_what_is_not_shown_for_other_hosts_is_said() -> None:
 
 def test_sentences_that_begin_with_a_word_are_joined_to_the_hosts() -> None:
     first = said([over_hosts("jemalloc", "inconclusive", (0.001, 0.001), half=3.0)], 2)[0]
-    assert first.startswith("On these two hosts, no difference is shown yet: differences in queries per second below")
+    assert first.startswith("On these two hosts, no difference in queries per second is shown yet: differences below")
     assert "these hosts' noise" in first
 
 

@@ -246,8 +246,12 @@ def test_compression_is_proved_by_bytes(algorithm: str, wire: int, holds: bool) 
     assert evidence.facts["received_share"] == wire / 1000
 
 
+SAMPLED_RATES = ((0.5, 0.0), (1.5, 40.0), (2.5, 300.0))
+"""(s, bytes/s): the window of 2 s begins at 1 s, so half of the second rate is of the time before."""
+
+
 def test_the_interfaces_own_count_stands_beside_it() -> None:
-    samples = [Sample(t * 10**9, "host", "network_tx_bytes_per_s", 300.0) for t in (1, 2, 3)]
+    samples = [Sample(int(t * 1e9), "host", "network_tx_bytes_per_s", rate) for t, rate in SAMPLED_RATES]
     traffic = {"raw_received_bytes": 1000, "wire_received_bytes": 540}
     evidence = CompressionTreatment("zlib").load_evidence(step(traffic=traffic), samples)
     assert evidence.facts["interface_bytes"] == 600

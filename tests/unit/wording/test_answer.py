@@ -64,8 +64,8 @@ def test_a_host_that_cannot_tell_says_what_it_hides_and_how_long_the_margin_take
     made = summary(of, [effect("jemalloc", "inconclusive", 1.0, 6.0), effect("tcmalloc", "inconclusive", 0.2, 5.0)])
     found = answer_study(made, study(of), records(of))
     assert found.answer == (
-        "No difference is shown yet: differences in queries per second below about ±6 % "
-        "are hidden by this host's noise.",
+        "No difference in queries per second is shown yet: differences below about ±6 % are hidden by this host's "
+        "noise.",
     )
     needed = blocks_for(0.02, made.effects, 6, made.alpha, looks=True)
     assert needed is not None and needed > 6 * 9, "more blocks than the last look has"
@@ -87,9 +87,9 @@ def test_each_metric_of_the_question_has_its_sentence() -> None:
     found = answer_study(made, study(of), records(of))
     assert found.answer == (
         "jemalloc serves more queries than glibc: +4.2 % (between +3.2 % and +5.2 %).",
-        "tcmalloc is inconclusive: differences in queries per second below about ±5 % are hidden by this host's noise.",
+        "tcmalloc is inconclusive in queries per second: differences below about ±5 % are hidden by this host's noise.",
         "jemalloc uses more resident memory than glibc: +12 % (between +9.8 % and +14 %).",
-        "tcmalloc is inconclusive: differences in resident memory below about ±4 % are hidden by this host's noise.",
+        "tcmalloc is inconclusive in resident memory: differences below about ±4 % are hidden by this host's noise.",
     )
     assert found.further == 2, "the last two are on a further metric: reports set them smaller"
     assert [line.partition(":")[0] for line in found.sharpen[:2]] == ["Queries per second", "Resident memory"]
@@ -116,7 +116,7 @@ def test_what_is_open_beside_what_is_decided_is_named() -> None:
     said = answer([effect("jemalloc", "higher", 4.2), effect("tcmalloc", "inconclusive", 0.2, 5.0)])
     assert "jemalloc serves more queries" in said
     assert (
-        "tcmalloc is inconclusive: differences in queries per second below about ±5 % "
+        "tcmalloc is inconclusive in queries per second: differences below about ±5 % "
         "are hidden by this host's noise." in said
     )
 
@@ -129,7 +129,7 @@ def test_open_comparisons_of_unlike_noise_are_said_by_their_median_and_range() -
     found = answer_study(made, study(of), records(of))
     assert found.answer == (
         "large serves fewer queries than glibc: −54 % (between −57 % and −51 %).",
-        "jemalloc, tcmalloc and mimalloc are inconclusive: differences in queries per second below about ±5 % (±4 % "
+        "jemalloc, tcmalloc and mimalloc are inconclusive in queries per second: differences below about ±5 % (±4 % "
         "to a factor of 1.5) are hidden by this host's noise.",
     )
     assert found.sharpen[0].startswith(
@@ -226,7 +226,7 @@ def test_what_other_programs_use_counts_as_what_the_hypervisor_takes(
     able = EffectDetails(detectable=0.18)
     made = summary(of, [effect("jemalloc", "inconclusive", 1.0, 14.0, details=able)], steal=steal, strangers=strangers)
     found = answer_study(made, study(of), records(of))
-    assert found.answer[0].startswith(words or "No difference is shown")
+    assert found.answer[0].startswith(words or "No difference in queries per second is shown")
     named = "Other programs used" in " ".join(found.sharpen)
     assert named == (strangers >= 0.05)
 
@@ -254,7 +254,7 @@ def test_one_block_gives_no_interval() -> None:
     only = effect("jemalloc", "inconclusive", 4.0, n=1, ci_low=None, ci_high=None)
     made = summary(of, [only], 1, look=None)
     assert answer_study(made, study(of), records(of, 1)).answer == (
-        "No difference is shown yet: one block gives no interval.",
+        "No difference in queries per second is shown yet: one block gives no interval.",
     )
 
 
@@ -270,7 +270,7 @@ def test_an_effect_at_some_levels_says_where() -> None:
     ]
     said = answer(effects, of)
     assert "jemalloc serves more queries than glibc at 64 connections: +4.2 %" in said
-    assert "jemalloc is inconclusive at 16 connections" in said
+    assert "jemalloc is inconclusive in queries per second at 16 connections" in said
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_arms_of_several_controls_are_all_answered_for() -> None:
         "limit-4 serves more queries than none-4: +34 % (between +28 % and +41 %).",
         "limit-2 serves more queries than limit-1: +12 % (between +6.7 % and +18 %); "
         "limit-4 serves fewer queries than limit-1: −69 % (between −70 % and −67 %).",
-        "limit-2 against none-2 is inconclusive: the noise in queries per second is too large for an answer.",
+        "limit-2 against none-2 is inconclusive in queries per second: the noise is too large for an answer.",
     )
 
 
@@ -380,12 +380,12 @@ def test_an_arm_has_its_size_with_each_workload_and_large_costs_are_factors() ->
 def test_intervals_within_the_margin_that_are_not_yet_a_verdict_say_so() -> None:
     effects = [effect("jemalloc", "inconclusive", 0.1, 0.4), effect("tcmalloc", "higher", 7.0)]
     assert answer(effects).endswith(
-        "jemalloc is inconclusive: the difference in queries per second is at most about ±0.5 %, but calling that "
+        "jemalloc is inconclusive in queries per second: the difference is at most about ±0.5 %, but calling that "
         "equivalent needs more blocks."
     )
     aside = effect("jemalloc", "inconclusive", -1.1, 1.7)  # its interval is narrow, and reaches beyond the margin
     assert "at most" not in answer([aside, effects[1]])
-    assert "differences in queries per second below about ±1.7 % are hidden" in answer([aside, effects[1]])
+    assert "differences below about ±1.7 % are hidden" in answer([aside, effects[1]])
 
 
 def test_the_level_that_matters_most_is_named_apart_from_the_rest() -> None:

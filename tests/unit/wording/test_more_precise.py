@@ -6,6 +6,7 @@ import pytest
 
 from mydyno.model.definition.experiment import DesignSpec
 from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.fact import fact
 from mydyno.model.stored.records import DriverFinding, DriverResult, StepRecord
 from mydyno.results.precision import blocks_for, half_width
 from mydyno.wording.answer import answer_study
@@ -121,9 +122,23 @@ def test_answer_claims_and_long_sentences_state_the_same_time_or_none(half: floa
     assert "±61" not in everything and "±400" not in everything and "more than ±" not in everything
     if half > 20:
         assert found.answer == (
-            "Other programs used 34 % of this host's CPU time: the noise in queries per second is too large for an "
-            "answer.",
+            "Other programs used 34 % of this host's CPU time: the noise is too large for an answer.",
         )
+
+
+def test_a_difference_that_a_look_could_show_among_many_that_none_can_is_counted() -> None:
+    """Of one comparison alone the claims state a time, so it must not be said that no look decides any."""
+    of = experiment()
+    open_ = [
+        effect("jemalloc", "inconclusive", 1.0, 6.0, details={"blocks_needed": 9_994}),
+        effect("tcmalloc", "inconclusive", 5.0, 6.0, details={"blocks_needed": 34, "facts": [fact("seems_different")]}),
+        effect("mimalloc", "inconclusive", 1.0, 6.0, details={"blocks_needed": 9_994}),
+    ]
+    made = summary(of, open_)
+    (line,) = [one for one in answer_study(made, study(of), records(of)).sharpen if one.startswith("Queries")]
+    assert "no look decides more than 1 of 3 comparisons" in line
+    claim = NextSteps(made, study(of), records(of))._time(made.effects[1:2])
+    assert "more on this host, if the difference is of this size: mydyno resume" in claim
 
 
 def test_times_are_round_and_numbers_have_few_digits() -> None:
