@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from mydyno.language import speaking
 from mydyno.reports import write
 from tests.support import first_in_gate
 from tests.unit.reports.test_profile import SAME, SPIN, profiled, record
@@ -126,16 +125,3 @@ def test_a_phone_and_a_dark_page_show_the_folded_graph_and_it_is_accessible(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert [one for one in serious_violations(page) if "flame" in one or "frame" in one] == []
     context.close()
-
-
-def test_the_graph_folds_in_chinese(browser: Browser, tmp_path: Path) -> None:
-    made = profiled(tmp_path / "s", record(SPIN, SAME))
-    with speaking("zh"):
-        write(made, "html")
-    page = browser.new_context().new_page()
-    page.goto((made.path / "report.html").as_uri())
-    expect(page.locator("#flame-fold")).to_have_text("折叠栈帧")
-    frame(page, "send").locator(".fold-sign").click()
-    expect(page.locator("#flame-fold")).to_have_text("展开栈帧")
-    expect(page.locator("#flame-details")).to_contain_text("已折叠，其中栈帧数：1")
-    page.context.close()

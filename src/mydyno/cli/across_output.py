@@ -14,14 +14,6 @@ from mydyno.errors import UserError
 from mydyno.files.atomic import write_text
 from mydyno.model.definition.problems import nearest
 
-Language = Annotated[
-    str,
-    typer.Option(
-        "--language",
-        help="Language of text, html and md: en (English) or zh (Simplified Chinese).",
-        metavar="LANGUAGE",
-    ),
-]
 Format = Annotated[
     str | None,
     typer.Option("--format", help="text, html, json or md; default: by the suffix of -o, else text.", metavar="FORMAT"),

@@ -10,8 +10,6 @@ import typer
 
 from mydyno.cli import streams
 from mydyno.errors import UserError
-from mydyno.language import LANGUAGES
-from mydyno.model.definition.problems import nearest
 from mydyno.model.definition.quantities import parse_duration_s
 
 Experiment = Annotated[
@@ -116,14 +114,6 @@ Kernel = Annotated[
         "Short for --set profile.kernel=true.",
     ),
 ]
-Language = Annotated[
-    str,
-    typer.Option(
-        "--language",
-        help="Language of html and md: en (English) or zh (Simplified Chinese).",
-        metavar="LANGUAGE",
-    ),
-]
 DEFAULT_STUDIES = streams.DEFAULT_STUDIES
 
 
@@ -175,15 +165,6 @@ def duration_s(text: str | None, option: str = "--time") -> float | None:
     if found <= 0:
         raise UserError(f"{option} {text}: must be longer than 0 s")
     return found
-
-
-def language(name: str) -> str:
-    """The language of --language. Raises UserError for another one."""
-    if name not in LANGUAGES:
-        known = ", ".join(f"{one} ({own})" for one, own in LANGUAGES.items())
-        guess = nearest(name, LANGUAGES)
-        raise UserError(f"--language {name}: unknown; allowed: {known}", f"did you mean {guess}?" if guess else "")
-    return name
 
 
 def metrics_file(path: Path | None) -> Path | None:

@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.across_output import TEXT, Format, Language, Output, check_output, chosen_format, deliver
+from mydyno.cli.across_output import TEXT, Format, Output, check_output, chosen_format, deliver
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
-from mydyno.language import speaking
 from mydyno.reports.across import comparison_page, comparison_text
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.scatter import studies_beside
@@ -37,13 +36,11 @@ def compare(
     ] = None,
     format_: Format = None,
     output: Output = None,
-    language: Language = "en",
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
 ) -> None:
     """Print the comparison, or write it; exit code 2 for studies that have nothing in common."""
     chosen = chosen_format(format_, output)
     check_output(output)
-    arguments.language(language)
     if arms is not None and len(study) > 1:
         raise UserError("--arms compares arms of one study", "mydyno compare STUDY --arms a,b")
     if arms is None and len(study) < 2:
@@ -51,32 +48,26 @@ def compare(
     saved = [SavedStudy.read(_path(one, studies)) for one in study]
     for one in saved:
         warn_of_damage(one.folder)
-    spoken = "en" if chosen == "json" else language  # what programs read is in English
     if arms is not None:
-        with speaking(spoken):
-            side = compare_arms(saved[0], [arm.strip() for arm in arms.split(",") if arm.strip()])
-            if chosen == TEXT:
-                deliver(lambda file: comparison_text.print_arms(side, file), output)
-            elif chosen == "html":
-                deliver(comparison_page.arms_page(side, saved[0].folder), output)
-            else:
-                markdown = chosen == "md"
-                deliver(comparison_text.arms_markdown(side) if markdown else side.model_dump_json(indent=1), output)
-        return
-    beside = studies_beside(saved)
-    with speaking(spoken):
-        made = compare_studies(saved, beside)
-    if not made.comparable:
-        why = made if spoken == "en" else compare_studies(saved, beside)  # errors are in English
-        raise UserError(why.answer[0].rstrip("."), "each effect needs the same step, arm, control and metric in all")
-    with speaking(spoken):
+        side = compare_arms(saved[0], [arm.strip() for arm in arms.split(",") if arm.strip()])
         if chosen == TEXT:
-            deliver(lambda file: comparison_text.print_comparison(made, file), output)
+            deliver(lambda file: comparison_text.print_arms(side, file), output)
         elif chosen == "html":
-            deliver(comparison_page.comparison_page(made, [one.folder for one in saved]), output)
+            deliver(comparison_page.arms_page(side, saved[0].folder), output)
         else:
-            text = comparison_text.comparison_markdown(made) if chosen == "md" else made.model_dump_json(indent=1)
-            deliver(text, output)
+            markdown = chosen == "md"
+            deliver(comparison_text.arms_markdown(side) if markdown else side.model_dump_json(indent=1), output)
+        return
+    made = compare_studies(saved, studies_beside(saved))
+    if not made.comparable:
+        raise UserError(made.answer[0].rstrip("."), "each effect needs the same step, arm, control and metric in all")
+    if chosen == TEXT:
+        deliver(lambda file: comparison_text.print_comparison(made, file), output)
+    elif chosen == "html":
+        deliver(comparison_page.comparison_page(made, [one.folder for one in saved]), output)
+    else:
+        text = comparison_text.comparison_markdown(made) if chosen == "md" else made.model_dump_json(indent=1)
+        deliver(text, output)
 
 
 def _path(study: str, studies: Path) -> Path:

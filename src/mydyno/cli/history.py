@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.across_output import TEXT, Format, Language, Output, check_output, chosen_format, deliver
+from mydyno.cli.across_output import TEXT, Format, Output, check_output, chosen_format, deliver
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
-from mydyno.language import speaking
 from mydyno.reports.across import history_page, history_text
 from mydyno.results.across.history import FoundStudies, Selection, find_studies, read_studies
 from mydyno.results.across.saved import SavedStudy
@@ -43,26 +42,23 @@ def history(
     ] = None,
     format_: Format = None,
     output: Output = None,
-    language: Language = "en",
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
 ) -> None:
     """Print the history, or write it."""
     chosen = chosen_format(format_, output)
     check_output(output)
-    arguments.language(language)
     found, experiment, named_host = _found(what, studies)
     for one in found.studies:
         warn_of_damage(one.folder)
-    with speaking("en" if chosen == "json" else language):  # what programs read is in English
-        made = history_of(found, experiment, Selection(arm, step, metric, host or named_host))
-        if chosen == "json":
-            deliver(made.model_dump_json(indent=1), output)
-        elif chosen == TEXT:
-            deliver(lambda file: history_text.print_history(made, file), output)
-        elif chosen == "md":
-            deliver(history_text.history_markdown(made), output)
-        else:
-            deliver(history_page.history_page(made), output)
+    made = history_of(found, experiment, Selection(arm, step, metric, host or named_host))
+    if chosen == "json":
+        deliver(made.model_dump_json(indent=1), output)
+    elif chosen == TEXT:
+        deliver(lambda file: history_text.print_history(made, file), output)
+    elif chosen == "md":
+        deliver(history_text.history_markdown(made), output)
+    else:
+        deliver(history_page.history_page(made), output)
 
 
 def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str, str | None]:

@@ -12,7 +12,6 @@ from mydyno.cli import arguments
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.hosts.paths import check_writable
-from mydyno.language import speaking
 from mydyno.model.definition.problems import nearest
 from mydyno.reports import FORMATS, write
 from mydyno.results.facts import summarise
@@ -27,7 +26,6 @@ def register(app: typer.Typer) -> None:
 def report(
     study: arguments.Study,
     format_: Annotated[str, typer.Option("--format", help="html, md, csv or json.", metavar="FORMAT")] = "html",
-    language: arguments.Language = "en",
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
 ) -> None:
     """Summarise the folder anew, then write the report."""
@@ -36,13 +34,11 @@ def report(
         raise UserError(
             f"--format {format_}: unknown; allowed: {', '.join(FORMATS)}", f"did you mean {guess}?" if guess else ""
         )
-    arguments.language(language)
     folder = StudyFolder.open(arguments.study_path(study, studies))
     warn_of_damage(folder)
     check_writable(folder.path, "the study folder")
     summarise(folder)
-    with speaking(language):
-        made = write(folder, format_)
+    made = write(folder, format_)
     if isinstance(made, Path):
         print(made)
     else:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from mydyno.language import tr
-
 _PERCENTILE = re.compile(r"latency_p(\d\d)(\d*)_us")
 
 COMMON_NAMES = {
@@ -72,10 +70,10 @@ class Phrase:
         if self.whole is not None:
             short = noun == self.short_noun
             whole = self.whole.short_subject if short else self.whole.subject
-            return tr("{noun} on instance {instance}", noun=whole, instance=self.instance)
+            return f"{whole} on instance {self.instance}"
         if self.percentile:
-            return tr("{percentile}th-percentile latency", percentile=self.percentile)
-        return tr(noun)
+            return f"{self.percentile}th-percentile latency"
+        return noun
 
     def on_instance(self, instance: int) -> Phrase:
         """The same of one instance of a run."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mydyno.reports.page_assets import asset, script_words
 from mydyno.reports.result import StudyResult
 from mydyno.results.looks import first_finished
 from mydyno.results.why.flame_graph import FlameGraph, Place, flame_graphs, without_small
@@ -57,7 +56,7 @@ def page_graphs(result: StudyResult, graphs: Sequence[FlameGraph], labels: Seque
         {"label": label, "arm": one.arm, "control": one.control, "root": packed(one.root)}
         for one, label in zip(graphs, labels, strict=True)
     ]
-    return {"graphs": drawn, "names": list(names), "words": script_words(asset("flame.js"))}
+    return {"graphs": drawn, "names": list(names)}
 
 
 def _us(value: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mydyno.language import speaking
 from mydyno.reports.format import ReportFormat
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
@@ -10,9 +9,8 @@ from mydyno.wording.worded import worded_summary
 
 
 def write(folder: StudyFolder) -> str:
-    """The summary as JSON text, in English; of a study that has none, one without effects that says so in its state."""
-    with speaking("en"):
-        return worded_summary(StoredResult.load(folder)).model_dump_json(by_alias=True, indent=1) + "\n"
+    """The summary as JSON text; of a study that has none, one without effects that says so in its state."""
+    return worded_summary(StoredResult.load(folder)).model_dump_json(by_alias=True, indent=1) + "\n"
 
 
 FORMAT = ReportFormat("json", "summary.json with its sentences: effects, verdicts, every run's values", write)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shlex import join
 
-from mydyno.language import colon, marked, tr
+from mydyno.language import agreed
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.summary import EffectRecord, HostsEffect
 from mydyno.reports.format import ReportFormat
@@ -30,18 +30,18 @@ from mydyno.wording.published import WORDS
 from mydyno.wording.server_settings import differing_settings, settings_compared
 from mydyno.wording.verdict_table import VerdictCell, verdict_table, verdict_text
 
-STATES = {"complete": marked("complete"), "partial": marked("partial"), "failed": marked("failed")}
+STATES = {"complete": "complete", "partial": "partial", "failed": "failed"}
 COMPARISONS, SERVERS, PUBLISHED = (
-    marked("Every comparison in full"),
-    marked("Servers, and how their settings differ"),
-    marked("What published studies claim"),
+    "Every comparison in full",
+    "Servers, and how their settings differ",
+    "What published studies claim",
 )
 INVALID, WAITS, COSTS = (
-    marked("Runs that are not valid"),
-    marked("What the server waits for"),
-    marked("Costs that changed with the effect"),
+    "Runs that are not valid",
+    "What the server waits for",
+    "Costs that changed with the effect",
 )
-HOSTS, EFFECTS = marked("Hosts"), marked("effects of the primary metric")
+HOSTS, EFFECTS = "Hosts", "effects of the primary metric"
 OPTIONAL = (COMPARISONS, SERVERS, PUBLISHED, INVALID, WAITS, COSTS, HOSTS, EFFECTS)
 """Parts of a text that is too long for a comment, in the order in which they are left out."""
 
@@ -51,7 +51,7 @@ def write(folder: StudyFolder) -> str:
     result = StudyResult.load(folder)
     summary = result.summary
     valid = sum(run.valid for run in result.runs)
-    names = {part: tr(part) for part in OPTIONAL}
+    names = {part: part for part in OPTIONAL}
     parts: list[str | tuple[str, str]] = [
         f"## {escape(summary.question or result.study.experiment.question)}",
         escape(settings_compared(result)),
@@ -62,26 +62,20 @@ def write(folder: StudyFolder) -> str:
         "\n".join(f"- {escape(line)}" for line in unsampled.lines(result)),
         escape(result.answer.scope),
         (names[COMPARISONS], _sentences(result)),
-        tr(
-            "Study `{study}`, state **{state}**: {count} of {all} planned runs are valid, {blocks} blocks, scale "
-            "{scale}. Margin ±{margin}, control {control}.",
-            study=code(summary.study), state=tr(STATES[summary.state]), count=valid, all=len(result.plan.runs),
-            blocks=len(result.plan.blocks), scale=escape(result.study.experiment.scale),
-            margin=percent(summary.margin), control=escape(summary.control),
-        ),
+        agreed(f"Study `{code(summary.study)}`, state **{STATES[summary.state]}**: {valid} of "
+            f"{len(result.plan.runs)} planned runs are valid, {len(result.plan.blocks)} blocks, scale "
+            f"{escape(result.study.experiment.scale)}. Margin ±{percent(summary.margin)}, control "
+            f"{escape(summary.control)}."),
         (names[EFFECTS], _effects(result)),
         (names[HOSTS], _hosts(result)),
         (names[COSTS], _costs(result)),
         (names[WAITS], waits_part(result)),
         (names[INVALID], _invalid(result)),
         (names[SERVERS], _servers(result)),
-        tr(
-            "Made by mydyno {version}: `{command}`, seed {seed}.",
-            version=escape(result.study.mydyno_version), command=code(join(result.study.command)),
-            seed=result.plan.seed,
-        ),
+        f"Made by mydyno {escape(result.study.mydyno_version)}: `{code(join(result.study.command))}`, seed "
+            f"{result.plan.seed}.",
     ]  # fmt: skip
-    whole = tr("report.html of the study, which `mydyno report {study}` writes", study=code(summary.study))
+    whole = f"report.html of the study, which `mydyno report {code(summary.study)}` writes"
     named = [("", part) if isinstance(part, str) else part for part in parts]
     return fitted(named, list(names.values()), whole)
 
@@ -94,14 +88,14 @@ def _answer_table(result: StudyResult) -> str:
     parts = []
     for grid in table.grids:
         head = f"| {' | '.join(map(escape, (*grid.row_factors, *grid.columns)))} |"
-        control = f"{tr('control')} {grid.control}"
+        control = f"control {grid.control}"
         rows = [
             f"| {' | '.join([*map(escape, levels), *(control if one is None else _cell(one) for one in cells)])} |"
             for levels, cells in grid.rows
         ]
         parts.append("\n".join([f"{escape(grid.caption)}:", "", head, rule(head, head.count("|")), *rows]))
     if table.steps:
-        names = (tr("load level"), tr("arm"), *map(escape, table.columns))
+        names = ("load level", "arm", *map(escape, table.columns))
         head = f"| {' | '.join(names)} |"
         rows = [
             f"| {' | '.join([escape(step.heading), escape(name), *map(_cell, cells)])} |"
@@ -109,7 +103,7 @@ def _answer_table(result: StudyResult) -> str:
             for name, cells in step.rows
         ]
         parts.append("\n".join([head, rule(head, head.count("|")), *rows]))
-    parts.append(" ".join([tr("{clauses}.", clauses=escape(table.caption)), *map(escape, table.notes)]))
+    parts.append(" ".join([f"{escape(table.caption)}.", *map(escape, table.notes)]))
     return "\n\n".join(parts)
 
 
@@ -125,7 +119,7 @@ def _sentences(result: StudyResult) -> str:
     if not sentences:
         return ""
     lines = [f"- {escape(sentence)}" for sentence in sentences]
-    title = tr(COMPARISONS)
+    title = COMPARISONS
     heading = f"<details><summary>{title} ({len(lines)})</summary>"
     return "\n".join([heading, "", *lines, "", "</details>"])
 
@@ -136,12 +130,10 @@ def _effects(result: StudyResult) -> str:
     if not effects:
         return ""
     rows = [_row(result, effect, result.summary.noise_floor.get(primary, {}).get(effect.step)) for effect in effects]
-    interval = tr("{level} interval", level=level_percent(result.summary.alpha))
-    heads = (tr("load level"), tr("arm"), tr("effect"), interval, "p", tr("blocks"), tr("noise floor"), tr("verdict"))
+    interval = f"{level_percent(result.summary.alpha)} interval"
+    heads = ("load level", "arm", "effect", interval, "p", "blocks", "noise floor", "verdict")
     head = f"| {' | '.join(heads)} |"
-    title = tr(
-        "{metric} relative to {relative_to}", metric=result.metric_name(primary), relative_to=escape(result.relative_to)
-    )
+    title = f"{result.metric_name(primary)} relative to {escape(result.relative_to)}"
     lines = [f"### {title}", "", head, rule(head, 2)]
     return "\n".join([*lines, *rows])
 
@@ -168,17 +160,17 @@ def _hosts(result: StudyResult) -> str:
     groups = result.summary.host_groups
     if groups is None:
         return ""
-    parts = [f"### {tr(HOSTS)}"]
+    parts = [f"### {HOSTS}"]
     effects = () if result.before_first_look else groups.effects
     if effects:
         parts.append("\n".join(f"- {escape(sentence)}" for sentence in plain_words(result, groups)))
     parts.append(escape(likeness(result, groups)))
     rows = facts_rows(groups)
     if rows:
-        head = f"| {' | '.join((tr('fact'), tr('value'), tr('hosts')))} |"
+        head = f"| {' | '.join(('fact', 'value', 'hosts'))} |"
         parts.append("\n".join([head, rule(head, 3), *(f"| {' | '.join(map(escape, row))} |" for row in rows)]))
     for metric in dict.fromkeys(effect.metric for effect in effects):
-        heads = (*map(escape, groups.blocks), tr("these hosts"), tr("hosts like these"), tr("do they differ?"))
+        heads = (*map(escape, groups.blocks), "these hosts", "hosts like these", "do they differ?")
         head = f"| {result.metric_name(metric)} | {' | '.join(heads)} |"
         lines = [_host_row(result, one) for one in effects if one.metric == metric]
         parts.append("\n".join([head, rule(head, 1), *lines]))
@@ -205,13 +197,13 @@ def _costs(result: StudyResult) -> str:
     found = accompanied(result, record) if record is not None and not result.before_first_look else []
     if not found:
         return ""
-    parts = [f"### {tr(COSTS)}"]
+    parts = [f"### {COSTS}"]
     for one in found:
         lines = [f"- {escape(sentence)}" for sentence in one.sentences]
-        lines += [f"- {tr('To test it:')} `{code(command)}`" for command in one.commands]
+        lines += [f"- To test it: `{code(command)}`" for command in one.commands]
         lines += [f"- {escape(hint)}" for hint in one.hints]
-        named = tr("{contrast}, accompanied by:", contrast=escape(one.heading))
-        parts += [named if one.named else f"{escape(one.heading)}{colon().rstrip()}", "\n".join(lines)]
+        named = f"{escape(one.heading)}, accompanied by:"
+        parts += [named if one.named else f"{escape(one.heading)}:", "\n".join(lines)]
     return "\n\n".join(part for part in (*parts, caution(found)) if part)
 
 
@@ -219,8 +211,8 @@ def _invalid(result: StudyResult) -> str:
     invalid = [run for run in result.runs if not run.valid]
     if not invalid:
         return ""
-    lines = [f"- `{code(run.folder)}`: {escape(joined(run.reasons) or tr('no reason recorded'))}" for run in invalid]
-    return "\n".join([f"### {tr(INVALID)}", "", *lines])
+    lines = [f"- `{code(run.folder)}`: {escape(joined(run.reasons) or 'no reason recorded')}" for run in invalid]
+    return "\n".join([f"### {INVALID}", "", *lines])
 
 
 def _servers(result: StudyResult) -> str:
@@ -230,7 +222,7 @@ def _servers(result: StudyResult) -> str:
     names, rows = found
     head = f"| {' | '.join(map(escape, names))} |"
     lines = [f"| {' | '.join(map(escape, row))} |" for row in rows]
-    return "\n".join([f"### {tr(SERVERS)}", "", head, rule(head, len(names)), *lines])
+    return "\n".join([f"### {SERVERS}", "", head, rule(head, len(names)), *lines])
 
 
 def _published(result: StudyResult) -> str:
@@ -238,16 +230,16 @@ def _published(result: StudyResult) -> str:
     if not found:
         return ""
     heads = (
-        tr("published study"),
-        tr("claim"),
-        tr("what this host shows"),
-        tr("agreement"),
-        tr("what would decide it"),
+        "published study",
+        "claim",
+        "what this host shows",
+        "agreement",
+        "what would decide it",
     )
     head = f"| {' | '.join(heads)} |"
-    lines = [f"### {tr(PUBLISHED)}", "", head, rule(head, 5)]
+    lines = [f"### {PUBLISHED}", "", head, rule(head, 5)]
     for one in found:
-        cells = (one.study, one.claim, one.here, tr(WORDS[one.answer]), one.next_step)
+        cells = (one.study, one.claim, one.here, WORDS[one.answer], one.next_step)
         lines.append(f"| {' | '.join(map(escape, cells))} |")
     return "\n".join([*lines, "", *(f"{escape(line)}  " for line in conditions(result))]).rstrip()
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import tr
-
 LONGEST = 65_000
 """Characters; a comment on GitHub has at most 65,536, and a bot may add its own."""
 
@@ -51,15 +49,14 @@ def fitted(parts: Sequence[tuple[str, str]], optional: Sequence[str], whole: str
         text = _joined([*left, _note(omitted, whole)])
         if len(text) <= LONGEST:
             return text
-    note = _joined([_note([*omitted, tr("what follows here")], whole)])
+    note = _joined([_note([*omitted, "what follows here"], whole)])
     return _joined(left)[: LONGEST - len(note) - 1].rpartition("\n")[0].rstrip() + "\n\n" + note
 
 
 def _note(omitted: Sequence[str], whole: str) -> tuple[str, str]:
-    return "", tr(
-        "Omitted, because a comment on a pull request has at most 65,536 characters: {parts}. Complete: {whole}",
-        parts=", ".join(omitted),
-        whole=whole,
+    return "", (
+        f"Omitted, because a comment on a pull request has at most 65,536 characters: {', '.join(omitted)}. "
+        f"Complete: {whole}"
     )
 
 

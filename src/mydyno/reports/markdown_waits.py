@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import colon, tr
 from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
 from mydyno.reports.markdown_text import escape, rule
 from mydyno.reports.result import StudyResult
@@ -21,11 +20,11 @@ def waits_part(result: StudyResult) -> str:
     record = result.summary.waits
     if record is None:
         return ""
-    parts = [f"### {tr('What the server waits for')}"]
+    parts = ["### What the server waits for"]
     if result.before_first_look:
-        parts.append(tr("No look is due yet, so no difference is claimed."))
+        parts.append("No look is due yet, so no difference is claimed.")
     for one in record.contrasts:
-        named = f"{escape(heading(result, one))}{colon()}" if len(record.contrasts) > 1 else ""
+        named = f"{escape(heading(result, one))}: " if len(record.contrasts) > 1 else ""
         parts.append(f"{named}{escape(waits.sentence(one, record))}")
         parts.append(_table(one))
     parts.append("\n".join(f"- {escape(line)}" for line in waits.quality(record)))
@@ -40,7 +39,7 @@ def _table(contrast: WaitsContrast) -> str:
     if not rows:
         return ""
     heads = (
-        tr("per transaction"), escape(contrast.control), escape(contrast.arm), tr("difference"), tr("interval")
+        "per transaction", escape(contrast.control), escape(contrast.arm), "difference", "interval"
     )  # fmt: skip
     head = f"| {' | '.join(heads)} |"
     return "\n".join([head, rule(head, 1), *(f"| {' | '.join(row)} |" for row in rows)])

@@ -6,7 +6,6 @@ import re
 
 from markupsafe import Markup
 
-from mydyno.language import tr
 from mydyno.reports.page_assets import asset, script_json
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import (
@@ -110,7 +109,7 @@ def render_page(folder: StudyFolder) -> str:
         question=result.summary.question or study.experiment.question,
         experiment=result.summary.experiment,
         study=result.summary.study,
-        when=tr("{low} to {high}", low=first, high=repeat.when(max(ended))) if ended else first,
+        when=f"{first} to {repeat.when(max(ended))}" if ended else first,
         version=study.mydyno_version,
         chips=answer.chips(result),
         margin=repeat.margin_words(result),

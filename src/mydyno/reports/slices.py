@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from mydyno.errors import UserError
-from mydyno.language import tr
 from mydyno.model.stored.records import SliceRecord
 from mydyno.reports.result import StudyResult
 from mydyno.store.slices import SLICES_FILE, read_slices
@@ -59,7 +58,7 @@ def read_study_slices(result: StudyResult) -> StudySlices:
             missing.append(str(error))
             continue
         if not slices:
-            missing.append(tr("block {block} has no slices", block=block))
+            missing.append(f"block {block} has no slices")
         for step, of_step in by_step.items():
             found = sorted((one for one in slices if one.step == step), key=lambda one: one.started_unix_ns)
             if found:

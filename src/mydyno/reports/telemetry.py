@@ -16,13 +16,11 @@ from pathlib import Path
 from sys import byteorder
 from typing import Any
 
-from mydyno.language import tr
 from mydyno.model.metrics import split_instance
 from mydyno.model.stored.summary import RunSummary
 from mydyno.reports import envelopes
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.envelopes import Panel, PanelKey, Series
-from mydyno.reports.page_assets import asset, script_words
 from mydyno.reports.result import StudyResult
 from mydyno.store.samples import damage_of
 from mydyno.wording.numbers import display_unit, metric_name
@@ -205,7 +203,7 @@ def _choose(
         others = {path: run for path, run in present.items() if (run.arm, run.copy_number) not in groups}
         files[step] = sound | others
         if others:
-            names = (tr("{arm} again", arm=run.arm) if run.copy_number == 2 else run.arm for run in others.values())
+            names = (f"{run.arm} again" if run.copy_number == 2 else run.arm for run in others.values())
             invalid[step] = tuple(dict.fromkeys(names))
     return files, invalid
 
@@ -251,7 +249,7 @@ def label(pair: Series) -> str:
 def scope_name(scope: str) -> str:
     """Where a metric was taken, for people: host, server, load program; numbered only from the second on."""
     kind, _, number = scope.partition(":")
-    name = {"instance": tr("server"), "driver": tr("load program"), "host": tr("host")}.get(kind, kind)
+    name = {"instance": "server", "driver": "load program", "host": "host"}.get(kind, kind)
     return name if number in ("", "1") else f"{name} {number}"
 
 
@@ -302,7 +300,6 @@ def page_data(result: StudyResult, telemetry: Telemetry) -> dict[str, Any]:
             for scope, metric in telemetry.series
         ],
         "panels": panels,
-        "words": script_words(asset("telemetry.js")),
     }
 
 

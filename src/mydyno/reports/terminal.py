@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mydyno.language import names, tr
 from mydyno.reports.result import StudyResult
 from mydyno.store.study_folder import StudyFolder
 from mydyno.visible import as_written, styled, visible
@@ -65,9 +64,9 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     compared = [] if result.before_first_look else claims(result)
     if compared:
         console.print()
-        studies = names(dict.fromkeys(one.study for one in compared))
+        studies = ", ".join(dict.fromkeys(one.study for one in compared))
         answers = counted(one.answer for one in compared)
-        say(tr("Claims of {studies}, compared in the report: {answers}.", studies=studies, answers=answers), "- ", "  ")
+        say(f"Claims of {studies}, compared in the report: {answers}.", "- ", "  ")
     waited = [*waits.lines(result), *kernel.lines(result)]
     for lines in (waited, unsampled.lines(result)):
         if lines:
@@ -110,7 +109,7 @@ def _print_table(console: Console, table: VerdictTable, plain: bool) -> None:
         _print_grid(console, grid, plain)
     if table.steps:
         _print_steps(console, table, plain)
-    for note in (tr("{clauses}.", clauses=table.caption), *table.notes):
+    for note in (f"{table.caption}.", *table.notes):
         for line in textwrap.wrap(plain_text(flat(note), plain).replace(" %", UNBROKEN), console.width):
             console.print(line.replace(UNBROKEN, " %"), style="dim")
 
@@ -125,7 +124,7 @@ def _print_steps(console: Console, table: VerdictTable, plain: bool) -> None:
     for step in table.steps:
         console.print(plain_text(step.heading, plain), style="bold")
         made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        made.add_column(tr("arm"), min_width=min(names, 24), overflow="fold")
+        made.add_column("arm", min_width=min(names, 24), overflow="fold")
         for column in table.columns:
             made.add_column(column, min_width=min(width, 34), overflow="fold")
         for name, row in step.rows:
@@ -143,7 +142,7 @@ def _print_grid(console: Console, grid: Grid, plain: bool) -> None:
     longest = max(len(_lines(cell, False)[0]) for _, cells in grid.rows for cell in cells if cell is not None)
     levels = max(sum(len(level) + 2 for level in row) for row, _ in grid.rows)
     two_lines = levels + (longest + 2) * len(grid.columns) > console.width
-    control = Text(plain_text(flat(f"{tr('control')} {grid.control}"), plain), style="dim")
+    control = Text(plain_text(flat(f"control {grid.control}"), plain), style="dim")
     for row, cells in grid.rows:
         made.add_row(
             *(Text(plain_text(level, plain)) for level in row),

@@ -22,7 +22,7 @@ from starlette.requests import Request, cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mydyno.language import tr
+from mydyno.language import agreed
 from mydyno.web.rendering import render
 
 OWN_NAMES = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)
@@ -111,7 +111,7 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
     async for part in request.stream():
         body += part
         if len(body) > most_bytes:
-            raise HTTPException(413, tr("More than {count} bytes.", count=most_bytes))
+            raise HTTPException(413, agreed(f"More than {most_bytes} bytes."))
     return bytes(body)
 
 

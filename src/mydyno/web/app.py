@@ -12,15 +12,12 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from mydyno.language import tr
 from mydyno.reports.page_assets import ASSETS as REPORT_ASSETS
 from mydyno.web.access import Access, Guard, begin_session
 from mydyno.web.index import StudyIndex
-from mydyno.web.languages import Speaking
 from mydyno.web.launch import Launcher
 from mydyno.web.pages import across, design, live, metrics, run, studies, study
 from mydyno.web.rendering import FOLDER, render
-from mydyno.web.reports import ReportsInLanguages
 
 ASSETS: dict[str, Path] = {
     path.name: path
@@ -40,28 +37,27 @@ def make_app(index: StudyIndex, access: Access, launcher: Launcher | None = None
             Route("/session", begin_session, methods=["GET", "POST"]),
             Route("/assets/{name}", _asset),
         ],
-        middleware=[Middleware(Speaking), Middleware(Guard, access=access)],
+        middleware=[Middleware(Guard, access=access)],
         exception_handlers={HTTPException: _problem, Exception: _bug},
     )
     app.state.index = index
     app.state.access = access
     app.state.launcher = launcher
-    app.state.reports = ReportsInLanguages()
     return app
 
 
 async def _asset(request: Request) -> Response:
     path = ASSETS.get(request.path_params["name"])
     if path is None:
-        raise HTTPException(404, tr("There is no such file."))
+        raise HTTPException(404, "There is no such file.")
     return FileResponse(path, headers={"cache-control": "no-cache"})
 
 
 async def _problem(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    titles = {404: tr("Not found"), 405: tr("Not allowed")}
-    title = titles.get(error.status_code, tr("This cannot be shown"))
-    of_router = {404: tr("There is no such page."), 405: tr("This page does not accept this kind of request.")}
+    titles = {404: "Not found", 405: "Not allowed"}
+    title = titles.get(error.status_code, "This cannot be shown")
+    of_router = {404: "There is no such page.", 405: "This page does not accept this kind of request."}
     words = error.detail
     if words == HTTPStatus(error.status_code).phrase:  # what Starlette's router has, in English
         words = of_router.get(error.status_code, words)
@@ -70,4 +66,4 @@ async def _problem(_request: Request, error: Exception) -> Response:
 
 async def _bug(_request: Request, error: Exception) -> Response:
     words = f"{type(error).__name__}: {error}"
-    return render("problem.html", 500, title=tr("This page cannot be shown: a bug in mydyno"), words=words, row=None)
+    return render("problem.html", 500, title="This page cannot be shown: a bug in mydyno", words=words, row=None)

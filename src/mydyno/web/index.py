@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from mydyno import __version__
 from mydyno.errors import MydynoError, UserError
 from mydyno.files.atomic import write_text
 from mydyno.files.journal import Journal
-from mydyno.language import LANGUAGES, current_language, speaking
 from mydyno.model.stored.records import READ_FORMATS
 from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import block_duration_s
@@ -48,8 +47,8 @@ class Row:
     state: str
     question: str = ""
     experiment: str = ""
-    answers: dict[str, str] = field(default_factory=dict)
-    """{language: the answer's first sentence in it}; empty: the study was not evaluated."""
+    answer: str = ""
+    """The answer's first sentence; empty: the study was not evaluated."""
     created_unix_ns: int | None = None
     host: str = ""
     server: str = ""
@@ -60,13 +59,8 @@ class Row:
     @property
     def text(self) -> str:
         """What a search looks into."""
-        words = (self.id, self.question, *self.answers.values(), self.host, self.server, self.state, self.experiment)
+        words = (self.id, self.question, self.answer, self.host, self.server, self.state, self.experiment)
         return "\n".join(words).casefold()
-
-    @property
-    def answer(self) -> str:
-        """The answer's first sentence in the present language."""
-        return self.answers.get(current_language(), "")
 
 
 class StudyIndex:
@@ -232,7 +226,7 @@ def read_row(path: Path) -> Row:
         row,
         state=row.state if row.state == "damaged" else summary.state,
         question=summary.question or row.question,
-        answers=_first_sentences(folder, summary),
+        answer=_first_sentence(folder, summary),
     )
 
 
@@ -245,16 +239,12 @@ def evaluated(path: Path) -> StoredResult | None:
     return result if result.evaluated else None
 
 
-def _first_sentences(folder: StudyFolder, summary: Summary) -> dict[str, str]:
-    """{language: first sentence of the answer}; empty if files that it needs are damaged or contradict each other."""
-    found = {}
+def _first_sentence(folder: StudyFolder, summary: Summary) -> str:
+    """The first sentence of the answer; empty if files that it needs are damaged or contradict each other."""
     with suppress(UserError, ArithmeticError, LookupError, ValueError):
-        study = folder.study()
-        for language in LANGUAGES:
-            with speaking(language):
-                leading, _ = answer_sentences(summary, study, lambda: block_duration_s(tuple(folder.runs())))
-            found[language] = leading[0]
-    return found
+        leading, _ = answer_sentences(summary, folder.study(), lambda: block_duration_s(tuple(folder.runs())))
+        return leading[0]
+    return ""
 
 
 def _document(path: Path) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Literal
 
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
-from mydyno.language import tr
 from mydyno.model.stored.live import LiveEnded, LiveOpened, LiveSecond, parse_live
 from mydyno.store.live_log import LIVE_FILE, read_last_lines
 
@@ -50,22 +49,19 @@ class LiveStatus:
         if self.opened is None:
             return ""
         if self.kind == "killed":
-            return tr(
-                "The study's process (pid {pid}) has ended without finishing the study: it was killed, or it crashed. "
-                "Finished runs are kept. To continue: {command}",
-                pid=self.opened.pid, command=f"mydyno resume {self.opened.study}",
-            )  # fmt: skip
+            return (
+                "The study's process (pid {pid}) has ended without finishing the study: it was killed, or "
+                "it crashed. Finished runs are kept. To continue: {command}"
+            ).format(pid=self.opened.pid, command=f"mydyno resume {self.opened.study}")
         if self.kind == "copied":
-            return tr(
-                "This live.jsonl is a copy of that of a running study: process {pid} writes another one.",
-                pid=self.opened.pid,
+            return (
+                f"This live.jsonl is a copy of that of a running study: process {self.opened.pid} writes another one."
             )
         if self.kind == "silent":
-            return tr(
-                "The study wrote its last line more than {seconds} s ago. It was started on {host}, whose processes "
-                "cannot be seen from here.",
-                seconds=f"{SILENT_S:.0f}", host=self.opened.hostname,
-            )  # fmt: skip
+            return (
+                "The study wrote its last line more than {seconds} s ago. It was started on {host}, whose "
+                "processes cannot be seen from here."
+            ).format(seconds=f"{SILENT_S:.0f}", host=self.opened.hostname)
         return ""
 
 
@@ -127,22 +123,18 @@ def stop_study(study: Path) -> str:
     """Send the study's process SIGINT, as Ctrl-C does; an empty text, or why it was not sent."""
     opened = last_opened(study / LIVE_FILE)
     if opened is None:
-        return tr("the study has no live.jsonl")
+        return "the study has no live.jsonl"
     if not is_visible(opened):
-        return tr(
-            "the study was started on {host}, not among the processes of {own}",
-            host=opened.hostname,
-            own=platform.node(),
-        )
+        return f"the study was started on {opened.hostname}, not among the processes of {platform.node()}"
     identity = ProcessIdentity(opened.pid, opened.start_ticks)
     if not identity.alive():
-        return tr("the study's process has ended")
+        return "the study's process has ended"
     holds_open = _holds_open(opened.pid, study / LIVE_FILE)
     if holds_open is None:
-        return tr("process {pid} is another user's", pid=opened.pid)
+        return f"process {opened.pid} is another user's"
     if not holds_open:
-        return tr("process {pid} does not write this study's live.jsonl", pid=opened.pid)
-    return "" if identity.send(signal.SIGINT) else tr("the study's process has ended")
+        return f"process {opened.pid} does not write this study's live.jsonl"
+    return "" if identity.send(signal.SIGINT) else "the study's process has ended"
 
 
 def _holds_open(pid: int, path: Path) -> bool | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,9 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from mydyno import __version__
-from mydyno.language import html_language, marked, tr, tr_html, tr_plural
+from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
-from mydyno.reports.page_assets import script_json, script_words, stored_text
 from mydyno.visible import visible_value
-from mydyno.web.languages import other_languages
 
 FOLDER = Path(__file__).parent
 
@@ -27,25 +24,14 @@ def _when(unix_ns: int | None) -> str:
 
 
 STATE_WORDS = {
-    "running": marked("running"),
-    "complete": marked("complete"),
-    "partial": marked("partial"),
-    "unfinished": marked("unfinished"),
-    "killed": marked("killed"),
-    "failed": marked("failed"),
-    "damaged": marked("damaged"),
+    "running": "running",
+    "complete": "complete",
+    "partial": "partial",
+    "unfinished": "unfinished",
+    "killed": "killed",
+    "failed": "failed",
+    "damaged": "damaged",
 }
-
-
-@cache
-def _scripts() -> tuple[str, ...]:
-    return tuple(path.read_text(encoding="utf-8") for path in sorted((FOLDER / "assets").glob("*.js")))
-
-
-def _words() -> Markup | str:
-    """What the scripts say, in the language of the page; empty in English."""
-    found = script_words(*_scripts())
-    return script_json(found) if found else ""
 
 
 _ENVIRONMENT = Environment(
@@ -60,15 +46,9 @@ _ENVIRONMENT.filters["when"] = _when
 _ENVIRONMENT.filters["duration"] = format_duration
 _ENVIRONMENT.globals.update(
     version=__version__,
-    tr=tr,
-    tr_html=tr_html,
-    tr_plural=tr_plural,
-    language=html_language,
-    other_languages=other_languages,
+    agreed=agreed,
     code=lambda text: Markup("<code>{}</code>").format(text),
-    state_word=lambda state: tr(STATE_WORDS[state]) if state in STATE_WORDS else state,
-    stored=stored_text,
-    page_words=_words,
+    state_word=lambda state: STATE_WORDS.get(state, state),
 )
 
 

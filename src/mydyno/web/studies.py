@@ -13,7 +13,6 @@ from starlette.requests import Request
 
 from mydyno.errors import UserError
 from mydyno.files.command_log import read_commands
-from mydyno.language import tr
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import RunRecord
@@ -30,7 +29,7 @@ def study_path(request: Request) -> Path:
     index: StudyIndex = request.app.state.index
     path = index.find(request.path_params["study"])
     if path is None:
-        raise HTTPException(404, tr("There is no study of this name in this folder."))
+        raise HTTPException(404, "There is no study of this name in this folder.")
     return path
 
 
@@ -41,7 +40,7 @@ def run_path(study: Path, block: str, run: str) -> Path:
         path = (blocks / block / run).resolve()
         if path.parent == (blocks / block).resolve() and path.is_relative_to(study) and not run.startswith("."):
             return path
-    raise HTTPException(404, tr("This study has no such finished run."))
+    raise HTTPException(404, "This study has no such finished run.")
 
 
 def _names(folder: Path) -> set[str]:

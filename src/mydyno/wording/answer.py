@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from mydyno.language import joined, listing, tr
+from mydyno.language import agreed, listing
 from mydyno.model.definition.factors import factors_of
 from mydyno.model.memory import is_memory
 from mydyno.model.stored.obstacles import NOTHING_SERVED
@@ -85,9 +85,7 @@ def answer_sentences(
     failures = _failures(summary)
     alarm = alarm_of(summary.effects)
     if alarm:
-        found = [
-            tr("The control differs from its own copy, so no conclusion is drawn: {alarm}.", alarm=alarm_clause(alarm))
-        ]
+        found = [f"The control differs from its own copy, so no conclusion is drawn: {alarm_clause(alarm)}."]
         found = on_these_hosts(summary, found)
         return tuple([*found, *failures][:MOST_SENTENCES]), ()
     lead = _host_first(summary, study, block_s)
@@ -137,34 +135,32 @@ def _after_queries(summary: Summary, metric: str, sentences: Sequence[str]) -> l
     count = memory_queries(summary) if is_memory(metric) else ""
     if not (count and sentences):
         return list(sentences)
-    first = tr("After {count} queries of each server, {sentence}", count=count, sentence=sentences[0])
+    first = agreed(f"After {count} queries of each server, {sentences[0]}")
     return [first, *sentences[1:]]
 
 
 def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float | None]) -> str:
     """Why there is no answer at all; empty if there are contrasts with verdicts to speak of."""
     if len(study.experiment.arms) == 1:
-        return tr(
-            "{arm} is the only arm: this study shows the noise of {host} and compares nothing.",
-            arm=summary.control, host=_host(summary),
-        )  # fmt: skip
+        return (
+            f"{summary.control} is the only arm: this study shows the noise of {_host(summary)} and compares nothing."
+        )
     if not summary.runs:
-        return tr("No answer: no run has finished.")
+        return "No answer: no run has finished."
     if not any(run.valid for run in summary.runs) and not any(run.failures for run in summary.runs):
         reasons = Counter(reason.sentence for run in summary.runs for reason in run.reasons[:1])
         if not reasons:
-            return tr("No answer: no run is valid.")
-        return tr("No answer: no run is valid ({why}).", why=cut(reasons.most_common(1)[0][0]))
+            return "No answer: no run is valid."
+        return f"No answer: no run is valid ({cut(reasons.most_common(1)[0][0])})."
     done = finished_blocks(summary)
     if is_sequential(summary, study.experiment) and summary.look is None:
         length, first = block_s(), looks_of(summary).first
         time = duration_option((first - done) * length) if length else "10m"
-        return tr(
-            "No answer yet: {done} of {all} blocks; continue with: mydyno resume {study} --time {time}.",
-            done=done, all=first, study=summary.study, time=time,
-        )  # fmt: skip
+        return agreed(
+            f"No answer yet: {done} of {first} blocks; continue with: mydyno resume {summary.study} --time {time}."
+        )
     if not any(effect.verdict for effect in summary.effects) and not summary.screening:
-        return tr("No answer: the study has no evaluated effect.")
+        return "No answer: the study has no evaluated effect."
     return ""
 
 
@@ -181,35 +177,28 @@ def _host_first(summary: Summary, study: StudyRecord, block_s: Callable[[], floa
         widths, able = half_widths(judged), detectables(judged)
         if able and widths and median(widths) <= MOST_PROMISED:
             noun = summary.phrase(metric).short_subject
-            shows.append(tr("{size} in {noun}", size=size(median(able)), noun=noun))
+            shows.append(f"{size(median(able))} in {noun}")
             found = outlook(summary, [one for one in judged if one.verdict == "inconclusive"], length, sequential)
             times += [found.half_s] if found else []
     if not shows:
-        return [tr("{told}: the noise is too large for an answer.", told=told)]
+        return [f"{told}: the noise is too large for an answer."]
     known = [one for one in times if one is not None]
     time = ""
     if known and len(known) == len(times) and sequential:
-        time = tr("; an answer needs about {time} more", time=duration_words(option_s(max(known))))
-    return [
-        tr(
-            "{told}: a study such as this one finds differences of {sizes} with 80 % power{time}.",
-            told=told,
-            sizes=listing(shows),
-            time=time,
-        )
-    ]
+        time = f"; an answer needs about {duration_words(option_s(max(known)))} more"
+    return [f"{told}: a study such as this one finds differences of {listing(shows)} with 80 % power{time}."]
 
 
 def _host(summary: Summary) -> str:
-    return tr("this host") if summary.host_groups is None else these_hosts(summary.host_groups)
+    return "this host" if summary.host_groups is None else these_hosts(summary.host_groups)
 
 
 def _control(summary: Summary) -> str:
     """The control, or its copy if that alone failed."""
     copies = {run.copy_number for run in summary.runs if run.arm == summary.control and run.failures}
     if copies == {2}:
-        return tr("The control's copy {arm}", arm=f"{summary.control}′")
-    return tr("The control {arm}", arm=summary.control)
+        return "The control's copy {arm}".format(arm=f"{summary.control}′")
+    return f"The control {summary.control}"
 
 
 def _failures(summary: Summary) -> list[str]:
@@ -223,10 +212,7 @@ def _failures(summary: Summary) -> list[str]:
             reason = Counter(failed.values()).most_common(1)[0][0]
             name = _control(summary) if arm == summary.control else arm
             told.append(
-                tr(
-                    "{arm} failed in {count} of {blocks} ({why})",
-                    arm=name, count=len(failed), blocks=blocks(of), why=cut(reason),
-                )
+                f"{name} failed in {len(failed)} of {blocks(of)} ({cut(reason)})"
             )  # fmt: skip
             named.add(arm)
     for effect in summary.effects:
@@ -235,8 +221,8 @@ def _failures(summary: Summary) -> list[str]:
             named.add(effect.arm)
             told.append(failure)
     if len(told) > MOST_NAMES:
-        told = [*told[: MOST_NAMES - 1], tr("{count} more arms failed", count=len(told) - MOST_NAMES + 1)]
-    return [tr("{clauses}.", clauses=joined(told)), *_longer_slices(summary)] if told else []
+        told = [*told[: MOST_NAMES - 1], agreed(f"{len(told) - MOST_NAMES + 1} more arms failed")]
+    return [f"{'; '.join(told)}.", *_longer_slices(summary)] if told else []
 
 
 def _longer_slices(summary: Summary) -> list[str]:
@@ -246,8 +232,6 @@ def _longer_slices(summary: Summary) -> list[str]:
         return []
     slice_s = summary.interleaving.slice_s
     return [
-        tr(
-            "No transaction ended within slices of {length}: use longer ones: {option}.",
-            length=f"{slice_s:g} s", option=f"--set design.slice={LONGER * slice_s:g}s",
-        )
-    ]  # fmt: skip
+        f"No transaction ended within slices of {slice_s:g} s: use longer ones: "
+        f"--set design.slice={LONGER * slice_s:g}s."
+    ]

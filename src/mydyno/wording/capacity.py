@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.language import joined, tr
+from mydyno.language import agreed
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.search import CAPACITY
 from mydyno.model.stored.capacity import CapacityRecord
@@ -24,15 +24,15 @@ def sustained(record: CapacityRecord) -> str:
     """E.g. "12,300 transactions/s (11,900 to 12,800)"."""
     rate = rate_words(record.capacity_tps)
     if record.ci_low is None or record.ci_high is None:
-        return tr("{rate} transactions/s", rate=rate)
+        return f"{rate} transactions/s"
     low, high = rate_words(record.ci_low), rate_words(record.ci_high)
-    return tr("{rate} transactions/s ({low} to {high})", rate=rate, low=low, high=high)
+    return f"{rate} transactions/s ({low} to {high})"
 
 
 def objective_words(record: CapacityRecord) -> str:
     """E.g. "p99 ≤ 20 ms"."""
     name = record.metric.removeprefix("latency_").removesuffix("_us").replace("p999", "p99.9")
-    mean = tr("mean latency")
+    mean = "mean latency"
     return f"{mean if name == 'mean' else name} ≤ {record.limit_us / 1e3:g} ms"
 
 
@@ -46,14 +46,11 @@ def capacity_sentences(summary: Summary) -> list[str]:
         if not records:
             continue
         level = load_level(step.connections)
-        where = tr(" ({workload}, {level})", workload=step.workload, level=level) if several else ""
+        where = f" ({step.workload}, {level})" if several else ""
         control = records.get(summary.control)
         if control is not None:
             found.append(
-                tr(
-                    "{arm} sustains {rate} under {objective}{where}.",
-                    arm=summary.control, rate=sustained(control), objective=objective_words(control), where=where,
-                )
+                f"{summary.control} sustains {sustained(control)} under {objective_words(control)}{where}."
             )  # fmt: skip
         arms = [_arm(effect, records.get(effect.arm)) for effect in effects]
         if len(arms) > MOST_ARMS:
@@ -61,9 +58,9 @@ def capacity_sentences(summary: Summary) -> list[str]:
             strongest = sorted(decided, key=lambda one: -abs((one.ratio or 1.0) - 1.0))[:MOST_ARMS]
             arms = [_arm(effect, records.get(effect.arm)) for effect in strongest]
             rest = len(effects) - len(arms)
-            arms += [tr("{count} other arms are in the table", count=rest)] if rest else []
+            arms += [agreed(f"{rest} other arms are in the table")] if rest else []
         if arms:
-            found.append(tr("{clauses}.", clauses=joined(arms)))
+            found.append(f"{'; '.join(arms)}.")
     return found
 
 
@@ -71,17 +68,14 @@ def _arm(effect: EffectRecord, record: CapacityRecord | None) -> str:
     """One arm against its control, by its verdict."""
     if effect.ratio is None or record is None:
         lost = lost_blocks(effect.details)
-        reason = recorded_failure(effect) or (lost[0] if lost else tr("no capacity found"))
-        return tr("{arm} is not measurable: {why}", arm=effect.arm, why=reason)
+        reason = recorded_failure(effect) or (lost[0] if lost else "no capacity found")
+        return f"{effect.arm} is not measurable: {reason}"
     change = signed(effect.ratio - 1)
     if effect.ci_low is not None and effect.ci_high is not None:
-        change = tr(
-            "{size} (between {low} and {high})",
-            size=change, low=signed(effect.ci_low - 1), high=signed(effect.ci_high - 1),
-        )  # fmt: skip
+        change = f"{change} (between {signed(effect.ci_low - 1)} and {signed(effect.ci_high - 1)})"
     facts = {"arm": effect.arm, "rate": sustained(record), "control": effect.control, "change": change}
     if effect.verdict in ("higher", "lower"):
-        return tr("{arm} sustains {rate}, {change} against {control}", **facts)
+        return "{arm} sustains {rate}, {change} against {control}".format(**facts)
     if effect.verdict == "equivalent":
-        return tr("{arm} sustains {rate}, equivalent to {control}: {change}", **facts)
-    return tr("{arm} sustains {rate}; the difference to {control}, {change}, is inconclusive", **facts)
+        return "{arm} sustains {rate}, equivalent to {control}: {change}".format(**facts)
+    return "{arm} sustains {rate}; the difference to {control}, {change}, is inconclusive".format(**facts)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mydyno.language import comma, tr, tr_plural
+from mydyno.language import agreed
 from mydyno.model.stored.summary import PublishedEntry
 from mydyno.results.precision import answered_metrics
 from mydyno.results.published.figures import figures_of
@@ -37,7 +37,7 @@ def claims(result: StoredResult) -> list[Claim]:
     summary = result.summary
     steps = NextSteps(summary, result.study, tuple(result.records.values()))
     found = [
-        Claim(one.study, tr(one.claim), fact_clauses(one.facts), one.answer, steps.of_conclusion(one), stored=True)
+        Claim(one.study, one.claim, fact_clauses(one.facts), one.answer, steps.of_conclusion(one), stored=True)
         for one in summary.conclusions
     ]
     answered = answered_metrics(summary)
@@ -49,12 +49,15 @@ def claims(result: StoredResult) -> list[Claim]:
 
 def _figure(result: StoredResult, one: PublishedEntry) -> str:
     where = (one.step,) if len(result.steps) > 1 else ()
-    facts = {"figure": comma((result.metric_name(one.metric), *where)), "size": signed_percent(one.published_ratio - 1)}
-    claim = tr("{figure}: {arm} against {control} {size}", arm=one.arm, control=one.control, **facts)
+    facts = {
+        "figure": ", ".join((result.metric_name(one.metric), *where)),
+        "size": signed_percent(one.published_ratio - 1),
+    }
+    claim = "{figure}: {arm} against {control} {size}".format(arm=one.arm, control=one.control, **facts)
     other = next((note.values["published"] for note in one.notes if note.fact == "other load"), None)
     if other is None:
         return claim
-    return tr("{claim}, published at {connections} connections", claim=claim, connections=other)
+    return agreed(f"{claim}, published at {other} connections")
 
 
 def _effect(one: PublishedEntry) -> str:
@@ -73,32 +76,30 @@ def conditions(result: StoredResult) -> list[str]:
         (*(c.study for c in result.summary.conclusions), *(e.study for e in result.summary.published))
     )
     lines = [
-        tr("{study}: {title}; {host}.", study=name, title=known[name].title, host=known[name].host)
+        f"{name}: {known[name].title}; {known[name].host}."
         for name in named if name in known
     ]  # fmt: skip
     asked = [known[name] for name in result.study.experiment.published if name in known]
     left = sum(len(list(figures_of(one))) for one in asked) - len(result.summary.published)
     if left > 0:
         lines.append(
-            tr_plural(
-                "{count} more published figure is of an arm, a load or a metric that this study does not have.",
-                "{count} more published figures are of arms, loads or metrics that this study does not have.",
-                left,
-            )
+            f"{left} more published figure is of an arm, a load or a metric that this study does not have."
+            if left == 1
+            else f"{left} more published figures are of arms, loads or metrics that this study does not have."
         )
     scale = result.study.experiment.scale
-    return [*lines, tr("This study: scale {scale}.", scale=scale)] if lines else []
+    return [*lines, f"This study: scale {scale}."] if lines else []
 
 
 def counted(answers: Iterable[str]) -> str:
     """The number of each answer: "2 agree, 1 undecided"."""
     found = Counter(answers)
-    return comma(_counted(one, count) for one, count in found.most_common())
+    return ", ".join(_counted(one, count) for one, count in found.most_common())
 
 
 def _counted(answer: str, count: int) -> str:
     if answer == "agrees":
-        return tr_plural("{count} agrees", "{count} agree", count)
+        return f"{count} {'agrees' if count == 1 else 'agree'}"
     if answer == "disagrees":
-        return tr_plural("{count} disagrees", "{count} disagree", count)
-    return tr("{count} partly", count=count) if answer == "partly" else tr("{count} undecided", count=count)
+        return f"{count} {'disagrees' if count == 1 else 'disagree'}"
+    return f"{count} partly" if answer == "partly" else f"{count} undecided"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from mydyno.language import listing, tr, tr_plural
+from mydyno.language import agreed, listing
 from mydyno.model.definition.factors import Factors
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.summary import EffectRecord, Summary
@@ -92,15 +92,13 @@ class Clauses:
 
     def _level_clause(self, metric: str, level: str, base: str, part: Sequence[tuple[str, EffectRecord]]) -> str:
         words = self.summary.phrase(metric)
-        where = tr(" with {level}", level=listing([rest for rest, _ in part]))
+        where = f" with {listing([rest for rest, _ in part])}"
         facts = {
             "who": level, "verb": words.one, "more": words.more, "less": words.less, "control": base, "where": where,
             "size": _span([effect for _, effect in part]), "noun": words.short_subject,
         }  # fmt: skip
-        # Placeholders: may omit verb, more; may use noun
-        more = tr("{who} {verb} {more} than {control}{where}: {size}", **facts)
-        # Placeholders: may omit verb, less; may use noun
-        less = tr("{who} {verb} {less} than {control}{where}: {size}", **facts)
+        more = "{who} {verb} {more} than {control}{where}: {size}".format(**facts)
+        less = "{who} {verb} {less} than {control}{where}: {size}".format(**facts)
         clause = more if part[0][1].verdict == "higher" else less
         return clause + less_work(self.summary, [effect for _, effect in part])
 
@@ -120,42 +118,34 @@ class Clauses:
             hidden = told = ""
             largest = _largest_difference(open_)
             if largest is not None and largest <= self._margin(metric):
-                hidden = tr(
-                    "the difference is at most about {width}, but calling that equivalent needs more blocks",
-                    width=plus_minus(largest),
+                hidden = (
+                    f"the difference is at most about {plus_minus(largest)}, but calling that equivalent needs "
+                    "more blocks"
                 )
             elif widths and median(widths) > MOST_PROMISED:
-                hidden = tr("the noise is too large for an answer")
+                hidden = "the noise is too large for an answer"
                 told = "" if host_is_told else taken_of_cpus(self.summary)
             elif widths and self.summary.host_groups is None:
-                hidden = tr(
-                    "differences below about {width} are hidden by this host's noise", width=half_widths_text(widths)
-                )
+                hidden = f"differences below about {half_widths_text(widths)} are hidden by this host's noise"
             elif widths:
-                hidden = tr(
-                    "differences below about {width} are hidden by these hosts' noise", width=half_widths_text(widths)
-                )
+                hidden = f"differences below about {half_widths_text(widths)} are hidden by these hosts' noise"
             if len(open_) == len([effect for effect in judged if effect.verdict != "not_measurable"]):
                 alone = all(effect.n == 1 for effect in open_)
-                why = hidden or (tr("one block gives no interval") if alone else "")
+                why = hidden or ("one block gives no interval" if alone else "")
                 if host_is_told:
-                    sentences.append(tr("All comparisons of {noun} are inconclusive.", noun=noun))
+                    sentences.append(f"All comparisons of {noun} are inconclusive.")
                 elif told:
-                    sentences.append(tr("{told}: {why}.", told=told, why=why))
+                    sentences.append(f"{told}: {why}.")
                 elif why:
-                    sentences.append(tr("No difference in {noun} is shown yet: {why}.", noun=noun, why=why))
+                    sentences.append(f"No difference in {noun} is shown yet: {why}.")
                 else:
-                    sentences.append(tr("No difference in {noun} is shown yet.", noun=noun))
+                    sentences.append(f"No difference in {noun} is shown yet.")
             else:
                 who = self._whose(open_, judged)
                 where = self._where(open_, judged)
-                tail = tr(": {why}", why=hidden) if hidden and not host_is_told else ""
+                tail = f": {hidden}" if hidden and not host_is_told else ""
                 sentences.append(
-                    tr_plural(
-                        "{who} is inconclusive in {noun}{where}{tail}.",
-                        "{who} are inconclusive in {noun}{where}{tail}.",
-                        _arms(open_), who=who, noun=noun, where=where, tail=tail,
-                    )
+                    f"{who} {'is' if _arms(open_) == 1 else 'are'} inconclusive in {noun}{where}{tail}."
                 )  # fmt: skip
         unmeasured = [
             effect for effect in judged
@@ -164,12 +154,10 @@ class Clauses:
         if unmeasured:
             who = self._who([effect.arm for effect in unmeasured], [effect.arm for effect in judged])
             reasons = Counter(reason for effect in unmeasured for reason in lost_blocks(effect.details))
-            why = tr(": {why}", why=cut(reasons.most_common(1)[0][0])) if reasons else ""
+            why = f": {cut(reasons.most_common(1)[0][0])}" if reasons else ""
             sentences.append(
-                tr_plural(
-                    "{who} is not measurable{where}{tail}.", "{who} are not measurable{where}{tail}.",
-                    _arms(unmeasured), who=who, where=self._where(unmeasured, judged), tail=why,
-                )
+                f"{who} {'is' if _arms(unmeasured) == 1 else 'are'} not "
+                    f"measurable{self._where(unmeasured, judged)}{why}."
             )  # fmt: skip
         return [capital(sentence) for sentence in sentences]
 
@@ -203,11 +191,9 @@ class Clauses:
             who = self._who([effect.arm for effect in same], [effect.arm for effect in effects])
             within = plus_minus(self._margin(metric))
             clauses.append(
-                tr_plural(
-                    "{who} is equivalent to {control} within {within} in {noun}{where}",
-                    "{who} are equivalent to {control} within {within} in {noun}{where}",
-                    _arms(same), who=who, control=control, within=within, noun=words.short_subject,
-                    where=self._where(same, effects),
+                (
+                    f"{who} {'is' if _arms(same) == 1 else 'are'} equivalent to {control} within {within} in "
+                    f"{words.short_subject}{self._where(same, effects)}"
                 )
                 + less_work(self.summary, same)
             )  # fmt: skip
@@ -226,29 +212,24 @@ class Clauses:
         facts = {"who": who, "verb": verb, "control": control, "where": where, "noun": words.short_subject}
         if words.cost and metric not in (self.summary.primary, *self.summary.also_primary):
             if times := _times(group):
-                # Placeholders: may omit verb
-                clause = tr("{who} {verb} {times} times the {noun} of {control}{where}", times=times, **facts)
+                clause = agreed(
+                    "{who} {verb} {times} times the {noun} of {control}{where}".format(times=times, **facts)
+                )
                 return clause + less_work(self.summary, group)
             facts["size"] = _spread(group)
-            # Placeholders: may omit verb
-            more = tr("{who} {verb} {size} more {noun} than {control}{where}", **facts)
-            # Placeholders: may omit verb
-            less = tr("{who} {verb} {size} less {noun} than {control}{where}", **facts)
+            more = "{who} {verb} {size} more {noun} than {control}{where}".format(**facts)
+            less = "{who} {verb} {size} less {noun} than {control}{where}".format(**facts)
             return (more if higher else less) + less_work(self.summary, group)
         facts |= {"more": words.more, "less": words.less, "size": _span(group)}
         if with_workloads := self._with_workloads(group):
             facts |= {"size": with_workloads, "where": ""}
         each = self._each_with_size(group, effects)
-        # Placeholders: may omit verb, more; may use noun
-        more = tr("{who} {verb} {more} than {control}{where}: {size}", **facts)
-        # Placeholders: may omit verb, less; may use noun
-        less = tr("{who} {verb} {less} than {control}{where}: {size}", **facts)
+        more = "{who} {verb} {more} than {control}{where}: {size}".format(**facts)
+        less = "{who} {verb} {less} than {control}{where}: {size}".format(**facts)
         if each:
             facts["who"] = each
-            # Placeholders: may omit verb, more; may use noun
-            more = tr("{who} {verb} {more} than {control}{where}", **facts)
-            # Placeholders: may omit verb, less; may use noun
-            less = tr("{who} {verb} {less} than {control}{where}", **facts)
+            more = "{who} {verb} {more} than {control}{where}".format(**facts)
+            less = "{who} {verb} {less} than {control}{where}".format(**facts)
         clause = more if higher else less
         if metric == self.summary.primary and cost is not None:
             clause += self._at_cost(cost, control, group, merged)
@@ -259,15 +240,13 @@ class Clauses:
     ) -> str:
         """The same of a factor's level whose arms stand apart from the others."""
         words = self.summary.phrase(metric)
-        others = tr_plural("{count} other arm: {size}", "{count} other arms: {size}", _arms(rest), size=_span(rest))
+        others = agreed(f"{_arms(rest)} other arms: {_span(rest)}")
         facts = {
             "count": _arms(most), "level": level, "verb": words.several, "control": control, "size": _span(most),
             "others": others, "more": words.more, "less": words.less, "noun": words.short_subject,
         }  # fmt: skip
-        # Placeholders: may omit verb, more; may use noun
-        more = tr("all {count} arms with {level} {verb} {more} than {control}: {size}; {others}", **facts)
-        # Placeholders: may omit verb, less; may use noun
-        less = tr("all {count} arms with {level} {verb} {less} than {control}: {size}; {others}", **facts)
+        more = agreed("all {count} arms with {level} {verb} {more} than {control}: {size}; {others}".format(**facts))
+        less = agreed("all {count} arms with {level} {verb} {less} than {control}: {size}; {others}".format(**facts))
         return (more if most[0].verdict == "higher" else less) + less_work(self.summary, [*most, *rest])
 
     def _strongest(self, group: Sequence[EffectRecord]) -> tuple[str, list[EffectRecord], list[EffectRecord]] | None:
@@ -301,10 +280,10 @@ class Clauses:
         merged.update(arms)
         facts = {"noun": self.summary.phrase(cost).short_subject}
         if times := _times(found):
-            return tr(", at {times} times the {noun}", times=times, **facts)
+            return agreed(", at {times} times the {noun}".format(times=times, **facts))
         facts["size"] = _spread(found)
         more = directions == {"higher"}
-        return tr(", at {size} more {noun}", **facts) if more else tr(", at {size} less {noun}", **facts)
+        return ", at {size} more {noun}".format(**facts) if more else ", at {size} less {noun}".format(**facts)
 
     def _each_with_size(self, group: Sequence[EffectRecord], among: Sequence[EffectRecord]) -> str:
         """ "a (−27 %) and b (−83 %)" of a few arms without a common level and with one effect each; else empty."""
@@ -315,7 +294,7 @@ class Clauses:
         alike = len(set(sizes)) == 1 or (len(names) > 2 and self._level(names, [effect.arm for effect in among]))
         if alike or len(set(names)) != len(names) or len(names) > MOST_SIZES:
             return ""
-        return listing([tr("{arm} ({size})", arm=arm, size=size) for arm, size in zip(names, sizes, strict=True)])
+        return listing([f"{arm} ({size})" for arm, size in zip(names, sizes, strict=True)])
 
     def _with_workloads(self, group: Sequence[EffectRecord]) -> str:
         """ "−94 % with kv_set and −67 % with kv_mixed" of one arm that has one effect on each workload; else empty."""
@@ -324,12 +303,7 @@ class Clauses:
         alike = len({signed((effect.ratio or 1.0) - 1) for effect in group}) == 1
         if alike or _arms(group) > 1 or not len(group) == len(named) <= MOST_NAMES:
             return ""
-        return listing(
-            [
-                tr("{size} with {level}", size=signed((effect.ratio or 1.0) - 1), level=workload)
-                for workload, effect in named.items()
-            ]
-        )
+        return listing([f"{signed((effect.ratio or 1.0) - 1)} with {workload}" for workload, effect in named.items()])
 
     def _who(self, arms: Sequence[str], among: Sequence[str]) -> str:
         """The arms by name; of many the factor's level that they share, or their number."""
@@ -340,24 +314,22 @@ class Clauses:
             level = self._level(names, all_names) if len(names) > 2 else None
             return _all_with(names, level) if level else listing(names)
         if len(names) == len(all_names):
-            return tr("all {count} arms", count=len(names))
+            return agreed(f"all {len(names)} arms")
         level = self._level(names, all_names)
         if level:
             return _all_with(names, level)
-        return tr("{count} of {all} arms", count=len(names), all=len(all_names))
+        return agreed(f"{len(names)} of {len(all_names)} arms")
 
     def _whose(self, open_: Sequence[EffectRecord], judged: Sequence[EffectRecord]) -> str:
         """The arms of contrasts; where some are not with the experiment's control, these with theirs."""
         if all(effect.control == self.summary.control for effect in open_):
             return self._who([effect.arm for effect in open_], [effect.arm for effect in judged])
         names = dict.fromkeys(
-            effect.arm
-            if effect.control == self.summary.control
-            else tr("{arm} against {control}", arm=effect.arm, control=effect.control)
+            effect.arm if effect.control == self.summary.control else f"{effect.arm} against {effect.control}"
             for effect in open_
         )
         if len(names) > MOST_NAMES:
-            return tr("{count} of {all} comparisons", count=len(open_), all=len(judged))
+            return agreed(f"{len(open_)} of {len(judged)} comparisons")
         return listing(list(names))
 
     def _level(self, names: Sequence[str], among: Sequence[str]) -> str | None:
@@ -371,7 +343,7 @@ class Clauses:
         if all(of == steps for of in of_arm):
             return ""
         if any(of != of_arm[0] for of in of_arm):
-            return tr(" at some load levels")
+            return " at some load levels"
         return self._steps(of_arm[0], steps)
 
     def _steps(self, chosen: set[str], among: set[str]) -> str:
@@ -381,16 +353,16 @@ class Clauses:
         workloads = {name: step.workload for name, step in found.items()}
         for level in dict.fromkeys(levels.values()):
             if {step for step, of in levels.items() if of == level} == chosen:
-                return tr(" at {level}", level=level)
+                return f" at {level}"
         for workload in dict.fromkeys(workloads.values()):
             if {step for step, of in workloads.items() if of == workload} == chosen:
-                return tr(" with {workload}", workload=workload)
+                return f" with {workload}"
         if len(chosen) == 1:
             (only,) = chosen
             if only not in levels:
-                return tr(" at {level}", level=only)
-            return tr(" at {level} ({workload})", level=levels[only], workload=workloads[only])
-        return tr(" at {count} of {all} load levels", count=len(chosen), all=len(among))
+                return f" at {only}"
+            return f" at {levels[only]} ({workloads[only]})"
+        return agreed(f" at {len(chosen)} of {len(among)} load levels")
 
     def _by_steps(self, group: Sequence[EffectRecord], among: Sequence[EffectRecord]) -> list[list[EffectRecord]]:
         """Split the group by the steps at which its arms have the verdict; unsplit where that makes too many parts."""
@@ -409,7 +381,7 @@ def _arms(effects: Sequence[EffectRecord]) -> int:
 
 
 def _all_with(names: Sequence[str], level: str) -> str:
-    return tr("all {count} arms with {level}", count=len(names), level=level)
+    return agreed(f"all {len(names)} arms with {level}")
 
 
 def _joined(clauses: Sequence[str]) -> list[str]:
@@ -417,10 +389,10 @@ def _joined(clauses: Sequence[str]) -> list[str]:
     sentences: list[str] = []
     for clause in clauses:
         if sentences and len(sentences[-1]) + len(clause) <= LONGEST:
-            sentences[-1] = tr("{first}; {second}", first=sentences[-1], second=clause)
+            sentences[-1] = f"{sentences[-1]}; {clause}"
         else:
             sentences.append(clause)
-    return [tr("{clauses}.", clauses=capital(sentence)) for sentence in sentences]
+    return [f"{capital(sentence)}." for sentence in sentences]
 
 
 def capital(sentence: str) -> str:
@@ -435,12 +407,9 @@ def _span(effects: Sequence[EffectRecord]) -> str:
         (only,) = effects
         if only.ci_low is None or only.ci_high is None:
             return signed(ratios[0])
-        return tr(
-            "{size} (between {low} and {high})",
-            size=signed(ratios[0]), low=signed(only.ci_low - 1), high=signed(only.ci_high - 1),
-        )  # fmt: skip
+        return f"{signed(ratios[0])} (between {signed(only.ci_low - 1)} and {signed(only.ci_high - 1)})"
     low, high = signed(ratios[0]), signed(ratios[-1])
-    return tr("about {size}", size=low) if low == high else tr("{low} to {high}", low=low, high=high)
+    return f"about {low}" if low == high else f"{low} to {high}"
 
 
 def _largest_difference(effects: Sequence[EffectRecord]) -> float | None:
@@ -456,11 +425,11 @@ def _times(effects: Sequence[EffectRecord]) -> str:
     if ratios[0] < 1 or ratios[-1] < SEVERAL_TIMES:
         return ""
     low, high = f"{ratios[0]:.2g}", f"{ratios[-1]:.2g}"
-    return high if low == high else tr("{low} to {high}", low=low, high=high)
+    return high if low == high else f"{low} to {high}"
 
 
 def _spread(effects: Sequence[EffectRecord]) -> str:
     """The sizes without sign: "8 %", "4.1 to 8 %"."""
     sizes = sorted(abs(effect.ratio - 1) for effect in effects if effect.ratio is not None)
     low, high = size(sizes[0]), size(sizes[-1])
-    return high if low == high else tr("{low} to {high}", low=low.removesuffix(" %"), high=high)
+    return high if low == high else f"{low.removesuffix(' %')} to {high}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.language import colon, comma, marked, percent_sign, sentence_space, tr
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.kernel import KernelContrast
@@ -23,11 +22,11 @@ from mydyno.wording.verdict_table import step_heading
 FACTOR_FROM = 3.0
 """A ratio from which a change is printed as a factor."""
 SHARES = {
-    "time": marked("Shares are of the change in time per transaction."),
-    "latency": marked("Of an effect on latency, shares are of the change in mean response time."),
-    "cpu": marked("Of an effect on the server's CPU time, shares are of the change in that time per transaction."),
+    "time": "Shares are of the change in time per transaction.",
+    "latency": "Of an effect on latency, shares are of the change in mean response time.",
+    "cpu": "Of an effect on the server's CPU time, shares are of the change in that time per transaction.",
 }
-NO_CAUSE_SHOWN = marked(
+NO_CAUSE_SHOWN = (
     "Costs that changed together with an effect can be its cause or its consequence: only an experiment that changes "
     "one of them on purpose shows which."
 )
@@ -59,7 +58,7 @@ def accompanied(result: StoredResult, record: CostsRecord) -> list[Accompanied]:
         ratio = effect.ratio or 1.0
         found.append(
             Accompanied(
-                f"{contrast(result, effect)}{colon()}{result.metric_name(effect.metric)} {signed_percent(ratio - 1)}",
+                f"{contrast(result, effect)}: {result.metric_name(effect.metric)} {signed_percent(ratio - 1)}",
                 tuple(sentences) or (_nothing(record, effect),),
                 bool(sentences),
                 "cpu" if is_of_server_cpu(effect) else "latency" if is_of_latency(effect) else "time",
@@ -73,15 +72,15 @@ def accompanied(result: StoredResult, record: CostsRecord) -> list[Accompanied]:
 def caution(found: Sequence[Accompanied]) -> str:
     """What the shares are of, and that no cause is shown; empty where nothing is named."""
     kinds = {one.kind for one in found if one.named}
-    words = [tr(of) for kind, of in SHARES.items() if kind in kinds]
-    return sentence_space().join([*words, tr(NO_CAUSE_SHOWN)]) if words else ""
+    words = [of for kind, of in SHARES.items() if kind in kinds]
+    return " ".join([*words, NO_CAUSE_SHOWN]) if words else ""
 
 
 def contrast(result: StoredResult, one: EffectRecord | CostRecord) -> str:
     """The arm, what it is compared with where that is not always the same, and the step where there are several."""
-    arm = tr("{arm} against {control}", arm=one.arm, control=one.control) if result.several_controls else one.arm
+    arm = f"{one.arm} against {one.control}" if result.several_controls else one.arm
     step = next((step for step in result.steps if step.id == one.step), None)
-    return arm if len(result.steps) == 1 or step is None else comma((arm, step_heading(result, step)))
+    return arm if len(result.steps) == 1 or step is None else ", ".join((arm, step_heading(result, step)))
 
 
 def sorted_costs(candidates: Sequence[CandidateRecord], costs: Sequence[CostRecord]) -> list[CostRecord]:
@@ -172,35 +171,35 @@ def _key(one: WaitsContrast | KernelContrast | ProfileContrast) -> tuple[str, st
 
 def _sentence(one: CandidateRecord, cost: CostRecord) -> str:
     spec = COSTS[cost.cost]
-    label = tr(spec.label)
+    label = spec.label
     facts = {
         "cost": label[:1].upper() + label[1:],
         "change": f"{value_text(cost.cost, cost.control_value)} → {value_text(cost.cost, cost.arm_value)}",
         "ratio": change_text(cost),
-        "share": f"{100 * one.explains:.0f}{percent_sign(NARROW_SPACE)}",
+        "share": f"{100 * one.explains:.0f}{NARROW_SPACE}%",
     }
     whole = one.explains >= 1
     if one.measured and whole:
-        return tr("{cost}: {change} per transaction ({ratio}). This accounts for all of the change.", **facts)
+        return "{cost}: {change} per transaction ({ratio}). This accounts for all of the change.".format(**facts)
     if one.measured:
-        return tr("{cost}: {change} per transaction ({ratio}). This accounts for about {share} of the change.", **facts)
+        return "{cost}: {change} per transaction ({ratio}). This accounts for about {share} of the change.".format(
+            **facts
+        )
     if whole:
-        return tr("{cost}: {change} per transaction ({ratio}). This can account for all of the change.", **facts)
-    return tr("{cost}: {change} per transaction ({ratio}). This can account for up to {share} of the change.", **facts)
+        return "{cost}: {change} per transaction ({ratio}). This can account for all of the change.".format(**facts)
+    return "{cost}: {change} per transaction ({ratio}). This can account for up to {share} of the change.".format(
+        **facts
+    )
 
 
 def _function_sentence(one: FrameRecord) -> str:
-    change = tr(
-        "{difference} of CPU time per transaction ({interval})",
-        difference=profiles.difference_text(one),
-        interval=profiles.interval_text(one),
-    )
-    return tr("In the CPU profile {function} leads: {change}.", function=profiles.function_text(one), change=change)
+    change = f"{profiles.difference_text(one)} of CPU time per transaction ({profiles.interval_text(one)})"
+    return f"In the CPU profile {profiles.function_text(one)} leads: {change}."
 
 
 def _nothing(record: CostsRecord, effect: EffectRecord) -> str:
     if record.alarm:
-        return tr("No cost is compared: {alarm}.", alarm=alarm_clause(record.alarm))
+        return f"No cost is compared: {alarm_clause(record.alarm)}."
     if is_of_server_cpu(effect):
-        return tr("Neither CPU time in user mode nor in the kernel, nor a function of a profile, changed beyond noise.")
-    return tr("No counted cost changed beyond noise and far enough to account for this effect.")
+        return "Neither CPU time in user mode nor in the kernel, nor a function of a profile, changed beyond noise."
+    return "No counted cost changed beyond noise and far enough to account for this effect."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from mydyno.language import colon, comma, sentence_space, tr, tr_plural
+from mydyno.language import agreed
 from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
 from mydyno.wording.numbers import level_percent, percent, percent_range, signed_percent, significant, time_text
 from mydyno.wording.stored_result import StoredResult
@@ -19,16 +19,15 @@ C = TypeVar("C", bound=CountedContrast)
 
 def count_text(count: float) -> str:
     """How often something occurs per transaction."""
-    return tr("none") if count == 0.0 else f"{significant(count, 2)}\u00a0×"
+    return "none" if count == 0.0 else f"{significant(count, 2)}\u00a0×"
 
 
 def together(result: StoredResult) -> str:
     """The level of these intervals: this section's findings are tested together, apart from the effects."""
     alpha = result.study.experiment.profile.rate_of_causes(result.summary.alpha)
-    return tr(
-        "Intervals of {level} are simultaneous over all findings of this kind; all kinds of causes together share the "
-        "error rate of the effects.",
-        level=level_percent(alpha),
+    return (
+        f"Intervals of {level_percent(alpha)} are simultaneous over all findings of this kind; all kinds of "
+        "causes together share the error rate of the effects."
     )
 
 
@@ -36,19 +35,17 @@ def with_few_blocks(words: str, blocks: int) -> str:
     """The sentence that nothing differs, and that so few blocks cannot show it, where that is so."""
     if blocks >= FEWEST_BLOCKS:
         return words
-    why = tr_plural("{count} block cannot show one.", "{count} blocks cannot show one.", blocks)
-    return words + sentence_space() + why
+    why = agreed(f"{blocks} blocks cannot show one.")
+    return words + " " + why
 
 
 def accounting_sentence(what: str, change: str, interval: str, share: float) -> str:
     """What accompanied an effect, and its share of the change."""
     facts = {"cost": what, "change": change, "ratio": interval}
     if share >= 1.0:
-        return tr("{cost}: {change} per transaction ({ratio}). This accounts for all of the change.", **facts)
-    return tr(
-        "{cost}: {change} per transaction ({ratio}). This accounts for about {share} of the change.",
-        share=percent(share),
-        **facts,
+        return "{cost}: {change} per transaction ({ratio}). This accounts for all of the change.".format(**facts)
+    return "{cost}: {change} per transaction ({ratio}). This accounts for about {share} of the change.".format(
+        share=percent(share), **facts
     )
 
 
@@ -63,18 +60,17 @@ def cost_facts(record: SlicesApart) -> dict[str, str] | None:
 
 def connection_note(contrast: CountedContrast) -> str:
     """What a transaction takes in these slices."""
-    return tr(
-        "A transaction takes {control} and {arm} of a connection's time in these slices.",
-        control=time_text(contrast.control_us),
-        arm=time_text(contrast.arm_us),
+    return (
+        f"A transaction takes {time_text(contrast.control_us)} and {time_text(contrast.arm_us)} of a "
+        "connection's time in these slices."
     )
 
 
 def why_nothing(result: StoredResult, contrasts: Sequence[object]) -> str:
     """Why a section of these slices names no difference; empty where it may."""
     if result.before_first_look:
-        return tr("No look is due yet, so no difference is claimed.")
-    return "" if contrasts else tr("No arm is compared with another.")
+        return "No look is due yet, so no difference is claimed."
+    return "" if contrasts else "No arm is compared with another."
 
 
 def contrast_lines(
@@ -88,7 +84,7 @@ def contrast_lines(
     if result.before_first_look or record.alarm:
         return []
     return [
-        (comma((one.arm, one.step)) + colon() if len(contrasts) > 1 else "") + sentence(one)
+        (", ".join((one.arm, one.step)) + ": " if len(contrasts) > 1 else "") + sentence(one)
         for one in contrasts
         if has_leading(one)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mydyno.language import agreed, speaking
+from mydyno.language import agreed
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.metrics import metric_source, phrase_of
 from mydyno.model.phrases import Phrase
@@ -41,7 +41,6 @@ def sentence_of(result: StoredResult, effect: EffectRecord) -> str:
     return f"{sentence} Not the same work: {claim}, {more.arm} {percent(more.share)}."
 
 
-@speaking("en")
 def effect_sentence(effect: EffectRecord, level: StepLevel | None, hosts: int, margin: float, sequential: bool) -> str:
     """The sentence of an effect at this load level (None: not said), of blocks on so many hosts, with the declared
     margin. `sequential`: the study has looks.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
-from mydyno.language import joined, listing, percent_sign, tr
+from mydyno.language import listing
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.stored.factors import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
@@ -34,10 +34,10 @@ def factor_sentences(summary: Summary, metric: str, as_one: bool = False) -> lis
     if as_one:
         said = [[clause for of in said for clause in of]]
     if len(summary.steps) == 1:
-        return [tr("In {noun}, {clauses}.", clauses=joined(of), **facts) for of in said if of]
+        return ["In {noun}, {clauses}.".format(clauses="; ".join(of), **facts) for of in said if of]
     if len({one.workload for one in summary.steps}) > 1:
-        facts["step"] = tr("{step} ({workload})", step=facts["step"], workload=step.workload)
-    return [tr("In {noun} at {step}, {clauses}.", clauses=joined(of), **facts) for of in said if of]
+        facts["step"] = f"{facts['step']} ({step.workload})"
+    return ["In {noun} at {step}, {clauses}.".format(clauses="; ".join(of), **facts) for of in said if of]
 
 
 def _step(summary: Summary, metric: str) -> StepLevel | None:
@@ -53,7 +53,7 @@ def level_name(factor: FactorLevels, level: str) -> str:
     if not factor.values:
         return level
     name = quantity(factor.values[factor.levels.index(level)], factor.unit)
-    return tr("{level} (not reached)", level=name) if level in factor.unreached else name
+    return f"{name} (not reached)" if level in factor.unreached else name
 
 
 def quantity(value: float, unit: str) -> str:
@@ -73,11 +73,10 @@ def _digits(value: float) -> str:
 
 def crossing_words(factor: FactorLevels, crossing: FactorCrossing) -> str:
     """E.g. "240 Mbit/s (between 208 Mbit/s and 278 Mbit/s)"."""
-    return tr(
-        "{size} (between {low} and {high})",
-        size=quantity(crossing.value, factor.unit), low=quantity(crossing.ci_low, factor.unit),
-        high=quantity(crossing.ci_high, factor.unit),
-    )  # fmt: skip
+    return (
+        f"{quantity(crossing.value, factor.unit)} (between {quantity(crossing.ci_low, factor.unit)} and "
+        f"{quantity(crossing.ci_high, factor.unit)})"
+    )
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,8 @@ class _Words:
         if not open_:
             return clause
         if other.values:
-            return clause + tr(", undecided at {levels}", levels=listing(open_))
-        return clause + tr(", undecided with {levels}", levels=listing(open_))
+            return clause + f", undecided at {listing(open_)}"
+        return clause + f", undecided with {listing(open_)}"
 
     def _changed_by(self, effects: Sequence[FactorEffect], factor: FactorLevels, level: str) -> FactorLevels | None:
         """The factor with a decided interaction: a quantitative one first, then the one with the largest."""
@@ -131,25 +130,25 @@ class _Words:
         ]  # fmt: skip
         if metric is None or metric.better != "higher":
             changes = [self._size(one, other, with_sign=True) for one in effects]
-            said = tr("{level} instead of {base}: {changes}", changes=listing(changes), **facts)
+            said = "{level} instead of {base}: {changes}".format(changes=listing(changes), **facts)
             if len(crossings) == 1 and other is not None:
-                said += tr(", 0 at about {crossing}", crossing=crossing_words(other, crossings[0]))
+                said += f", 0 at about {crossing_words(other, crossings[0])}"
             return said
         lost = listing([self._size(one, other) for one in effects if (one.ratio or 1.0) < 1.0] or [""])
         gained = listing([self._size(one, other) for one in effects if (one.ratio or 1.0) > 1.0] or [""])
         if not lost:
-            return tr("{level} instead of {base} gains {gained}", gained=gained, **facts)
-        cost = tr("{level} instead of {base} costs {lost}", lost=lost, **facts)
+            return "{level} instead of {base} gains {gained}".format(gained=gained, **facts)
+        cost = "{level} instead of {base} costs {lost}".format(lost=lost, **facts)
         if not gained:
             return cost
         if len(crossings) != 1 or other is None:
-            return tr("{cost}; it gains {gained}", cost=cost, gained=gained)
+            return f"{cost}; it gains {gained}"
         crossing = crossings[0]
         high = next(one for one in effects if one.at == crossing.high_level)
         where = crossing_words(other, crossing)
         if (high.ratio or 1.0) < 1.0:
-            return tr("{cost}; below about {crossing} it gains: {gained}", cost=cost, crossing=where, gained=gained)
-        return tr("{cost}; above about {crossing} it gains: {gained}", cost=cost, crossing=where, gained=gained)
+            return f"{cost}; below about {where} it gains: {gained}"
+        return f"{cost}; above about {where} it gains: {gained}"
 
     def _size(self, effect: FactorEffect, other: FactorLevels | None, with_sign: bool = False) -> str:
         """One effect, and at which level of the other factor; a single mean with its interval."""
@@ -157,16 +156,12 @@ class _Words:
         text = signed(share) if with_sign else size(share) if share <= 9 else signed(share)
         if other is not None:
             where = level_name(other, effect.at)
-            return (
-                tr("{size} at {level}", size=text, level=where)
-                if other.values
-                else tr("{size} with {level}", size=text, level=where)
-            )
+            return f"{text} at {where}" if other.values else f"{text} with {where}"
         if effect.ci_low is None or effect.ci_high is None:
             return text
         ends = [effect.ci_low - 1, effect.ci_high - 1]
         if with_sign:
-            return tr("{size} (between {low} and {high})", size=text, low=signed(ends[0]), high=signed(ends[1]))
+            return f"{text} (between {signed(ends[0])} and {signed(ends[1])})"
         low, high = sorted(ends, key=abs)
-        plain = [size(low).removesuffix(percent_sign(" ")), size(high)]
-        return tr("{size} ({low} to {high})", size=text, low=plain[0], high=plain[1])
+        plain = [size(low).removesuffix(" %"), size(high)]
+        return f"{text} ({plain[0]} to {plain[1]})"

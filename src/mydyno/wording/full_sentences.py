@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from mydyno.language import agreed, comma, current_language, percent_sign, tr, tr_plural
+from mydyno.language import agreed
 from mydyno.model.stored.summary import EffectRecord, RunSummary
 from mydyno.wording.effects import sentence_of
 from mydyno.wording.hosts import hosts_sentences
 from mydyno.wording.limits import limit_sentences
-from mydyno.wording.numbers import NARROW_SPACE, blocks, level_percent, p_value, percent, signed_percent
+from mydyno.wording.numbers import PERCENT, blocks, level_percent, p_value, percent, signed_percent
 from mydyno.wording.published import conclusion_sentence
 from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.verdict_table import NO_ESTIMATE, step_heading, verdict_text
@@ -23,10 +23,8 @@ SETTING_TREATMENTS = ("variables", "environment", "sysctl")
 
 
 def full_sentences(result: StoredResult) -> tuple[str, ...]:
-    """In English what is decided first, then the rest of the long form; in other languages the verdicts alone."""
+    """What is decided first, then the rest of the long form."""
     judged = [effect for effect in result.summary.effects if effect.verdict]
-    if current_language() != "en":
-        return () if result.before_first_look else tuple(_sentence(result, effect) for effect in judged)
     if result.before_first_look:
         return tuple(dict.fromkeys(what_limits(result)))
     decided = [sentence_of(result, one) for one in judged if one.verdict in ("higher", "lower", "equivalent")]
@@ -83,28 +81,24 @@ def _settings_not_taken(invalid: Sequence[RunSummary]) -> list[str]:
 
 def _sentence(result: StoredResult, effect: EffectRecord) -> str:
     step = next((step for step in result.steps if step.id == effect.step), None)
-    of = tr("{arm} against {control}", arm=effect.arm, control=effect.control)
-    where = comma(
+    of = f"{effect.arm} against {effect.control}"
+    where = ", ".join(
         filter(None, (result.metric_name(effect.metric), step_heading(result, step) if step else effect.step))
     )
     word = verdict_text(result, effect)
-    facts = [_figure(result, effect), tr_plural("{count} block", "{count} blocks", effect.n)]
+    facts = [_figure(result, effect), agreed(f"{effect.n} blocks")]
     if effect.p is not None:
-        facts.append(tr("p {value}", value=p_value(effect.p)))
+        facts.append(f"p {p_value(effect.p)}")
     if effect.verdict == "equivalent":
-        facts.append(tr("margin {margin}", margin=f"±{percent(result.margin_of(effect.metric) or 0.0)}"))
-    return tr("{contrast} ({where}): {verdict}. {facts}.", contrast=of, where=where, verdict=word, facts=comma(facts))
+        facts.append("margin {margin}".format(margin=f"±{percent(result.margin_of(effect.metric) or 0.0)}"))
+    return f"{of} ({where}): {word}. {', '.join(facts)}."
 
 
 def _figure(result: StoredResult, effect: EffectRecord) -> str:
     if effect.ratio is None:
-        return tr(NO_ESTIMATE)
+        return NO_ESTIMATE
     size = signed_percent(effect.ratio - 1)
     if effect.ci_low is None or effect.ci_high is None:
         return size
     low, high = signed_percent(effect.ci_low - 1), signed_percent(effect.ci_high - 1)
-    return tr(
-        "{size} ({level} interval {low} to {high})",
-        size=size, level=level_percent(result.summary.alpha),
-        low=low.removesuffix(percent_sign(NARROW_SPACE)), high=high,
-    )  # fmt: skip
+    return f"{size} ({level_percent(result.summary.alpha)} interval {low.removesuffix(PERCENT)} to {high})"

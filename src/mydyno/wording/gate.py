@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mydyno.language import colon, comma, listing, marked, sentence_space, tr, tr_plural
+from mydyno.language import agreed, listing
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import metric_source
@@ -20,7 +20,7 @@ from mydyno.wording.numbers import blocks, duration_option, duration_words, metr
 from mydyno.wording.reasons import alarm_clause, cut, failure_clause
 from mydyno.wording.scope_line import scope_line
 
-TITLES = {Outcome.PASSED: marked("Passed"), Outcome.WORSE: marked("Worse"), Outcome.UNDECIDED: marked("Undecided")}
+TITLES = {Outcome.PASSED: "Passed", Outcome.WORSE: "Worse", Outcome.UNDECIDED: "Undecided"}
 MOST_LISTED = 3
 """Comparisons that the answer names; the table has all of them."""
 
@@ -99,18 +99,16 @@ def reason_words(one: Comparison) -> str:
         case "alarm":
             return alarm_clause(one.alarm)
         case "no look":
-            return tr("no look has been reached yet")
+            return "no look has been reached yet"
         case "no block" if one.lost:
-            lost = comma(
-                tr("{reason} ({count})", reason=reason, count=count) for reason, count in sorted(one.lost.items())
-            )
-            return tr("no valid block: {reasons}", reasons=lost)
+            lost = ", ".join(f"{reason} ({count})" for reason, count in sorted(one.lost.items()))
+            return f"no valid block: {lost}"
         case "no block":
-            return tr("no valid block: nothing was measured")
+            return "no valid block: nothing was measured"
         case "few blocks":
-            return tr("only {count} of the {fewest} blocks required", count=one.n, fewest=FEWEST_BLOCKS)
+            return agreed(f"only {one.n} of the {FEWEST_BLOCKS} blocks required")
         case "open":
-            return tr("the interval contains the limit")
+            return "the interval contains the limit"
         case "unmeasured":
             return "was not measured at this step"
 
@@ -194,20 +192,20 @@ def answer(result: GateResult) -> str:
     count, open_ = len(result.comparisons), of(result, Outcome.UNDECIDED)
     if result.outcome is Outcome.PASSED:
         if count == 2:
-            return tr("Both comparisons are within their limits.")
-        return tr_plural(
-            "The comparison is within its limit.",
-            "All {count} comparisons are within their limits.",
-            count,
+            return "Both comparisons are within their limits."
+        return (
+            "The comparison is within its limit."
+            if count == 1
+            else agreed(f"All {count} comparisons are within their limits.")
         )
     if result.outcome is Outcome.WORSE:
-        return sentence_space().join(filter(None, (_worse(result, count), _failed(result), _open(len(open_), count))))
+        return " ".join(filter(None, (_worse(result, count), _failed(result), _open(len(open_), count))))
     if result.obstacle:
-        return tr("{clauses}.", clauses=f"{result.obstacle[:1].upper()}{result.obstacle[1:]}")
+        return "{clauses}.".format(clauses=f"{result.obstacle[:1].upper()}{result.obstacle[1:]}")
     reasons = list(dict.fromkeys(one.reason for one in open_))
-    why = colon() + reasons[0] if len(reasons) == 1 else ""
+    why = ": " + reasons[0] if len(reasons) == 1 else ""
     if count == 1:
-        return tr("The comparison is undecided{why}.", why=why)
+        return f"The comparison is undecided{why}."
     return _undecided(len(open_), count, why)
 
 
@@ -221,28 +219,23 @@ def _worse(result: GateResult, count: int) -> str:
     if not worse:
         return ""
     named = [
-        tr(
-            "{metric} of {arm} at {step} ({effect}, limit {limit})",
-            metric=metric_name(one.metric.name), arm=one.arm, step=one.step, effect=_effect(one), limit=limit_text(one),
-        )
+        f"{metric_name(one.metric.name)} of {one.arm} at {one.step} ({_effect(one)}, limit {limit_text(one)})"
         for one in worse[:MOST_LISTED]
     ]  # fmt: skip
-    more = [tr("{more} more", more=len(worse) - MOST_LISTED)] if len(worse) > MOST_LISTED else []
+    more = [f"{len(worse) - MOST_LISTED} more"] if len(worse) > MOST_LISTED else []
     which = listing(named + more)
     if count == 1:
-        return tr("The comparison exceeds its limit: {which}.", which=which)
-    return tr_plural(
-        "{count} of {all} comparisons exceeds its limit: {which}.",
-        "{count} of {all} comparisons exceed their limits: {which}.",
-        len(worse), all=count, which=which,
-    )  # fmt: skip
+        return f"The comparison exceeds its limit: {which}."
+    return (
+        agreed(f"{len(worse)} of {count} comparisons exceeds its limit: {which}.")
+        if len(worse) == 1
+        else agreed(f"{len(worse)} of {count} comparisons exceed their limits: {which}.")
+    )
 
 
 def _failed(result: GateResult) -> str:
     found = {one.arm: one for one in of(result, Outcome.FAILED)}
-    return sentence_space().join(
-        tr("{failure}; {control} did not.", failure=one.reason, control=one.control) for one in found.values()
-    )
+    return " ".join(f"{one.reason}; {one.control} did not." for one in found.values())
 
 
 def _open(open_: int, count: int) -> str:
@@ -250,39 +243,27 @@ def _open(open_: int, count: int) -> str:
 
 
 def _undecided(open_: int, count: int, why: str) -> str:
-    return tr_plural(
-        "{count} of {all} comparisons is undecided{why}.",
-        "{count} of {all} comparisons are undecided{why}.",
-        open_, all=count, why=why,
-    )  # fmt: skip
+    return agreed(f"{open_} of {count} comparisons {'is' if open_ == 1 else 'are'} undecided{why}.")
 
 
 def notes(result: GateResult) -> list[str]:
     """How the answer was reached, in sentences: tests, error rate, and what weakens it."""
     at = ""
     if result.look is not None:
-        at = tr(
-            " at the look of {blocks} blocks (error rate of all looks together: {rate:.3g} %)",
-            blocks=result.look, rate=result.error_rate * 100,
-        )  # fmt: skip
+        at = agreed(
+            f" at the look of {result.look} blocks (error rate of all looks together: {result.error_rate * 100:.3g} %)"
+        )
     found = []
     if any(one.ratio is not None for one in result.comparisons):
         found.append(
-            tr(
-                "One-sided tests of each limit at {level:.3g} %{at}; the bounds are one-sided and not adjusted. The "
-                "probability that a study wrongly passes is at most {rate:.3g} %; so is the probability that it is "
-                "wrongly called worse.",
-                level=result.alpha * 100,
-                rate=result.error_rate * 100,
-                at=at,
-            )
+            f"One-sided tests of each limit at {result.alpha * 100:.3g} %{at}; the bounds are one-sided and "
+            "not adjusted. The probability that a study wrongly passes is at most "
+            f"{result.error_rate * 100:.3g} %; so is the probability that it is wrongly called worse."
         )
     if result.obstacle and result.outcome is not Outcome.UNDECIDED:
-        found.append(tr("{clauses}.", clauses=f"{result.obstacle[:1].upper()}{result.obstacle[1:]}"))
+        found.append("{clauses}.".format(clauses=f"{result.obstacle[:1].upper()}{result.obstacle[1:]}"))
     if result.late:
-        found.append(
-            tr("Thresholds were set on the command line; the study did not declare them before its first run.")
-        )
+        found.append("Thresholds were set on the command line; the study did not declare them before its first run.")
     return found
 
 
@@ -306,12 +287,12 @@ def rows(result: GateResult) -> list[Row]:
         found.append(
             Row(
                 metric_name(one.metric.name),
-                tr("{arm} against {control}", arm=one.arm, control=one.control) if several else one.arm,
+                f"{one.arm} against {one.control}" if several else one.arm,
                 one.step,
                 limit_text(one),
                 _effect(one),
                 bounds,
-                tr(one.outcome.value),
+                one.outcome.value,
                 one.reason,
             )
         )

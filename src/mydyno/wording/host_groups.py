@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.language import colon, comma, joined, listing, marked, sentence_space, tr, tr_after, tr_plural
-from mydyno.language import names as comma_names
+from mydyno.language import agreed, listing
 from mydyno.model.stored.summary import HostGroupsRecord, HostsEffect
 from mydyno.results.host_facts import FIRST_FACTS, comparable_facts
 from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_words
@@ -12,24 +11,24 @@ from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.verdict_table import step_heading
 
 FACT_NAMES = {
-    "address_space_randomisation": marked("address space randomisation"),
-    "clock_source": marked("clock source"),
-    "cpu_governor": marked("CPU governor"),
-    "cpu_model": marked("CPU"),
-    "cpus": marked("CPUs"),
-    "cpus_usable": marked("usable CPUs"),
+    "address_space_randomisation": "address space randomisation",
+    "clock_source": "clock source",
+    "cpu_governor": "CPU governor",
+    "cpu_model": "CPU",
+    "cpus": "CPUs",
+    "cpus_usable": "usable CPUs",
     "glibc": "glibc",
-    "memory_bytes": marked("memory"),
-    "numa_nodes": marked("NUMA nodes"),
-    "transparent_hugepages": marked("transparent huge pages"),
-    "transparent_hugepages_defrag": marked("defragmentation for huge pages"),
+    "memory_bytes": "memory",
+    "numa_nodes": "NUMA nodes",
+    "transparent_hugepages": "transparent huge pages",
+    "transparent_hugepages_defrag": "defragmentation for huge pages",
 }
-UNKNOWN = marked("unknown")
+UNKNOWN = "unknown"
 
 
 def fact_name(fact: str) -> str:
     """A fact of a host as tables name it."""
-    return tr(FACT_NAMES[fact]) if fact in FACT_NAMES else fact.removesuffix("_bytes").replace("_", " ")
+    return FACT_NAMES[fact] if fact in FACT_NAMES else fact.removesuffix("_bytes").replace("_", " ")
 
 
 def facts_rows(groups: HostGroupsRecord) -> list[tuple[str, str, str]]:
@@ -38,7 +37,7 @@ def facts_rows(groups: HostGroupsRecord) -> list[tuple[str, str, str]]:
     for fact, values in groups.differences.items():
         of: dict[str, list[str]] = {}
         for group in groups.blocks:
-            of.setdefault(fact_words(values[group]) if group in values else tr(UNKNOWN), []).append(group)
+            of.setdefault(fact_words(values[group]) if group in values else UNKNOWN, []).append(group)
         name = fact_name(fact)
         for value, hosts in of.items():
             rows.append((name, value, names(hosts)))
@@ -49,77 +48,61 @@ def facts_rows(groups: HostGroupsRecord) -> list[tuple[str, str, str]]:
 def names(hosts: list[str]) -> str:
     """Hosts by name; of many the first ones and how many more."""
     if len(hosts) <= MOST_NAMES + 1:
-        return comma_names(hosts)
-    return tr("{hosts} and {count} more", hosts=comma_names(hosts[:MOST_NAMES]), count=len(hosts) - MOST_NAMES)
+        return ", ".join(hosts)
+    return f"{', '.join(hosts[:MOST_NAMES])} and {len(hosts) - MOST_NAMES} more"
 
 
 def likeness(result: StoredResult, groups: HostGroupsRecord) -> str:
     """How many blocks each host executed, and the main facts in which the hosts do not differ, as sentences."""
     counts = sorted(set(groups.blocks.values()))
     if len(groups.blocks) <= MOST_NAMES:
-        blocks = tr(
-            "Blocks on each host: {counts}.",
-            counts=listing([f"{name} {count}" for name, count in groups.blocks.items()]),
+        blocks = "Blocks on each host: {counts}.".format(
+            counts=listing([f"{name} {count}" for name, count in groups.blocks.items()])
         )
     elif len(counts) == 1:
-        blocks = tr_plural(
-            "{hosts} hosts executed {count} block each.",
-            "{hosts} hosts executed {count} blocks each.",
-            counts[0],
-            hosts=len(groups.blocks),
-        )
+        blocks = agreed(f"{len(groups.blocks)} hosts executed {counts[0]} blocks each.")
     else:
-        blocks = tr(
-            "{hosts} hosts executed {low} to {high} blocks each.",
-            hosts=len(groups.blocks),
-            low=counts[0],
-            high=counts[-1],
-        )
+        blocks = agreed(f"{len(groups.blocks)} hosts executed {counts[0]} to {counts[-1]} blocks each.")
     known = [comparable_facts(result.study.hosts[group]) for group in groups.blocks if group in result.study.hosts]
     if not known:
-        return blocks + tr_after("No facts of the hosts are recorded.")
+        return blocks + " No facts of the hosts are recorded."
     same = [
-        fact_name(fact) + colon() + fact_words(known[0][fact])
+        fact_name(fact) + ": " + fact_words(known[0][fact])
         for fact in FIRST_FACTS
         if fact in known[0] and fact not in groups.differences
     ]
     missing = len(groups.blocks) - len(known)
-    unknown = (
-        sentence_space()
-        + tr_plural("Facts of {count} host are not recorded.", "Facts of {count} hosts are not recorded.", missing)
-        if missing
-        else ""
-    )
-    return blocks + tr_after("The same on all: {same}.", same=joined(same)) + unknown if same else blocks + unknown
+    unknown = " " + f"Facts of {missing} {'host' if missing == 1 else 'hosts'} are not recorded." if missing else ""
+    return blocks + f" The same on all: {'; '.join(same)}." + unknown if same else blocks + unknown
 
 
 def plain_words(result: StoredResult, groups: HostGroupsRecord) -> tuple[str, ...]:
     """Every contrast that differs between the hosts, or that none is shown to, and what the verdicts are claimed of."""
-    found = [tr("{clauses}.", clauses=difference_clause(one, result.summary)) for one in differing(groups)]
+    found = [f"{difference_clause(one, result.summary)}." for one in differing(groups)]
     if not found:
         tested = any(one.p_heterogeneity is not None for one in groups.effects)
         found = [
-            tr("No effect is shown to differ between the hosts; that does not show that they are equal.")
+            "No effect is shown to differ between the hosts; that does not show that they are equal."
             if tested
-            else tr("Whether effects differ between the hosts cannot be tested without two blocks on every host.")
+            else "Whether effects differ between the hosts cannot be tested without two blocks on every host."
         ]
     claim = claim_words(groups)
-    return (*found, tr("{clauses}.", clauses=f"{claim[:1].upper()}{claim[1:]}"))
+    return (*found, "{clauses}.".format(clauses=f"{claim[:1].upper()}{claim[1:]}"))
 
 
 def contrast_heading(result: StoredResult, one: HostsEffect) -> str:
     """The arm, what it is compared with where that is not always the same, and the step where there are several."""
-    arm = tr("{arm} against {control}", arm=one.arm, control=one.control) if result.several_controls else one.arm
+    arm = f"{one.arm} against {one.control}" if result.several_controls else one.arm
     step = next((step for step in result.steps if step.id == one.step), None)
-    return arm if len(result.steps) == 1 or step is None else comma((arm, step_heading(result, step)))
+    return arm if len(result.steps) == 1 or step is None else ", ".join((arm, step_heading(result, step)))
 
 
 def difference_words(one: HostsEffect) -> str:
     """That the contrast differs between the hosts, for a table's heading; empty if that is not shown."""
     if not one.differs:
         return ""
-    sd = "" if one.between_sd is None else tr(", sd {sd}", sd=signed_percent(one.between_sd).lstrip("+"))
-    return tr("differs between the hosts{sd}", sd=sd)
+    sd = "" if one.between_sd is None else f", sd {signed_percent(one.between_sd).lstrip('+')}"
+    return f"differs between the hosts{sd}"
 
 
 def interval(low: float | None, high: float | None) -> str:
@@ -131,12 +114,10 @@ def overall(result: StoredResult, one: HostsEffect) -> list[tuple[str, float | N
     """(name, ratio, interval) of these hosts together and, from three on, of hosts like these."""
     effect = result.effect_of(one)
     if effect is None or effect.ratio is None:
-        return [(tr("these hosts"), None, tr("failed") if effect and effect.details.failure else "–")]
-    rows: list[tuple[str, float | None, str]] = [
-        (tr("these hosts"), effect.ratio, interval(effect.ci_low, effect.ci_high))
-    ]
+        return [("these hosts", None, "failed" if effect and effect.details.failure else "–")]
+    rows: list[tuple[str, float | None, str]] = [("these hosts", effect.ratio, interval(effect.ci_low, effect.ci_high))]
     if one.hosts_low is not None:
-        rows.append((tr("hosts like these"), None, interval(one.hosts_low, one.hosts_high)))
+        rows.append(("hosts like these", None, interval(one.hosts_low, one.hosts_high)))
     return rows
 
 
@@ -145,7 +126,7 @@ def heterogeneity_text(one: HostsEffect) -> str:
     p = one.p_heterogeneity_adjusted
     if p is None:
         return "–"
-    sd = "" if one.between_sd is None else tr(", sd {sd}", sd=signed_percent(one.between_sd).lstrip("+"))
+    sd = "" if one.between_sd is None else f", sd {signed_percent(one.between_sd).lstrip('+')}"
     return f"p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}{sd}"
 
 
@@ -156,9 +137,7 @@ def one_line(result: StoredResult) -> str:
         return ""
     facts = [fact_name(fact) for fact in groups.differences]
     more = len(facts) - MOST_NAMES
-    shown = [*facts[:MOST_NAMES], tr("{more} more", more=more)] if more > 0 else facts
-    counts = comma_names(f"{name} {count}" for name, count in list(groups.blocks.items())[:MOST_NAMES])
+    shown = [*facts[:MOST_NAMES], f"{more} more"] if more > 0 else facts
+    counts = ", ".join(f"{name} {count}" for name, count in list(groups.blocks.items())[:MOST_NAMES])
     counts += "" if len(groups.blocks) <= MOST_NAMES else " …"
-    return tr("Blocks on each host: {counts}.", counts=counts) + (
-        tr_after("The hosts differ in {facts}.", facts=listing(shown)) if shown else ""
-    )
+    return f"Blocks on each host: {counts}." + (f" The hosts differ in {listing(shown)}." if shown else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mydyno.language import comma, current_language, joined, listing, tr, tr_plural
+from mydyno.language import agreed, listing
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, StepLevel, Summary
 from mydyno.results.host_facts import Fact
@@ -16,19 +16,17 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 def fact_words(value: Fact) -> str:
     """The value of a fact."""
-    return value if isinstance(value, str) else tr("yes") if value else tr("no")
+    return value if isinstance(value, str) else "yes" if value else "no"
 
 
 def count_words(count: int) -> str:
-    """A number of hosts in words up to ten: "two", "12"; in digits where the language is not English."""
-    if current_language() != "en":
-        return str(count)
+    """A number of hosts in words up to ten: "two", "12"."""
     return NUMBERS[count] if count < len(NUMBERS) else str(count)
 
 
 def these_hosts(groups: HostGroupsRecord) -> str:
     """The study's hosts as a claim names them: "these two hosts"."""
-    return tr("these {count} hosts", count=count_words(len(groups.blocks)))
+    return agreed(f"these {count_words(len(groups.blocks))} hosts")
 
 
 def claim_words(groups: HostGroupsRecord) -> str:
@@ -36,14 +34,11 @@ def claim_words(groups: HostGroupsRecord) -> str:
     decided = [effect for effect in groups.effects if effect.holds_on != "no host"]
     general = [effect for effect in decided if effect.holds_on == "hosts like these"]
     if decided and len(general) == len(decided):
-        return tr("the claims apply to hosts like these")
+        return "the claims apply to hosts like these"
     if general:
-        return tr(
-            "the claims apply to these hosts, {count} of {all} also to hosts like these",
-            count=len(general), all=len(decided),
-        )  # fmt: skip
-    whose = these_hosts(groups) if len(groups.blocks) < FEWEST_HOSTS else tr("these hosts")
-    return tr("the claims apply to {hosts} only", hosts=whose)
+        return f"the claims apply to these hosts, {len(general)} of {len(decided)} also to hosts like these"
+    whose = these_hosts(groups) if len(groups.blocks) < FEWEST_HOSTS else "these hosts"
+    return f"the claims apply to {whose} only"
 
 
 def differing(groups: HostGroupsRecord) -> list[HostsEffect]:
@@ -53,24 +48,18 @@ def differing(groups: HostGroupsRecord) -> list[HostsEffect]:
 
 def difference_clause(one: HostsEffect, summary: Summary) -> str:
     """That an effect differs between the hosts, and its size on each; of many hosts the least and the greatest."""
-    of = "" if one.metric == summary.primary else tr(" on {noun}", noun=summary.phrase(one.metric).short_subject)
-    against = "" if one.control == summary.control else tr(" against {control}", control=one.control)
-    return tr(
-        "{arm}'s effect{of}{against} differs between the hosts{where}: {sizes}",
-        arm=one.arm, of=of, against=against, where=_at(one, summary.steps), sizes=sizes(one),
-    )  # fmt: skip
+    of = "" if one.metric == summary.primary else f" on {summary.phrase(one.metric).short_subject}"
+    against = "" if one.control == summary.control else f" against {one.control}"
+    return f"{one.arm}'s effect{of}{against} differs between the hosts{_at(one, summary.steps)}: {sizes(one)}"
 
 
 def sizes(one: HostsEffect) -> str:
     """The effect on each host: "−8 % on vm01, +1 % on vm02"; of many hosts the least and the greatest."""
     known = [(group.ratio - 1.0, group.group) for group in one.groups if group.ratio is not None]
     if len(known) <= MOST_NAMES:
-        return comma(tr("{size} on {host}", size=signed(share), host=name) for share, name in known)
+        return ", ".join(f"{signed(share)} on {name}" for share, name in known)
     (low, lowest), (high, highest) = min(known), max(known)
-    return tr(
-        "from {low} on {lowest} to {high} on {highest}",
-        low=signed(low), lowest=lowest, high=signed(high), highest=highest,
-    )  # fmt: skip
+    return f"from {signed(low)} on {lowest} to {signed(high)} on {highest}"
 
 
 def _at(one: HostsEffect, steps: Sequence[StepLevel]) -> str:
@@ -79,11 +68,11 @@ def _at(one: HostsEffect, steps: Sequence[StepLevel]) -> str:
         return ""
     step = next((step for step in steps if step.id == one.step), None)
     if step is None:
-        return tr(" at {level}", level=one.step)
+        return f" at {one.step}"
     level = load_level(step.connections, step.rate)
     if len({step.workload for step in steps}) > 1:
-        return tr(" at {level} ({workload})", level=level, workload=step.workload)
-    return tr(" at {level}", level=level)
+        return f" at {level} ({step.workload})"
+    return f" at {level}"
 
 
 def hosts_sentences(summary: Summary) -> tuple[str, ...]:
@@ -93,16 +82,13 @@ def hosts_sentences(summary: Summary) -> tuple[str, ...]:
         return ()
     names = [f"{name} ({count})" for name, count in groups.blocks.items()]
     sentences = [
-        tr(
-            "Blocks were executed on {count} hosts: {hosts}. Effects are means over these hosts, with equal weights; "
-            "{claim}.",
-            count=len(names), hosts=listing(names), claim=claim_words(groups),
-        )
+        agreed(f"Blocks were executed on {len(names)} hosts: {listing(names)}. Effects are means over these hosts, "
+            f"with equal weights; {claim_words(groups)}.")
     ]  # fmt: skip
     for one in differing(groups):
         p = one.p_heterogeneity_adjusted or 0.0
         value = "< 0.001" if p < 0.001 else f"= {p:.3f}"
-        sentences.append(tr("{claim} (adjusted p {value}).", claim=difference_clause(one, summary), value=value))
+        sentences.append(f"{difference_clause(one, summary)} (adjusted p {value}).")
     return tuple(sentences)
 
 
@@ -116,7 +102,7 @@ def hosts_answer(summary: Summary) -> str:
     shown = sorted(found, key=lambda one: one.metric != summary.primary)[:1]
     for one in shown:
         more = len(found) - 1
-        others = tr_plural(", and {count} more effect differs", ", and {count} more effects differ", more)
+        others = f", and {more} more effect differs" if more == 1 else agreed(f", and {more} more effects differ")
         clauses.append(difference_clause(one, summary) + (others if more else ""))
     decided = [one for one in groups.effects if one.holds_on != "no host"]
     if decided and len(groups.blocks) >= FEWEST_HOSTS:
@@ -125,20 +111,17 @@ def hosts_answer(summary: Summary) -> str:
             (one,) = general
             assert one.hosts_low is not None and one.hosts_high is not None
             low, high = signed(one.hosts_low - 1), signed(one.hosts_high - 1)
-            clauses.append(tr("on hosts like these it is between {low} and {high}", low=low, high=high))
+            clauses.append(f"on hosts like these it is between {low} and {high}")
         elif len(general) == len(decided):
-            clauses.append(tr("all of this holds for hosts like these as well"))
+            clauses.append("all of this holds for hosts like these as well")
         elif general:
             clauses.append(
-                tr(
-                    "{count} of {all} comparisons hold for hosts like these as well",
-                    count=len(general), all=len(decided),
-                )
+                agreed(f"{len(general)} of {len(decided)} comparisons hold for hosts like these as well")
             )  # fmt: skip
         else:
-            clauses.append(tr("nothing is shown for other hosts like these"))
-    text = joined(clauses)
-    return tr("{clauses}.", clauses=text if found else f"{text[:1].upper()}{text[1:]}") if text else ""
+            clauses.append("nothing is shown for other hosts like these")
+    text = "; ".join(clauses)
+    return "{clauses}.".format(clauses=text if found else f"{text[:1].upper()}{text[1:]}") if text else ""
 
 
 def hosts_sharpen(summary: Summary) -> list[str]:
@@ -148,13 +131,13 @@ def hosts_sharpen(summary: Summary) -> list[str]:
     if groups is None or not alone:
         return []
     if len(groups.blocks) < FEWEST_HOSTS:
-        return [tr("A claim about hosts like these needs at least {count} hosts.", count=count_words(FEWEST_HOSTS))]
+        return [agreed(f"A claim about hosts like these needs at least {count_words(FEWEST_HOSTS)} hosts.")]
     widths = [math.expm1(math.log(one.hosts_high / one.hosts_low) / 2) for one in alone
               if one.hosts_low and one.hosts_high]  # fmt: skip
     if not widths:
         return []
     width = half_width_text(max(widths))
-    return [tr("Hosts like these: {width} now; more hosts make it narrower.", width=width)]
+    return [f"Hosts like these: {width} now; more hosts make it narrower."]
 
 
 def on_these_hosts(summary: Summary, sentences: Sequence[str]) -> list[str]:
@@ -164,4 +147,4 @@ def on_these_hosts(summary: Summary, sentences: Sequence[str]) -> list[str]:
     first, *rest = sentences
     if first.startswith(("All ", "In ", "No ", "The ")):
         first = f"{first[0].lower()}{first[1:]}"
-    return [tr("On {hosts}, {sentence}", hosts=these_hosts(summary.host_groups), sentence=first), *rest]
+    return [f"On {these_hosts(summary.host_groups)}, {first}", *rest]

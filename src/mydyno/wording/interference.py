@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from mydyno.language import marked, tr
+from mydyno.language import agreed
 from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.summary import AloneRecord, InterleavingRecord
 from mydyno.wording.numbers import percent, ratio_interval, signed
 
 NOTES = {
     "text": "{text}",
-    "not adjusted": marked("Not adjusted for {covariate}: it differs with {arms}."),
-    "longer washout": marked(
+    "not adjusted": "Not adjusted for {covariate}: it differs with {arms}.",
+    "longer washout": (
         "From block {block} on the washout is {washout_s:g} s: slices depended on the arm loaded before them."
     ),
-    "slow responses": marked(
+    "slow responses": (
         "{step}: a transaction takes {took_s:.1f} s on average, longer than the washout of {washout_s:g} s: use --set "
         "design.washout={longer_washout_s}s --set design.slice={longer_slice_s}s."
     ),
-    "interrupted": marked(
+    "interrupted": (
         "{step}: cycles left out for all arms, because a slice was interrupted (study stopped, host suspended): "
         "{cycles}. The longest slice lasted {longest_s:.1f} s."
     ),
-    "silent": marked(
+    "silent": (
         "{step}: {arm} completed no transaction in {slices} of its {all_slices} slices, in which its server answered "
         "nothing."
     ),
-    "idle work": marked(
+    "idle work": (
         "Servers that were not loaded used {used_cpus:.2f} CPUs on average (deferred work): effects may appear smaller "
         "than they are."
     ),
@@ -37,10 +37,9 @@ def interference_sentences(record: InterleavingRecord, control: str) -> list[str
     found = [_note(one) for one in record.notes]
     if all(one.fact != "text" for one in record.notes):  # else the words of an earlier mydyno have these
         found += [
-            tr(
-                "{step}: the arm that was loaded before a slice changes its throughput by up to {change}; use a longer "
-                "washout: --set design.washout={washout_s:g}s.",
-                step=step, change=percent(abs(effect)), washout_s=2 * record.washout_s,
+            (
+                f"{step}: the arm that was loaded before a slice changes its throughput by up to "
+                f"{percent(abs(effect))}; use a longer washout: --set design.washout={2 * record.washout_s:g}s."
             )
             for step, effect in record.carry_over.items()
         ]  # fmt: skip
@@ -49,7 +48,7 @@ def interference_sentences(record: InterleavingRecord, control: str) -> list[str
 
 
 def _note(one: Fact) -> str:
-    return tr(NOTES[one.fact], **one.values)
+    return agreed(NOTES[one.fact].format(**one.values))
 
 
 def _alone(alone: AloneRecord | None, control: str) -> list[str]:
@@ -61,16 +60,19 @@ def _alone(alone: AloneRecord | None, control: str) -> list[str]:
     }  # fmt: skip
     if alone.qps_low <= 1 <= alone.qps_high:
         return [
-            tr(
-                "{step}: with the other servers stopped, queries per second of {control} changed by {change} (95 % "
-                "interval {interval}; {slices} slices of one start).",
-                **facts,
+            agreed(
+                (
+                    "{step}: with the other servers stopped, queries per second of {control} changed by "
+                    "{change} (95 % interval {interval}; {slices} slices of one start)."
+                ).format(**facts)
             )
         ]
     return [
-        tr(
-            "{step}: with the other servers stopped, queries per second of {control} changed by {change} (95 % "
-            "interval {interval}; {slices} slices of one start): the servers affect each other while one is loaded.",
-            **facts,
+        agreed(
+            (
+                "{step}: with the other servers stopped, queries per second of {control} changed by {change} "
+                "(95 % interval {interval}; {slices} slices of one start): the servers affect each other while "
+                "one is loaded."
+            ).format(**facts)
         )
     ]

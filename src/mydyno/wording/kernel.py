@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.language import comma, tr
+from mydyno.language import agreed
 from mydyno.model.stored.kernel import MEASURES, SYSTEM_CALL, KernelContrast, KernelRecord, KernelRow
 from mydyno.results.why.leading import leading_time, time_change_us
 from mydyno.wording import counted
@@ -16,30 +16,30 @@ MOST_CALLS = 10
 def sentence(contrast: KernelContrast, record: KernelRecord) -> str:
     """The answer for one contrast: what differs most, or that nothing differs."""
     if record.alarm:
-        return tr("No difference is claimed: {alarm}.", alarm=alarm_clause(record.alarm))
+        return f"No difference is claimed: {alarm_clause(record.alarm)}."
     first = leading_time(contrast)
     if first is not None:
-        return tr(
-            "The largest difference in time: {measure}, {change} per transaction ({interval}).",
+        return "The largest difference in time: {measure}, {change} per transaction ({interval}).".format(
             measure=name_text(first),
             change=f"{amount_text(first.control_us)} → {amount_text(first.arm_us)}",
             interval=interval_text(first),
         )
     often = next((one for one in contrast.rows if one.beyond_noise), None)
     if often is not None:
-        return tr(
-            "No time differs beyond noise, but a count does: {measure}, {change} per transaction ({interval}).",
+        return (
+            "No time differs beyond noise, but a count does: {measure}, {change} per transaction ({interval})."
+        ).format(
             measure=name_text(often),
             change=f"{number_text(often.control_count)} → {number_text(often.arm_count)}",
             interval=interval_text(often),
         )
-    words = tr("No time and no count of the kernel differs beyond noise.")
+    words = "No time and no count of the kernel differs beyond noise."
     return counted.with_few_blocks(words, contrast.blocks)
 
 
 def accompanying_sentence(first: KernelRow, share: float) -> str:
     """The sentence on the first measure that accompanies() found."""
-    what = tr("In the kernel, {measure}", measure=name_text(first))
+    what = f"In the kernel, {name_text(first)}"
     change = f"{amount_text(first.control_us)} → {amount_text(first.arm_us)}"
     return counted.accounting_sentence(what, change, interval_text(first), share)
 
@@ -63,7 +63,7 @@ def name_text(one: KernelRow) -> str:
     """A measure in the present language; a system call's own name."""
     if one.is_system_call:
         return f"{one.measure.removeprefix(SYSTEM_CALL)}()"
-    return tr(MEASURES[one.measure].label)
+    return MEASURES[one.measure].label
 
 
 def amount_text(us: float | None) -> str:
@@ -93,32 +93,29 @@ def interval_text(one: KernelRow) -> str:
 def quality(record: KernelRecord) -> list[str]:
     """How it was measured, what that cost, and what is missing: a sentence each."""
     found = [
-        tr(
-            "Traced by {tracer} in {slices} slices of their own, which enter no effect. In the measured slices nothing "
-            "was loaded into the kernel.",
-            tracer=record.tracer or "bpftrace",
-            slices=record.slices,
+        agreed(
+            f"Traced by {record.tracer or 'bpftrace'} in {record.slices} slices of their own, which enter no "
+            "effect. In the measured slices nothing was loaded into the kernel."
         )
     ]
     cost = counted.cost_facts(record)
     if cost is not None:
         found.append(
-            tr(
-                "Cost of the tracing: throughput {ratio}{interval} in these slices, compared with the measured slices "
-                "before and after them.",
-                **cost,
+            agreed(
+                (
+                    "Cost of the tracing: throughput {ratio}{interval} in these slices, compared with the "
+                    "measured slices before and after them."
+                ).format(**cost)
             )
         )
     found.append(
-        tr(
-            "Times overlap: fsync contains its block I/O, and a futex wait ends with time in the run queue. "
-            "Do not add them up."
-        )
+        "Times overlap: fsync contains its block I/O, and a futex wait ends with time in the run queue. Do "
+        "not add them up."
     )
     for program, why in record.absent.items():
-        labels = comma(tr(one.label) for one in MEASURES.values() if one.program == program)
-        found.append(tr("Not measured: {measures} ({why}).", measures=labels, why=why))
-    return found + [tr("Not all runs were traced: {why}.", why=why) for why in record.missing[:3]]
+        labels = ", ".join(one.label for one in MEASURES.values() if one.program == program)
+        found.append(f"Not measured: {labels} ({why}).")
+    return found + [f"Not all runs were traced: {why}." for why in record.missing[:3]]
 
 
 def lines(result: StoredResult) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.language import tr, tr_plural
+from mydyno.language import agreed
 from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, PublishedEntry, Summary
@@ -42,7 +42,7 @@ class NextSteps:
         if effect is None or effect.ratio is None:
             return ""
         if effect.verdict is None:
-            return tr("a study with verdicts on it: {option}", option=self._primary(entry.metric))
+            return f"a study with verdicts on it: {self._primary(entry.metric)}"
         loads = [value for one in entry.notes if isinstance(value := one.values.get("published"), int)]
         if loads and effect.verdict != "inconclusive":
             return self._at(loads[0])
@@ -62,9 +62,9 @@ class NextSteps:
         pairs = self._pairs(treatment)
         match conclusion.test:
             case FullLinkShare():
-                return tr("more blocks: at least 6") if full else self._full_link()
+                return "more blocks: at least 6" if full else self._full_link()
             case FlatAtFullLink():
-                return tr("two loads at which a link is full: {option}", option="--set 'steps.connections=[64,256]'")
+                return "two loads at which a link is full: {option}".format(option="--set 'steps.connections=[64,256]'")
             case VerdictOfPairs() as test:
                 at = [(e, (e.arm, e.step) in full, (e.control, e.step) in full) for e in pairs]
                 if test.where == "away_from_full_link":
@@ -80,16 +80,11 @@ class NextSteps:
                 return self._time(wanted) if wanted else self._at(test.connections)
             case StopsGrowing() as test:
                 option = f"--set 'steps.connections=[{test.from_connections},{8 * test.from_connections}]'"
-                return tr(
-                    "loads at which throughput grows without it ({option}), on a host with more CPUs", option=option
-                )
+                return f"loads at which throughput grows without it ({option}), on a host with more CPUs"
 
     def _at(self, connections: int) -> str:
         option = f"--set 'steps.connections=[{connections}]'"
-        return tr_plural(
-            "a study at {count} connection: {option}", "a study at {count} connections: {option}", connections,
-            option=option,
-        )  # fmt: skip
+        return agreed(f"a study at {connections} connections: {option}")
 
     def _pairs(self, treatment: str) -> list[EffectRecord]:
         """The effects on the leading metric of arms that differ in this treatment alone."""
@@ -100,9 +95,9 @@ class NextSteps:
     def _full_link(self) -> str:
         shares = [limit.shares["link"] for limit in self.summary.limits if "link" in limit.shares]
         if not shares:
-            return tr("arms with a link whose speed is proved")
+            return "arms with a link whose speed is proved"
         share = f"{max(shares) * 100:.0f} %"
-        return tr("a host with more CPUs, or a slower link: the fullest one here carried {share}", share=share)
+        return f"a host with more CPUs, or a slower link: the fullest one here carried {share}"
 
     def _primary(self, metric: str) -> str:
         """The option that adds a metric to those of the question."""
@@ -113,26 +108,23 @@ class NextSteps:
     def _time(self, effects: Sequence[EffectRecord]) -> str:
         """The time after which these contrasts should be decided."""
         if any(effect.details.alarm for effect in effects):
-            return tr("a quieter host: here two copies of the control differ")
+            return "a quieter host: here two copies of the control differ"
         open_ = [effect for effect in effects if effect.verdict == "inconclusive"]
         if not open_:
-            return tr("more blocks, for a narrower interval")
+            return "more blocks, for a narrower interval"
         sequential = is_sequential(self.summary, self.study.experiment)
         found = outlook(self.summary, open_, block_duration_s(self.records), sequential)
         if found is None or (found.every_s is None and found.every is not None):
-            return tr("more blocks, for a narrower interval")
+            return "more blocks, for a narrower interval"
         if found.every is None or found.every_s is None:
-            return tr("a quieter host: with the noise of this one, more blocks do not decide it")
+            return "a quieter host: with the noise of this one, more blocks do not decide it"
         time = duration_words(option_s(found.every_s) if sequential else found.every_s)
         if not sequential:
-            return tr_plural(
-                "a new study of {count} block, about {time}", "a new study of {count} blocks, about {time}",
-                found.every, time=time,
-            )  # fmt: skip
+            return agreed(f"a new study of {found.every} blocks, about {time}")
         facts = {"time": time, "command": f"mydyno resume {self.summary.study} --time {duration_option(found.every_s)}"}
         if any(one.fact == "seems_different" for effect in open_ for one in effect.details.facts):
-            return tr("about {time} more on this host, if the difference is of this size: {command}", **facts)
-        return tr("about {time} more on this host: {command}", **facts)
+            return "about {time} more on this host, if the difference is of this size: {command}".format(**facts)
+        return "about {time} more on this host: {command}".format(**facts)
 
 
 def _is_of(effect: EffectRecord, entry: PublishedEntry) -> bool:

@@ -11,11 +11,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from mydyno.language import percent_sign, tr, tr_plural
+from mydyno.language import agreed
 from mydyno.model.metrics import GROWTH, split_instance, worded_source
 from mydyno.results.precision import MOST_PROMISED, MOST_S
 
 NARROW_SPACE = "\u202f"
+PERCENT = f"{NARROW_SPACE}%"
 MINUS = "\u2212"
 NONE = "–"
 """Where there is no number."""
@@ -53,13 +54,13 @@ def metric_name(metric: str, workloads: Collection[str] = ()) -> str:
     """
     whole_run, instance = split_instance(metric)
     if instance is not None:
-        return tr("{metric}, instance {instance}", metric=metric_name(whole_run, workloads), instance=instance)
+        return f"{metric_name(whole_run, workloads)}, instance {instance}"
     known = worded_source(metric, workloads)
     if known is not None and known.label:
-        return tr(known.label)
+        return known.label
     base = next((metric[: -len(suffix)] for suffix in _SUFFIXES if metric.endswith(suffix)), metric)
     words = " ".join(_WORDS.get(word, word) for word in base.split("_"))
-    return tr(words[:1].upper() + words[1:])
+    return words[:1].upper() + words[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +152,18 @@ def signed_percent(share: float, decimals: int | None = None) -> str:
         decimals = 0 if abs(percent) >= 100 else 1 if abs(percent) >= 0.1 else 2
     text = f"{abs(percent):.{decimals}f}"
     sign = "" if not float(text) else MINUS if percent < 0 else "+"
-    return f"{sign}{text}{percent_sign(NARROW_SPACE)}"
+    return f"{sign}{text}{NARROW_SPACE}%"
 
 
 def percent(share: float) -> str:
     """A share of 1 as an unsigned percentage, e.g. "2 %" or "0.7 %"."""
     text = significant(round(share * 100, 6), 2)
-    return f"{text.removesuffix('.0')}{percent_sign(NARROW_SPACE)}"
+    return f"{text.removesuffix('.0')}{NARROW_SPACE}%"
 
 
 def level_percent(alpha: float) -> str:
     """The level of an interval that keeps an error rate: "95 %", "96.9 %"."""
-    return f"{100 * (1 - alpha):.3g}{percent_sign(NARROW_SPACE)}"
+    return f"{100 * (1 - alpha):.3g}{NARROW_SPACE}%"
 
 
 def p_value(p: float | None) -> str:
@@ -181,7 +182,7 @@ def ratio_interval(low: float | None, high: float | None) -> str:
     """An interval of a ratio, e.g. "+1.1 … +7.4 %"; empty without one."""
     if low is None or high is None:
         return ""
-    return f"{signed_percent(low - 1).removesuffix(percent_sign(NARROW_SPACE))} … {signed_percent(high - 1)}"
+    return f"{signed_percent(low - 1).removesuffix(PERCENT)} … {signed_percent(high - 1)}"
 
 
 def percent_range(low: float, high: float) -> str:
@@ -230,7 +231,7 @@ def size(share: float) -> str:
     percent = abs(share) * 100
     decimals = 0 if percent >= 9.95 or percent < 0.005 else 1 if percent >= 0.095 else 2
     text = f"{percent:.{decimals}f}"
-    return f"{text.removesuffix('.0') if decimals == 1 else text}{percent_sign(' ')}"
+    return f"{text.removesuffix('.0') if decimals == 1 else text} %"
 
 
 def signed(share: float) -> str:
@@ -245,14 +246,14 @@ def plus_minus(share: float) -> str:
     """A margin, or a difference: "±2 %", "±0.5 %", "±14 %"."""
     percent = share * 100
     text = f"{percent:.0f}" if percent >= 9.95 else f"{percent:.2g}"
-    return f"±{text.removesuffix('.0')}{percent_sign(' ')}"
+    return f"±{text.removesuffix('.0')} %"
 
 
 def half_width_text(share: float) -> str:
     """The half-width of an interval: "±2 %"; above 20 %, where it is not the same in both directions, a factor."""
     if share <= MOST_PROMISED:
         return plus_minus(share)
-    return tr("a factor of {factor}", factor=f"{min(1 + share, LARGEST_FACTOR):.2g}")
+    return f"a factor of {min(1 + share, LARGEST_FACTOR):.2g}"
 
 
 def half_widths_text(widths: Sequence[float]) -> str:
@@ -260,13 +261,12 @@ def half_widths_text(widths: Sequence[float]) -> str:
     low, high = min(widths), max(widths)
     if high <= ALIKE * low:
         return half_width_text(high)
-    texts = (half_width_text(share) for share in (median(widths), low, high))
-    return tr("{median} ({low} to {high})", **dict(zip(("median", "low", "high"), texts, strict=True)))
+    return f"{half_width_text(median(widths))} ({half_width_text(low)} to {half_width_text(high)})"
 
 
 def blocks(count: int) -> str:
     """1 block, 2 blocks."""
-    return tr_plural("{count} block", "{count} blocks", count)
+    return agreed(f"{count} blocks")
 
 
 def duration_words(duration_s: float) -> str:
@@ -275,14 +275,14 @@ def duration_words(duration_s: float) -> str:
         step = 1 if duration_s <= 10 * MINUTE else 5
         minutes = max(1, step * round(duration_s / MINUTE / step))
         if minutes < 60:
-            return tr_plural("{count} minute", "{count} minutes", minutes)
-        return tr_plural("{hours} hour", "{hours} hours", 1, hours="1")
+            return "1 minute" if minutes == 1 else f"{minutes} minutes"
+        return "1 hour"
     if duration_s < 36 * HOUR:
         hours = duration_s / HOUR
         text = f"{round(hours * 2) / 2:g}" if hours < 5 else f"{round(hours)}"
-        return tr_plural("{hours} hour", "{hours} hours", 1 if text == "1" else 2, hours=text)
+        return f"{text} {'hour' if text == '1' else 'hours'}"
     days = round(duration_s / DAY)
-    return tr("{days} days", days=days) if duration_s <= MOST_S else tr("more than a week")
+    return f"{days} days" if duration_s <= MOST_S else "more than a week"
 
 
 def option_s(duration_s: float) -> float:

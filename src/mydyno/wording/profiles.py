@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import comma, sentence_space, tr, tr_after, tr_plural
+from mydyno.language import agreed
 from mydyno.model.stored.kernel import KernelContrast
 from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
 from mydyno.model.stored.summary import EffectRecord
@@ -22,9 +22,9 @@ FEWEST_BLOCKS = 3
 
 def heading(result: StoredResult, one: ProfileContrast | WaitsContrast | KernelContrast | EffectRecord) -> str:
     """The arm with its control, and the step where there are several."""
-    arm = tr("{arm} against {control}", arm=one.arm, control=one.control)
+    arm = f"{one.arm} against {one.control}"
     step = next((step for step in result.steps if step.id == one.step), None)
-    return arm if len(result.steps) == 1 or step is None else comma((arm, step_heading(result, step)))
+    return arm if len(result.steps) == 1 or step is None else ", ".join((arm, step_heading(result, step)))
 
 
 def function_text(one: FrameRecord) -> str:
@@ -37,27 +37,23 @@ def sentence(contrast: ProfileContrast, record: ProfilesRecord) -> str:
     leading = named_functions(contrast)
     total = contrast.arm_us - contrast.control_us
     if record.alarm:
-        return tr("No difference is claimed: {alarm}.", alarm=alarm_clause(record.alarm))
+        return f"No difference is claimed: {alarm_clause(record.alarm)}."
     if not leading:
         few = contrast.blocks < FEWEST_BLOCKS
-        words = tr("No function's CPU time per transaction differs beyond noise.")
+        words = "No function's CPU time per transaction differs beyond noise."
         if not few:
             return words
-        why = tr_plural("{count} block cannot show one.", "{count} blocks cannot show one.", contrast.blocks)
-        return words + sentence_space() + why
+        why = agreed(f"{contrast.blocks} blocks cannot show one.")
+        return words + " " + why
     first = leading[0]
     change = first.arm_us - first.control_us
-    share = (
-        tr(", {share} of the difference in CPU time", share=percent(change / total))
-        if 0.0 < change / (total or 1.0) <= 1.2
-        else ""
-    )
-    others = tr_after("{count} more differ beyond noise.", count=len(leading) - 1) if len(leading) > 1 else ""
+    share = f", {percent(change / total)} of the difference in CPU time" if 0.0 < change / (total or 1.0) <= 1.2 else ""
+    others = f" {len(leading) - 1} more differ beyond noise." if len(leading) > 1 else ""
     facts = {"function": function_text(first), "time": time_text(abs(change)), "interval": interval_text(first)}
     if change > 0:
-        told = tr("{function} takes {time} more CPU time per transaction ({interval}){share}.", share=share, **facts)
+        told = "{function} takes {time} more CPU time per transaction ({interval}){share}.".format(share=share, **facts)
     else:
-        told = tr("{function} takes {time} less CPU time per transaction ({interval}){share}.", share=share, **facts)
+        told = "{function} takes {time} less CPU time per transaction ({interval}){share}.".format(share=share, **facts)
     return told + others
 
 
@@ -89,28 +85,27 @@ def _origin(record: ProfilesRecord) -> list[str]:
     """By what the samples were taken, and what they show."""
     facts = {"samples": record.samples, "frequency_hz": record.frequency_hz, "slices": record.slices}
     if record.method == "perf":
-        words = tr(
-            "{samples:,} samples of the servers' stacks by {profiler} ({event}, {frequency_hz} per "
-            "second and CPU) in {slices} slices of their own, which enter no effect.",
-            profiler=record.profiler,
-            event=record.event,
-            **facts,
+        words = agreed(
+            (
+                "{samples:,} samples of the servers' stacks by {profiler} ({event}, {frequency_hz} per second "
+                "and CPU) in {slices} slices of their own, which enter no effect."
+            ).format(profiler=record.profiler, event=record.event, **facts)
         )
         return [words]
     found = [
-        tr(
-            "{samples:,} samples of the servers' threads ({frequency_hz} per second and thread) in {slices} slices "
-            "of their own, which enter no effect: kernel stacks sampled from /proc, without functions of the "
-            "server, as perf is missing.",
-            **facts,
+        agreed(
+            (
+                "{samples:,} samples of the servers' threads ({frequency_hz} per second and thread) in {slices} "
+                "slices of their own, which enter no effect: kernel stacks sampled from /proc, without "
+                "functions of the server, as perf is missing."
+            ).format(**facts)
         )
     ]
     if record.waiting > 0:
         found.append(
-            tr(
-                "{waiting} of the samples are of threads that waited for a disk (uninterruptible wait) or for a "
-                "CPU. They are in the stored stacks and not in the CPU times.",
-                waiting=percent(record.waiting),
+            agreed(
+                f"{percent(record.waiting)} of the samples are of threads that waited for a disk "
+                "(uninterruptible wait) or for a CPU. They are in the stored stacks and not in the CPU times."
             )
         )
     return found
@@ -122,30 +117,23 @@ def quality(record: ProfilesRecord) -> list[str]:
     cost = counted.cost_facts(record)
     if cost is not None:
         found.append(
-            tr(
+            (
                 "Cost of the profile: throughput {ratio}{interval} in the profiled slices, compared with "
-                "the measured slices before and after them, which do not bear it.",
-                **cost,
-            )
+                "the measured slices before and after them, which do not bear it."
+            ).format(**cost)
         )
     if record.unknown > 0 and record.method == "perf":
         modules = ", ".join(f"{name} {percent(share)}" for name, share in list(record.unknown_modules.items())[:3])
         found.append(
-            tr(
-                "{unknown} of the frames have no name, as symbols are missing ({modules}); they count as "
-                "one function [unknown] of their module. Debug symbols of the server's package give them "
-                "names.",
-                unknown=percent(record.unknown),
-                modules=modules,
-            )
+            f"{percent(record.unknown)} of the frames have no name, as symbols are missing ({modules}); they "
+            "count as one function [unknown] of their module. Debug symbols of the server's package give "
+            "them names."
         )
     if record.cut_off >= 0.001:
-        found.append(
-            tr("{cut_off} of the stacks are cut off; the graph shows them apart.", cut_off=percent(record.cut_off))
-        )
+        found.append(f"{percent(record.cut_off)} of the stacks are cut off; the graph shows them apart.")
     if record.lost_samples:
-        found.append(tr("{lost_samples:,} samples were lost.", lost_samples=record.lost_samples))
-    found += [tr("Not all runs were profiled: {why}.", why=why) for why in record.missing[:3]]
+        found.append(f"{record.lost_samples:,} samples were lost.")
+    found += [f"Not all runs were profiled: {why}." for why in record.missing[:3]]
     return found
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import agreed, marked
+from mydyno.language import agreed
 from mydyno.model.stored.fact import ComparedRatio, Fact, FactEffect, FactValue, Figure
 from mydyno.model.stored.summary import ConclusionRecord
 
 WORDS = {
-    "agrees": marked("agrees"),
-    "partly": marked("partly"),
-    "disagrees": marked("disagrees"),
-    "cannot tell": marked("undecided"),
+    "agrees": "agrees",
+    "partly": "partly",
+    "disagrees": "disagrees",
+    "cannot tell": "undecided",
 }
-"""The answers; tr() has them in the present language."""
+"""The answers."""
 SIGNED = {
-    "agrees": marked("= agrees"),
-    "partly": marked("~ partly"),
-    "disagrees": marked("≠ disagrees"),
-    "cannot tell": marked("? undecided"),
+    "agrees": "= agrees",
+    "partly": "~ partly",
+    "disagrees": "≠ disagrees",
+    "cannot tell": "? undecided",
 }
 """The same for a table, with a sign, so that no colour is needed to read them."""
 TREATMENT_NAMES = {"tls": "TLS"}

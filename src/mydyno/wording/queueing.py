@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import names, tr
+from mydyno.language import agreed
 from mydyno.results.why.queueing import HOST_CPUS, LOAD_CPU, SERVER_CPU, ArmQueue
 from mydyno.stats.queueing import ClosedLoop, Queue
 from mydyno.wording.numbers import percent
@@ -21,49 +21,42 @@ def sentences(found: Sequence[ArmQueue]) -> list[str]:
 
 
 def _together(saturated: tuple[str, ...], found: Sequence[ArmQueue]) -> str:
-    arms, step = names(one.arm for one in found), found[0].step
+    arms, step = ", ".join(one.arm for one in found), found[0].step
     if saturated:
-        return tr("{arm}, {step}: saturated: {resources}.", arm=arms, step=step, resources=_resources(found))
+        return f"{arms}, {step}: saturated: {_resources(found)}."
     share, name = max((share, name) for one in found for name, share in one.utilisations.items())
-    return tr(
-        "{arm}, {step}: no resource is saturated; the busiest is {busiest} at {share}.",
-        arm=arms, step=step, busiest=tr(name), share=percent(share),
-    )  # fmt: skip
+    return f"{arms}, {step}: no resource is saturated; the busiest is {name} at {percent(share)}."
 
 
 def sentence(one: ArmQueue) -> str:
     """Whether the counts agree, and which resource is saturated."""
     if one.queue.disagreement():
-        return tr(
-            "{arm}, {step}: SUSPECT. The counts do not agree, so do not use them: {wrong}.",
-            arm=one.arm, step=one.step, wrong=_wrong(one.queue),
-        )  # fmt: skip
+        return f"{one.arm}, {one.step}: SUSPECT. The counts do not agree, so do not use them: {_wrong(one.queue)}."
     if not one.saturated and one.utilisations:
         busiest = max(one.utilisations, key=lambda name: one.utilisations[name])
-        return tr(
-            "{arm}, {step}: no resource is saturated; the busiest is {busiest} at {share}.",
-            arm=one.arm, step=one.step, busiest=tr(busiest), share=percent(one.utilisations[busiest]),
-        )  # fmt: skip
-    return tr("{arm}, {step}: saturated: {resources}.", arm=one.arm, step=one.step, resources=_resources([one]))
+        return (
+            f"{one.arm}, {one.step}: no resource is saturated; the busiest is {busiest} at "
+            f"{percent(one.utilisations[busiest])}."
+        )
+    return f"{one.arm}, {one.step}: saturated: {_resources([one])}."
 
 
 def _resources(found: Sequence[ArmQueue]) -> str:
     """The saturated resources, which these arms have in common; of the host's CPUs with what used them."""
-    return names(
-        _used_by(found) if name == HOST_CPUS else tr(name) for name in found[0].saturated
+    return ", ".join(
+        _used_by(found) if name == HOST_CPUS else name for name in found[0].saturated
     )  # fmt: skip
 
 
 def _used_by(found: Sequence[ArmQueue]) -> str:
     others = [one.others for one in found]
     if any(one is None for one in others):
-        return tr(HOST_CPUS)
+        return HOST_CPUS
     mean = {name: sum(one.utilisations[name] for one in found) / len(found) for name in (SERVER_CPU, LOAD_CPU)}
-    return tr(
-        "CPUs of the host (server {server}, load program {load}, others {others})",
-        server=percent(mean[SERVER_CPU]), load=percent(mean[LOAD_CPU]),
-        others=percent(sum(one or 0.0 for one in others) / len(others)),
-    )  # fmt: skip
+    return (
+        f"CPUs of the host (server {percent(mean[SERVER_CPU])}, load program {percent(mean[LOAD_CPU])}, others "
+        f"{percent(sum(one or 0.0 for one in others) / len(others))})"
+    )
 
 
 def _wrong(queue: Queue | ClosedLoop) -> str:
@@ -78,24 +71,23 @@ def _wrong(queue: Queue | ClosedLoop) -> str:
             "resolution": queue.resolution,
         }
         if queue.disagreement() == "many":
-            return tr(
-                "{rate:.4g} transactions/s × {time:.4g} ms = {under_way:.3g} under way, but there are {connections} "
-                "connections (resolution ±{resolution:.2g})",
-                **facts,
+            return agreed(
+                (
+                    "{rate:.4g} transactions/s × {time:.4g} ms = {under_way:.3g} under way, but there are "
+                    "{connections} connections (resolution ±{resolution:.2g})"
+                ).format(**facts)
             )
-        return tr(
-            "{rate:.4g} transactions/s × {time:.4g} ms = {under_way:.3g} under way, but {connections} connections "
-            "always have one (resolution ±{resolution:.2g}); response times lack the transactions that had not "
-            "ended when their interval did, or transactions were not counted",
-            **facts,
+        return agreed(
+            (
+                "{rate:.4g} transactions/s × {time:.4g} ms = {under_way:.3g} under way, but {connections} "
+                "connections always have one (resolution ±{resolution:.2g}); response times lack the "
+                "transactions that had not ended when their interval did, or transactions were not counted"
+            ).format(**facts)
         )
     if queue.disagreement() == "service":
-        return tr("the mean response time is shorter than the mean service time, which is a part of it")
+        return "the mean response time is shorter than the mean service time, which is a part of it"
     if queue.disagreement() == "busy":
-        return tr(
-            "throughput × service time is {busy:.3g} busy connections, but there are {connections}",
-            busy=queue.in_service, connections=queue.connections,
-        )  # fmt: skip
-    return tr(
-        "{ended:,} transactions ended, but only about {due:,.0f} were due", ended=queue.transactions, due=queue.due
-    )
+        return (
+            f"throughput × service time is {queue.in_service:.3g} busy connections, but there are {queue.connections}"
+        )
+    return f"{queue.transactions:,} transactions ended, but only about {queue.due:,.0f} were due"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from mydyno.language import comma, listing, tr
+from mydyno.language import agreed, listing
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.obstacles import ArmFailure, CopiesDiffer
 from mydyno.model.stored.summary import EffectDetails, EffectRecord, FoundRecord, Summary
@@ -32,12 +32,10 @@ def failure_of(summary: Summary, effect: EffectRecord) -> str:
         return ""
     if recorded := recorded_failure(effect):
         return recorded
-    for arm, name in ((effect.arm, effect.arm), (effect.control, tr("the control {arm}", arm=effect.control))):
+    for arm, name in ((effect.arm, effect.arm), (effect.control, f"the control {effect.control}")):
         failed = failed_blocks(summary.runs, arm, effect.step)
         if failed:
-            return tr(
-                "{arm} failed in {count} blocks ({why})", arm=name, count=len(failed), why=next(iter(failed.values()))
-            )
+            return agreed(f"{name} failed in {len(failed)} blocks ({next(iter(failed.values()))})")
     return ""
 
 
@@ -52,27 +50,24 @@ def failure_clause(failure: ArmFailure | None, arm: str, control: str) -> str:
         return ""
     names = {
         "arm": arm,
-        "control": tr("the control {arm}", arm=control),
-        "copy": tr("the control's copy {arm}", arm=f"{control}′"),
+        "control": f"the control {control}",
+        "copy": "the control's copy {arm}".format(arm=f"{control}′"),
     }
-    return tr(
-        "{arm} failed in {count} of {blocks} ({why})",
-        arm=names[failure.who], count=failure.blocks, blocks=blocks(failure.tried), why=_counted(failure.why),
-    )  # fmt: skip
+    return f"{names[failure.who]} failed in {failure.blocks} of {blocks(failure.tried)} ({_counted(failure.why)})"
 
 
 def _counted(reasons: Mapping[str, int]) -> str:
     """Reasons, each with its number of blocks where there are several."""
-    return next(iter(reasons)) if len(reasons) == 1 else comma(
-        tr("{reason}: {count}", reason=reason, count=count) for reason, count in reasons.items()
+    return next(iter(reasons)) if len(reasons) == 1 else ", ".join(
+        f"{reason}: {count}" for reason, count in reasons.items()
     )  # fmt: skip
 
 
 def lost_blocks(details: EffectDetails) -> list[str]:
     """Why blocks do not count, or with one of two copies of the control, each reason with its number of blocks."""
     lost = [(reason, count) for reason, count in sorted(details.lost.items())]
-    halved = [(tr("{reason}, one of two copies", reason=one), count) for one, count in sorted(details.halved.items())]
-    return [tr("{reason} ({blocks})", reason=reason, blocks=blocks(count)) for reason, count in (*lost, *halved)]
+    halved = [(f"{one}, one of two copies", count) for one, count in sorted(details.halved.items())]
+    return [f"{reason} ({blocks(count)})" for reason, count in (*lost, *halved)]
 
 
 def less_work(summary: Summary, effects: Sequence[EffectRecord]) -> str:
@@ -91,18 +86,18 @@ def less_work(summary: Summary, effects: Sequence[EffectRecord]) -> str:
     names = [arm for arm, of_arm in pairs.items() if of_arm]
     of_keys = found[0][0].of == "keys"
     if len(names) == len(pairs):
-        keys = tr(", with {share} of the keys found instead of {control_share}", **facts)
-        rows = tr(", with {share} of the statements finding a row instead of {control_share}", **facts)
+        keys = ", with {share} of the keys found instead of {control_share}".format(**facts)
+        rows = ", with {share} of the statements finding a row instead of {control_share}".format(**facts)
     else:
         facts["arms"] = listing(names)
-        keys = tr(", where {arms} found {share} of the keys instead of {control_share}", **facts)
-        rows = tr(", where {share} of the statements of {arms} found a row instead of {control_share}", **facts)
+        keys = ", where {arms} found {share} of the keys instead of {control_share}".format(**facts)
+        rows = ", where {share} of the statements of {arms} found a row instead of {control_share}".format(**facts)
     return keys if of_keys else rows
 
 
 def _shares(shares: Sequence[float]) -> str:
     low, high = size(min(shares)), size(max(shares))
-    return high if low == high else tr("{low} to {high}", low=low.removesuffix(" %"), high=high)
+    return high if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
 def alarm_clause(alarm: CopiesDiffer | None) -> str:
@@ -113,12 +108,9 @@ def alarm_clause(alarm: CopiesDiffer | None) -> str:
         case "text":
             return alarm.of
         case "metric" if alarm.difference is not None:
-            return tr(
-                "two copies of {control} differ by {size} in {noun} at step {step} (adjusted p = {p})",
-                control=alarm.control, size=size(alarm.difference), noun=phrase_of(alarm.of).subject, step=alarm.step,
-                p=p_value(alarm.p),
-            )  # fmt: skip
-    of = tr("sessions in {state}", state=alarm.of) if alarm.kind == "sessions" else alarm.of
-    return tr(
-        "two copies of {control} differ in {what} at step {step}", control=alarm.control, what=of, step=alarm.step
-    )
+            return (
+                f"two copies of {alarm.control} differ by {size(alarm.difference)} in "
+                f"{phrase_of(alarm.of).subject} at step {alarm.step} (adjusted p = {p_value(alarm.p)})"
+            )
+    of = f"sessions in {alarm.of}" if alarm.kind == "sessions" else alarm.of
+    return f"two copies of {alarm.control} differ in {of} at step {alarm.step}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.language import tr
+from mydyno.language import agreed
 from mydyno.model.stored.scalability import ScalabilityRecord
 from mydyno.wording.capacity import rate_words
 from mydyno.wording.numbers import size
@@ -19,25 +19,16 @@ def saturation(record: ScalabilityRecord) -> str:
     best = record.levels[record.throughput.index(max(record.throughput))]
     if not record.fits:
         off = size(record.largest_deviation)
-        return tr(
-            "{arm} does not follow the law (off by up to {off}); it was fastest at {best} connections.",
-            arm=arm, off=off, best=best,
-        )  # fmt: skip
+        return agreed(f"{arm} does not follow the law (off by up to {off}); it was fastest at {best} connections.")
     if record.peak is not None and peak_within(record):
-        return tr(
-            "{arm} is fastest at about {peak:.0f} connections{interval}.",
-            arm=arm, peak=record.peak.value, interval=_interval(record),
-        )  # fmt: skip
+        return f"{arm} is fastest at about {record.peak.value:.0f} connections{_interval(record)}."
     contention = record.contention.value
     if record.peak is not None or contention <= 0:
-        return tr("{arm} is not saturated at {most} connections, the most that were measured.", arm=arm, most=most)
+        return agreed(f"{arm} is not saturated at {most} connections, the most that were measured.")
     bound = record.serial.value / contention
     share = record.throughput[-1] / bound
     reached = size(min(1.0, share))
-    return tr(
-        "{arm} levels off towards {rate}/s and reaches {reached} of it at {most} connections.",
-        arm=arm, rate=rate_words(bound), reached=reached, most=most,
-    )  # fmt: skip
+    return agreed(f"{arm} levels off towards {rate_words(bound)}/s and reaches {reached} of it at {most} connections.")
 
 
 def _interval(record: ScalabilityRecord) -> str:
@@ -46,8 +37,4 @@ def _interval(record: ScalabilityRecord) -> str:
     if peak is None or peak.ci_low is None or peak.ci_high is None:
         return ""
     low, high = max(peak.ci_low, record.levels[0]), peak.ci_high
-    return (
-        tr(" ({low:.0f} or more)", low=low)
-        if high > record.levels[-1]
-        else tr(" ({low:.0f} to {high:.0f})", low=low, high=high)
-    )
+    return f" ({low:.0f} or more)" if high > record.levels[-1] else f" ({low:.0f} to {high:.0f})"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
-from mydyno.language import comma, joined, listing, tr, tr_plural
+from mydyno.language import agreed, listing
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.definition.replay_speed import speed_of
@@ -40,21 +40,18 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     parts += _common_treatments(experiment)
     parts.append(blocks(finished_blocks(summary)))
     if summary.design == "switchback":
-        parts.append(tr("one server at a time, its settings switched between slices"))
+        parts.append("one server at a time, its settings switched between slices")
     elif summary.design == "interleaved":
         count = servers_together(experiment)
-        parts.append(tr("{count} servers up at the same time, one loaded at a time", count=count))
+        parts.append(agreed(f"{count} servers up at the same time, one loaded at a time"))
     parts.append(_memory(summary))
     tested = sum(effect.verdict is not None for effect in summary.effects)
     if with_tests and tested > 1:
         parts.append(
-            tr(
-                "{count} comparisons tested together by permutation of labels, error rate {rate}",
-                count=tested, rate=size(summary.alpha),
-            )
+            agreed(f"{tested} comparisons tested together by permutation of labels, error rate {size(summary.alpha)}")
         )  # fmt: skip
     parts.append(_dates(records))
-    return tr("{clauses}.", clauses=joined([part for part in parts if part]))
+    return f"{'; '.join([part for part in parts if part])}."
 
 
 def memory_queries(summary: Summary) -> str:
@@ -68,7 +65,7 @@ def _memory(summary: Summary) -> str:
     count = memory_queries(summary)
     if not count or not any(effect.verdict and is_memory(effect.metric) for effect in summary.effects):
         return ""
-    return tr("memory after {count} queries of each server", count=count)
+    return agreed(f"memory after {count} queries of each server")
 
 
 def _durability(records: Sequence[RunRecord]) -> tuple[list[str], list[str]]:
@@ -84,10 +81,12 @@ def _durability(records: Sequence[RunRecord]) -> tuple[list[str], list[str]]:
     for name, arms in of_arms.items():
         values = {arm: variables[name] for arm, variables in arms.items() if name in variables}
         if len(set(values.values())) > 1:
-            each = [tr("{value} with {arm}", value=value, arm=arm) for arm, value in values.items()]
-            differing.append(f"{name}={listing(each)}" if len(each) <= MOST_NAMES else tr("{name} differs", name=name))
+            each = [f"{value} with {arm}" for arm, value in values.items()]
+            differing.append(f"{name}={listing(each)}" if len(each) <= MOST_NAMES else f"{name} differs")
         elif values and len(set(logs.values())) > 1 and name == DURABILITY[1]:
-            common.append(tr("{value} with {arm}", value=f"{name}={min(values.values())}", arm=listing(list(values))))
+            common.append(
+                "{value} with {arm}".format(value=f"{name}={min(values.values())}", arm=listing(list(values)))
+            )
         elif values:
             common.append(f"{name}={min(values.values())}")
     return common, differing
@@ -101,7 +100,7 @@ def _common_treatments(experiment: Experiment) -> list[str]:
     """What every arm sets alike, but for server, durability and buffer pool, which have clauses of their own."""
     of_arms = [treatments(arm) for arm in experiment.arms]
     common = {name: value for name, value in of_arms[0].items() if all(arm.get(name) == value for arm in of_arms)}
-    words = {"one": tr("server and load on one CPU"), "apart": tr("server and load on CPUs of their own")}
+    words = {"one": "server and load on one CPU", "apart": "server and load on CPUs of their own"}
     parts = [words[affinity]] if (affinity := common.pop("affinity", None)) else []
     settings = {name.removeprefix("variables."): value for name, value in common.items()}
     said = {*DURABILITY, "innodb_buffer_pool_size"}
@@ -128,9 +127,9 @@ def arms_words(experiment: Experiment) -> str:
     for arm, own in told.items():
         settings = [f"{name.removeprefix('variables.')}={value}" for name, value in own.items()]
         if len(settings) > MOST_SETTINGS:
-            settings[MOST_SETTINGS:] = [tr("{count} more", count=len(settings) - MOST_SETTINGS)]
-        clauses.append(tr("{arm}: {settings}", arm=arm, settings=comma(settings) or tr("sets nothing")))
-    return tr("What the arms set: {arms}.", arms=joined(clauses))
+            settings[MOST_SETTINGS:] = [f"{len(settings) - MOST_SETTINGS} more"]
+        clauses.append(f"{arm}: {', '.join(settings) or 'sets nothing'}")
+    return f"What the arms set: {'; '.join(clauses)}."
 
 
 def _letters(text: str) -> str:
@@ -145,23 +144,20 @@ def _synced_write(summary: Summary, study: StudyRecord) -> str:
         return ""
     rates = [rate for one in summary.canaries if (rate := one.readings.get("fsyncs_per_s"))]
     rate = median(rates) if rates else study.host.get("synced_writes_per_s")
-    return tr("a synced write of 4 KB took {time} ms", time=f"{1000 / rate:.2g}") if rate else ""
+    return "a synced write of 4 KB took {time} ms".format(time=f"{1000 / rate:.2g}") if rate else ""
 
 
 def load_words(study: StudyRecord) -> str:
     """Where the load ran, if it was not the servers' host: "server on a1, load from a2 and a3"."""
     groups = [group for group in study.host_groups if group.clients]
     if len(groups) == 1:
-        server = str(study.host.get("hostname") or groups[0].server or tr("this host"))
-        return tr("server on {server}, load from {hosts}", server=server, hosts=listing(tuple(groups[0].client_names)))
+        server = str(study.host.get("hostname") or groups[0].server or "this host")
+        return f"server on {server}, load from {listing(tuple(groups[0].client_names))}"
     if not groups:
         return ""
     counts = sorted({len(group.clients) for group in groups})
-    many = str(counts[0]) if len(counts) == 1 else tr("{low} to {high}", low=counts[0], high=counts[-1])
-    return tr_plural(
-        "each server was loaded from {many} other host", "each server was loaded from {many} other hosts",
-        counts[-1], many=many,
-    )  # fmt: skip
+    many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return agreed(f"each server was loaded from {many} other hosts")
 
 
 def servers_together(experiment: Experiment) -> int:
@@ -181,22 +177,19 @@ def common_variable(servers: Sequence[ServerRecord], variable: str) -> str | Non
 def _host(study: StudyRecord) -> str:
     server = study.experiment.server
     if server.dsn is None:
-        return tr("Host {host}", host=_named(study.host))
+        return f"Host {_named(study.host)}"
     address = parse_dsn(server.dsn)
     there = f"{address.host}:{address.port}" if address.socket is None else address.socket
     load = _named(study.host)
     if not study.server_host:
-        return tr("External server {address}, load from {host}", address=there, host=load)
-    return tr(
-        "External server {address} on {server_host}, load from {host}",
-        address=there, server_host=_named(study.server_host), host=load,
-    )  # fmt: skip
+        return f"External server {there}, load from {load}"
+    return f"External server {there} on {_named(study.server_host)}, load from {load}"
 
 
 def _named(facts: Mapping[str, Any]) -> str:
-    name = str(facts.get("hostname") or tr("this host"))
+    name = str(facts.get("hostname") or "this host")
     known = host_size(facts)
-    return tr("{name} ({size})", name=name, size=known) if known else name
+    return f"{name} ({known})" if known else name
 
 
 def hosts_scope(groups: HostGroupsRecord, study: StudyRecord) -> str:
@@ -204,26 +197,27 @@ def hosts_scope(groups: HostGroupsRecord, study: StudyRecord) -> str:
     names = tuple(groups.blocks)
     sizes = {name: host_size(study.hosts.get(name, {})) for name in names}
     if len(set(sizes.values())) == 1:
-        each = tr(" ({size} each)", size=sizes[names[0]]) if sizes[names[0]] else ""
-        of = tr(": {why}", why=listing(names)) + each if len(names) <= MOST_NAMES else each
+        each = f" ({sizes[names[0]]} each)" if sizes[names[0]] else ""
+        of = f": {listing(names)}" + each if len(names) <= MOST_NAMES else each
     elif len(names) <= MOST_NAMES:
-        named = [tr("{name} ({size})", name=name, size=size) if size else name for name, size in sizes.items()]
-        of = tr(": {why}", why=listing(named))
+        named = [f"{name} ({size})" if size else name for name, size in sizes.items()]
+        of = f": {listing(named)}"
     else:
-        of = tr(" ({count} sizes)", count=len(set(sizes.values())))
-    return tr(
-        "{count} hosts{which}; effects are means over these hosts, and {claim}",
-        count=len(names), which=of, claim=claim_words(groups),
-    )  # fmt: skip
+        of = f" ({len(set(sizes.values()))} sizes)"
+    return agreed(f"{len(names)} hosts{of}; effects are means over these hosts, and {claim_words(groups)}")
 
 
 def host_size(facts: Mapping[str, Any]) -> str:
     """CPUs and memory of a host: "16 CPUs, 64 GiB"; empty if unknown."""
     cpus = facts.get("cpus_usable") or facts.get("cpus")
     memory = facts.get("memory_usable_bytes") or facts.get("memory_bytes")
-    size = [tr_plural("{cpus} CPU", "{cpus} CPUs", 1 if cpus == 1 else 2, cpus=f"{cpus:g}") if cpus else ""]
+    size = [
+        "{cpus} {WORD__}".format(cpus=f"{cpus:g}", WORD__="CPU" if (1 if cpus == 1 else 2) == 1 else "CPUs")
+        if cpus
+        else ""
+    ]
     size.append(format_bytes(float(memory)) if isinstance(memory, int | float) else "")
-    return comma(filter(None, size))
+    return ", ".join(filter(None, size))
 
 
 def _load(experiment: Experiment) -> str:
@@ -233,11 +227,10 @@ def _load(experiment: Experiment) -> str:
     for step in experiment.resolved_steps:
         if speed_of(step) is not None:
             paced.append(
-                tr(
-                    "{workload} at {speed} times the captured speed on {connections} connections",
-                    workload=step.workload, speed=f"{speed_of(step):g}", connections=step.connections,
+                agreed(
+                    f"{step.workload} at {speed_of(step):g} times the captured speed on {step.connections} connections"
                 )
-            )  # fmt: skip
+            )
             continue
         unit = "" if step.rate is None else str(step.connections)
         levels.setdefault((step.workload, unit), []).append(
@@ -247,23 +240,12 @@ def _load(experiment: Experiment) -> str:
     for (workload, unit), amounts in levels.items():
         each = listing(tuple(dict.fromkeys(amounts)))
         if unit:
-            words.append(
-                tr(
-                    "{workload} at {rates} transactions/s on {connections} connections",
-                    workload=workload, rates=each, connections=unit,
-                )
-            )  # fmt: skip
+            words.append(agreed(f"{workload} at {each} transactions/s on {unit} connections"))
         else:
-            many = 1 if amounts == ["1"] else 2
-            words.append(
-                tr_plural(
-                    "{workload} at {connections} connection", "{workload} at {connections} connections", many,
-                    workload=workload, connections=each,
-                )
-            )  # fmt: skip
+            words.append(agreed(f"{workload} at {each} connections"))
     if any(step.options.get("read_only") is True for step in experiment.resolved_steps):
-        words.append(tr("without the statements that write"))
-    return comma(words)
+        words.append("without the statements that write")
+    return ", ".join(words)
 
 
 def _data(experiment: Experiment, servers: Sequence[ServerRecord]) -> str:
@@ -275,24 +257,27 @@ def _data(experiment: Experiment, servers: Sequence[ServerRecord]) -> str:
     size, of_pool = kind.rows_bytes(data), parse_bytes(int(pool))
     found = servers[0].tables
     if size is None and found is not None:
-        tables = tr_plural(
-            "{data} ({count} table, about {rows} rows, {size})", "{data} ({count} tables, about {rows} rows, {size})",
-            found.tables, data=kind.words(data), rows=f"{found.rows:,}", size=format_bytes(found.size_bytes),
-        )  # fmt: skip
-        return tr(
-            "{data}, {times} times the buffer pool of {size}",
-            data=tables, times=f"{found.size_bytes / of_pool:.2g}", size=format_bytes(of_pool),
-        )  # fmt: skip
+        tables = agreed(
+            "{data} ({count} tables, about {rows} rows, {size})".format(
+                data=kind.words(data), rows=f"{found.rows:,}", size=format_bytes(found.size_bytes), count=found.tables
+            )
+        )
+        return agreed(
+            "{data}, {times} times the buffer pool of {size}".format(
+                data=tables, times=f"{found.size_bytes / of_pool:.2g}", size=format_bytes(of_pool)
+            )
+        )
     if size is None:
-        return tr("{data}, a buffer pool of {size}", data=kind.words(data), size=format_bytes(of_pool))
-    return tr(
-        "{data}, {times} times the buffer pool of {size}",
-        data=kind.words(data), times=f"{size / of_pool:.2g}", size=format_bytes(of_pool),
-    )  # fmt: skip
+        return f"{kind.words(data)}, a buffer pool of {format_bytes(of_pool)}"
+    return agreed(
+        "{data}, {times} times the buffer pool of {size}".format(
+            data=kind.words(data), times=f"{size / of_pool:.2g}", size=format_bytes(of_pool)
+        )
+    )
 
 
 def _dates(records: Sequence[RunRecord]) -> str:
     dates = sorted(datetime.fromtimestamp(one.started_unix_ns / 1e9, UTC).date().isoformat() for one in records)
     if not dates:
         return ""
-    return dates[0] if dates[0] == dates[-1] else tr("{low} to {high}", low=dates[0], high=dates[-1])
+    return dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.language import joined, tr, tr_plural
+from mydyno.language import agreed
 from mydyno.model.definition.experiment import ScreenSpec
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
@@ -19,31 +19,33 @@ def screening_sentences(summary: Summary) -> list[str]:
     first = next((record for record in summary.screening if record.follow_up), None)
     if first is not None:
         command = f"`mydyno run studies/{summary.study}/{FOLLOW_UP_FILE}`"
-        next_step = tr("Next, all combinations of the strongest: {command}.", command=command)
+        next_step = f"Next, all combinations of the strongest: {command}."
         found.append(f"{mixed_words(first)} {next_step}")
     return found
 
 
 def _active(record: ScreenRecord, summary: Summary) -> str:
     count = len(record.factors)
-    where = tr(" at {step}", step=record.step) if len(summary.screening) > 1 else ""
+    where = f" at {record.step}" if len(summary.screening) > 1 else ""
     facts = {"all": count, "noun": phrase_of(record.metric).short_noun, "where": where}
     if record.copies_differ:
         why = alarm_words(record, summary.control)
-        return tr("No variable is called active: {why}, although they are identical.", why=why)
+        return f"No variable is called active: {why}, although they are identical."
     active = sorted((one for one in record.factors if one.active), key=_strength, reverse=True)
     if not active:
-        return tr(
-            "None of the {all} variables is shown to change {noun}{where}: {why}.", **facts, why=hidden_words(record)
+        return agreed(
+            "None of the {all} variables is shown to change {noun}{where}: {why}.".format(
+                **facts, why=hidden_words(record)
+            )
         )
     named = [factor_words(one) for one in active[:MOST_NAMED]]
     if len(active) > MOST_NAMED:
-        named.append(tr("{count} more in the table", count=len(active) - MOST_NAMED))
-    return tr_plural(
-        "{count} of {all} variables matters for {noun}{where}: {named}.",
-        "{count} of {all} variables matter for {noun}{where}: {named}.",
-        len(active), **facts, named=joined(named),
-    )  # fmt: skip
+        named.append(f"{len(active) - MOST_NAMED} more in the table")
+    return agreed(
+        "{count} of {all} variables {WORD__} for {noun}{where}: {named}.".format(
+            **facts, named="; ".join(named), count=len(active), WORD__="matters" if len(active) == 1 else "matter"
+        )
+    )
 
 
 def alarm_words(record: ScreenRecord, control: str) -> str:
@@ -66,31 +68,27 @@ def factor_words(one: ScreenedFactor) -> str:
     words = f"{one.name}, {one.first} → {one.last}: "
     if one.ci_low is None or one.ci_high is None:
         return words + signed(one.ratio - 1)
-    return words + tr(
-        "{size} (between {low} and {high})",
-        size=signed(one.ratio - 1), low=signed(one.ci_low - 1), high=signed(one.ci_high - 1),
-    )  # fmt: skip
+    return words + f"{signed(one.ratio - 1)} (between {signed(one.ci_low - 1)} and {signed(one.ci_high - 1)})"
 
 
 def hidden_words(record: ScreenRecord) -> str:
     """How large an effect must be to be seen here."""
     factor = record.factors[0]
     if factor.ci_low is None or factor.ci_high is None:
-        return tr("one block gives no interval")
+        return "one block gives no interval"
     half = (factor.ci_high / factor.ci_low) ** 0.5 - 1
-    return tr("effects below about {width} are hidden by the noise", width=half_width_text(half))
+    return f"effects below about {half_width_text(half)} are hidden by the noise"
 
 
 def mixed_words(record: ScreenRecord) -> str:
     """What is aliased, for all variables together."""
     wholly = [one for one in record.factors if one.aliases]
     if wholly:
-        return tr(
-            "An effect may be that of an interaction of two other variables, which this design does not separate "
-            "from it; "
-            "the report names them."
+        return (
+            "An effect may be that of an interaction of two other variables, which this design does not "
+            "separate from it; the report names them."
         )
     part = max(one.largest_part for one in record.factors)
     if part > 0:
-        return tr("Up to {share} of each interaction of two other variables is in an effect.", share=size(part))
-    return tr("Interactions of two variables are not in these effects.")
+        return f"Up to {size(part)} of each interaction of two other variables is in an effect."
+    return "Interactions of two variables are not in these effects."

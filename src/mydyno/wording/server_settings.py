@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mydyno.language import listing, marked, tr, tr_plural
+from mydyno.language import agreed, listing
 from mydyno.model.definition.server_options import plain_name
 from mydyno.results.why.server_differences import meaning_of, most_explaining
 from mydyno.wording.stored_result import StoredResult
 
-ABSENT = marked("has none")
+ABSENT = "has none"
 MOST_SETTINGS = 3
 """Settings that the sentence names, those that can explain most; of more it states how many there are."""
 
@@ -25,22 +25,20 @@ def settings_compared(result: StoredResult) -> str:
     equal = sum(len({one[name] for one in servers}) == 1 for name in common)
     named = [_with_values(result, name) for name in differing[:MOST_SETTINGS]]
     if len(differing) > MOST_SETTINGS:
-        named.append(tr("{count} more", count=len(differing) - MOST_SETTINGS))
+        named.append(f"{len(differing) - MOST_SETTINGS} more")
     sentences = []
     if own:
-        same = tr_plural(
-            "The servers report the same value of {equal} of the experiment's {all} settings ({count} does not exist "
-            "on every server).",
-            "The servers report the same value of {equal} of the experiment's {all} settings ({count} do not exist "
-            "on every server).",
-            len(own) - len(common), equal=equal, all=len(own),
-        )  # fmt: skip
+        same = agreed(
+            f"The servers report the same value of {equal} of the experiment's {len(own)} settings "
+            f"({len(own) - len(common)} {'does' if (len(own) - len(common)) == 1 else 'do'} not exist on every "
+            "server)."
+        )
         sentences.append(same)
-    different = tr_plural(
-        "{count} setting that shapes performance differs: {names}.",
-        "{count} settings that shape performance differ: {names}.",
-        len(differing), names=listing(named),
-    )  # fmt: skip
+    different = (
+        f"{len(differing)} setting that shapes performance differs: {listing(named)}."
+        if len(differing) == 1
+        else agreed(f"{len(differing)} settings that shape performance differ: {listing(named)}.")
+    )
     return " ".join([*sentences, different])
 
 
@@ -50,7 +48,7 @@ def _with_values(result: StoredResult, name: str) -> str:
     if len(values) != 2 or result.summary.control not in values:
         return name
     before, after = sorted(values, key=lambda arm: arm != result.summary.control)
-    shown = [tr(ABSENT) if values[arm] is None else values[arm] or tr("(empty)") for arm in (before, after)]
+    shown = [ABSENT if values[arm] is None else values[arm] or "(empty)" for arm in (before, after)]
     return f"{name} ({' → '.join(map(str, shown))})"
 
 
@@ -62,9 +60,9 @@ def differing_settings(result: StoredResult) -> tuple[list[str], list[list[str]]
     told = {arm for values in differences.values() for arm in values}
     arms = [arm for arm in result.arms if arm in told]
     first = {record.arm: record.servers[0] for record in reversed(list(result.records.values())) if record.servers}
-    rows = [[tr("version"), *(first[arm].version if arm in first else "–" for arm in arms)]]
+    rows = [["version", *(first[arm].version if arm in first else "–" for arm in arms)]]
     for name in most_explaining(differences):
         values = differences[name]
         shown = (values.get(arm) for arm in arms)
-        rows.append([name, *(tr(ABSENT) if value is None else value or tr("(empty)") for value in shown)])
-    return [tr("variable"), *arms], rows
+        rows.append([name, *(ABSENT if value is None else value or "(empty)" for value in shown)])
+    return ["variable", *arms], rows

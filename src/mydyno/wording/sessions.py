@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from mydyno.language import marked, tr
 from mydyno.model.stored.waits import AmountRecord
 from mydyno.wording.numbers import count_interval, signed_count, significant
 
-KINDS = {"active": marked("all"), "state": marked("state"), "wait": marked("wait")}
+KINDS = {"active": "all", "state": "state", "wait": "wait"}
 
 
 def name_text(one: AmountRecord) -> str:
     """What is counted, in the present language where it is mydyno's own word."""
     if one.kind == "active":
-        return tr("active sessions")
+        return "active sessions"
     if one.kind == "wait":
-        return tr(one.name) if one.name else tr("in no wait event")
+        return one.name if one.name else "in no wait event"
     if one.kind == "state":
-        return one.name or tr("in no state")
+        return one.name or "in no state"
     return one.name
 
 
 def long_name(one: AmountRecord) -> str:
     """The same where no column has its kind."""
     if one.kind == "active":
-        return tr("active sessions (mean number)")
-    return tr("active sessions: {what}", what=name_text(one))
+        return "active sessions (mean number)"
+    return f"active sessions: {name_text(one)}"
 
 
 def number_text(value: float) -> str:

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from mydyno.language import comma, listing, percent_sign, tr
+from mydyno.language import agreed, listing
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, Summary
 from mydyno.results.precision import (
@@ -56,13 +56,9 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
     invalid = [run for run in summary.runs if not run.valid and not run.failures]
     if invalid:
         causes = Counter(run.reasons[0].label for run in invalid if run.reasons)
-        why = comma(tr("{name} ({size})", name=cause, size=count) for cause, count in causes.most_common(3))
-        lines.append(
-            tr(
-                "{count} of {all} runs are not valid and not used{why}.",
-                count=len(invalid), all=len(summary.runs), why=tr(": {why}", why=why) if why else "",
-            )
-        )  # fmt: skip
+        why = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common(3))
+        because = f": {why}" if why else ""
+        lines.append(agreed(f"{len(invalid)} of {len(summary.runs)} runs are not valid and not used{because}."))
     lines += _not_comparable(summary, study)
     return tuple(lines)
 
@@ -74,10 +70,7 @@ def _doubts(records: Sequence[RunRecord]) -> list[str]:
         for rule, text in {doubt.rule: doubt.text for doubt in doubts_of(step.driver)}.items():
             found.setdefault((step.id, rule), []).append(text)
     return [
-        tr(
-            "{step} is in doubt in {count} of {all} runs: {why}.",
-            step=step, count=len(texts), all=len(records), why=texts[0],
-        )
+        agreed(f"{step} is in doubt in {len(texts)} of {len(records)} runs: {texts[0]}.")
         for (step, _), texts in found.items()
     ]  # fmt: skip
 
@@ -89,12 +82,7 @@ def _not_comparable(summary: Summary, study: StudyRecord) -> list[str]:
     early = is_sequential(summary, study.experiment) and summary.look is None
     if not (named and judged) or compared or early:
         return []
-    return [
-        tr(
-            "No figure of {studies} has an arm, a load and a metric of this study: none is compared.",
-            studies=comma(named),
-        )
-    ]
+    return [f"No figure of {', '.join(named)} has an arm, a load and a metric of this study: none is compared."]
 
 
 def _taken(summary: Summary) -> list[str]:
@@ -102,10 +90,8 @@ def _taken(summary: Summary) -> list[str]:
     lines = []
     steal, strangers = steal_share(summary), strangers_share(summary)
     if strangers is not None and strangers >= NOTICED_STRANGERS:
-        share = f"{strangers * 100:.0f}{percent_sign(' ')}"
-        lines.append(
-            tr("Other programs used {share} of the CPU time: without them, intervals are narrower.", share=share)
-        )
+        share = f"{strangers * 100:.0f} %"
+        lines.append(f"Other programs used {share} of the CPU time: without them, intervals are narrower.")
     if steal is not None and steal >= NOTICED_STEAL:
         lines.append(_steal(summary, steal))
     return lines
@@ -131,9 +117,7 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
         noun = summary.phrase(metric).short_subject
         noun = f"{noun[:1].upper()}{noun[1:]}"
         if found.obstacle == "noise":
-            lines.append(
-                tr("{noun}: too much noise to estimate the time that an answer needs: use a quieter host.", noun=noun)
-            )
+            lines.append(f"{noun}: too much noise to estimate the time that an answer needs: use a quieter host.")
             continue
         facts = {"noun": noun, "width": half_widths_text(half_widths(effects))}
         if found.half is None:
@@ -141,24 +125,22 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
             continue
         needs = _needs(summary, found, done, sequential)
         if found.every == found.half:
-            lines.append(tr("{noun}: {width} now; a verdict needs about {needs}.", **facts, needs=needs))
+            lines.append("{noun}: {width} now; a verdict needs about {needs}.".format(**facts, needs=needs))
         elif found.every is None:
             lines.append(
-                tr(
-                    "{noun}: {width} now; half of the {count} undecided comparisons need about {needs}; more time does "
-                    "not decide all.",
-                    **facts, count=len(effects), needs=needs,
-                )
+                agreed((
+                    "{noun}: {width} now; half of the {count} undecided comparisons need about {needs}; "
+                    "more time does not decide all."
+                ).format(**facts, count=len(effects), needs=needs))
             )  # fmt: skip
         else:
             more = found.every - done if sequential else found.every
             all_ = blocks(more) if found.every_s is None else duration_words(found.every_s)
             lines.append(
-                tr(
-                    "{noun}: {width} now; half of the {count} undecided comparisons need about {needs}; all, about "
-                    "{all}.",
-                    **facts, count=len(effects), needs=needs, all=all_,
-                )
+                agreed((
+                    "{noun}: {width} now; half of the {count} undecided comparisons need about {needs}; "
+                    "all, about {all}."
+                ).format(**facts, count=len(effects), needs=needs, all=all_))
             )  # fmt: skip
     return lines
 
@@ -168,17 +150,17 @@ def _unreachable(
 ) -> str:  # fmt: skip
     some = [one for one in effects if one.details.blocks_needed and one.n + one.details.blocks_needed < UNPLANNED]
     if found.obstacle == "looks" and some:
-        return tr(
-            "{noun}: {width} now; with this noise no look decides more than {some} of {count} comparisons, up to the "
-            "last one at {blocks}: use a quieter host.",
-            **facts, some=len(some), count=len(effects), blocks=blocks(looks_of(summary).last),
-        )  # fmt: skip
+        return agreed(
+            (
+                "{noun}: {width} now; with this noise no look decides more than {some} of {count} comparisons, "
+                "up to the last one at {blocks}: use a quieter host."
+            ).format(**facts, some=len(some), count=len(effects), blocks=blocks(looks_of(summary).last))
+        )
     if found.obstacle == "looks":
-        return tr(
-            "{noun}: {width} now; with this noise no look decides, up to the last one at {blocks}: use a quieter host.",
-            **facts, blocks=blocks(looks_of(summary).last),
-        )  # fmt: skip
-    return tr("{noun}: {width} now; with this noise a decision takes more than a week: use a quieter host.", **facts)
+        return (
+            "{noun}: {width} now; with this noise no look decides, up to the last one at {blocks}: use a quieter host."
+        ).format(**facts, blocks=blocks(looks_of(summary).last))
+    return "{noun}: {width} now; with this noise a decision takes more than a week: use a quieter host.".format(**facts)
 
 
 def _needs(summary: Summary, found: Outlook, done: int, sequential: bool) -> str:
@@ -187,12 +169,9 @@ def _needs(summary: Summary, found: Outlook, done: int, sequential: bool) -> str
     if found.half_s is None:
         return blocks(found.half - done if sequential else found.half)
     if not sequential:
-        return tr(
-            "{blocks}, {time}, in a new study: --blocks {count}",
-            blocks=blocks(found.half), time=duration_words(found.half_s), count=found.half,
-        )  # fmt: skip
-    command = tr(" (mydyno resume {study} --time {time})", study=summary.study, time=duration_option(found.half_s))
-    return tr("{time} more", time=duration_words(option_s(found.half_s))) + command
+        return f"{blocks(found.half)}, {duration_words(found.half_s)}, in a new study: --blocks {found.half}"
+    command = f" (mydyno resume {summary.study} --time {duration_option(found.half_s)})"
+    return f"{duration_words(option_s(found.half_s))} more" + command
 
 
 def _look(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
@@ -201,26 +180,22 @@ def _look(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
     look, length = looks_of(summary).next_after(max(done, summary.look or 0)), block_duration_s(records)
     if look is None:
         return []
-    time = tr(", about {time}", time=duration_words((look - done) * length)) if length else ""
+    time = f", about {duration_words((look - done) * length)}" if length else ""
     looks = listing(list(map(str, looks_of(summary).rates)))
     return [
-        tr(
-            "Verdicts are given at {looks} blocks: the next at {look}, {blocks} more{time}.",
-            looks=looks, look=look, blocks=blocks(look - done), time=time,
-        )
+        agreed(f"Verdicts are given at {looks} blocks: the next at {look}, {blocks(look - done)} more{time}.")
     ]  # fmt: skip
 
 
 def _steal(summary: Summary, steal: float) -> str:
     worst = summary.interleaving.steal_max if summary.interleaving else None
-    sign = percent_sign(" ")
+    sign = " %"
     most = ""
     if worst is not None and worst > steal:
-        most = tr(" and up to {share} in a slice", share=f"{worst * 100:.0f}{sign}")
-    return tr(
-        "The hypervisor took {share} of the CPU time{most}: with less steal, intervals are narrower.",
-        share=f"{steal * 100:.0f}{sign}", most=most,
-    )  # fmt: skip
+        most = " and up to {share} in a slice".format(share=f"{worst * 100:.0f}{sign}")
+    return "The hypervisor took {share} of the CPU time{most}: with less steal, intervals are narrower.".format(
+        share=f"{steal * 100:.0f}{sign}", most=most
+    )
 
 
 def _starts(summary: Summary, interleaving: InterleavingRecord) -> list[str]:
@@ -233,5 +208,5 @@ def _starts(summary: Summary, interleaving: InterleavingRecord) -> list[str]:
         if within and cycles >= 1 and summary.primary in between:
             ratios.append(between[summary.primary] / (within / math.sqrt(cycles)))
     if ratios and min(ratios) > STARTS_DOMINATE:
-        return [tr("Server starts differ more than slices of one start do: more blocks help, longer blocks do not.")]
+        return ["Server starts differ more than slices of one start do: more blocks help, longer blocks do not."]
     return []

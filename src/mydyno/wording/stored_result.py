@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
-from mydyno.language import joined, tr
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.reasons import Reason
@@ -54,7 +53,7 @@ class ReportStep:
     @property
     def amount_name(self) -> str:
         """What that number counts."""
-        return tr("connections") if self.rate is None else tr("transactions/s")
+        return "connections" if self.rate is None else "transactions/s"
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ class StoredResult:
         from mydyno.wording.gate import TITLES, answer, gate_study
 
         gate = gate_study(self.folder, self.summary)
-        decision = tr("{outcome}: {answer}", outcome=tr(TITLES[gate.outcome]), answer=answer(gate))
+        decision = f"{TITLES[gate.outcome]}: {answer(gate)}"
         return replace(found, answer=(decision, *found.answer))
 
     @cached_property
@@ -189,12 +188,12 @@ class StoredResult:
         """The arm, and what it is compared with where that is not always the same."""
         if not self.several_controls:
             return effect.arm
-        return tr("{arm} against {control}", arm=effect.arm, control=effect.control)
+        return f"{effect.arm} against {effect.control}"
 
     @cached_property
     def relative_to(self) -> str:
         """What effects are relative to, for captions."""
-        return tr("the control that it names") if self.several_controls else self.summary.control
+        return "the control that it names" if self.several_controls else self.summary.control
 
     def margin_of(self, metric: str) -> float | None:
         """The margin within which a metric is judged equivalent; None for one without verdicts, but for latencies."""
@@ -220,9 +219,9 @@ class StoredResult:
 
 def joined_reasons(run: RunSummary, step: str) -> str:
     """Why a run's step is not used, on one line: the run's reasons, the step's own, and the arm's failure."""
-    failed = (tr("the arm failed: {reason}", reason=run.failures[step]),) if step in run.failures else ()
+    failed = (f"the arm failed: {run.failures[step]}",) if step in run.failures else ()
     closed = (*run.reasons, *run.invalid_steps.get(step, ()))
-    return joined([*(reason.sentence for reason in closed), *failed])
+    return "; ".join([*(reason.sentence for reason in closed), *failed])
 
 
 def _finite(values: dict[str, float]) -> dict[str, float]:

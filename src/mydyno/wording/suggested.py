@@ -10,7 +10,6 @@ from typing import Any
 from mydyno.experiment_file.overrides import ARM_SECTIONS, merged, parse_set
 from mydyno.experiment_file.toml_writer import toml_value
 from mydyno.experiment_file.vary import arm_name
-from mydyno.language import tr
 from mydyno.model.definition.experiment import Experiment, Scalar
 from mydyno.model.definition.quantities import parse_bytes
 from mydyno.model.definition.server_options import option_name
@@ -71,18 +70,19 @@ def suggestion(result: StoredResult, one: CandidateRecord) -> Suggestion:
     """For a candidate of this study."""
     setting = setting_of(one)
     if setting == BUILD:
-        return Suggestion(sentence=tr(
-            "No setting changes {what}. To test it, add an arm with another build of the server, e.g. {arm}.",
-            what=one.name if one.kind == "function" else tr(COSTS[one.name].label),
-            arm='{ server = { basedir = "/opt/other-build" } }',
-        ))  # fmt: skip
+        return Suggestion(
+            sentence=(
+                "No setting changes {what}. To test it, add an arm with another build of the server, e.g. {arm}."
+            ).format(
+                what=one.name if one.kind == "function" else COSTS[one.name].label,
+                arm='{ server = { basedir = "/opt/other-build" } }',
+            )
+        )
     if not setting:
         return Suggestion()
     setting = _differing(result, one, setting)
     if result.study.experiment.server.dsn is not None and setting not in (CPU, NETWORK):
-        return Suggestion(
-            sentence=tr("To test it, change {setting} of the external server and repeat the study.", setting=setting)
-        )
+        return Suggestion(sentence=f"To test it, change {setting} of the external server and repeat the study.")
     return Suggestion(_command(result, one.control, *_changes(result, one, setting)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mydyno.language import percent_sign, tr
 from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import steal_share, strangers_share
 
@@ -15,16 +14,16 @@ def taken_of_cpus(summary: Summary, least: float = NAMED_SHARE) -> str:
     shares = {"steal": steal_share(summary) or 0.0, "others": strangers_share(summary) or 0.0}
     if sum(shares.values()) < least:
         return ""
-    texts = {name: f"{share * 100:.0f}{percent_sign(' ')}" for name, share in shares.items()}
+    texts = {name: f"{share * 100:.0f} %" for name, share in shares.items()}
     alone = summary.host_groups is None
     if shares["others"] < NAMED_SHARE:
         if alone:
-            return tr("The hypervisor took {share} of this host's CPU time", share=texts["steal"])
-        return tr("The hypervisor took {share} of these hosts' CPU time", share=texts["steal"])
+            return f"The hypervisor took {texts['steal']} of this host's CPU time"
+        return f"The hypervisor took {texts['steal']} of these hosts' CPU time"
     if shares["steal"] < NAMED_SHARE:
         if alone:
-            return tr("Other programs used {share} of this host's CPU time", share=texts["others"])
-        return tr("Other programs used {share} of these hosts' CPU time", share=texts["others"])
+            return f"Other programs used {texts['others']} of this host's CPU time"
+        return f"Other programs used {texts['others']} of these hosts' CPU time"
     if alone:
-        return tr("The hypervisor took {steal} of this host's CPU time, and other programs used {others}", **texts)
-    return tr("The hypervisor took {steal} of these hosts' CPU time, and other programs used {others}", **texts)
+        return "The hypervisor took {steal} of this host's CPU time, and other programs used {others}".format(**texts)
+    return "The hypervisor took {steal} of these hosts' CPU time, and other programs used {others}".format(**texts)

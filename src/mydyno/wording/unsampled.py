@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mydyno.hosts.telemetry import EVERYTHING
-from mydyno.language import tr
+from mydyno.language import agreed
 from mydyno.wording.stored_result import StoredResult
 
 
@@ -14,10 +14,9 @@ def lines(result: StoredResult) -> list[str]:
         for family, reason in run.unsampled.items():
             found.setdefault(family, []).append(reason)
     return [
-        tr(
-            "Not sampled in {count} of {all} runs: {family} ({reason}).",
-            count=len(reasons), all=len(result.runs), reason=reasons[0],
-            family=tr("host and servers") if family == EVERYTHING else family,
+        agreed(
+            f"Not sampled in {len(reasons)} of {len(result.runs)} runs: "
+            f"{'host and servers' if family == EVERYTHING else family} ({reasons[0]})."
         )
         for family, reasons in found.items()
-    ]  # fmt: skip
+    ]

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from mydyno.language import comma, marked, tr
+from mydyno.language import agreed
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.metrics import COST_METRIC
 from mydyno.model.stored.factors import FactorEffect
@@ -31,16 +31,16 @@ from mydyno.wording.scope_line import arms_words
 from mydyno.wording.stored_result import ReportStep, StoredResult
 
 WORDS = {
-    "higher": marked("higher"),
-    "lower": marked("lower"),
-    "equivalent": marked("equivalent"),
-    "inconclusive": marked("inconclusive"),
-    "not_measurable": marked("not measurable"),
-    "failed": marked("failed"),
+    "higher": "higher",
+    "lower": "lower",
+    "equivalent": "equivalent",
+    "inconclusive": "inconclusive",
+    "not_measurable": "not measurable",
+    "failed": "failed",
 }
-"""In English; tr() has them in the present language."""
+"""Each verdict in a table."""
 SYMBOLS = {"higher": "▲", "lower": "▼", "equivalent": "≈", "inconclusive": "?", "not_measurable": "∅", "failed": "✕"}
-NO_ESTIMATE = marked("no estimate")
+NO_ESTIMATE = "no estimate"
 MOST_UNADJUSTED = 4
 """Effects that are named with and without their adjustment."""
 MOST_COLUMNS = 3
@@ -66,7 +66,7 @@ class VerdictCell:
     @property
     def verdict(self) -> str:
         """The verdict as printed beside the effect; empty if it stands in the effect's place."""
-        word = tr(WORDS[self.word]) if self.word in WORDS else ""
+        word = WORDS.get(self.word, "")
         return "" if word == self.effect or self.word == "failed" else word
 
 
@@ -124,7 +124,7 @@ def verdict_table(result: StoredResult) -> VerdictTable | None:
             found = () if control in in_grids else _rows(result, step, metrics, control)
             heading = step_heading(result, step)
             if result.several_controls:
-                heading = tr("{step}, against {control}", step=heading, control=control)
+                heading = f"{heading}, against {control}"
             if found:
                 values = tuple(
                     VerdictCell("", absolute(result, one, step.id, control), "", "control") for one in metrics
@@ -133,26 +133,20 @@ def verdict_table(result: StoredResult) -> VerdictTable | None:
     notes = [] if factors else [words for words in (arms_words(result.study.experiment),) if words]
     if any(_exceeds_margin(result, one) for one in summary.effects if one.metric in metrics):
         notes.append(
-            tr(
-                "Equivalent: the {level} interval of the comparison by itself is within ±margin (two one-sided tests); "
-                "the simultaneous interval is wider.",
-                level=level_percent(2 * summary.alpha),
-            )
+            f"Equivalent: the {level_percent(2 * summary.alpha)} interval of the comparison by itself is "
+            "within ±margin (two one-sided tests); the simultaneous interval is wider."
         )
     notes += _without_adjustment(result, metrics)
     if summary.factors is not None:
         notes.append(
-            tr("Sentences on a level of a factor: means over the combinations of the factors that they do not name.")
+            "Sentences on a level of a factor: means over the combinations of the factors that they do not name."
         )
     relative_to = _relative_to(result)
     if grids:
         relative_to = summary.control
         if steps:
-            relative_to = tr("{control}, or to the control that a heading names", control=relative_to)
-    caption = tr(
-        "Relative to {control}, with simultaneous {level} intervals",
-        control=relative_to, level=level_percent(summary.alpha),
-    )  # fmt: skip
+            relative_to = f"{relative_to}, or to the control that a heading names"
+    caption = f"Relative to {relative_to}, with simultaneous {level_percent(summary.alpha)} intervals"
     return VerdictTable(
         caption, tuple(column_name(one, result.workloads) for one in metrics), tuple(steps), grids, tuple(notes)
     )
@@ -184,22 +178,17 @@ def _without_adjustment(result: StoredResult, metrics: Sequence[str]) -> list[st
     if len(found) > MOST_UNADJUSTED:
         moved = [moved_by(one) for one in found]
         return [
-            tr(
-                "The adjustment for the host's speed moved these effects by {least} to {most}.",
-                least=signed_percent(min(moved)), most=signed_percent(max(moved)),
-            )
+            f"The adjustment for the host's speed moved these effects by {signed_percent(min(moved))} to "
+                f"{signed_percent(max(moved))}."
         ]  # fmt: skip
     levels = {step.id: step.level for step in result.steps}
     effects = [
-        tr(
-            "{arm}, {metric}: {effect} ({interval}), moved by {moved}",
-            arm=result.contrast_name(one) if len(levels) == 1 else comma((result.contrast_name(one), levels[one.step])),
-            metric=column_name(one.metric, result.workloads), effect=signed_percent((one.unadjusted or (1.0,))[0] - 1),
-            interval=ratio_interval(*(one.unadjusted or (1.0, None, None))[1:]), moved=signed_percent(moved_by(one)),
-        )
+        f"{result.contrast_name(one)}{f', {levels[one.step]}' if len(levels) > 1 else ''}, "
+        f"{column_name(one.metric, result.workloads)}: {signed_percent((one.unadjusted or (1.0,))[0] - 1)} "
+        f"({ratio_interval(*(one.unadjusted or (1.0, None, None))[1:])}), moved by {signed_percent(moved_by(one))}"
         for one in found
-    ]  # fmt: skip
-    return [tr("Without the adjustment for the host's speed: {effects}.", effects="; ".join(effects))]
+    ]
+    return [f"Without the adjustment for the host's speed: {'; '.join(effects)}."]
 
 
 def _exceeds_margin(result: StoredResult, effect: EffectRecord) -> bool:
@@ -212,13 +201,13 @@ def _exceeds_margin(result: StoredResult, effect: EffectRecord) -> bool:
 
 def column_name(metric: str, workloads: Collection[str] = ()) -> str:
     """The heading of a metric's column, short."""
-    return tr("CPU per query") if metric == COST_METRIC else metric_name(metric, workloads)
+    return "CPU per query" if metric == COST_METRIC else metric_name(metric, workloads)
 
 
 def step_heading(result: StoredResult, step: ReportStep) -> str:
     """A step as the table's groups name it."""
     several = len(result.workloads) > 1 or len(result.steps) == 1
-    return comma((step.workload, step.level)) if several else step.level
+    return ", ".join((step.workload, step.level)) if several else step.level
 
 
 def verdict_word(result: StoredResult, effect: EffectRecord) -> str:
@@ -232,7 +221,7 @@ def verdict_text(result: StoredResult, effect: EffectRecord) -> str:
     """The same in words; where it was not the arm that failed, with who did."""
     word = verdict_word(result, effect)
     failed = failed_arm(result.summary, effect) if word == "failed" else effect.arm
-    return tr("{arm} failed", arm=failed) if failed != effect.arm else tr(WORDS[word]) if word else ""
+    return f"{failed} failed" if failed != effect.arm else WORDS[word] if word else ""
 
 
 def merit(result: StoredResult, effect: EffectRecord) -> str:
@@ -261,17 +250,17 @@ def cell_of(result: StoredResult, effect: EffectRecord | None) -> VerdictCell:
         arm = effect.arm if failed_arm(result.summary, effect) == effect.arm else effect.control
         failed = failed_blocks(result.summary.runs, arm, effect.step)
         of = len({run.block for run in result.summary.runs if run.arm == arm})
-        of_blocks = tr("{count} of {all} blocks", count=len(failed), all=of) if failed else ""
+        of_blocks = agreed(f"{len(failed)} of {of} blocks") if failed else ""
         return VerdictCell(word, verdict_text(result, effect), of_blocks, "failed")
     if effect.ratio is None:
-        return VerdictCell(word, tr(WORDS.get(word, NO_ESTIMATE)), "", merit(result, effect))
+        return VerdictCell(word, WORDS.get(word, NO_ESTIMATE), "", merit(result, effect))
     text = signed_percent(effect.ratio - 1)
     return VerdictCell(word, text, interval_text(effect), merit(result, effect))
 
 
 def _relative_to(result: StoredResult) -> str:
     controls = {effect.control for effect in result.effects(result.summary.primary)}
-    return controls.pop() if len(controls) == 1 else tr("the control that each heading names")
+    return controls.pop() if len(controls) == 1 else "the control that each heading names"
 
 
 def _rows(
@@ -308,7 +297,7 @@ def _grids(result: StoredResult, factors: Factors, metrics: Sequence[str]) -> tu
                 rows.append((levels, tuple(cells)))
             heading = step_heading(result, step) if len(result.steps) > 1 else step.level
             names = tuple(factors.factors[index].name for index in down)
-            caption = comma((column_name(metric, result.workloads), heading))
+            caption = ", ".join((column_name(metric, result.workloads), heading))
             grids.append(Grid(caption, absolute(result, metric, step.id, control), names, columns, tuple(rows)))
     return tuple(grids)
 

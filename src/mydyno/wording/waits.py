@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.language import tr, tr_after
+from mydyno.language import agreed
 from mydyno.model.stored.waits import ROW_LOCKS, WaitRecord, WaitsContrast, WaitsRecord
 from mydyno.results.why.leading import leading_wait
 from mydyno.wording import counted
@@ -21,39 +21,36 @@ SAMPLE_US = 100_000.0
 def sentence(contrast: WaitsContrast, record: WaitsRecord) -> str:
     """The answer for one contrast: which class of waits leads, or that none differs."""
     if record.alarm:
-        return tr("No difference is claimed: {alarm}.", alarm=alarm_clause(record.alarm))
+        return f"No difference is claimed: {alarm_clause(record.alarm)}."
     first = leading_wait(contrast)
     if first is None:
-        words = tr("No wait differs beyond noise, and no stage of a statement.")
+        words = "No wait differs beyond noise, and no stage of a statement."
         return counted.with_few_blocks(words, contrast.blocks)
     change_us = first.arm_us - first.control_us
     facts = {"name": name_text(first), "time": time_text(abs(change_us)), "interval": interval_text(first)}
     event = next((one for one in contrast.events if one.beyond_noise and one.of_class == first.name), None)
     if first.is_class:
         named = event is not None and event.name != ROW_LOCKS and _is_most(event, first)
-        where = tr_after("Most of it: {event}.", event=name_text(event)) if event is not None and named else ""
+        where = f" Most of it: {name_text(event)}." if event is not None and named else ""
         if change_us > 0:
-            return tr("Waits for {name} are {time} longer per transaction ({interval}).", **facts) + where
-        return tr("Waits for {name} are {time} shorter per transaction ({interval}).", **facts) + where
+            return "Waits for {name} are {time} longer per transaction ({interval}).".format(**facts) + where
+        return "Waits for {name} are {time} shorter per transaction ({interval}).".format(**facts) + where
     if first.of_class and change_us > 0:
-        return tr(
-            "No class of waits differs beyond noise, but {name} is {time} longer per transaction ({interval}).", **facts
-        )
+        return (
+            "No class of waits differs beyond noise, but {name} is {time} longer per transaction ({interval})."
+        ).format(**facts)
     if first.of_class:
-        return tr(
-            "No class of waits differs beyond noise, but {name} is {time} shorter per transaction ({interval}).",
-            **facts,
-        )
+        return (
+            "No class of waits differs beyond noise, but {name} is {time} shorter per transaction ({interval})."
+        ).format(**facts)
     if change_us > 0:
-        return tr(
+        return (
             "No class of waits differs beyond noise, but the stage {name} is {time} longer per transaction "
-            "({interval}).",
-            **facts,
-        )
-    return tr(
-        "No class of waits differs beyond noise, but the stage {name} is {time} shorter per transaction ({interval}).",
-        **facts,
-    )
+            "({interval})."
+        ).format(**facts)
+    return (
+        "No class of waits differs beyond noise, but the stage {name} is {time} shorter per transaction ({interval})."
+    ).format(**facts)
 
 
 def _is_most(event: WaitRecord, of_class: WaitRecord) -> bool:
@@ -64,7 +61,7 @@ def _is_most(event: WaitRecord, of_class: WaitRecord) -> bool:
 def accompanying_sentence(first: WaitRecord, share: float) -> str:
     """The sentence on the first wait or stage that accompanies() found."""
     name = name_text(first)
-    what = tr("The stage {name}", name=name) if first.kind == "stage" else tr("Waits for {name}", name=name)
+    what = f"The stage {name}" if first.kind == "stage" else f"Waits for {name}"
     change = f"{time_text(first.control_us)} → {time_text(first.arm_us)}"
     return counted.accounting_sentence(what, change, interval_text(first), share)
 
@@ -95,8 +92,8 @@ def hottest_text(one: WaitRecord) -> str:
     if lock is None:
         return ""
     if lock.instances == 1:
-        return tr("a single one")
-    return tr("{share} in one of {count}", share=percent(lock.hottest), count=lock.instances)
+        return "a single one"
+    return f"{percent(lock.hottest)} in one of {lock.instances}"
 
 
 def name_text(one: WaitRecord) -> str:
@@ -105,7 +102,7 @@ def name_text(one: WaitRecord) -> str:
     A class has its name in the present language.
     """
     if one.is_class:
-        return tr(one.name)
+        return one.name
     name = one.name.removeprefix("stage/").removeprefix("sql/") if one.kind == "stage" else one.name
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
@@ -123,40 +120,34 @@ def interval_text(one: WaitRecord) -> str:
 def quality(record: WaitsRecord) -> list[str]:
     """How waits were counted, what that cost, and what is missing: a sentence each."""
     found = [
-        tr(
-            "Of the load's threads, by performance_schema, in {slices} slices of their own, which enter no effect. "
-            "In the measured slices nothing was counted.",
-            slices=record.slices,
+        agreed(
+            f"Of the load's threads, by performance_schema, in {record.slices} slices of their own, which enter "
+            "no effect. In the measured slices nothing was counted."
         )
     ]
     cost = counted.cost_facts(record)
     if cost is not None:
         found.append(
-            tr(
-                "Cost of the instruments: throughput {ratio}{interval} in these slices, compared with "
-                "the measured slices before and after them.",
-                **cost,
+            agreed(
+                (
+                    "Cost of the instruments: throughput {ratio}{interval} in these slices, compared with the "
+                    "measured slices before and after them."
+                ).format(**cost)
             )
         )
-    found.append(tr("Stages contain the waits in them, and statements contain their stages."))
+    found.append("Stages contain the waits in them, and statements contain their stages.")
     if record.samples:
         found.append(
-            tr(
-                "Sessions were sampled {samples} times, every {interval}. One that is active in no wait event runs, "
-                "waits for a CPU, or waits for what has no instrument, such as row locks.",
-                samples=record.samples,
-                interval=time_text(SAMPLE_US),
+            agreed(
+                f"Sessions were sampled {record.samples} times, every {time_text(SAMPLE_US)}. One that is active "
+                "in no wait event runs, waits for a CPU, or waits for what has no instrument, such as row locks."
             )
         )
     for name, count in record.lost.items():
         found.append(
-            tr(
-                "Some objects are not counted because performance_schema has no room for them: {name} is {count}.",
-                name=name,
-                count=count,
-            )
+            f"Some objects are not counted because performance_schema has no room for them: {name} is {count}."
         )
-    return found + [tr("Not all runs were counted: {why}.", why=why) for why in record.missing[:3]]
+    return found + [f"Not all runs were counted: {why}." for why in record.missing[:3]]
 
 
 def lines(result: StoredResult) -> list[str]:

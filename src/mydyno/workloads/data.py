@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mydyno.language import tr_plural
 from mydyno.model.definition.experiment import DataSpec
 from mydyno.workloads import files, kv, oltp, tpcc
 
@@ -49,7 +48,7 @@ DATA: dict[str, DataKind] = {
         tpcc.rows_bytes,
         lambda data: data.warehouses * tpcc.PREPARE_S_PER_WAREHOUSE,
         lambda _data: tpcc.prewarm_sql(),
-        lambda data: tr_plural("{count} warehouse", "{count} warehouses", data.warehouses),
+        lambda data: f"{data.warehouses} {'warehouse' if data.warehouses == 1 else 'warehouses'}",
         lambda data: f"{data.warehouses}w",
         ("workload", "warehouses"),
     ),

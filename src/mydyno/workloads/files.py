@@ -16,7 +16,6 @@ from pydantic import ConfigDict, Field
 
 from mydyno.errors import UserError
 from mydyno.experiment_file.toml_source import toml_text
-from mydyno.language import tr
 from mydyno.model.definition.experiment import DataSpec, Frozen
 from mydyno.model.definition.problems import Problem
 from mydyno.workloads.oltp import SYSTEM_BYTES
@@ -194,5 +193,5 @@ def words(data: DataSpec) -> str:
     """The file, and the options that it gets."""
     options = ", ".join(f"{name} = {value}" for name, value in data.options.items())
     if not options:
-        return tr("tables of {file}", file=file_of(data).name)
-    return tr("tables of {file} with {options}", file=file_of(data).name, options=options)
+        return f"tables of {file_of(data).name}"
+    return f"tables of {file_of(data).name} with {options}"

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mydyno.language import tr
+from mydyno.language import agreed
 from mydyno.model.definition.experiment import DataSpec, Frozen
 from mydyno.model.definition.quantities import ShareUpToAll
 
@@ -82,10 +82,11 @@ def schema_sql(data: DataSpec) -> list[str]:
 
 def data_words(data: DataSpec) -> str:
     """The keys and their values."""
-    return tr(
-        "a table for {keys} keys of {key_bytes} bytes, values of {value_bytes}",
-        keys=f"{data.keys:,}", key_bytes=data.key_bytes, value_bytes=data.value_bytes,
-    )  # fmt: skip
+    return agreed(
+        "a table for {keys} keys of {key_bytes} bytes, values of {value_bytes}".format(
+            keys=f"{data.keys:,}", key_bytes=data.key_bytes, value_bytes=data.value_bytes
+        )
+    )
 
 
 def data_bytes(data: DataSpec) -> int:

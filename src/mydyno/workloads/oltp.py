@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mydyno.language import tr_plural
+from mydyno.language import agreed
 from mydyno.model.definition.experiment import DataSpec, Frozen
 
 
@@ -71,11 +71,8 @@ def data_words(data: DataSpec) -> str:
     """The tables, and the kind of their texts if that is not sysbench's digits."""
     rows = f"{data.rows:,}"
     if data.text == "digits":
-        return tr_plural("{count} table of {rows} rows", "{count} tables of {rows} rows", data.tables, rows=rows)
-    return tr_plural(
-        "{count} table of {rows} rows of {text}", "{count} tables of {rows} rows of {text}", data.tables,
-        rows=rows, text=data.text,
-    )  # fmt: skip
+        return agreed(f"{data.tables} tables of {rows} rows")
+    return agreed(f"{data.tables} tables of {rows} rows of {data.text}")
 
 
 def data_short(data: DataSpec) -> str:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from mydyno.language import speaking
 from mydyno.model.stored.kernel import KernelContrast, KernelRecord, KernelRow
 from mydyno.reports.markdown_report import write
 from mydyno.reports.page import render_page
@@ -14,8 +11,6 @@ from mydyno.results.why.leading import leading_time
 from mydyno.store.study_folder import StudyFolder
 from tests.support.counted_report import STEP, counted_folder, page, printed
 from tests.support.fake_interleaved_folder import build
-from tests.support.visible_text import visible_texts
-from tests.unit.reports.test_chinese import english_sentences
 
 
 def time_row(measure: str, control_us: float, arm_us: float, beyond_noise: bool = False) -> KernelRow:
@@ -104,12 +99,3 @@ def test_what_the_kernel_cannot_measure_is_named_with_the_reason(tmp_path: Path)
 
 def test_a_study_without_the_kernel_view_has_no_section(tmp_path: Path) -> None:
     assert 'id="kernel"' not in render_page(build(tmp_path / "s"))
-
-
-@pytest.mark.parametrize("rows", [(QUEUE, BACKGROUND, SYNC, RETRANSMITS), (FUTEX, CALLS), (FUTEX,)])
-def test_no_english_sentence_is_left_in_chinese(tmp_path: Path, rows: tuple[KernelRow, ...]) -> None:
-    kernel = record(*rows, missing=("—",), absent={"block_io": "—"})
-    with speaking("zh"):
-        texts = visible_texts(section(folder(tmp_path / "s", kernel)))
-    assert "内核为服务器做了什么" in texts
-    assert english_sentences(texts) == []

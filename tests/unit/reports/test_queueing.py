@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from mydyno.language import speaking
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord, StepRecord
 from mydyno.model.stored.summary import RunSummary
@@ -20,7 +19,6 @@ from mydyno.results.why.queueing import (
 )
 from mydyno.wording.queueing import sentence, sentences
 from tests.support.fake_script import experiment
-from tests.unit.reports.test_chinese import english_sentences
 
 STEPS = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(8,), rate=(400.0,)),)).resolved_steps
 
@@ -153,20 +151,3 @@ def test_the_disk_and_the_link_are_resources_and_the_disk_is_never_called_satura
 
 def test_slices_without_a_mean_response_time_are_not_judged() -> None:
     assert looped(latency_us={"p99": 20_000.0}) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({}, "利用率最高的是连接数"),
-        ({"server_cpu_s": 3.8}, "已饱和：服务器的 CPU。"),
-        ({"transactions": 1900}, "请勿使用"),
-    ],
-)
-def test_no_english_sentence_is_left_in_chinese(changes: dict[str, float], words: str) -> None:
-    found = queues_of(made(**changes), STEPS, 1, 2)  # type: ignore[arg-type]
-    with speaking("zh"):
-        texts = [sentence(found[0]), *(cell if isinstance(cell, str) else cell.text
-                                       for row in table(STEPS[0].id, found).rows for cell in row)]  # fmt: skip
-    assert words in texts[0]
-    assert english_sentences(text.replace(STEPS[0].id, "") for text in texts) == []

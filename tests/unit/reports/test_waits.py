@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
-from mydyno.language import speaking
 from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime
 from mydyno.model.stored.waits import ROW_LOCKS, AmountRecord, WaitRecord, WaitsContrast, WaitsRecord
 from mydyno.reports.markdown_report import write
@@ -16,8 +13,6 @@ from mydyno.results.why.leading import leading_wait
 from mydyno.store.study_folder import StudyFolder
 from tests.support.counted_report import COSTS, STEP, counted_folder, page, printed
 from tests.support.fake_interleaved_folder import build
-from tests.support.visible_text import visible_texts
-from tests.unit.reports.test_chinese import english_sentences
 
 
 def event(name: str, control_us: float, arm_us: float, **more: object) -> WaitRecord:
@@ -168,16 +163,3 @@ def test_without_a_difference_nothing_is_named(tmp_path: Path) -> None:
 
 def test_a_study_without_waits_has_no_section(tmp_path: Path) -> None:
     assert 'id="waits"' not in render_page(build(tmp_path / "s"))
-
-
-@pytest.mark.parametrize("event_record", [MUTEXES, COMMIT])
-def test_no_english_sentence_is_left_in_chinese(tmp_path: Path, event_record: WaitRecord) -> None:
-    waits = detailed(missing=("—",))
-    first = waits.contrasts[0].model_copy(update={"events": (event_record, LOCK, POOL)})
-    waits = waits.model_copy(update={"contrasts": (first,)})
-    with speaking("zh"):
-        text = render_page(folder(tmp_path / "s", waits))
-    section = text[text.index('<section id="waits"') :]
-    texts = visible_texts(section[: section.index("</section>")])
-    assert "服务器在等待什么" in texts
-    assert english_sentences(texts) == []

@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import platform
-import re
 import time
 from contextlib import aclosing
 from pathlib import Path
@@ -12,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
-from mydyno.language import speaking
 from mydyno.model.stored.live import LiveEnded, LiveNote, LiveOpened, live_line
 from mydyno.store.live_log import LIVE_FILE
 from mydyno.web.live_status import LiveKind, last_opened, live_status, stop_study
@@ -111,17 +108,3 @@ def test_a_process_of_another_host_is_not_sent_a_signal(tmp_path: Path) -> None:
 
 def test_a_process_that_does_not_write_the_file_is_not_sent_a_signal(tmp_path: Path) -> None:
     assert "does not write" in stop_study(written(tmp_path, opened())), "or this test would end"
-
-
-@pytest.mark.parametrize("changes", [{"pid": 1 << 30}, {}, {"boot_id": "of another host"}])
-def test_what_is_wrong_is_said_in_chinese(tmp_path: Path, changes: dict[str, object]) -> None:
-    study = written(tmp_path, opened(**changes))
-    os.utime(study / LIVE_FILE, (1, 1))
-    status = live_status(study)
-    with speaking("zh"):
-        texts = [status.words, stop_study(study)]
-    assert [re.findall(r"[A-Za-z]{3,}", KEPT.sub("", text)) for text in texts] == [[], []], texts
-
-
-KEPT = re.compile(rf"bench-1|live\.jsonl|mydyno resume one|{re.escape(platform.node())}")
-"""Names and commands."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from math import log, sqrt
 from statistics import stdev
 
-from mydyno.language import marked
 from mydyno.model.definition.experiment import DesignSpec
 from mydyno.model.definition.looks import TOTAL, Looks
 from mydyno.model.stored.records import SliceRecord
@@ -22,7 +21,7 @@ CYCLES = 5
 LONGEST_SLICE_S = 1.0
 LONGEST_WASHOUT_S = 0.3
 PILOT_EVENT = "pilot"
-THROUGHPUT, COST = marked("throughput"), marked("CPU per query")
+THROUGHPUT, COST = "throughput", "CPU per query"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.language import tr, tr_plural
+from mydyno.language import agreed
 
 
 def load_level(connections: int, rate: float | None = None) -> str:
@@ -10,5 +10,5 @@ def load_level(connections: int, rate: float | None = None) -> str:
 
     `rate` is in transactions a second; None: a closed loop.
     """
-    closed = tr_plural("{count} connection", "{count} connections", connections)
-    return closed if rate is None else tr("{rate} transactions/s on {closed}", rate=f"{rate:,.10g}", closed=closed)
+    closed = agreed(f"{connections} connections")
+    return closed if rate is None else "{rate} transactions/s on {closed}".format(rate=f"{rate:,.10g}", closed=closed)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from mydyno.language import marked
 from mydyno.model.frozen_record import Record
 from mydyno.model.stored.slices_apart import CountedContrast, CountedTotals, SlicesApart
 
@@ -32,16 +31,16 @@ class Measure:
 
 
 MEASURES = {
-    "run_queue": Measure(marked("run queue"), "run_queue", is_waited_for=True),
-    "run_queue_background": Measure(marked("run queue, background"), "run_queue"),
-    "futex": Measure(marked("futex waits"), "futex", is_waited_for=True),
-    "file_sync": Measure(marked("fsync and fdatasync"), "file_sync", is_waited_for=True),
-    "block_read": Measure(marked("block reads"), "block_io", is_waited_for=True),
-    "block_write": Measure(marked("block writes"), "block_io", is_waited_for=True),
-    "block_flush": Measure(marked("cache flushes of disks"), "block_io", is_waited_for=True),
-    "retransmits_from_server": Measure(marked("TCP retransmits of the server"), "retransmits", is_time=False),
-    "retransmits_to_server": Measure(marked("TCP retransmits of the load"), "retransmits", is_time=False),
-    "system_calls": Measure(marked("system calls"), "system_calls", is_time=False),
+    "run_queue": Measure("run queue", "run_queue", is_waited_for=True),
+    "run_queue_background": Measure("run queue, background", "run_queue"),
+    "futex": Measure("futex waits", "futex", is_waited_for=True),
+    "file_sync": Measure("fsync and fdatasync", "file_sync", is_waited_for=True),
+    "block_read": Measure("block reads", "block_io", is_waited_for=True),
+    "block_write": Measure("block writes", "block_io", is_waited_for=True),
+    "block_flush": Measure("cache flushes of disks", "block_io", is_waited_for=True),
+    "retransmits_from_server": Measure("TCP retransmits of the server", "retransmits", is_time=False),
+    "retransmits_to_server": Measure("TCP retransmits of the load", "retransmits", is_time=False),
+    "system_calls": Measure("system calls", "system_calls", is_time=False),
 }
 """Name → what it is, in the order of tables. What each program measures is stated at its beginning."""
 

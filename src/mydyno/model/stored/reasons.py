@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from mydyno.language import agreed, colon, tr
-from mydyno.language import joined as language_joined
+from mydyno.language import agreed
 from mydyno.model.frozen_record import Record
 from mydyno.model.stored import format_1
 
@@ -73,16 +72,16 @@ class Reason(Record):
     @property
     def label(self) -> str:
         """The gate in words."""
-        return tr(GATE_LABELS[self.gate])
+        return GATE_LABELS[self.gate]
 
     @property
     def sentence(self) -> str:
         """Label, instance and text, e.g. "not steady: instance 2: throughput drifts by +5.2 %"."""
         label = () if self.gate in SELF_EXPLANATORY else (self.label,)
-        instance = () if self.instance is None else (tr("instance {instance}", instance=self.instance),)
-        return colon().join((*label, *instance, agreed(self.text)))
+        instance = () if self.instance is None else (f"instance {self.instance}",)
+        return ": ".join((*label, *instance, agreed(self.text)))
 
 
 def joined(reasons: Iterable[Reason]) -> str:
     """All reasons on one line; empty without any."""
-    return language_joined([reason.sentence for reason in reasons])
+    return "; ".join(reason.sentence for reason in reasons)

@@ -9,7 +9,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from mydyno.language import marked
 from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.stored.slices_apart import CountedContrast, CountedTotals, SlicesApart
 
@@ -17,7 +16,7 @@ WAITS_FORMAT = 1
 ROW_LOCKS = "wait/lock/innodb/row"
 """The name that row lock waits get here: no instrument covers them; Innodb_row_lock_time does."""
 
-CLIENT = marked("client and network")
+CLIENT = "client and network"
 """The class of the time in which a connection has no statement under way: the server waits for the next one. No
 instrument covers it; it is the connection's time less that of its statements."""
 
@@ -26,15 +25,15 @@ SessionKind = Literal["active", "state", "wait"]
 """What is recorded of a session: that it is active, its state, or the wait event that it is in."""
 AmountKind = Literal["active", "state", "wait", "metric"]
 WAIT_CLASSES = {
-    "wait/lock/innodb/": marked("row locks"),
-    "wait/lock/": marked("table and metadata locks"),
-    "wait/synch/mutex/": marked("mutexes"),
-    "wait/synch/rwlock/": marked("read-write locks"),
-    "wait/synch/sxlock/": marked("read-write locks"),
-    "wait/synch/prlock/": marked("read-write locks"),
-    "wait/synch/cond/": marked("condition variables"),
-    "wait/io/file/": marked("file I/O"),
-    "wait/io/socket/": marked("network"),
+    "wait/lock/innodb/": "row locks",
+    "wait/lock/": "table and metadata locks",
+    "wait/synch/mutex/": "mutexes",
+    "wait/synch/rwlock/": "read-write locks",
+    "wait/synch/sxlock/": "read-write locks",
+    "wait/synch/prlock/": "read-write locks",
+    "wait/synch/cond/": "condition variables",
+    "wait/io/file/": "file I/O",
+    "wait/io/socket/": "network",
 }
 """Beginning of an event's name → its class; the first that fits. None of the events of these classes contains another's
 time, apart from metadata locks, which contain a condition variable's."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from mydyno.language import colon, comma, tr, tr_after
+from mydyno.language import agreed
 from mydyno.model.stored.comparison import ArmComparison, ComparedStudy, Comparison, SettingGroup
 from mydyno.reports.across import tables
 from mydyno.reports.across.comparison_text import (
@@ -43,18 +43,18 @@ def comparison_page(comparison: Comparison, folders: Sequence[StudyFolder]) -> s
         (
             section(
                 "answer",
-                tr("Answer"),
-                tr("Answer"),
+                "Answer",
+                "Answer",
                 lead=comparison.answer,
                 verdicts=[judged] if judged else [],
                 lists=[
                     *(
-                        [(tr(INDIRECT),
+                        [(INDIRECT,
                           [indirect_words(comparison, one) for one in comparison.indirect])]
                         if comparison.indirect
                         else []
                     ),
-                    *([(tr(CONCLUSIONS), comparison.conclusions)] if comparison.conclusions else []),
+                    *([(CONCLUSIONS, comparison.conclusions)] if comparison.conclusions else []),
                 ],
             ),
             False,
@@ -73,14 +73,12 @@ def comparison_page(comparison: Comparison, folders: Sequence[StudyFolder]) -> s
         sections.append((exploratory, True))
     if comparison.not_compared:
         lines = refused_lines(comparison)
-        says = tr("{count} without common ground", count=len(lines))
-        sections.append(
-            (section("refused", tr("Not compared"), tr("Not compared"), says=says, lists=[("", lines)]), True)
-        )
+        says = f"{len(lines)} without common ground"
+        sections.append((section("refused", "Not compared", "Not compared", says=says, lists=[("", lines)]), True))
     below = " · ".join(
-        comma((f"{one.label} {tables.when(one.created_unix_ns)} UTC", one.server)) for one in comparison.studies
+        ", ".join((f"{one.label} {tables.when(one.created_unix_ns)} UTC", one.server)) for one in comparison.studies
     )
-    return page(title(comparison), tr("comparison"), below, sections, data)
+    return page(title(comparison), "comparison", below, sections, data)
 
 
 def arms_page(comparison: ArmComparison, folder: StudyFolder) -> str:
@@ -92,30 +90,30 @@ def arms_page(comparison: ArmComparison, folder: StudyFolder) -> str:
         (
             section(
                 "answer",
-                tr("Answer"),
-                tr("Answer"),
+                "Answer",
+                "Answer",
                 lead=comparison.answer,
                 verdicts=[tables.arms_table(comparison)],
-                lists=[(tr(CONCLUSIONS), comparison.conclusions)],
+                lists=[(CONCLUSIONS, comparison.conclusions)],
             ),
             False,
         ),
         (_settings(comparison.settings, comparison.arms), False),
         (_over_time([result], data is not None), False),
-        (section("noise", tr(NOISE), tr("Noise"), tables=[noise] if noise else []), False),
+        (section("noise", NOISE, "Noise", tables=[noise] if noise else []), False),
     ]
     below = (
         f"{comparison.study.study} · {tables.when(comparison.study.created_unix_ns)} UTC · {comparison.study.server}"
     )
-    return page(arms_title(comparison), tr("arms of one study"), below, sections, data)
+    return page(arms_title(comparison), "arms of one study", below, sections, data)
 
 
 def _studies(studies: Sequence[ComparedStudy]) -> Section:
     lists = []
     for one in studies:
-        lists.append((one.label + colon() + one.question, [*one.answer, one.scope, *note_lines(one)]))
-    title = tr("What each study asked and answered")
-    return section("studies", title, tr("Studies"), tables=[tables.studies_table(studies)], lists=lists)
+        lists.append((one.label + ": " + one.question, [*one.answer, one.scope, *note_lines(one)]))
+    title = "What each study asked and answered"
+    return section("studies", title, "Studies", tables=[tables.studies_table(studies)], lists=lists)
 
 
 def _forests(comparison: Comparison) -> Section:
@@ -136,7 +134,7 @@ def _forests(comparison: Comparison) -> Section:
                         change(effect.ratio),
                         change(effect.ci_low),
                         change(effect.ci_high),
-                        word=f"{SYMBOLS[effect.verdict]} {tr(WORDS[effect.verdict])}" if effect.verdict else "",
+                        word=f"{SYMBOLS[effect.verdict]} {WORDS[effect.verdict]}" if effect.verdict else "",
                     )
                     for style, effect in zip(styles, one.effects, strict=True)
                 ),
@@ -144,8 +142,8 @@ def _forests(comparison: Comparison) -> Section:
             for one in judged
             if (one.metric, one.step) == (metric, step)
         ]
-        heading = comma((metric_name(metric), tables.step_heading(comparison.steps, step)))
-        described = tr("Each study's own effects with their intervals; the table above has the same numbers.")
+        heading = ", ".join((metric_name(metric), tables.step_heading(comparison.steps, step)))
+        described = "Each study's own effects with their intervals; the table above has the same numbers."
         charts = [
             Markup(forest_chart(f"across:{metric}:{step}{suffix}", heading, described, groups, None, width))
             for suffix, width in SIZES
@@ -153,39 +151,39 @@ def _forests(comparison: Comparison) -> Section:
         figures.append(Figure(charts, None, heading, "double"))
     html = render(
         "figures.html",
-        intro=tr("Each study's own effects, each relative to the control of that study."),
+        intro="Each study's own effects, each relative to the control of that study.",
         legend="",
-        groups=[FigureGroup(tr("Effects in each study"), figures)],
+        groups=[FigureGroup("Effects in each study", figures)],
         empty="",
     )
-    return Section("effects", tr("Effects with their intervals"), tr("Effects"), html)
+    return Section("effects", "Effects with their intervals", "Effects", html)
 
 
 def _settings(groups: Sequence[SettingGroup], labels: Sequence[str]) -> Section:
     differing = tables.settings_tables(groups, labels, differing=True)
     equal = tables.settings_tables(groups, labels, differing=False)
-    heading = tr(SETTINGS) if differing else tr(NONE_DIFFERS)
-    return section("settings", heading, tr("Settings"), tables=differing, details=[(equal_words(groups), equal)])
+    heading = SETTINGS if differing else NONE_DIFFERS
+    return section("settings", heading, "Settings", tables=differing, details=[(equal_words(groups), equal)])
 
 
 def _over_time(results: Sequence[StudyResult], available: bool) -> Section:
     interleaved = all(result.summary.design != "blocks" for result in results)
     text = (
-        tr("One value for each cycle: the slice of an arm, blocks one after the other.")
+        "One value for each cycle: the slice of an arm, blocks one after the other."
         if interleaved
-        else tr("Medians over an arm's runs with the range of all of them, from the start of the load.")
+        else "Medians over an arm's runs with the range of all of them, from the start of the load."
     )
     if len(results) > 1:
-        text += tr_after("The studies ran at different times: only the shapes can be compared.")
+        text += " The studies ran at different times: only the shapes can be compared."
     if not available:
-        text = tr("The studies have no series in common that can be drawn in one chart.")
-    return section("over-time", tr("Load over time"), tr("Over time"), text=[text], explorer=available)
+        text = "The studies have no series in common that can be drawn in one chart."
+    return section("over-time", "Load over time", "Over time", text=[text], explorer=available)
 
 
 def _noise(comparison: Comparison) -> Section:
     found = [tables.noise_table(comparison.studies, comparison.steps), tables.levels_table(comparison)]
-    heading = tr("Noise: two copies of the control, and the difference between the sessions")
-    return section("noise", heading, tr("Noise"),
+    heading = "Noise: two copies of the control, and the difference between the sessions"
+    return section("noise", heading, "Noise",
                    tables=[table for table in found if table is not None])  # fmt: skip
 
 
@@ -197,8 +195,8 @@ def _exploratory(comparison: Comparison) -> Section | None:
     details = [(metric_name(metric), [table]) for metric, table in found if table is not None]
     return section(
         "exploratory",
-        tr("Other metrics: exploratory"),
-        tr("Other metrics"),
-        says=tr("{count} metrics with unadjusted intervals and without verdicts", count=len(details)),
+        "Other metrics: exploratory",
+        "Other metrics",
+        says=agreed(f"{len(details)} metrics with unadjusted intervals and without verdicts"),
         details=details,
     )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mydyno.language import current_language
 from mydyno.reports.sections.section import Cell, Table
 from mydyno.reports.terminal import COLOURS, PLAIN_WIDTH, plain_text, prints_signs
 from mydyno.visible import styled
@@ -85,21 +82,8 @@ class Paper:
         return Text(plain_text(flat("\n".join(lines)), self.plain), style=colour)
 
 
-_PARTS = re.compile(r"\s+|(?:[（「]*[\u2e80-\u9fff]|[^\s\u2e80-\u9fff\u3000-\u303f\uff00-\uffef]+)"
-                    r"[\u3000-\u303f\uff01-\uff07\uff09-\uffef]*|.")  # fmt: skip
-"""What a line of Chinese is made of: a space, or a character or a word with the punctuation after it."""
-
-
 def wrapped(text: str, width: int, first: str, after: str) -> list[str]:
-    """The text in lines of at most `width` columns, with these indents; Chinese breaks between any two characters."""
-    if current_language() != "zh":
-        return textwrap.wrap(
-            text, width, initial_indent=first, subsequent_indent=after, break_long_words=False, break_on_hyphens=False
-        )
-    lines, line = [], first
-    for part in _PARTS.findall(text):
-        if line.strip() and cell_len(line + part.rstrip()) > width:
-            lines.append(line.rstrip())
-            line = after
-        line += part if line.strip() or part.strip() else ""
-    return [*lines, line.rstrip()]
+    """The text in lines of at most `width` columns, with these indents."""
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=after, break_long_words=False, break_on_hyphens=False
+    )

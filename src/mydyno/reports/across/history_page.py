@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from mydyno.language import colon, comma, names, tr
+from mydyno.language import agreed
 from mydyno.model.stored.history import History, HistorySeries
 from mydyno.reports.across import history_tables
 from mydyno.reports.across.history_text import title
 from mydyno.reports.across.pages import page, section
 from mydyno.reports.across.tables import step_heading, when
 from mydyno.reports.charts.history import LevelLine, StudyPoint, history_chart
-from mydyno.reports.page_assets import stored_text
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
 from mydyno.wording.across.history import date, series_name
 from mydyno.wording.numbers import display_unit, metric_name
@@ -23,42 +22,40 @@ def history_page(history: History) -> str:
     """The page of a history."""
     table = [history_tables.series_table(history)] if history.series else []
     sections: list[tuple[Section, bool]] = [
-        (section("answer", tr("Answer"), tr("Answer"), lead=history.answer, verdicts=table), False)
+        (section("answer", "Answer", "Answer", lead=history.answer, verdicts=table), False)
     ]
     if history.series:
         sections.append((_charts(history), False))
         sections.append((_studies(history), False))
     if history.left_out:
         lines = [
-            Markup("{}{}{}").format(names(of), colon(), stored_text(reason) if unreadable else reason)
+            Markup("{}{}{}").format(", ".join(of), ": ", agreed(reason) if unreadable else reason)
             for (reason, unreadable), of in history_tables.left_out(history).items()
         ]
-        sections.append((section("left-out", tr("Left out"), tr("Left out"), lists=[("", lines)]), False))
+        sections.append((section("left-out", "Left out", "Left out", lists=[("", lines)]), False))
     points = [point for one in history.series for point in one.points]
     span = ""
     if points:
         times = [point.created_unix_ns for point in points]
-        span = " · " + tr("{first} to {last} UTC", first=when(min(times)), last=when(max(times)))
-    return page(title(history), tr("history"), f"{history.question}{span}", sections)
+        span = " · " + f"{when(min(times))} to {when(max(times))} UTC"
+    return page(title(history), "history", f"{history.question}{span}", sections)
 
 
 def _charts(history: History) -> Section:
     groups = []
     for step in dict.fromkeys(one.step for one in history.series):
         of_step = [one for one in history.series if one.step == step]
-        heading = comma((metric_name(of_step[0].metric), step_heading(history.steps, step)))
+        heading = ", ".join((metric_name(of_step[0].metric), step_heading(history.steps, step)))
         groups.append(FigureGroup(heading, [_figure(history, one) for one in of_step]))
     html = render(
         "figures.html",
-        intro=tr(
-            "Each dot is one study with its own 95 % interval. The line is the level with its interval; a rule marks "
-            "a change that is larger than the scatter of studies explains."
-        ),
+        intro="Each dot is one study with its own 95 % interval. The line is the level with its interval; a rule "
+        "marks a change that is larger than the scatter of studies explains.",
         legend="",
         groups=groups,
         empty="",
     )
-    return Section("series", tr("Over the studies"), tr("Series"), html)
+    return Section("series", "Over the studies", "Series", html)
 
 
 def _figure(history: History, series: HistorySeries) -> Figure:
@@ -71,13 +68,8 @@ def _figure(history: History, series: HistorySeries) -> Figure:
             point.ci_low - shift,
             point.ci_high - shift,
             date(point),
-            tr(
-                "{study}, {server}: {value} ({interval})",
-                study=point.study,
-                server=point.server,
-                value=history_tables.value_text(series, point.value),
-                interval=history_tables.point_interval(series, point),
-            ),
+            f"{point.study}, {point.server}: {history_tables.value_text(series, point.value)} "
+            f"({history_tables.point_interval(series, point)})",
         )
         for point in series.points
     ]
@@ -106,6 +98,4 @@ def _figure(history: History, series: HistorySeries) -> Figure:
 def _studies(history: History) -> Section:
     details = [(series_name(history, one), [history_tables.points_table(history, one)]) for one in history.series]
     tables = details[0][1] if len(details) == 1 else []
-    return section(
-        "studies", tr("Every study"), tr("Studies"), tables=tables, details=details if len(details) > 1 else []
-    )
+    return section("studies", "Every study", "Studies", tables=tables, details=details if len(details) > 1 else [])

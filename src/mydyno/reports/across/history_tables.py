@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import expm1
 
-from mydyno.language import colon, comma, joined, marked, names, percent_sign, tr
 from mydyno.model.stored.history import History, HistoryPoint, HistorySeries
 from mydyno.reports.across.tables import NONE, step_heading, when
 from mydyno.reports.sections.section import Cell, Table
@@ -14,7 +13,7 @@ from mydyno.wording.numbers import display_unit, metric_name, percent, ratio_int
 
 SPARKS = "▁▂▃▄▅▆▇█"
 DIGITS = "12345678"
-SCATTER = marked(
+SCATTER = (
     "Scatter: standard deviation between sessions beyond what their own intervals explain, away from changes of level."
 )
 FLAT = 0.005
@@ -26,10 +25,10 @@ def series_table(history: History, sparks: str = SPARKS) -> Table:
     rows: list[Sequence[str | Cell]] = []
     for step in dict.fromkeys(one.step for one in history.series):
         of_step = [one for one in history.series if one.step == step]
-        rows.append([comma((metric_name(of_step[0].metric), step_heading(history.steps, step)))])
+        rows.append([", ".join((metric_name(of_step[0].metric), step_heading(history.steps, step)))])
         for one in of_step:
             newest = one.points[-1]
-            name = tr("effect of {arm}", arm=one.arm) if one.kind == "effect" else tr("level of {arm}", arm=one.arm)
+            name = f"effect of {one.arm}" if one.kind == "effect" else f"level of {one.arm}"
             rows.append(
                 [
                     name,
@@ -39,8 +38,8 @@ def series_table(history: History, sparks: str = SPARKS) -> Table:
                     Cell(change_text(one), change_css(one)),
                 ]
             )
-    head = (tr("series"), tr("course"), tr("newest"), tr("scatter"), tr("change"))
-    return Table(tr("Oldest study on the left, newest on the right"), head, rows, tr(SCATTER))
+    head = ("series", "course", "newest", "scatter", "change")
+    return Table("Oldest study on the left, newest on the right", head, rows, SCATTER)
 
 
 def points_table(history: History, series: HistorySeries, with_changed: bool = True) -> Table:
@@ -56,26 +55,22 @@ def points_table(history: History, series: HistorySeries, with_changed: bool = T
             Cell(str(point.n), "num"),
         ]
         if starts:
-            row.append(Cell(tr("new level") if point.study in starts else ""))
-        rows.append([*row, Cell(joined(point.changed) or NONE, "prose")] if with_changed else row)
-    head = [tr("study"), tr("date (UTC)"), tr("server"), tr("value"), tr("blocks"), *([tr("level")] if starts else [])]
-    missing = names(series.missing)
-    note = (
-        tr("No value in {studies}: the arm failed, is not there, or is defined differently.", studies=missing)
-        if missing
-        else ""
-    )
-    return Table(series_name(history, series), [*head, tr("what changed")] if with_changed else head, rows, note)
+            row.append(Cell("new level" if point.study in starts else ""))
+        rows.append([*row, Cell("; ".join(point.changed) or NONE, "prose")] if with_changed else row)
+    head = ["study", "date (UTC)", "server", "value", "blocks", *(["level"] if starts else [])]
+    missing = ", ".join(series.missing)
+    note = f"No value in {missing}: the arm failed, is not there, or is defined differently." if missing else ""
+    return Table(series_name(history, series), [*head, "what changed"] if with_changed else head, rows, note)
 
 
 def changed_lines(series: HistorySeries) -> list[str]:
     """What changed from study to study."""
-    return [point.study + colon() + joined(point.changed) for point in series.points if point.changed]
+    return [point.study + ": " + "; ".join(point.changed) for point in series.points if point.changed]
 
 
 def left_out_lines(history: History) -> list[str]:
     """The studies that were left out, by reason."""
-    return [names(of) + colon() + reason for (reason, _), of in left_out(history).items()]
+    return [", ".join(of) + ": " + reason for (reason, _), of in left_out(history).items()]
 
 
 def left_out(history: History) -> dict[tuple[str, bool], list[str]]:
@@ -90,15 +85,15 @@ def levels_table(series: HistorySeries) -> Table:
     """The levels between changes."""
     rows: list[Sequence[str | Cell]] = [
         [
-            tr("{first} to {last}", first=one.first, last=one.last) if one.studies > 1 else one.first,
+            f"{one.first} to {one.last}" if one.studies > 1 else one.first,
             Cell(str(one.studies), "num"),
             Cell(value_text(series, one.value), "num", below=_interval(series, one.ci_low, one.ci_high)),
         ]
         for one in series.levels
     ]
     return Table(
-        tr("Levels with {level} intervals", level=f"95{percent_sign(' ')}"),
-        (tr("studies"), tr("number"), tr("level")),
+        "Levels with {level} intervals".format(level="95 %"),
+        ("studies", "number", "level"),
         rows,
     )
 
@@ -127,13 +122,13 @@ def point_interval(series: HistorySeries, point: HistoryPoint) -> str:
 def change_text(series: HistorySeries) -> str:
     """The newest change, or that none is shown."""
     if series.p is None:
-        return tr("too few studies")
+        return "too few studies"
     if not series.changes:
         if series.detectable and series.detectable < 1:
-            return tr("none shown (detectable: ±{size})", size=percent(series.detectable))
-        return tr("none shown")
+            return f"none shown (detectable: ±{percent(series.detectable)})"
+        return "none shown"
     last = series.changes[-1]
-    return tr("{size} since {study}", size=signed_percent(last.ratio - 1), study=last.study)
+    return f"{signed_percent(last.ratio - 1)} since {last.study}"
 
 
 def change_css(series: HistorySeries) -> str:

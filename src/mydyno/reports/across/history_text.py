@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from mydyno.language import tr, tr_plural
+from mydyno.language import agreed
 from mydyno.model.stored.history import History
 from mydyno.reports.across import history_tables
 from mydyno.reports.across.console import Paper
@@ -32,12 +32,12 @@ def print_history(history: History, file: TextIO, width: int | None = None) -> N
             paper.table(history_tables.points_table(history, one, with_changed=False))
         changed = history_tables.changed_lines(history.series[0]) if history.series else []
         if changed:
-            paper.heading(tr("What changed from study to study"))
+            paper.heading("What changed from study to study")
             paper.bullets(changed)
     elif history.series:
-        paper.say(tr("--arm, --step and --metric select a series and print each study of it."), style="dim")
+        paper.say("--arm, --step and --metric select a series and print each study of it.", style="dim")
     if history.left_out:
-        paper.heading(tr("Left out"))
+        paper.heading("Left out")
         paper.bullets(history_tables.left_out_lines(history))
 
 
@@ -49,11 +49,11 @@ def history_markdown(history: History) -> str:
     for one in history.series:
         parts.append(markdown_table(history_tables.points_table(history, one, with_changed=True)))
     if history.left_out:
-        parts += [f"## {tr('Left out')}", markdown_list(history_tables.left_out_lines(history))]
+        parts += ["## Left out", markdown_list(history_tables.left_out_lines(history))]
     return fitted([("", flat("\n\n".join(parts)))], (), "`--format html`")
 
 
 def title(history: History) -> str:
     """The experiment, the host and the number of studies."""
-    studies = tr_plural("{count} study", "{count} studies", len(history.studies))
-    return tr("{experiment} on {host}: {studies}", experiment=history.experiment, host=history.host, studies=studies)
+    studies = agreed(f"{len(history.studies)} studies")
+    return f"{history.experiment} on {history.host}: {studies}"

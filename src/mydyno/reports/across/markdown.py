@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import colon
 from mydyno.reports.sections.section import Cell, Table
 
 
 def markdown_table(table: Table) -> str:
     """A table of pipes under its caption."""
     width = len(table.head)
-    lines = [f"{table.caption}{colon().rstrip()}", "", _row(table.head), _row(["---"] * width)]
+    lines = [f"{table.caption}:", "", _row(table.head), _row(["---"] * width)]
     for row in table.rows:
         cells = [f"**{row[0]}**", *[""] * (width - 1)] if len(row) == 1 else [_cell(cell) for cell in row]
         lines.append(_row(cells))

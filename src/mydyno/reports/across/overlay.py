@@ -18,7 +18,6 @@ from mydyno.model.stored.summary import StepLevel
 from mydyno.reports import envelopes
 from mydyno.reports.charts.palette import COLOURS, DASHES
 from mydyno.reports.envelopes import Panel, PanelKey, Series
-from mydyno.reports.page_assets import asset, script_words
 from mydyno.reports.result import StudyResult
 from mydyno.reports.slices import rate, read_study_slices
 from mydyno.reports.telemetry import CORE, EXPLAINING, label, offered, pack, read_these
@@ -86,7 +85,6 @@ def overlay_data(
         ],
         "series": [_series(key, found) for key in dict.fromkeys(key[1:] for key in found)],
         "panels": _panels(found, steps, widths, shown),
-        "words": script_words(asset("telemetry.js")),
     }
 
 

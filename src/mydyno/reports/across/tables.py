@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from mydyno.language import comma, joined, percent_sign, tr
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.metrics import metric_source
 from mydyno.model.stored.comparison import (
@@ -38,13 +37,11 @@ def studies_table(studies: Sequence[ComparedStudy]) -> Table:
             Cell(one.server),
             Cell(one.host),
             Cell(str(one.blocks), "num"),
-            Cell(tr(one.state)),
+            Cell(one.state),
         ]
         for one in studies
     ]
-    return Table(
-        tr("The studies"), (tr("study"), tr("date (UTC)"), tr("server"), tr("host"), tr("blocks"), tr("state")), rows
-    )
+    return Table("The studies", ("study", "date (UTC)", "server", "host", "blocks", "state"), rows)
 
 
 def effects_table(comparison: Comparison, judged: bool, metric: str | None = None) -> Table | None:
@@ -61,22 +58,20 @@ def effects_table(comparison: Comparison, judged: bool, metric: str | None = Non
                 rows.append(_effect_row(one, several))
     labels = [one.label for one in comparison.studies]
     head = (
-        tr("arm"),
-        *(tr("effect in {study}", study=label) for label in labels),
+        "arm",
+        *(f"effect in {label}" for label in labels),
         *(f"{label} / {labels[0]}" for label in labels[1:]),
     )
-    level = f"95{percent_sign(NARROW_SPACE)}"
+    level = f"95{NARROW_SPACE}%"
     if judged:
-        caption = tr(
-            "Each effect relative to the control of its own study; the ratios of effects with simultaneous {level} "
-            "intervals",
-            level=level,
+        caption = (
+            "Each effect relative to the control of its own study; the ratios of effects with simultaneous "
+            f"{level} intervals"
         )
     else:
-        caption = tr(
-            "Each effect relative to the control of its own study; the ratios of effects with unadjusted {level} "
-            "intervals, no verdicts",
-            level=level,
+        caption = (
+            "Each effect relative to the control of its own study; the ratios of effects with unadjusted "
+            f"{level} intervals, no verdicts"
         )
     return Table(caption, head, rows)
 
@@ -88,11 +83,11 @@ def arms_table(comparison: ArmComparison) -> Table:
         rows.append([_metric_at(metric, comparison.steps, step)])
         for one in comparison.effects:
             if (one.metric, one.step) == (metric, step):
-                declared = tr("declared") if one.declared else tr("not declared")
+                declared = "declared" if one.declared else "not declared"
                 rows.append([one.arm, _arm_cell(one), Cell(declared), Cell(str(one.n), "num")])
     return Table(
-        tr("Relative to {control}, from the same blocks", control=comparison.arms[0]),
-        (tr("arm"), tr("relative to {control}", control=comparison.arms[0]), tr("contrast"), tr("blocks")),
+        f"Relative to {comparison.arms[0]}, from the same blocks",
+        ("arm", f"relative to {comparison.arms[0]}", "contrast", "blocks"),
         rows,
     )
 
@@ -107,10 +102,10 @@ def settings_tables(groups: Sequence[SettingGroup], labels: Sequence[str], diffe
             continue
         if differing:
             rows = [[setting_words(group.name, one.name), *_values(group, one, one.values)] for one in settings]
-            found.append(Table(group_words(group.name), (tr("setting"), *labels), rows))
+            found.append(Table(group_words(group.name), ("setting", *labels), rows))
         else:
             rows = [[setting_words(group.name, one.name), *_values(group, one, one.values[:1])] for one in settings]
-            found.append(Table(group_words(group.name), (tr("setting"), tr("in all")), rows))
+            found.append(Table(group_words(group.name), ("setting", "in all"), rows))
     return found
 
 
@@ -126,18 +121,17 @@ def noise_table(studies: Sequence[ComparedStudy], steps: Sequence[StepLevel]) ->
                 cells.append(Cell(NONE))
                 continue
             interval = ratio_interval(found.ci_low, found.ci_high)
-            typical = tr("{size} in a typical block", size=percent(found.typical))
-            below = joined([interval, typical]) if interval else typical
+            typical = f"{percent(found.typical)} in a typical block"
+            below = "; ".join([interval, typical]) if interval else typical
             cells.append(Cell(signed_percent(found.ratio - 1), "num", below=below))
         rows.append([_metric_at(metric, steps, step), *cells])
     if not rows:
         return None
     return Table(
-        tr(
-            "A′ relative to A, two copies of each study's control: mean over blocks with its {level} interval",
-            level=f"95{percent_sign(NARROW_SPACE)}",
+        ("A′ relative to A, two copies of each study's control: mean over blocks with its {level} interval").format(
+            level=f"95{NARROW_SPACE}%"
         ),
-        (tr("metric, step"), *((study.label for study in studies) if len(studies) > 1 else ("A′ / A",))),
+        ("metric, step", *((study.label for study in studies) if len(studies) > 1 else ("A′ / A",))),
         rows,
     )
 
@@ -151,13 +145,13 @@ def levels_table(comparison: Comparison) -> Table | None:
             _metric_at(one.metric, comparison.steps, one.step),
             f"{one.second} / {one.first}",
             Cell(signed_percent(one.ratio - 1), "num", below=ratio_interval(one.ci_low, one.ci_high)),
-            Cell(tr("the same") if one.same_control else tr("not the same")),
+            Cell("the same" if one.same_control else "not the same"),
         ]
         for one in comparison.control_levels
     ]
     return Table(
-        tr("The level of the control from session to session"),
-        (tr("metric, step"), tr("studies"), tr("ratio"), tr("control")),
+        "The level of the control from session to session",
+        ("metric, step", "studies", "ratio", "control"),
         rows,
     )
 
@@ -165,11 +159,11 @@ def levels_table(comparison: Comparison) -> Table | None:
 def step_heading(steps: Sequence[StepLevel], step: str) -> str:
     """A step by workload and level."""
     found = next((one for one in steps if one.id == step), None)
-    return step if found is None else comma((found.workload, load_level(found.connections, found.rate)))
+    return step if found is None else ", ".join((found.workload, load_level(found.connections, found.rate)))
 
 
 def _metric_at(metric: str, steps: Sequence[StepLevel], step: str) -> str:
-    return comma((metric_name(metric), step_heading(steps, step)))
+    return ", ".join((metric_name(metric), step_heading(steps, step)))
 
 
 def _values(group: SettingGroup, of: Setting, values: Sequence[str | None]) -> list[Cell]:
@@ -183,8 +177,8 @@ def when(unix_ns: int) -> str:
 
 
 def _effect_row(one: ComparedEffect, several: bool) -> list[str | Cell]:
-    name = tr("{arm} against {control}", arm=one.arm, control=one.control) if several else one.arm
-    note = tr("defined differently") if one.note else ""
+    name = f"{one.arm} against {one.control}" if several else one.arm
+    note = "defined differently" if one.note else ""
     return [
         Cell(name, below=note) if note else name,
         *(_study_cell(effect, one) for effect in one.effects),
@@ -199,12 +193,12 @@ def _study_cell(effect: StudyEffect, of: ComparedEffect) -> Cell:
 
 
 def _failed_cell(why: str) -> Cell:
-    return Cell(f"{SYMBOLS['failed']} {tr(WORDS['failed'])}", "verdict failed", below=why)
+    return Cell(f"{SYMBOLS['failed']} {WORDS['failed']}", "verdict failed", below=why)
 
 
 def _difference_cell(of: EffectDifference, metric: str) -> Cell:
     if of.verdict == "not_measurable" or of.ratio is None:
-        return Cell(f"{SYMBOLS['not_measurable']} {tr(WORDS['not_measurable'])}", "verdict none", below=of.reason)
+        return Cell(f"{SYMBOLS['not_measurable']} {WORDS['not_measurable']}", "verdict none", below=of.reason)
     return _cell(of.ratio, of.ci_low, of.ci_high, of.verdict, metric)
 
 
@@ -216,9 +210,9 @@ def _arm_cell(one: ArmEffect) -> Cell:
 
 def _cell(ratio: float | None, low: float | None, high: float | None, verdict: str | None, metric: str) -> Cell:
     if ratio is None:
-        return Cell(tr(WORDS[verdict]) if verdict else tr(NO_ESTIMATE), "verdict none")
+        return Cell(WORDS[verdict] if verdict else NO_ESTIMATE, "verdict none")
     sign = f"{SYMBOLS[verdict]} " if verdict else ""
-    word = f" {tr(WORDS[verdict])}" if verdict else ""
+    word = f" {WORDS[verdict]}" if verdict else ""
     return Cell(
         f"{sign}{signed_percent(ratio - 1)}{word}",
         f"verdict {_merit(verdict, metric)}",

@@ -22,7 +22,6 @@
 
   function start() {
     const data = JSON.parse(byId("flame-data").textContent);
-    const tr = (message, values = {}) => (data.words[message] ?? message).replace(/\{(\w+)\}/g, (_, name) => values[name]);
     const frames = byId("flame-frames");
     let zoomed = null;
     let selected = null;
@@ -37,7 +36,7 @@
     }
     for (const one of data.graphs) {
       one.tree = unpack(one.root, null);
-      one.tree.function = tr("all");
+      one.tree.function = "all";
     }
     const widthOf = (place) => {
       const which = byId("flame-width").value;
@@ -58,16 +57,16 @@
       const sides =
         `${graph.control} ${time(place.control)}, ${percent(place.control / control)}; ` +
         `${graph.arm} ${time(place.arm)}, ${percent(place.arm / arm)}`;
-      let difference = tr("too small to be compared");
+      let difference = "too small to be compared";
       if (place.interval) {
         const [low, high, beyond] = place.interval;
         const sizes = { size: signed(place.arm - place.control), low: signed(low), high: signed(high) };
         difference = beyond
-          ? tr("difference {size} ({low} … {high}), beyond noise", sizes)
-          : tr("difference {size} ({low} … {high}), within noise", sizes);
+          ? `difference ${sizes.size} (${sizes.low} … ${sizes.high}), beyond noise`
+          : `difference ${sizes.size} (${sizes.low} … ${sizes.high}), within noise`;
       }
-      const text = tr("{function}: {sides}; {difference}", { function: name, sides, difference });
-      return place.folded ? tr("{frame}; folded, frames in it: {count}", { frame: text, count: below(place).length }) : text;
+      const text = `${name}: ${sides}; ${difference}`;
+      return place.folded ? `${text}; folded, frames in it: ${below(place).length}` : text;
     }
 
     const below = (place) => place.children.flatMap((child) => [child, ...below(child)]);
@@ -86,10 +85,10 @@
       const sum = (place) => (matches(place, words) ? [place.control, place.arm] : place.children.map(sum).reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]));
       const [control, arm] = sum(graph.tree);
       const sides = `${graph.control} ${time(control)}, ${percent(control / graph.tree.control)}; ${graph.arm} ${time(arm)}, ${percent(arm / graph.tree.arm)}`;
-      return tr("“{words}” and what it calls: {sides}", { words, sides });
+      return `“${words}” and what it calls: ${sides}`;
     }
     const rest = () => searched() || (selected === graph.tree && !selected.folded ? "" : describe(selected));
-    const show = (text) => { byId("flame-details").textContent = text || tr("Point at a frame, or select it, for its numbers."); };
+    const show = (text) => { byId("flame-details").textContent = text || "Point at a frame, or select it, for its numbers."; };
 
     function frameButton(one, row, px, above) {
       const button = document.createElement("button");
@@ -109,7 +108,7 @@
         const sign = document.createElement("span");
         sign.className = "fold-sign";
         sign.textContent = one.folded ? "\u25b8" : "\u25be";
-        sign.title = one.folded ? tr("Open") : tr("Fold");
+        sign.title = one.folded ? "Open" : "Fold";
         button.replaceChildren(sign, name);
       } else button.textContent = name;
       button.setAttribute("aria-label", describe(one));
@@ -121,7 +120,7 @@
       selected.button.tabIndex = 0;
       const fold = byId("flame-fold");
       fold.disabled = !selected.children.length;
-      fold.textContent = selected.folded ? tr("Open frame") : tr("Fold frame");
+      fold.textContent = selected.folded ? "Open frame" : "Fold frame";
     }
 
     function draw() {
@@ -191,7 +190,7 @@
       if (Number(byId("flame-least").value)) foldSmall();
       const kept = byId("flame-width").value;
       byId("flame-width").replaceChildren(
-        ...[["larger", tr("the larger of both")], ["arm", graph.arm], ["control", graph.control]].map(([value, label]) => new Option(label, value)),
+        ...[["larger", "the larger of both"], ["arm", graph.arm], ["control", graph.control]].map(([value, label]) => new Option(label, value)),
       );
       byId("flame-width").value = kept || "larger";
       draw();

@@ -19,9 +19,6 @@
     });
   }
 
-  const translator = (words) => (message, values = {}) =>
-    (words[message] ?? message).replace(/\{(\w+)\}/g, (_, name) => values[name]);
-
   function print(value, digits = 3) {
     if (value === null || value === undefined) return "–";
     const size = Math.abs(value);
@@ -38,7 +35,6 @@
 
   function start() {
     const data = JSON.parse(byId("telemetry-data").textContent);
-    const tr = translator(data.words);
     const plots = byId("plots");
     const hidden = new Set();
     let shown = [];
@@ -53,8 +49,8 @@
     };
     const workloads = [...new Set(data.steps.map((step) => step.workload))];
     choose("metric", data.series.map((series, index) => [index, series.label]));
-    choose("workload", [...(workloads.length > 1 ? [["", tr("all")]] : []), ...workloads.map((name) => [name, name])]);
-    choose("step", data.steps.map((step, index) => [index, tr("{workload}, {level}", { workload: step.workload, level: step.level })]));
+    choose("workload", [...(workloads.length > 1 ? [["", "all"]] : []), ...workloads.map((name) => [name, name])]);
+    choose("step", data.steps.map((step, index) => [index, `${step.workload}, ${step.level}`]));
     byId("workload").value = workloads[0];
     byId("view").addEventListener("change", draw);
     byId("zero").addEventListener("change", draw);
@@ -101,9 +97,9 @@
       const all = !byId("workload").value;
       for (const [step, series] of wanted) {
         const panel = data.panels[`${step}:${series}`];
-        if (panel) shown.push(plot(data, panel, data.steps[step], data.series[series], byLevel, all, hidden, plots, tr));
+        if (panel) shown.push(plot(data, panel, data.steps[step], data.series[series], byLevel, all, hidden, plots));
       }
-      if (!shown.length) plots.append(element("p", tr("No run has this metric here.")));
+      if (!shown.length) plots.append(element("p", "No run has this metric here."));
     }
 
     byId("explorer").hidden = false;
@@ -119,10 +115,10 @@
     }).observe(plots);
   }
 
-  function plot(data, panel, step, series, byLevel, all, hidden, plots, tr) {
+  function plot(data, panel, step, series, byLevel, all, hidden, plots) {
     const holder = element("div");
     holder.setAttribute("role", "figure");
-    const name = byLevel ? (all ? tr("{workload}, {level}", { workload: step.workload, level: step.level }) : step.level) : series.label;
+    const name = byLevel ? (all ? `${step.workload}, ${step.level}` : step.level) : series.label;
     const heading = element("h4", name);
     heading.append(element("span", series.unit));
     const chart = element("div");
@@ -164,7 +160,7 @@
     });
     holder.setAttribute(
       "aria-label",
-      tr("{series} over time, {workload} at {level}, {unit}. Medians in the measured window: {medians}.", { series: series.label, workload: step.workload, level: step.level, unit: series.unit, medians: summary.join(", ") }),
+      `${series.label} over time, ${step.workload} at ${step.level}, ${series.unit}. Medians in the measured window: ${summary.join(", ")}.`,
     );
     const axis = {
       stroke: style("--soft"), font: "11px system-ui, sans-serif", grid: { stroke: style("--grid"), width: 1 },
@@ -173,7 +169,7 @@
     axes.push({ ...axis, size: 26, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => `${tick}${unit}`) });
     axes.push({ ...axis, size: 52 });
     const read = (at) => {
-      readout.replaceChildren(element("span", at === null ? (step.window ? tr("window:") : tr("median:")) : `${seconds[at]}${unit}:`));
+      readout.replaceChildren(element("span", at === null ? (step.window ? "window:" : "median:") : `${seconds[at]}${unit}:`));
       for (const { look, values } of medians) {
         const entry = element("span", "");
         entry.className = `a${look.colour}`;

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mydyno.language import tr
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, nice_ticks, tick_decimals
 from mydyno.reports.charts.svg import Svg
@@ -60,9 +59,9 @@ def block_dots_chart(
         offset = (place - (len(arms) - 1) / 2) * step
         svg.open_group(arm.style.css)
         for block, share in arm.shares.items():
-            title = tr("block {block}, {arm}: {effect}", block=block, arm=arm.style.label, effect=signed_percent(share))
+            title = f"block {block}, {arm.style.label}: {signed_percent(share)}"
             at = (x(blocks.index(block) + 0.5) + offset, y(share))
             svg.titled_mark(arm.style.shape, *at, 3.2, "ring" if arm.style.copy else "mark", title)
         svg.close_group()
-    svg.text((LEFT + right) / 2, svg.height - 4, tr("block"), "t soft", "middle")
+    svg.text((LEFT + right) / 2, svg.height - 4, "block", "t soft", "middle")
     return svg.render()

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import expm1, log1p
 
-from mydyno.language import tr
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, Ratios, nice_ticks, ratio_ticks, tick_decimals
 from mydyno.reports.charts.svg import Svg
@@ -86,7 +85,7 @@ def forest_chart(
     for tick in ticks:
         svg.line(scale(tick), TOP, scale(tick), bottom, "zero" if tick == 0 else "grid")
         svg.text(scale(tick), bottom + 14, signed_percent(tick, decimals) if tick else "0", "t", "middle")
-    svg.text(scale(0), bottom + 29, tr("relative to the control"), "t soft", "middle")
+    svg.text(scale(0), bottom + 29, "relative to the control", "t soft", "middle")
     y = TOP
     for group in groups:
         y += GROUP_GAP
@@ -171,7 +170,7 @@ def _draw_row(svg: Svg, scale: Linear | Ratios, row: ForestRow, y: float, text_e
     if row.effect is not None:
         svg.marks(row.style.shape, [(scale.clamp(row.effect), y)], 4.2, "mark")
     if text_end is not None:
-        effect = signed_percent(row.effect) if row.effect is not None else tr("no estimate")
+        effect = signed_percent(row.effect) if row.effect is not None else "no estimate"
         svg.text(text_end - 104, y + 4, effect, "t num", "end")
         if row.word:
             svg.text(text_end - 98, y + 4, row.word, "t soft")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mydyno.language import tr
 from mydyno.reports.charts.scale import Linear, tick_decimals, value_ticks
 from mydyno.reports.charts.svg import Svg
 from mydyno.wording.numbers import MINUS, NARROW_SPACE, DisplayUnit
@@ -45,7 +44,7 @@ def value_frame(
 def _headline(svg: Svg, heading: str, unit: str, cut: bool) -> None:
     """The chart's heading on the left, on the right its unit and whether the axis is cut; the heading gives way."""
     room = svg.width - RIGHT - 8
-    notes = [tr("{unit} · axis not from 0", unit=unit), tr("{unit} · cut axis", unit=unit)] if cut else [unit]
+    notes = [f"{unit} · axis not from 0", f"{unit} · cut axis"] if cut else [unit]
     note = next((one for one in notes if letters(heading) * HEADING_EM + letters(one) * TEXT_EM < room), notes[-1])
     longest = max(4, int((room - letters(note) * TEXT_EM) / HEADING_EM))
     shown = heading

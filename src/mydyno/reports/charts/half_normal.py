@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.language import tr
 from mydyno.reports.charts.scale import Linear, nice_ticks, tick_decimals
 from mydyno.reports.charts.svg import Svg
 
@@ -51,10 +50,10 @@ def half_normal_chart(
     for tick in sizes:
         svg.line(x(tick), top, x(tick), bottom, "zero" if tick == 0 else "grid")
         svg.text(x(tick), bottom + 15, f"{tick:.{decimals}f}", "t num", "middle")
-    svg.text(0, 25, tr("expected size of noise, standard errors"), "t soft")
+    svg.text(0, 25, "expected size of noise, standard errors", "t soft")
     for tick in quantiles:
         svg.text(left - 6, y(tick) + 4, f"{tick:.{tick_decimals(quantiles)}f}", "t num", "end")
-    svg.text((left + right) / 2, svg.height - 5, tr("size of the effect (logarithm), %"), "t soft", "middle")
+    svg.text((left + right) / 2, svg.height - 5, "size of the effect (logarithm), %", "t soft", "middle")
     if standard_error > 0:
         reach = min(quantiles[-1], sizes[-1] / standard_error)
         svg.line(x(0.0), y(0.0), x(reach * standard_error), y(reach), "axis")

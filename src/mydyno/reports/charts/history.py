@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.language import tr
 from mydyno.reports.charts.scale import Linear, nice_ticks, tick_decimals
 from mydyno.reports.charts.svg import Svg
 from mydyno.wording.numbers import DisplayUnit, signed_percent
@@ -91,4 +90,4 @@ def _dates(svg: Svg, x: Linear, dates: Sequence[str]) -> None:
         if middle - last > DATE_WIDTH:
             svg.text(middle, HEIGHT - BOTTOM + 17, date, "t num", "middle")
             last = middle
-    svg.text((LEFT + svg.width - RIGHT) / 2, HEIGHT - 5, tr("studies in order of time"), "t soft", "middle")
+    svg.text((LEFT + svg.width - RIGHT) / 2, HEIGHT - 5, "studies in order of time", "t soft", "middle")

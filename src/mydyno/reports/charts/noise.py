@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.language import tr
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, nice_ticks, tick_decimals
 from mydyno.reports.charts.svg import Svg
@@ -45,7 +44,7 @@ def noise_chart(
         svg.line(scale(tick), 24, scale(tick), bottom, "zero" if tick == 0 else "grid")
         decimals = max(0, tick_decimals(ticks) - 2)
         svg.text(scale(tick), bottom + 14, signed_percent(tick, decimals) if tick else "0", "t", "middle")
-    svg.text(scale(0), height - 4, tr("control again, relative to the control"), "t soft", "middle")
+    svg.text(scale(0), height - 4, "control again, relative to the control", "t soft", "middle")
     svg.open_group(style.css)
     for index, row in enumerate(rows):
         y = 38 + 20.0 * index

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.language import tr
 from mydyno.reports.charts.frame import value_frame
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear
@@ -29,7 +28,7 @@ def order_chart(
     key: str, heading: str, description: str, unit: DisplayUnit, points: Sequence[OrderPoint], blocks: dict[int, int]
 ) -> str:
     """The chart; `blocks` is {block: planned runs in it}, in order."""
-    svg = Svg(key, 356, 190, tr("{heading}, in order of execution", heading=heading), description)
+    svg = Svg(key, 356, 190, f"{heading}, in order of execution", description)
     frame = value_frame(svg, unit, [point.value for point in points], heading, count=4)
     planned = sum(blocks.values())
     x = Linear(0.5, planned + 0.5, frame.left, frame.right)
@@ -42,9 +41,7 @@ def order_chart(
             last_label = (start + end) / 2
             svg.text(last_label, frame.bottom + 15, str(block), "t num", "middle")
         before += runs
-    svg.text(
-        (frame.left + frame.right) / 2, svg.height - 5, tr("block (runs in order of execution)"), "t soft", "middle"
-    )
+    svg.text((frame.left + frame.right) / 2, svg.height - 5, "block (runs in order of execution)", "t soft", "middle")
     for point in points:
         svg.open_group(point.style.css)
         at = (x(point.order), frame.y(point.value))

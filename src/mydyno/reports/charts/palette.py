@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mydyno.language import tr
-
 SHAPES = ("circle", "square", "triangle", "diamond", "down", "plus", "cross", "bar")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2", "1 2", "6 2 1 2 1 2")
 GLYPHS = dict(zip(SHAPES, "●■▲◆▼✚✖▬", strict=True))
@@ -39,7 +37,7 @@ def arm_styles(arms: tuple[str, ...]) -> dict[str, ArmStyle]:
     return {
         arm: ArmStyle(
             arm,
-            tr("{arm} (control)", arm=arm) if index == 0 else arm,
+            f"{arm} (control)" if index == 0 else arm,
             index % COLOURS,
             SHAPES[(index + index // COLOURS) % len(SHAPES)],
             DASHES[(index + index // COLOURS) % len(DASHES)],
@@ -50,6 +48,4 @@ def arm_styles(arms: tuple[str, ...]) -> dict[str, ArmStyle]:
 
 def copy_style(control: ArmStyle) -> ArmStyle:
     """The style of the control's second copy."""
-    return ArmStyle(
-        control.name, tr("{name} again (A/A)", name=control.name), control.colour, control.shape, "2 2", copy=True
-    )
+    return ArmStyle(control.name, f"{control.name} again (A/A)", control.colour, control.shape, "2 2", copy=True)

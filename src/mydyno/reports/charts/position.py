@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from mydyno.language import tr
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, nice_ticks, tick_decimals
 from mydyno.reports.charts.svg import Svg
@@ -42,5 +41,5 @@ def position_chart(
         middle = y(median(value for at, value, _ in points if at == position))
         svg.line(x(position) - 24, middle, x(position) + 24, middle, "median")
         svg.text(x(position), bottom + 16, str(position), "t num", "middle")
-    svg.text((left + right) / 2, svg.height - 5, tr("position in the block"), "t soft", "middle")
+    svg.text((left + right) / 2, svg.height - 5, "position in the block", "t soft", "middle")
     return svg.render()

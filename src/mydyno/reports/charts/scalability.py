@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2
 
-from mydyno.language import tr
+from mydyno.language import agreed
 from mydyno.reports.charts.frame import level_labels, tick_text, value_frame
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, tick_decimals, value_ticks
@@ -40,13 +40,13 @@ def scalability_chart(
 
     A band that is far wider than what it surrounds is cut at the upper edge.
     """
-    svg = Svg(key, WIDTH, HEIGHT, tr("{heading} against connections", heading=heading), description)
+    svg = Svg(key, WIDTH, HEIGHT, agreed(f"{heading} against connections"), description)
     values = [value for one in arms for _, value in (*one.measured, *one.curve)]
     most = BAND_ROOM * max(values)
     values += [min(high, most) for one in arms for _, _, high in one.band]
     frame = value_frame(svg, unit, values, heading, from_zero=True)
     x = Linear(log2(min(levels)), log2(max(levels)), frame.left + INSET, frame.right - INSET)
-    level_labels(svg, frame, {float(level): x(log2(level)) for level in levels}, tr("connections"))
+    level_labels(svg, frame, {float(level): x(log2(level)) for level in levels}, "connections")
     for one in arms:
         svg.open_group(one.style.css)
         if one.band:
@@ -54,9 +54,7 @@ def scalability_chart(
             svg.path(area(upper, [(x(log2(n)), max(frame.top, frame.y(low))) for n, low, _ in one.band]), "band")
         svg.path(polyline([(x(log2(n)), frame.y(value)) for n, value in one.curve]), "line", one.style.dash)
         for n, value in one.measured:
-            title = tr(
-                "{arm}, {count:.10g} connections: {value}", arm=one.style.label, count=n, value=unit.text(value, 4)
-            )
+            title = agreed(f"{one.style.label}, {n:.10g} connections: {unit.text(value, 4)}")
             svg.titled_mark(one.style.shape, x(log2(n)), frame.y(value), 3.1, "mark", title)
         if one.peak is not None:
             at = x(log2(one.peak))
@@ -75,7 +73,7 @@ def latency_chart(
 ) -> str:
     """Latency against throughput, joined in the order of the connections; `units` are of throughput and latency."""
     across, up = units
-    svg = Svg(key, WIDTH, HEIGHT, tr("{heading} against throughput", heading=heading), description)
+    svg = Svg(key, WIDTH, HEIGHT, f"{heading} against throughput", description)
     frame = value_frame(svg, up, [latency for one in arms for _, latency in one.path], heading, from_zero=True)
     ticks = value_ticks([value / across.divisor for one in arms for value, _ in one.path], 5, from_zero=True)
     x = Linear(ticks[0] * across.divisor, ticks[-1] * across.divisor, frame.left, frame.right - INSET)
@@ -90,13 +88,8 @@ def latency_chart(
         points = [(x(value), frame.y(latency)) for value, latency in one.path]
         svg.path(polyline(points), "line", one.style.dash)
         for (n, _), (value, latency), place in zip(one.measured, one.path, points, strict=True):
-            title = tr(
-                "{arm}, {count:.10g} connections: {value}, {latency}",
-                arm=one.style.label,
-                count=n,
-                value=across.text(value, 4),
-                latency=up.text(latency, 4),
-            )
+            speed = f"{across.text(value, 4)}, {up.text(latency, 4)}"
+            title = agreed(f"{one.style.label}, {n:.10g} connections: {speed}")
             svg.titled_mark(one.style.shape, *place, 3.1, "mark", title)
         svg.close_group()
     return svg.render()

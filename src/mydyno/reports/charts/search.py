@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.language import tr
 from mydyno.reports.charts.frame import value_frame
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear
@@ -44,5 +43,5 @@ def search_chart(
     for place, one in enumerate(slices, 1):
         svg.titled_mark("circle", x(place), frame.y(one.rate), 2.6, "mark" if one.met else "ring", one.title)
     svg.close_group()
-    svg.text((frame.left + frame.right) / 2, svg.height - 5, tr("block (slices in order)"), "t soft", "middle")
+    svg.text((frame.left + frame.right) / 2, svg.height - 5, "block (slices in order)", "t soft", "middle")
     return svg.render()

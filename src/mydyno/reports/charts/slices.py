@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean as mean
 
-from mydyno.language import tr
 from mydyno.reports.charts.frame import tick_text
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, tick_decimals, value_ticks
@@ -53,7 +52,7 @@ def slices_chart(
 ) -> str:
     """The panels, one below the other; `blocks` are (number, first second, last second) on the joined axis."""
     height = HEADING + RATE + len(lines) * (GAP + HEADING + SMALL) + 36
-    svg = Svg(key, width, height, tr("{heading} over time", heading=heading), description)
+    svg = Svg(key, width, height, f"{heading} over time", description)
     end = blocks[-1][2] if blocks else 1.0
     x = Linear(0, end, LEFT, width - RIGHT)
     top = HEADING
@@ -73,14 +72,14 @@ def slices_chart(
         if middle - last_label > 18:
             svg.text(middle, bottom + 15, str(block), "t num", "middle")
             last_label = middle
-    title = tr("block (each about {duration} of this load)", duration=_minutes(blocks)) if width >= 480 else tr("block")
+    title = f"block (each about {_minutes(blocks)} of this load)" if width >= 480 else "block"
     svg.text((LEFT + width - RIGHT) / 2, height - 5, title, "t soft", "middle")
     return svg.render("narrow" if key.endswith(":narrow") else "wide")
 
 
 def _minutes(blocks: Sequence[tuple[int, float, float]]) -> str:
     length = sum(to_s - from_s for _, from_s, to_s in blocks) / max(1, len(blocks))
-    return tr("{seconds:.0f} s", seconds=length) if length < 120 else tr("{minutes:.0f} min", minutes=length / 60)
+    return f"{length:.0f} s" if length < 120 else f"{length / 60:.0f} min"
 
 
 def _axis(svg: Svg, values: Sequence[float], panel: tuple[float, float], count: int, from_zero: bool) -> Linear:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mydyno.language import tr
 from mydyno.reports.charts.frame import level_labels, value_frame
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import level_positions
@@ -41,9 +40,7 @@ def sweep_chart(
     level_texts: Mapping[float, str] | None = None,
 ) -> str:
     """The chart. Means stand at their true abscissa; only the runs' dots are moved aside, so that all can be seen."""
-    svg = Svg(
-        key, WIDTH, HEIGHT, tr("{heading} against {level_name}", heading=heading, level_name=level_name), description
-    )
+    svg = Svg(key, WIDTH, HEIGHT, f"{heading} against {level_name}", description)
     values = [value for one in series for _, value, _ in one.points]
     frame = value_frame(svg, unit, values, heading)
     gap = min(4.5, _least_gap(levels, frame.right - frame.left) / (len(series) + 1))

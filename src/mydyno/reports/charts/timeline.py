@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.language import tr
 from mydyno.reports.charts.frame import value_frame
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.charts.scale import Linear, nice_ticks
@@ -43,7 +42,7 @@ def timeline_chart(
 
     `ceiling` is (value, label) of what the series cannot exceed; with it the axis begins at zero.
     """
-    svg = Svg(key, *size, tr("{heading} over time", heading=heading), description)
+    svg = Svg(key, *size, f"{heading} over time", description)
     values = [v for one in series for line in (one.middle, one.low, one.high) for v in line or () if v is not None]
     if ceiling:
         values.append(ceiling[0])
@@ -55,7 +54,7 @@ def timeline_chart(
         svg.rect(x.clamp(window[1]), frame.top, x(duration_s) - x.clamp(window[1]), frame.bottom - frame.top, "outside")
     for tick in ticks:
         svg.text(x(tick), frame.bottom + 15, f"{tick:g}", "t num", "middle")
-    svg.text((frame.left + frame.right) / 2, svg.height - 5, tr("seconds"), "t soft", "middle")
+    svg.text((frame.left + frame.right) / 2, svg.height - 5, "seconds", "t soft", "middle")
     for second, label in marks:
         svg.line(x(second), frame.top, x(second), frame.bottom, "event")
         svg.text(x(second) + 2, frame.top + 8, label, "t tiny")

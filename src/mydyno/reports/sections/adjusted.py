@@ -6,7 +6,7 @@ from math import log
 
 from markupsafe import Markup
 
-from mydyno.language import listing, marked, tr
+from mydyno.language import listing
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.result import StudyResult
@@ -15,15 +15,15 @@ from mydyno.wording.numbers import change, ratio_interval, signed_percent, signi
 from mydyno.wording.verdict_table import interval_text, is_adjusted, moved_by, step_heading
 
 COVARIATES = {
-    "driver_cpu_around": marked("the load program's CPU time per query in the slices of other arms around"),
-    "available_cpu_around": marked(
+    "driver_cpu_around": "the load program's CPU time per query in the slices of other arms around",
+    "available_cpu_around": (
         "the share of CPU time not used by hypervisor and other programs in the slices of other arms around"
     ),
-    "speed_around": marked("the speed meter in the slices of other arms around"),
-    "driver_cpu": marked("the load program's CPU time per query"),
-    "speed": marked("the speed meter"),
-    "unstolen_cpu": marked("the share of CPU time that the hypervisor left"),
-    "available_cpu": marked("the share of CPU time not used by hypervisor and other programs"),
+    "speed_around": "the speed meter in the slices of other arms around",
+    "driver_cpu": "the load program's CPU time per query",
+    "speed": "the speed meter",
+    "unstolen_cpu": "the share of CPU time that the hypervisor left",
+    "available_cpu": "the share of CPU time not used by hypervisor and other programs",
 }
 
 
@@ -37,22 +37,21 @@ def build(result: StudyResult) -> Section | None:
         _figure(result, metric, [one for one in effects if one.metric == metric])
         for metric in dict.fromkeys(effect.metric for effect in effects)
     ]
-    groups = [FigureGroup(tr("With and without the adjustment"), figures)]
+    groups = [FigureGroup("With and without the adjustment", figures)]
     return Section(
         "adjusted",
-        tr("Adjusted and unadjusted effects"),
-        tr("Adjusted"),
+        "Adjusted and unadjusted effects",
+        "Adjusted",
         render("figures.html", intro=_intro(interleaving), legend="", groups=groups, empty=""),
     )
 
 
 def _intro(interleaving: InterleavingRecord) -> str:
-    names = [tr(COVARIATES[one]) if one in COVARIATES else one for one in interleaving.covariates]
-    of = listing(names) if names else tr("nothing")
-    return tr(
-        "Values are adjusted for the host's speed, as shown by {of}. The coefficients are the same for all arms. The "
-        "thin line below each effect is the one without it.",
-        of=of,
+    names = [COVARIATES.get(one, one) for one in interleaving.covariates]
+    of = listing(names) if names else "nothing"
+    return (
+        f"Values are adjusted for the host's speed, as shown by {of}. The coefficients are the same for all "
+        "arms. The thin line below each effect is the one without it."
     )
 
 
@@ -70,8 +69,8 @@ def _figure(result: StudyResult, metric: str, effects: list[EffectRecord]) -> Fi
         Markup(
             forest_chart(
                 f"adjusted:{metric}{suffix}",
-                tr("{metric}: effects with and without the adjustment", metric=result.metric_name(metric)),
-                tr("Thick lines are adjusted, thin lines with hollow dots are not."),
+                f"{result.metric_name(metric)}: effects with and without the adjustment",
+                "Thick lines are adjusted, thin lines with hollow dots are not.",
                 groups,
                 result.margin_of(metric),
                 width,
@@ -79,10 +78,8 @@ def _figure(result: StudyResult, metric: str, effects: list[EffectRecord]) -> Fi
         )
         for suffix, width in (("", 560.0), (":narrow", 350.0))
     ]
-    head = (tr("arm"), tr("adjusted"), tr("unadjusted"), tr("moved by"), tr("narrower by"))
-    caption = tr(
-        "{metric} relative to {relative_to}", metric=result.metric_name(metric), relative_to=result.relative_to
-    )
+    head = ("arm", "adjusted", "unadjusted", "moved by", "narrower by")
+    caption = f"{result.metric_name(metric)} relative to {result.relative_to}"
     return Figure(charts, Table(caption, head, rows), result.metric_name(metric), "double")
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.language import tr, tr_plural
-from mydyno.reports.page_assets import stored_text
+from mydyno.language import agreed
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render, sentence_markup
 from mydyno.results.precision import failures_of
@@ -21,8 +20,8 @@ def build(result: StudyResult) -> Section:
     found = result.answer
     return Section(
         "answer",
-        tr("Answer"),
-        tr("Answer"),
+        "Answer",
+        "Answer",
         render(
             "answer.html",
             state=_state_words(result),
@@ -30,7 +29,7 @@ def build(result: StudyResult) -> Section:
             answer=found.answer,
             further=found.further,
             table=table,
-            legend=[(SYMBOLS[word], tr(WORDS[word]), css) for word, css in table.words()] if table else [],
+            legend=[(SYMBOLS[word], WORDS[word], css) for word, css in table.words()] if table else [],
             sharpen=found.sharpen,
             scope=found.scope,
             claims=_claims(result),
@@ -51,18 +50,16 @@ def _claims(result: StudyResult) -> Table | None:
         return None
     rows: list[list[str | Cell]] = []
     for one in found[:MOST_CLAIMS]:
-        here = stored_text(one.here) if one.stored else one.here
-        would = tr("It would take {step}.", step=one.next_step) if one.next_step else ""
-        answer = Cell(tr(SIGNED[one.answer]), "word")
+        here = agreed(one.here) if one.stored else one.here
+        would = f"It would take {one.next_step}." if one.next_step else ""
+        answer = Cell(SIGNED[one.answer], "word")
         rows.append([one.claim, answer, Cell(here, "prose", below=sentence_markup(would))])
     left = len(found) - len(rows)
-    more = tr_plural(
-        "{count} more figure is below, in Published.", "{count} more figures are below, in Published.", left
-    )
-    note = [*([more] if left else []), *conditions(result)]
+    more = [agreed(f"{left} more figures are below, in Published.")] if left else []
+    note = [*more, *conditions(result)]
     count = counted(one.answer for one in found)
-    head = (tr("claim"), tr("agreement"), tr("what this host shows"))
-    caption = tr("Claims of published studies, and what this host shows: {answers}", answers=count)
+    head = ("claim", "agreement", "what this host shows")
+    caption = f"Claims of published studies, and what this host shows: {count}"
     return Table(caption, head, rows, " ".join(note))
 
 
@@ -70,18 +67,17 @@ def _state_words(result: StudyResult) -> str:
     """What a study that is not complete means for its answer; empty for a complete one."""
     planned, finished = len(result.plan.runs), len(result.runs)
     if result.runs and not result.any_valid:
-        return tr("No run of this study is valid, so there is no answer. The gates below show the reasons.")
+        return "No run of this study is valid, so there is no answer. The gates below show the reasons."
     if result.summary.state == "complete":
         return ""
     if result.summary.state == "failed":
-        return tr(
-            "This study failed: {count} of {all} planned runs are finished. The report covers these runs only.",
-            count=finished, all=planned,
-        )  # fmt: skip
-    return tr(
-        "This study is not finished: {count} of {all} planned runs are finished. The report covers these runs only.",
-        count=finished, all=planned,
-    )  # fmt: skip
+        return agreed(
+            f"This study failed: {finished} of {planned} planned runs are finished. The report covers these runs only."
+        )
+    return agreed(
+        f"This study is not finished: {finished} of {planned} planned runs are finished. The report covers these "
+        "runs only."
+    )
 
 
 def chips(result: StudyResult) -> list[tuple[str, str]]:
@@ -89,26 +85,24 @@ def chips(result: StudyResult) -> list[tuple[str, str]]:
     planned = len(result.plan.runs)
     valid = sum(run.valid for run in result.runs)
     state = result.summary.state
-    states = {"complete": tr("complete"), "partial": tr("partial study"), "failed": tr("failed study")}
+    states = {"complete": "complete", "partial": "partial study", "failed": "failed study"}
     failed = len({run.folder for run in result.runs if failures_of(run)})
     found = [("state-failed" if failed else f"state-{state}", states[state])]
-    of_planned = tr("{count} of {all} planned runs valid", count=valid, all=planned)
+    of_planned = agreed(f"{valid} of {planned} planned runs valid")
     found.append(("state-partial" if valid < planned else "plain", of_planned))
     if len(result.runs) < planned:
-        found.append(("state-partial", tr("{count} not run", count=planned - len(result.runs))))
+        found.append(("state-partial", f"{planned - len(result.runs)} not run"))
     if failed:
-        found.append(
-            ("state-failed", tr_plural("an arm failed in {count} run", "an arm failed in {count} runs", failed))
-        )
+        found.append(("state-failed", agreed(f"an arm failed in {failed} runs")))
     unused = len(result.unused_steps)
     if unused:
         steps = valid * len(result.steps)
-        found.append(("state-partial", tr("{count} of their {all} steps not valid", count=unused, all=steps)))
+        found.append(("state-partial", agreed(f"{unused} of their {steps} steps not valid")))
     blocks = len({run.block for run in result.runs}) or len(result.plan.blocks)
-    found.append(("plain", tr_plural("{count} block", "{count} blocks", blocks)))
+    found.append(("plain", agreed(f"{blocks} blocks")))
     if result.group_of:
-        found.append(("plain", tr("{count} hosts", count=len(set(result.group_of.values())))))
+        found.append(("plain", agreed(f"{len(set(result.group_of.values()))} hosts")))
     if result.summary.design != "blocks":
-        found.append(("plain", tr("switchback") if result.summary.design == "switchback" else tr("interleaved")))
-    found.append(("plain", tr("scale {scale}", scale=result.study.experiment.scale)))
+        found.append(("plain", "switchback" if result.summary.design == "switchback" else "interleaved"))
+    found.append(("plain", f"scale {result.study.experiment.scale}"))
     return found

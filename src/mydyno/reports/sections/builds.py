@@ -10,7 +10,6 @@ from math import expm1
 from statistics import mean
 from typing import Any
 
-from mydyno.language import marked, tr, tr_plural
 from mydyno.model.definition.plan import builds_of
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, glyph, render
@@ -29,20 +28,20 @@ def build(result: StudyResult) -> Section | None:
         tables.append(layouts)
     commands = list(dict.fromkeys(_recipe(one) for one in found.values()))
     html = render(
-        "across_section.html", lead=[], text=[tr(INTRO)], verdicts=[], figures="", tables=tables,
-        lists=[(tr("How they were built"), commands)], details=[], explorer=False,
+        "across_section.html", lead=[], text=[INTRO], verdicts=[], figures="", tables=tables,
+        lists=[("How they were built", commands)], details=[], explorer=False,
     )  # fmt: skip
     programs = len({one["sha256"] for one in found.values()})
     return Section(
         "builds",
-        tr("Builds from source"),
-        tr("Builds"),
+        "Builds from source",
+        "Builds",
         html,
-        tr_plural("{count} program", "{count} programs", programs),
+        f"{programs} {'program' if programs == 1 else 'programs'}",
     )
 
 
-INTRO = marked(
+INTRO = (
     "In every valid run the server's process executed exactly this file, by inode and "
     "SHA-256. A difference between two builds includes that of their memory layouts, unless an "
     "arm has several builds."
@@ -72,8 +71,8 @@ def table(result: StudyResult, found: Mapping[tuple[str, int], Facts]) -> Table:
             str(facts["subject"]), Cell(str(facts["sha256"])[:12], below=str(facts["build_id"])[:12]),
             ", ".join(facts["compiled_by"]) or ", ".join(facts["compilers"]),
         ])  # fmt: skip
-    head = (tr("arm"), tr("build"), tr("commit, ref, date"), tr("subject"), tr("SHA-256, build ID"), tr("compiled by"))
-    return Table(tr("The programs"), head, rows)
+    head = ("arm", "build", "commit, ref, date", "subject", "SHA-256, build ID", "compiled by")
+    return Table("The programs", head, rows)
 
 
 def _layouts(result: StudyResult) -> Table:
@@ -93,11 +92,9 @@ def _layouts(result: StudyResult) -> Table:
             for number, ratios in sorted(of_build.items())
         ]  # fmt: skip
     return Table(
-        tr(
-            "{metric}: the mean effect in the blocks of each build (no verdict)",
-            metric=result.metric_name(result.summary.primary),
-        ),
-        (tr("arm"), tr("step"), tr("build"), tr("blocks"), tr("effect")), rows,
+        f"{result.metric_name(result.summary.primary)}: the mean effect in the blocks of each build (no "
+            "verdict)",
+        ("arm", "step", "build", "blocks", "effect"), rows,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from mydyno.language import comma, marked, names, tr
+from mydyno.language import agreed
 from mydyno.model.stored.capacity import CapacityRecord
 from mydyno.reports.charts.search import Offered, search_chart
 from mydyno.reports.result import StudyResult
@@ -14,10 +14,10 @@ from mydyno.wording.capacity import objective_words, rate_words
 from mydyno.wording.numbers import percent
 
 REASONS = {
-    "latency": marked("latency"),
-    "throughput": marked("a growing backlog"),
-    "errors": marked("errors"),
-    "unfinished": marked("transactions that did not end"),
+    "latency": "latency",
+    "throughput": "a growing backlog",
+    "errors": "errors",
+    "unfinished": "transactions that did not end",
 }
 
 
@@ -32,18 +32,16 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
         if own:
             figures = [Figure([], _table(own), "", "full", numbers_open=True)]
             figures += [figure for record in own if (figure := _chart(result, slices, record)) is not None]
-            groups.append(FigureGroup(comma((step.workload, step.level, objective_words(own[0]))), figures))
+            groups.append(FigureGroup(", ".join((step.workload, step.level, objective_words(own[0]))), figures))
     return Section(
         "capacity",
-        tr("Capacity"),
-        tr("Capacity"),
+        "Capacity",
+        "Capacity",
         render(
             "figures.html",
-            intro=tr(
-                "The capacity is the rate at which half of the slices meet the objective. Each mark is a "
-                "slice at the rate that it was offered: filled if it met the objective, hollow if it "
-                "missed it. Lines are the capacities of the blocks. The control's second copy is not drawn."
-            ),
+            intro="The capacity is the rate at which half of the slices meet the objective. Each mark is a slice "
+            "at the rate that it was offered: filled if it met the objective, hollow if it missed it. Lines "
+            "are the capacities of the blocks. The control's second copy is not drawn.",
             legend=legend(result, with_copy=False),
             groups=groups,
             empty="",
@@ -57,11 +55,9 @@ def _table(records: list[CapacityRecord]) -> Table:
         interval = ""
         if one.ci_low is not None and one.ci_high is not None:
             interval = f"{rate_words(one.ci_low)} … {rate_words(one.ci_high)}"
-        missed = names(
-            f"{tr(REASONS[name]) if name in REASONS else name} ({count})" for name, count in one.missed_by.items()
-        )
+        missed = ", ".join(f"{REASONS.get(name, name)} ({count})" for name, count in one.missed_by.items())
         blocks = str(one.blocks) + (
-            tr(" ({unbracketed} starts without a capacity)", unbracketed=one.unbracketed) if one.unbracketed else ""
+            agreed(f" ({one.unbracketed} starts without a capacity)") if one.unbracketed else ""
         )
         rows.append([
             one.arm,
@@ -71,13 +67,10 @@ def _table(records: list[CapacityRecord]) -> Table:
             Cell(missed or "–"),
         ])  # fmt: skip
     return Table(
-        tr("Capacity in transactions/s, with the interval of each arm alone"),
-        [tr("arm"), tr("transactions/s"), tr("blocks"), tr("slices"), tr("slices missed the objective by")],
+        "Capacity in transactions/s, with the interval of each arm alone",
+        ["arm", "transactions/s", "blocks", "slices", "slices missed the objective by"],
         rows,
-        tr(
-            "The capacity varies from slice to slice with a standard deviation of {sigma}.",
-            sigma=percent(records[0].sigma),
-        ),
+        f"The capacity varies from slice to slice with a standard deviation of {percent(records[0].sigma)}.",
     )
 
 
@@ -88,8 +81,7 @@ def _chart(result: StudyResult, slices: StudySlices, record: CapacityRecord) -> 
             one.block,
             one.search.rate,
             one.search.met,
-            f"{rate_words(one.search.rate)}/s: "
-            + (tr("met") if one.search.met else tr("missed by {because}", because=one.search.because)),
+            f"{rate_words(one.search.rate)}/s: " + ("met" if one.search.met else f"missed by {one.search.because}"),
         )
         for one in own
         if one.search is not None
@@ -99,8 +91,8 @@ def _chart(result: StudyResult, slices: StudySlices, record: CapacityRecord) -> 
     met = sum(one.met for one in offered)
     chart = search_chart(
         f"search:{record.step}:{record.arm}",
-        tr("{arm}: rate of each slice", arm=record.arm),
-        tr("{count} slices of {arm}, {met} of which met the objective.", count=len(offered), arm=record.arm, met=met),
+        f"{record.arm}: rate of each slice",
+        agreed(f"{len(offered)} slices of {record.arm}, {met} of which met the objective."),
         result.styles[record.arm],
         offered,
         record.of_block,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import listing, sentence_space, tr, tr_after
+from mydyno.language import listing
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.summary import CostRecord, CostsRecord
@@ -37,8 +37,8 @@ def build(result: StudyResult) -> Section | None:
     candidates = result.summary.candidates
     return Section(
         "costs",
-        tr("Costs that changed with the effect") if found else tr("What a transaction costs"),
-        tr("Costs"),
+        "Costs that changed with the effect" if found else "What a transaction costs",
+        "Costs",
         render(
             "costs.html",
             found=found,
@@ -52,20 +52,18 @@ def build(result: StudyResult) -> Section | None:
                 for costs in contrasts.values()
             ],
         ),
-        says=tr("CPU time, waits, I/O, rows and calls per transaction of each arm"),
+        says="CPU time, waits, I/O, rows and calls per transaction of each arm",
     )
 
 
 def _intro(record: CostsRecord, effects: bool, result: StudyResult) -> str:
-    intro = tr("Counters of server and kernel divided by the transactions of the same time.")
-    intro += sentence_space() + counted.together(result)
+    intro = "Counters of server and kernel divided by the transactions of the same time."
+    intro += " " + counted.together(result)
     if record.alarm:
-        return intro + tr_after("No difference is claimed: {alarm}.", alarm=alarm_clause(record.alarm))
+        return intro + f" No difference is claimed: {alarm_clause(record.alarm)}."
     if effects:
         return intro
-    return intro + tr_after(
-        "No effect on throughput, latency or the server's CPU time is shown, so no cause is looked for."
-    )
+    return intro + " No effect on throughput, latency or the server's CPU time is shown, so no cause is looked for."
 
 
 def _table(candidates: Sequence[CandidateRecord], costs: Sequence[CostRecord]) -> Table:
@@ -75,19 +73,19 @@ def _table(candidates: Sequence[CandidateRecord], costs: Sequence[CostRecord]) -
         css = "num strong" if (one.arm, one.control, one.step, one.cost) in named else "num"
         rows.append(
             [
-                tr(COSTS[one.cost].label),
+                COSTS[one.cost].label,
                 Cell(value_text(one.cost, one.control_value), "num"),
                 Cell(value_text(one.cost, one.arm_value), "num"),
                 Cell(change_text(one), css),
                 Cell(interval_text(one), "num"),
-                tr("beyond noise") if one.beyond_noise else "",
+                "beyond noise" if one.beyond_noise else "",
             ]
         )
     first = costs[0]
-    absent = [tr(COSTS[one.cost].label) for one in costs if not is_there(one)]
+    absent = [COSTS[one.cost].label for one in costs if not is_there(one)]
     return Table(
-        tr("Costs of a transaction: {arm} and {control}", arm=first.arm, control=first.control),
-        (tr("cost of a transaction"), first.control, first.arm, tr("change"), tr("interval"), ""),
+        f"Costs of a transaction: {first.arm} and {first.control}",
+        ("cost of a transaction", first.control, first.arm, "change", "interval", ""),
         rows,
-        tr("None, or almost none, in both arms: {absent}.", absent=listing(absent)) if absent else "",
+        f"None, or almost none, in both arms: {listing(absent)}." if absent else "",
     )

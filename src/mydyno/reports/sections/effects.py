@@ -8,8 +8,7 @@ from math import exp
 
 from markupsafe import Markup
 
-from mydyno.language import marked, tr, tr_after
-from mydyno.language import names as comma_names
+from mydyno.language import agreed
 from mydyno.model.metrics import split_instance
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
@@ -23,7 +22,7 @@ from mydyno.wording.verdict_table import SYMBOLS, verdict_text, verdict_word
 EXPLORATORY_CHARACTERS = 420_000
 """Room for the metrics that carry no verdict: the page is to stay below 2 MB whatever the experiment."""
 
-NOT_YET = marked(
+NOT_YET = (
     "Effects are shown from the first look on. Looking earlier and stopping at a favourable "
     "result finds differences that do not exist."
 )
@@ -33,8 +32,8 @@ def build(result: StudyResult) -> Section:
     """Forest plots per metric and workload, each with its table; the primary metric's open, the others folded."""
     primary = result.summary.primary
     if result.before_first_look:
-        html = render("figures.html", intro=tr(NOT_YET), legend="", groups=[], empty=tr("No look is due yet."))
-        return Section("effects", tr("Effects and their intervals"), tr("Effects"), html)
+        html = render("figures.html", intro=NOT_YET, legend="", groups=[], empty="No look is due yet.")
+        return Section("effects", "Effects and their intervals", "Effects", html)
     others = [metric for metric in (*FIRST, *result.summary.metrics) if metric in result.summary.metrics]
     others = [metric for metric in dict.fromkeys(others) if metric != primary and result.effects(metric)]
     without = [metric for metric in others if all(effect.ratio is None for effect in result.effects(metric))]
@@ -43,7 +42,7 @@ def build(result: StudyResult) -> Section:
     kept, left = within({metric: figures[metric] for metric in figures if metric not in judged}, EXPLORATORY_CHARACTERS)
     groups = [FigureGroup(result.metric_name(primary), _figures(result, primary))]
     groups += [FigureGroup(name, found) for name, found in _by_metric(result, judged, figures).items()]
-    above = tr("Other metrics: exploratory, with unadjusted intervals and without verdicts")
+    above = "Other metrics: exploratory, with unadjusted intervals and without verdicts"
     explored = moved.build(result, [metric for metric in figures if metric not in judged], above)
     if explored is not None:
         groups.append(explored)
@@ -54,14 +53,14 @@ def build(result: StudyResult) -> Section:
     groups = [group for group in groups if group.figures]
     return Section(
         "effects",
-        tr("Effects and their intervals"),
-        tr("Effects"),
+        "Effects and their intervals",
+        "Effects",
         render(
             "figures.html",
             intro=_intro(result, without, left),
             legend=legend(result, with_copy=False),
             groups=groups,
-            empty=tr("No effect could be computed.") if not groups else "",
+            empty="No effect could be computed." if not groups else "",
         ),
     )
 
@@ -80,29 +79,26 @@ def _by_metric(
         base, instance = split_instance(metric)
         known = base in metrics or instance is None
         name = result.metric_name(base)
-        heading = name if known else tr("{metric}, each instance", metric=name)
+        heading = name if known else f"{name}, each instance"
         groups.setdefault(heading, []).extend(figures[metric])
     return groups
 
 
 def _intro(result: StudyResult, without: list[str], left: list[str]) -> str:
-    note = tr(
-        "Ratio of each arm to {relative_to}, from runs of the same block. The shaded band is the "
-        "declared margin of ±{margin}; the bracket beside each level's name is the A/A noise "
-        "floor: how far the control differed from its own copy. Faint dots are the blocks' own "
-        "ratios.",
-        relative_to=result.relative_to,
-        margin=percent(result.summary.margin),
+    note = (
+        f"Ratio of each arm to {result.relative_to}, from runs of the same block. The shaded band is the "
+        f"declared margin of ±{percent(result.summary.margin)}; the bracket beside each level's name is the A/A "
+        "noise floor: how far the control differed from its own copy. Faint dots are the blocks' own ratios."
     )
     if without:
-        note += tr_after("No ratio can be formed for: {names}.", names=_names(result, without))
+        note += f" No ratio can be formed for: {_names(result, without)}."
     if left:
-        note += tr_after("Only in summary.json, to limit the size of the page: {names}.", names=_names(result, left))
+        note += f" Only in summary.json, to limit the size of the page: {_names(result, left)}."
     return note
 
 
 def _names(result: StudyResult, metrics: Sequence[str]) -> str:
-    return comma_names(dict.fromkeys(result.metric_name(split_instance(metric)[0]) for metric in metrics))
+    return ", ".join(dict.fromkeys(result.metric_name(split_instance(metric)[0]) for metric in metrics))
 
 
 def _figures(result: StudyResult, metric: str) -> list[Figure]:
@@ -116,14 +112,9 @@ def _figures(result: StudyResult, metric: str) -> list[Figure]:
     for workload, groups in by_workload.items():
         if not groups:
             continue
-        title = tr(
-            "{metric}, {workload}: effect of each arm relative to {relative_to}",
-            metric=result.metric_name(metric),
-            workload=workload,
-            relative_to=result.relative_to,
-        )
+        title = f"{result.metric_name(metric)}, {workload}: effect of each arm relative to {result.relative_to}"
         count = sum(len(group.rows) for group in groups)
-        description = tr("{count} effects with intervals; the table that follows has the same numbers.", count=count)
+        description = agreed(f"{count} effects with intervals; the table that follows has the same numbers.")
         charts = [
             Markup(
                 forest_chart(
@@ -138,11 +129,7 @@ def _figures(result: StudyResult, metric: str) -> list[Figure]:
             )
             for suffix, width in sizes
         ]
-        caption = (
-            workload
-            if instance is None
-            else tr("{workload}, instance {instance}", workload=workload, instance=instance)
-        )
+        caption = workload if instance is None else f"{workload}, instance {instance}"
         figures.append(Figure(charts, _table(result, metric, workload, judged), caption, "double"))
     return figures
 
@@ -171,12 +158,12 @@ def _noise(result: StudyResult, metric: str, step: str) -> float | None:
 
 def _table(result: StudyResult, metric: str, workload: str, judged: bool) -> Table:
     """All numbers of a forest plot; the verdicts only where there are any."""
-    interval = tr("{level} interval", level=level_percent(result.summary.alpha if judged else 0.05))
-    head: tuple[str, ...] = (tr("arm"), tr("effect"), interval, tr("verdict"), "p", tr("blocks"), tr("noise floor"))
+    interval = f"{level_percent(result.summary.alpha if judged else 0.05)} interval"
+    head: tuple[str, ...] = ("arm", "effect", interval, "verdict", "p", "blocks", "noise floor")
     if not judged:
         head = (*head[:3], *head[4:6])
     rows: list[Sequence[str | Cell]] = []
-    levels = next((step.amount_name for step in result.steps_of_workload(workload)), tr("connections"))
+    levels = next((step.amount_name for step in result.steps_of_workload(workload)), "connections")
     for step in result.steps_of_workload(workload):
         noise = _noise(result, metric, step.id)
         of_step = _shown(result, metric, step.id)
@@ -185,7 +172,7 @@ def _table(result: StudyResult, metric: str, workload: str, judged: bool) -> Tab
             row = _table_row(result, effect, noise)
             rows.append(row if judged else [*row[:3], *row[4:6]])
     return Table(
-        tr("{metric}, {workload}, by {levels}", metric=result.metric_name(metric), workload=workload, levels=levels),
+        f"{result.metric_name(metric)}, {workload}, by {levels}",
         head,
         rows,
     )

@@ -7,12 +7,11 @@ from collections import Counter
 
 from markupsafe import Markup
 
-from mydyno.language import comma, marked, names, tr, tr_plural
+from mydyno.language import agreed
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import RunSummary
-from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Section, Table, glyph, reasons_text, render, swatch
 from mydyno.wording import unsampled
@@ -29,8 +28,8 @@ def build(result: StudyResult) -> Section:
     warnings = Counter(warning for run in result.runs for warning in run.warnings)
     return Section(
         "evidence",
-        tr("Evidence and gates"),
-        tr("Evidence"),
+        "Evidence and gates",
+        "Evidence",
         render(
             "evidence.html",
             invalid=_invalid_table(invalid) if invalid else None,
@@ -51,19 +50,17 @@ def build(result: StudyResult) -> Section:
 def _in_one_line(result: StudyResult, invalid: int) -> str:
     """How many runs are valid, and whether every treatment was proved."""
     if not result.runs:
-        return tr("no run has finished")
+        return "no run has finished"
     unproved = sum(not _is_proved(result, run) for run in result.runs)
     which = next((one for run in result.runs for one in run.evidence if not one.holds), None)
-    valid = tr("{count} of {all} runs valid", count=len(result.runs) - invalid, all=len(result.runs))
+    valid = agreed(f"{len(result.runs) - invalid} of {len(result.runs)} runs valid")
     proved = (
-        tr("every treatment proved in every run")
-        if not unproved
-        else tr_plural("treatment not proved in {count} run", "treatment not proved in {count} runs", unproved)
+        "every treatment proved in every run" if not unproved else agreed(f"treatment not proved in {unproved} runs")
     )
-    line = comma((valid, proved))
+    line = ", ".join((valid, proved))
     if which is None:
         return line
-    return Markup("{} ({}: {})").format(line, which.treatment, stored_text(which.text))
+    return Markup("{} ({}: {})").format(line, which.treatment, agreed(which.text))
 
 
 def _is_proved(result: StudyResult, run: RunSummary) -> bool:
@@ -79,29 +76,29 @@ def _sets_nothing(result: StudyResult, arm: str) -> bool:
 
 def _invalid_words(reasons: Counter[str], invalid: int, runs: int) -> str:
     if not reasons:
-        return tr("{count} of {all} runs are not valid.", count=invalid, all=runs)
-    return tr("{count} of {all} runs are not valid: {reasons}.", count=invalid, all=runs, reasons=_counts(reasons))
+        return agreed(f"{invalid} of {runs} runs are not valid.")
+    return agreed(f"{invalid} of {runs} runs are not valid: {_counts(reasons)}.")
 
 
 def _step_words(reasons: Counter[str], steps: int) -> str:
     if not reasons:
-        return tr("{count} steps of valid runs are not valid.", count=steps)
-    return tr("{count} steps of valid runs are not valid: {reasons}.", count=steps, reasons=_counts(reasons))
+        return agreed(f"{steps} steps of valid runs are not valid.")
+    return agreed(f"{steps} steps of valid runs are not valid: {_counts(reasons)}.")
 
 
 def _counts(reasons: Counter[str]) -> str:
-    return names(f"{reason} ({count})" for reason, count in reasons.most_common())
+    return ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
 
 
 def _invalid_table(invalid: list[RunSummary]) -> Table:
     return Table(
-        tr("Runs that are not valid: kept and shown, not used"),
-        (tr("run"), tr("arm"), tr("reasons")),
+        "Runs that are not valid: kept and shown, not used",
+        ("run", "arm", "reasons"),
         [
             [
                 run.folder,
                 run.arm + (" (A/A)" if run.copy_number == 2 else ""),
-                reasons_text(run.reasons) or tr("not recorded"),
+                reasons_text(run.reasons) or "not recorded",
             ]
             for run in invalid
         ],
@@ -110,12 +107,9 @@ def _invalid_table(invalid: list[RunSummary]) -> Table:
 
 def _steps_table(result: StudyResult) -> Table:
     return Table(
-        tr("Steps of valid runs that are not valid: kept and shown, not used"),
-        (tr("run"), tr("step"), tr("reasons")),
-        [
-            [run.folder, step.id, reasons_text(reasons) or tr("not recorded")]
-            for run, step, reasons in result.unused_steps
-        ],
+        "Steps of valid runs that are not valid: kept and shown, not used",
+        ("run", "step", "reasons"),
+        [[run.folder, step.id, reasons_text(reasons) or "not recorded"] for run, step, reasons in result.unused_steps],
     )
 
 
@@ -146,7 +140,7 @@ def _facts(evidence: Evidence) -> str:
     if not evidence.facts:
         return ""
     text = json.dumps(evidence.facts, ensure_ascii=False, default=str, sort_keys=True)
-    return text if len(text) <= MAX_FACTS else text[:MAX_FACTS] + tr(" … (complete in run.json)")
+    return text if len(text) <= MAX_FACTS else text[:MAX_FACTS] + " … (complete in run.json)"
 
 
 def _grid(result: StudyResult) -> list[dict[str, object]]:
@@ -155,13 +149,13 @@ def _grid(result: StudyResult) -> list[dict[str, object]]:
 
     def entry(planned: PlannedRun) -> dict[str, object]:
         run = done.get((planned.block, planned.position))
-        state = marked("not run") if run is None else marked("valid") if run.valid else marked("not valid")
+        state = "not run" if run is None else "valid" if run.valid else "not valid"
         style = result.styles.get(planned.arm)
         return {
             "arm": planned.arm + (" (A/A)" if planned.copy_number == 2 else ""),
             "swatch": glyph(style) if style else "",
             "valid": state == "valid",
-            "state": tr(state),
+            "state": state,
             "css": state.replace(" ", "-"),
             "reasons": joined(run.reasons) if run else "",
         }

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from mydyno.language import colon, comma, tr, tr_after
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.stored.factors import FactorEffect, FactorLevels, FactorsRecord
 from mydyno.reports.charts.palette import ArmStyle
@@ -36,24 +35,24 @@ def build(result: StudyResult) -> Section | None:
     groups = [group for group in groups if group.figures]
     return Section(
         "factors",
-        tr("What each factor does"),
-        tr("Factors"),
+        "What each factor does",
+        "Factors",
         render("figures.html", intro=_intro(result), legend=_legend(result, record, factors), groups=groups, empty=""),
     )
 
 
 def _intro(result: StudyResult) -> str:
-    note = tr(
+    note = (
         "A main effect is the mean over all combinations of the other factors, as a ratio; an effect at another "
-        "factor's level is the mean over the combinations with that level; an interaction is how much the second "
-        "differs from the one at the control's level. Intervals of {level} are simultaneous over all of these effects.",
-        level=level_percent(result.summary.alpha),
-    )  # fmt: skip
+        "factor's level is the mean over the combinations with that level; an interaction is how much the "
+        f"second differs from the one at the control's level. Intervals of {level_percent(result.summary.alpha)} "
+        "are simultaneous over all of these effects."
+    )
     record = result.summary.factors
     if record is not None and record.crossings:
-        note += tr_after(
-            "A change of sign is interpolated over the logarithm of the level between two measured ones; its interval "
-            "is of the noise alone."
+        note += (
+            " A change of sign is interpolated over the logarithm of the level between two measured ones; its "
+            "interval is of the noise alone."
         )
     return note
 
@@ -68,7 +67,7 @@ def _looks(result: StudyResult, factors: Factors, over: FactorLevels) -> list[tu
     looks = []
     for rest, points in found.items():
         base = next(arm for _, arm in points if factors.levels_of[arm][index] == over.base)
-        name = comma(rest)
+        name = ", ".join(rest)
         looks.append((replace(result.styles[base], name=name, label=name), points))
     return looks
 
@@ -100,10 +99,8 @@ def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: st
         sweep_chart(
             f"factors:{over.name}:{metric}:{step.id}",
             result.metric_name(metric),
-            tr(
-                "{metric} over {factor}, a line for each combination of the other factors; dots are runs.",
-                metric=result.metric_name(metric), factor=over.name,
-            ),
+            f"{result.metric_name(metric)} over {over.name}, a line for each combination of the other "
+                "factors; dots are runs.",
             display_unit(metric, max(values, default=1.0), known.unit if known else ""),
             series,
             over.values,
@@ -117,9 +114,9 @@ def _table(result: StudyResult, record: FactorsRecord, effects: list[FactorEffec
     """Main effects with what another factor's levels make of them, then interactions, and changes of sign."""
     rows: list[list[str | Cell]] = []
     kinds = (
-        (tr("Main effects"), "main"),
-        (tr("Effects at the levels of another factor"), "at"),
-        (tr("Interactions"), "interaction"),
+        ("Main effects", "main"),
+        ("Effects at the levels of another factor", "at"),
+        ("Interactions", "interaction"),
     )
     for heading, kind in kinds:
         of_kind = [one for one in effects if one.kind == kind]
@@ -127,21 +124,21 @@ def _table(result: StudyResult, record: FactorsRecord, effects: list[FactorEffec
         rows += [_row(record, one) for one in of_kind]
     first = effects[0]
     crossings = [one for one in record.crossings if (one.metric, one.step) == (first.metric, first.step)]
-    rows += [[tr("Changes of sign")]] if crossings else []
+    rows += [["Changes of sign"]] if crossings else []
     for one in crossings:
         factor, other = record.factor(one.factor), record.factor(one.other)
         where = crossing_words(other, one)
         rows.append([_contrast(factor, one.level), one.other, Cell("0", "num strong"), Cell(where), ""])
     head = (
-        tr("level"), tr("where"), tr("effect"), tr("{level} interval", level=level_percent(result.summary.alpha)),
-        tr("decided"),
+        "level", "where", "effect", f"{level_percent(result.summary.alpha)} interval",
+        "decided",
     )  # fmt: skip
-    return Table(tr("Effects of the factors on {metric}", metric=result.metric_name(first.metric)), head, rows)
+    return Table(f"Effects of the factors on {result.metric_name(first.metric)}", head, rows)
 
 
 def _row(record: FactorsRecord, effect: FactorEffect) -> list[str | Cell]:
     factor = record.factor(effect.factor)
-    where = tr("mean of all")
+    where = "mean of all"
     if effect.other:
         other = record.factor(effect.other)
         where = level_name(other, effect.at)
@@ -149,7 +146,7 @@ def _row(record: FactorsRecord, effect: FactorEffect) -> list[str | Cell]:
             where = _contrast(other, effect.at)
     share = None if effect.ratio is None else effect.ratio - 1
     size = "–" if share is None else signed_percent(share)
-    decided = tr("yes") if effect.decided else tr("no")
+    decided = "yes" if effect.decided else "no"
     return [
         _contrast(factor, effect.level),
         where,
@@ -160,4 +157,4 @@ def _row(record: FactorsRecord, effect: FactorEffect) -> list[str | Cell]:
 
 
 def _contrast(factor: FactorLevels, level: str) -> str:
-    return f"{factor.name}{colon()}{level_name(factor, factor.base)} → {level_name(factor, level)}"
+    return f"{factor.name}: {level_name(factor, factor.base)} → {level_name(factor, level)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import tr
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.verdicts.threshold import Outcome
@@ -16,11 +15,11 @@ def build(result: StudyResult) -> Section | None:
     if not result.study.experiment.thresholds:
         return None
     found = gate_study(result.folder, result.summary)
-    title = tr(TITLES[found.outcome])
+    title = TITLES[found.outcome]
     return Section(
         "gate",
-        tr("Limits: {outcome}", outcome=f"{title[:1].lower()}{title[1:]}"),
-        tr("Limits"),
+        "Limits: {outcome}".format(outcome=f"{title[:1].lower()}{title[1:]}"),
+        "Limits",
         render("gate.html", answer=answer(found), step=found.next_step, table=_table(found), notes=notes(found)),
     )
 
@@ -41,7 +40,7 @@ def _table(found: GateResult) -> Table:
             ]
         )
     return Table(
-        tr("Limits of the gate"),
-        (tr("metric"), tr("arm"), tr("limit"), tr("effect"), tr("bounds"), tr("result")),
+        "Limits of the gate",
+        ("metric", "arm", "limit", "effect", "bounds", "result"),
         lines,
     )

@@ -8,7 +8,6 @@ from math import exp
 
 from markupsafe import Markup
 
-from mydyno.language import tr, tr_after
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.result import StudyResult
@@ -48,8 +47,8 @@ def build(result: StudyResult) -> Section | None:
     ]
     return Section(
         "hosts",
-        tr("Hosts ({count})", count=len(groups.blocks)),
-        tr("Hosts"),
+        f"Hosts ({len(groups.blocks)})",
+        "Hosts",
         render(
             "hosts.html",
             alike=likeness(result, groups),
@@ -65,37 +64,32 @@ def _differences(groups: HostGroupsRecord) -> Table | None:
     rows = facts_rows(groups)
     if not rows:
         return None
-    return Table(
-        tr("What differs between the server hosts"), (tr("fact"), tr("value"), tr("hosts")), [list(row) for row in rows]
-    )
+    return Table("What differs between the server hosts", ("fact", "value", "hosts"), [list(row) for row in rows])
 
 
 def _note(groups: HostGroupsRecord) -> str:
-    note = tr(
-        "Intervals of single hosts are their own 95 % intervals, not adjusted. “These hosts” is "
-        "the mean over them, with equal weights, as in the answer."
+    note = (
+        "Intervals of single hosts are their own 95 % intervals, not adjusted. “These hosts” is the mean over "
+        "them, with equal weights, as in the answer."
     )
     if len(groups.blocks) < FEWEST_HOSTS:
-        return note + tr_after("Two hosts support no claim about others.")
+        return note + " Two hosts support no claim about others."
     return note + (
-        tr_after(
-            "“Hosts like these” is an interval over the hosts' means, adjusted for the number of "
-            "comparisons: it is wider the more the hosts differ, and assumes that they are a fair "
-            "sample."
-        )
+        " “Hosts like these” is an interval over the hosts' means, adjusted for the number of comparisons: "
+        "it is wider the more the hosts differ, and assumes that they are a fair sample."
     )
 
 
 def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) -> Figure:
     shown = [one for one in effects if one.arm in result.styles]
     chart_groups = [ForestGroup(contrast_heading(result, one), _rows(result, one)) for one in shown]
-    title = tr("{metric}: effect of each arm on each host", metric=result.metric_name(metric))
+    title = f"{result.metric_name(metric)}: effect of each arm on each host"
     charts = [
         Markup(
             forest_chart(
                 f"hosts:{metric}{suffix}",
                 title,
-                tr("The table that follows has the same numbers."),
+                "The table that follows has the same numbers.",
                 chart_groups,
                 result.margin_of(metric),
                 width,
@@ -109,12 +103,8 @@ def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) ->
         rows += [_table_row(group) for group in one.groups]
         effect = result.effect_of(one)
         rows += [_overall_row(*row, effect.n if effect else 0) for row in overall(result, one)]
-    head = (tr("host"), tr("effect"), tr("interval"), tr("blocks"))
-    caption = tr(
-        "{metric} relative to {relative_to}, on each host",
-        metric=result.metric_name(metric),
-        relative_to=result.relative_to,
-    )
+    head = ("host", "effect", "interval", "blocks")
+    caption = f"{result.metric_name(metric)} relative to {result.relative_to}, on each host"
     return Figure(charts, Table(caption, head, rows), "", "double", numbers_open=len(rows) <= OPEN_ROWS)
 
 
@@ -137,17 +127,17 @@ def _rows(result: StudyResult, one: HostsEffect) -> tuple[ForestRow, ...]:
     if effect is not None and effect.ratio is not None:
         rows.append(
             ForestRow(
-                replace(style, name=tr("these hosts"), shape="diamond"),
+                replace(style, name="these hosts", shape="diamond"),
                 change(effect.ratio),
                 change(effect.ci_low),
                 change(effect.ci_high),
-                word=tr("mean of hosts"),
+                word="mean of hosts",
             )
         )
         if one.hosts_low is not None:
             rows.append(
                 ForestRow(
-                    replace(style, name=tr("hosts like these"), shape="bar"),
+                    replace(style, name="hosts like these", shape="bar"),
                     change(effect.ratio),
                     change(one.hosts_low),
                     change(one.hosts_high),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import colon, tr
 from mydyno.model.stored.kernel import KernelContrast, KernelRow
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
@@ -20,14 +19,14 @@ def build(result: StudyResult) -> Section | None:
         return None
     return Section(
         "kernel",
-        tr("What the kernel does for the server"),
-        tr("Kernel"),
+        "What the kernel does for the server",
+        "Kernel",
         render(
             "counted.html",
             found=[
                 (
                     heading(result, one),
-                    tr("{heading}: kernel", heading=heading(result, one)),
+                    f"{heading(result, one)}: kernel",
                     kernel.sentence(one, record),
                     _tables(one),
                     "",
@@ -37,16 +36,16 @@ def build(result: StudyResult) -> Section | None:
             nothing=counted.why_nothing(result, record.contrasts),
             quality=[*kernel.quality(record), counted.together(result)],
         ),
-        says=tr("run queue, futex, fsync, block I/O and system calls per transaction"),
+        says="run queue, futex, fsync, block I/O and system calls per transaction",
     )
 
 
 def _tables(contrast: KernelContrast) -> list[Table]:
     times = kernel.time_rows(contrast)
     found = [
-        _compared(contrast, tr("Time per transaction"), times, counted.connection_note(contrast)),
+        _compared(contrast, "Time per transaction", times, counted.connection_note(contrast)),
         _durations(contrast, [one for one in times if one.control_percentiles_us or one.arm_percentiles_us]),
-        _compared(contrast, tr("Number per transaction"), kernel.count_rows(contrast)),
+        _compared(contrast, "Number per transaction", kernel.count_rows(contrast)),
     ]
     return [one for one in found if one.rows]
 
@@ -62,7 +61,7 @@ def _compared(contrast: KernelContrast, caption: str, records: Sequence[KernelRo
         ]
         for one in records
     ]
-    head = (tr("measure"), contrast.control, contrast.arm, tr("difference"), tr("interval"))
+    head = ("measure", contrast.control, contrast.arm, "difference", "interval")
     return Table(caption, head, rows, note)
 
 
@@ -86,7 +85,7 @@ def _durations(contrast: KernelContrast, records: Sequence[KernelRow]) -> Table:
         for one in records
     ]
     head = (
-        tr("measure"),
-        *(f"{arm}{colon()}{name}" for arm in (contrast.control, contrast.arm) for name in ("p50", "p99")),
+        "measure",
+        *(f"{arm}: {name}" for arm in (contrast.control, contrast.arm) for name in ("p50", "p99")),
     )
-    return Table(tr("Duration of single events, from histograms whose buckets double"), head, rows)
+    return Table("Duration of single events, from histograms whose buckets double", head, rows)

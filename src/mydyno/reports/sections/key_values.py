@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import tr
 from mydyno.model.stored.records import RunRecord, StepRecord
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
@@ -36,15 +35,13 @@ def build(result: StudyResult) -> Section | None:
     ]
     return Section(
         "key-values",
-        tr("Keys and values: losses in a crash, and latency"),
-        tr("Keys and values"),
+        "Keys and values: losses in a crash, and latency",
+        "Keys and values",
         render(
             "figures.html",
-            intro=tr(
-                "Means over the valid runs. Every arm received the same load except for the port: the same "
-                "keys, sizes, order and connections. A get that misses returns no value and costs less: "
-                "compare rates only together with the share of keys found."
-            ),
+            intro="Means over the valid runs. Every arm received the same load except for the port: the same "
+            "keys, sizes, order and connections. A get that misses returns no value and costs less: compare "
+            "rates only together with the share of keys found.",
             legend="",
             groups=[FigureGroup("", figures)],
             empty="",
@@ -90,33 +87,31 @@ def _kept(result: StudyResult) -> Table:
             ]
         )
     head = (
-        tr("arm"),
-        *(tr("{step}, operations/s", step=step.id) for step in result.steps),
-        tr("acknowledged sets lost"),
-        tr("keys lost"),
-        tr("resident memory per million gets"),
+        "arm",
+        *(f"{step.id}, operations/s" for step in result.steps),
+        "acknowledged sets lost",
+        "keys lost",
+        "resident memory per million gets",
     )
-    note = tr(
-        "Lost: by kill -9 right after the last reply, then a new start. It ends the process, not "
-        "the kernel, and shows nothing about a power failure. Memory: its growth within kv_get, "
-        "with a 95 % interval over the runs."
+    note = (
+        "Lost: by kill -9 right after the last reply, then a new start. It ends the process, not the kernel, "
+        "and shows nothing about a power failure. Memory: its growth within kv_get, with a 95 % interval over "
+        "the runs."
     )
-    return Table(tr("Speed and durability"), head, rows, note)
+    return Table("Speed and durability", head, rows, note)
 
 
 def _crash_cells(kept: CrashSurvival | None) -> tuple[str, str]:
     if kept is None:
         return NONE, NONE
     lost, gone = kept.acknowledged - kept.found, kept.keys_before - kept.keys_after
-    return tr(
-        "{lost:,} of {acknowledged:,}", lost=lost, acknowledged=kept.acknowledged
-    ), f"{gone / kept.keys_before:.0%}" if kept.keys_before else NONE
+    return f"{lost:,} of {kept.acknowledged:,}", f"{gone / kept.keys_before:.0%}" if kept.keys_before else NONE
 
 
 def _growth_words(growth: Growth | None) -> str:
     if growth is None:
         return NONE
-    mean = tr("{signed_mb} MB", signed_mb=_signed_mb(growth.mean_bytes))
+    mean = f"{_signed_mb(growth.mean_bytes)} MB"
     if growth.low_bytes is None or growth.high_bytes is None:
         return f"{mean} ({growth.verdict})"
     return f"{mean} ({_signed_mb(growth.low_bytes)} … {_signed_mb(growth.high_bytes)}): {growth.verdict}"
@@ -135,16 +130,16 @@ def _latency(result: StudyResult, step: ReportStep) -> Table | None:
     if not rows:
         return None
     head = (
-        tr("arm"),
-        tr("operations/s"),
-        tr("keys found"),
-        tr("min µs"),
-        tr("max µs"),
-        tr("mean µs"),
-        tr("geometric mean µs"),
-        tr("std µs"),
+        "arm",
+        "operations/s",
+        "keys found",
+        "min µs",
+        "max µs",
+        "mean µs",
+        "geometric mean µs",
+        "std µs",
     )
-    return Table(tr("{id}: latency of all operations", id=step.id), head, rows)
+    return Table(f"{step.id}: latency of all operations", head, rows)
 
 
 def _spread_cells(spread: Spread) -> list[str]:
@@ -172,7 +167,7 @@ def _distribution(result: StudyResult, step: ReportStep) -> Table | None:
         shares = [counts.get(bound, 0) / totals[arm] for arm, counts in found.items()]
         rows.append([f"{bound / 2:,.0f} – {bound:,.0f}", *_numbers([_share(share) for share in shares])])
     head = ("µs", *(result.styles[arm].label for arm in found))
-    return Table(tr("{id}: share of the operations by latency, in powers of two", id=step.id), head, rows)
+    return Table(f"{step.id}: share of the operations by latency, in powers of two", head, rows)
 
 
 def _share(share: float) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from mydyno.language import marked, tr
 from mydyno.model.stored.summary import RunSummary
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import memory_by_kind
@@ -22,11 +21,11 @@ from mydyno.wording.numbers import display_unit, percent
 
 TREATMENTS = ("allocator", "allocator_options", "huge_pages")
 COLUMNS = (
-    ("server_rss_bytes", marked("resident at the end")),
-    ("server_pss_bytes", marked("proportional (PSS)")),
-    ("server_anonymous_huge_bytes", marked("on transparent huge pages")),
-    ("server_hugetlb_bytes", marked("on reserved huge pages")),
-    ("server_vsize_bytes", marked("addresses (VSIZE)")),
+    ("server_rss_bytes", "resident at the end"),
+    ("server_pss_bytes", "proportional (PSS)"),
+    ("server_anonymous_huge_bytes", "on transparent huge pages"),
+    ("server_hugetlb_bytes", "on reserved huge pages"),
+    ("server_vsize_bytes", "addresses (VSIZE)"),
 )
 NONE = "–"
 LATEST_NS = 10_000_000_000
@@ -57,8 +56,8 @@ def build(result: StudyResult) -> Section | None:
         return None
     return Section(
         "memory",
-        tr("Memory of the server"),
-        tr("Memory"),
+        "Memory of the server",
+        "Memory",
         render(
             "memory.html",
             intro=_intro(of_arm),
@@ -100,22 +99,17 @@ def _intro(of_arm: Mapping[str, Mapping[str, list[Session]]]) -> str:
     ends = {arm: _end(metrics["server_rss_bytes"]) for arm, metrics in of_arm.items()}
     least, most = min(ends, key=ends.__getitem__), max(ends, key=ends.__getitem__)
     unit = display_unit("server_rss_bytes", ends[most])
-    return tr(
-        "At the end of a run the arms' resident memory lies between {lowest} ({least}) and {highest} "
-        "({most}): an end-to-end spread of {spread}, {share} of the least. Medians over the valid runs; below each, "
-        "their range. Reserved huge pages are in no process's "
-        "resident memory. Its growth is shown in the chart of resident memory over whole runs.",
-        lowest=unit.text(ends[least]),
-        least=least,
-        highest=unit.text(ends[most]),
-        most=most,
-        spread=unit.text(ends[most] - ends[least]),
-        share=percent((ends[most] - ends[least]) / ends[least]),
+    return (
+        f"At the end of a run the arms' resident memory lies between {unit.text(ends[least])} ({least}) and "
+        f"{unit.text(ends[most])} ({most}): an end-to-end spread of {unit.text(ends[most] - ends[least])}, "
+        f"{percent((ends[most] - ends[least]) / ends[least])} of the least. Medians over the valid runs; below "
+        "each, their range. Reserved huge pages are in no process's resident memory. Its growth is shown in the "
+        "chart of resident memory over whole runs."
     )
 
 
 def _table(result: StudyResult, of_arm: Mapping[str, Mapping[str, list[Session]]]) -> Table:
-    columns = [(metric, tr(words)) for metric, words in COLUMNS if any(metric in found for found in of_arm.values())]
+    columns = [(metric, words) for metric, words in COLUMNS if any(metric in found for found in of_arm.values())]
     rows = []
     for arm, found in of_arm.items():
         resident = found["server_rss_bytes"]
@@ -130,13 +124,13 @@ def _table(result: StudyResult, of_arm: Mapping[str, Mapping[str, list[Session]]
             ]
         )
     head = [
-        tr("arm"),
-        tr("resident at the start"),
-        tr("growth"),
-        tr("resident at most"),
+        "arm",
+        "resident at the start",
+        "growth",
+        "resident at most",
         *(words for _, words in columns),
     ]
-    return Table(tr("The server's memory over a whole run"), head, rows)
+    return Table("The server's memory over a whole run", head, rows)
 
 
 def _cell(values: list[float], signed: bool = False) -> Cell:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from statistics import median
 
-from mydyno.language import marked, tr
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Table, glyph
 from mydyno.wording.numbers import percent
@@ -22,15 +21,15 @@ def table(result: StudyResult, in_bytes: Cells) -> Table | None:
     of_arm = {arm: found for arm in result.styles if (found := _facts(result, arm))}
     if not of_arm:
         return None
-    columns = [(tr(words), value) for words, value in COLUMNS if any(_values(runs, value) for runs in of_arm.values())]
+    columns = [(words, value) for words, value in COLUMNS if any(_values(runs, value) for runs in of_arm.values())]
     rows = []
     for arm, runs in of_arm.items():
         cells = [in_bytes(_values(runs, value)) for _, value in columns]
         rows.append([Cell(arm, "arm", glyph(result.styles[arm])), *cells, Cell(_free_share(runs), "num")])
-    head = [tr("arm"), *(words for words, _ in columns), tr("of it free")]
+    head = ["arm", *(words for words, _ in columns), "of it free"]
     if not any(_held(run) for runs in of_arm.values() for run in runs):
         rows, head = [row[:-1] for row in rows], head[:-1]
-    return Table(tr("Its parts after the last step"), head, rows)
+    return Table("Its parts after the last step", head, rows)
 
 
 def untold(result: StudyResult) -> list[str]:
@@ -41,8 +40,7 @@ def untold(result: StudyResult) -> list[str]:
             if "untold" in evidence.facts:
                 reasons.setdefault(str(evidence.facts["untold"]), {})[run.arm] = None
     return [
-        tr("The allocator's own figures are missing for {arms}: {reason}.", arms=", ".join(arms), reason=reason)
-        for reason, arms in reasons.items()
+        f"The allocator's own figures are missing for {', '.join(arms)}: {reason}." for reason, arms in reasons.items()
     ]
 
 
@@ -86,14 +84,14 @@ def _in_use(facts: Facts) -> float | None:
 
 
 COLUMNS: tuple[tuple[str, Callable[[Facts], float | None]], ...] = (
-    (marked("private memory, resident"), _private),
-    (marked("of it on transparent huge pages"), _transparent),
-    (marked("mapped on reserved huge pages"), _reserved),
-    (marked("InnoDB's pages with data"), _pool),
-    (marked("private beside them"), _rest),
-    (marked("programs, libraries, stacks"), _other),
-    (marked("held by the allocator"), _held),
-    (marked("of it in use"), _in_use),
+    ("private memory, resident", _private),
+    ("of it on transparent huge pages", _transparent),
+    ("mapped on reserved huge pages", _reserved),
+    ("InnoDB's pages with data", _pool),
+    ("private beside them", _rest),
+    ("programs, libraries, stacks", _other),
+    ("held by the allocator", _held),
+    ("of it in use", _in_use),
 )
 
 

@@ -13,7 +13,7 @@ from math import inf, log
 
 from markupsafe import Markup
 
-from mydyno.language import comma, tr, tr_after, tr_plural
+from mydyno.language import agreed
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.result import StudyResult
@@ -36,22 +36,24 @@ def build(result: StudyResult, metrics: Sequence[str], above: str) -> FigureGrou
         ForestGroup(label, tuple(_row(result, effect) for effect in effects))
         for label, effects in groupby(shown, lambda effect: _label(result, effect))
     ]
-    description = tr("{count} effects with intervals; the table that follows has the same numbers.", count=len(shown))
-    title = tr("Other metrics: the effects that are largest against their noise")
+    description = agreed(f"{len(shown)} effects with intervals; the table that follows has the same numbers.")
+    title = "Other metrics: the effects that are largest against their noise"
     charts = [
         Markup(forest_chart(f"moved{suffix}", title, description, groups, None, width, ratios=True))
         for suffix, width in (("", 560.0), (":narrow", 350.0))
     ]
-    text = tr(
-        "Sorted by size over noise: the effect divided by half of its interval, both of the log ratio; above 1 the "
-        "interval excludes 0. About one interval in twenty excludes it although nothing moved. The axis is logarithmic."
+    text = (
+        "Sorted by size over noise: the effect divided by half of its interval, both of the log ratio; above 1 "
+        "the interval excludes 0. About one interval in twenty excludes it although nothing moved. The axis is "
+        "logarithmic."
     )
     if left > 0:
-        text += tr_after("{count} more effects are smaller against their noise: see below.", count=left)
-    heading = tr_plural(
-        "What moved: the {count} effect that is largest against its noise (exploratory)",
-        "What moved: the {count} effects that are largest against their noise (exploratory)", len(shown),
-    )  # fmt: skip
+        text += agreed(f" {left} more effects are smaller against their noise: see below.")
+    heading = (
+        f"What moved: the {len(shown)} effect that is largest against its noise (exploratory)"
+        if len(shown) == 1
+        else agreed(f"What moved: the {len(shown)} effects that are largest against their noise (exploratory)")
+    )
     return FigureGroup(heading, [Figure(charts, _table(result, shown), "", "double")], text=text, above=above)
 
 
@@ -84,7 +86,7 @@ def _label(result: StudyResult, effect: EffectRecord) -> str:
         parts.append(step.workload)
     if step is not None and len({one.level for one in result.steps}) > 1:
         parts.append(step.short_level)
-    return comma(parts)
+    return ", ".join(parts)
 
 
 def _contrast(result: StudyResult, effect: EffectRecord) -> str:
@@ -111,6 +113,6 @@ def _table(result: StudyResult, effects: Sequence[EffectRecord]) -> Table:
                 Cell("∞" if over == inf else significant(over, 2), "num"),
             ]
         )
-    head = (tr("metric"), tr("arm"), tr("effect"), tr("95 % interval"), tr("size over noise"))
-    caption = tr("Exploratory effects, relative to {relative_to}", relative_to=result.summary.control)
+    head = ("metric", "arm", "effect", "95 % interval", "size over noise")
+    caption = f"Exploratory effects, relative to {result.summary.control}"
     return Table(caption, head, rows)

@@ -13,12 +13,11 @@ from statistics import median
 
 from markupsafe import Markup
 
-from mydyno.language import comma, marked, tr, tr_after
+from mydyno.language import agreed
 from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord
 from mydyno.reports.charts.timeline import timeline_chart
 from mydyno.reports.envelopes import Panel
-from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.over_time import time_series
 from mydyno.reports.sections.section import (
@@ -46,19 +45,19 @@ TRAFFIC_OF_LOAD = ("host", "network_rx_bytes_per_s")
 """What comes from an external server: its own interface is not sampled, that of the load is."""
 PRICES = ("network_bytes_per_transaction", "server_cpu_us_per_transaction", "driver_cpu_us_per_transaction")
 POINTS = 45
-UNSHAPED, LOOPBACK, OUTSIDE = marked("not shaped"), "loopback", marked("as it is")
+UNSHAPED, LOOPBACK, OUTSIDE = "not shaped", "loopback", "as it is"
 """Links without a bandwidth of their own; the second is no link, and no interface that is sampled sees its bytes; the
 third leads to an external server."""
 NEAR = 8
 """A ceiling beyond so many times the greatest value would flatten everything below it: it is said, not drawn."""
 LIMITS = {
-    "link": marked("link"),
-    "server CPU": marked("server CPU"),
-    "load CPU": marked("load CPU"),
-    "others' CPU": marked("other CPU"),
-    "none": marked("none"),
+    "link": "link",
+    "server CPU": "server CPU",
+    "load CPU": "load CPU",
+    "others' CPU": "other CPU",
+    "none": "none",
 }
-SHARES = {"link": marked("link"), "server": marked("server"), "load": marked("load"), "other": marked("other")}
+SHARES = {"link": "link", "server": "server", "load": "load", "other": "other"}
 
 
 @dataclass(frozen=True)
@@ -101,21 +100,16 @@ def _overview(result: StudyResult, traffic: Traffic) -> Section:
         linked = any(_bandwidth(result, arm) != LOOPBACK for arm in result.styles)
         wanted = metrics(result) if linked else PRICES
         figures = [figure for metric in wanted if (figure := metric_figure(result, metric, workload, steps))]
-        groups.append(
-            FigureGroup(tr("The cost of a transaction, and the traffic: {workload}", workload=workload), figures)
-        )
+        groups.append(FigureGroup(f"The cost of a transaction, and the traffic: {workload}", figures))
     return Section(
         "network",
-        tr("Network: traffic, bytes and CPU per transaction"),
-        tr("Network"),
+        "Network: traffic, bytes and CPU per transaction",
+        "Network",
         render(
             "network.html",
-            intro=tr(
-                "Traffic is what {whose_interface}, headers included. CPU per transaction is that of the "
-                "server's and the load's processes; the kernel may charge the processing of a packet to "
-                "either side.",
-                whose_interface=_whose_interface(result),
-            ),
+            intro=f"Traffic is what {_whose_interface(result)}, headers included. CPU per transaction is that of "
+            "the server's and the load's processes; the kernel may charge the processing of a packet to "
+            "either side.",
             conclusions=[],
             tables=[table] if (table := _limits_table(result)) else [],
             legend=legend(result, with_copy=True),
@@ -140,19 +134,17 @@ def _limits_table(result: StudyResult) -> Table | None:
             shares = limit.shares
             told: dict[str, float] = {name: shares[name] for name in ("link", "server", "load") if name in shares}
             told["other"] = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
-            below = comma(f"{tr(SHARES[name])} {percent(share)}" for name, share in told.items())
-            cells.append(Cell(tr(LIMITS[limit.limit]), "word", below=below))
+            below = ", ".join(f"{SHARES[name]} {percent(share)}" for name, share in told.items())
+            cells.append(Cell(LIMITS[limit.limit], "word", below=below))
         rows.append(cells)
     several = len(result.workloads) > 1
-    head = [comma((step.workload, step.level)) if several else step.level for step in result.steps]
+    head = [", ".join((step.workload, step.level)) if several else step.level for step in result.steps]
     return Table(
-        tr("What limited each arm, from utilisation"),
-        [tr("arm"), *head],
+        "What limited each arm, from utilisation",
+        ["arm", *head],
         rows,
-        tr(
-            "Link: share of what the timed transfer delivered. Server, load, other: shares of all CPUs "
-            "of this host; other is the kernel's own threads and all other programs."
-        ),
+        "Link: share of what the timed transfer delivered. Server, load, other: shares of all CPUs of this "
+        "host; other is the kernel's own threads and all other programs.",
     )
 
 
@@ -170,19 +162,16 @@ def _part(
         where = f":{part.name}"
         metrics = dict.fromkeys((result.summary.primary, "tps", *PRICES))
         drawn = [figure for one in metrics if (figure := metric_figure(result, one, workload, steps, arms, where))]
-        groups.append(FigureGroup(tr("Throughput and cost against connections: {workload}", workload=workload), drawn))
+        groups.append(FigureGroup(f"Throughput and cost against connections: {workload}", drawn))
     groups += _traffic_groups(result, traffic, arms, part.name)
     return Section(
         f"network-{part.name.lower()}",
-        tr(part.title),
+        part.title,
         part.name,
         render(
             "network.html",
-            intro=tr(part.text)
-            + tr_after("What the study concluded, tested against this study's own effects and limits."),
-            conclusions=[
-                (tr(SIGNED[one.answer]), _claim(one), stored_text(fact_clauses(one.facts))) for one in conclusions
-            ],
+            intro=part.text + " What the study concluded, tested against this study's own effects and limits.",
+            conclusions=[(SIGNED[one.answer], _claim(one), agreed(fact_clauses(one.facts))) for one in conclusions],
             tables=[_contrast_table(result, contrasts)],
             legend=legend(result, with_copy=False, arms=arms),
             groups=[group for group in groups if group.figures],
@@ -191,7 +180,7 @@ def _part(
 
 
 def _claim(one: ConclusionRecord) -> str:
-    claim = tr(one.claim)
+    claim = one.claim
     return claim[:1].upper() + claim[1:]
 
 
@@ -202,10 +191,10 @@ def _contrast_table(result: StudyResult, contrasts: Sequence[EffectRecord]) -> T
     rows: list[list[str | Cell]] = []
     for step in result.steps:
         cells = [_verdict_cell(result, by_place.get((step.id, *pair))) for pair in pairs]
-        rows.append([comma((step.workload, step.level)), *cells])
-    head = [tr("load"), *(tr("{arm} against {control}", arm=arm, control=control) for arm, control in pairs)]
+        rows.append([", ".join((step.workload, step.level)), *cells])
+    head = ["load", *(f"{arm} against {control}" for arm, control in pairs)]
     return Table(
-        tr("{metric} of each pair, with its 95 % interval", metric=result.metric_name(result.summary.primary)),
+        f"{result.metric_name(result.summary.primary)} of each pair, with its 95 % interval",
         head,
         rows,
     )
@@ -214,10 +203,10 @@ def _contrast_table(result: StudyResult, contrasts: Sequence[EffectRecord]) -> T
 def _verdict_cell(result: StudyResult, effect: EffectRecord | None) -> Cell:
     if effect is None or effect.verdict is None:
         return Cell("–")
-    text = tr("no estimate") if effect.ratio is None else signed_percent(effect.ratio - 1)
-    below = tr(WORDS[effect.verdict])
+    text = "no estimate" if effect.ratio is None else signed_percent(effect.ratio - 1)
+    below = WORDS[effect.verdict]
     if effect.ci_low is not None and effect.ci_high is not None:
-        below = comma((below, percent_range(effect.ci_low - 1, effect.ci_high - 1)))
+        below = ", ".join((below, percent_range(effect.ci_low - 1, effect.ci_high - 1)))
     mark = Markup('<span class="symbol" aria-hidden="true">{}</span>').format(SYMBOLS[effect.verdict])
     return Cell(text, f"verdict {merit(result, effect)}", mark, below)
 
@@ -248,9 +237,7 @@ def _traffic_groups(
             for step in result.steps_of_workload(workload)
             if (figure := _traffic_figure(result, traffic, step, bandwidth, of_bandwidth, where))
         ]
-        groups.append(
-            FigureGroup(tr("Traffic over time against the link's ceiling: {workload}", workload=workload), figures)
-        )
+        groups.append(FigureGroup(f"Traffic over time against the link's ceiling: {workload}", figures))
     return groups
 
 
@@ -267,18 +254,14 @@ def _traffic_figure(
     near = ceiling is not None and ceiling < NEAR * max(values)
     unit = display_unit(_traffic(result)[1], max(values))
     window = result.summary.windows.get(step.id)
-    words = _unbounded(bandwidth) if ceiling is None else tr("ceiling {ceiling}", ceiling=unit.text(ceiling))
+    words = _unbounded(bandwidth) if ceiling is None else f"ceiling {unit.text(ceiling)}"
     label = unit.label if near or not words else f"{unit.label} · {words}"
     chart = timeline_chart(
         f"traffic:{bandwidth}:{step.id}{where and f':{where}'}",
-        comma((_link_name(bandwidth), step.level)),
-        tr(
-            "Bytes per second that {whose_interface}, {workload} at {level}: median of each arm's "
-            "runs, with the range of all its runs as a band. {words}",
-            whose_interface=_whose_interface(result),
-            workload=step.workload,
-            level=step.level,
-            words=words,
+        ", ".join((_link_name(bandwidth), step.level)),
+        (
+            f"Bytes per second that {_whose_interface(result)}, {step.workload} at {step.level}: median of each "
+            f"arm's runs, with the range of all its runs as a band. {words}"
         ).rstrip(),
         DisplayUnit(unit.divisor, label),
         series,
@@ -295,16 +278,16 @@ def _traffic(result: StudyResult) -> tuple[str, str]:
 
 def _whose_interface(result: StudyResult) -> str:
     outside = result.study.experiment.server.dsn is not None
-    return tr("the load's interface received") if outside else tr("the server's interface sent")
+    return "the load's interface received" if outside else "the server's interface sent"
 
 
 def _link_name(bandwidth: str) -> str:
-    return tr(bandwidth) if bandwidth in (UNSHAPED, OUTSIDE) else bandwidth
+    return bandwidth
 
 
 def _unbounded(bandwidth: str) -> str:
     """Why there is no ceiling; empty if none was asked for."""
-    return "" if bandwidth in (UNSHAPED, OUTSIDE) else tr("{bandwidth} not reached here", bandwidth=bandwidth)
+    return "" if bandwidth in (UNSHAPED, OUTSIDE) else f"{bandwidth} not reached here"
 
 
 def _bandwidth(result: StudyResult, arm: str) -> str:

@@ -10,7 +10,7 @@ from statistics import mean, median
 from markupsafe import Markup
 
 from mydyno.hosts.canary import READINGS
-from mydyno.language import colon, joined, names, tr
+from mydyno.language import agreed
 from mydyno.model.stored.summary import CanaryRecord
 from mydyno.reports.charts.noise import NoiseRow, noise_chart
 from mydyno.reports.charts.order import OrderPoint, order_chart
@@ -33,29 +33,25 @@ def build(result: StudyResult) -> Section:
     canaries = result.summary.canaries
     groups = [
         FigureGroup(
-            tr("The host before each block"), [_canaries(canaries)] if canaries else [], text=_canary_words(canaries)
+            "The host before each block", [_canaries(canaries)] if canaries else [], text=_canary_words(canaries)
         ),
-        FigureGroup(tr("The control against itself, and the order effect"), figures, text=_order_words(result, metric))
+        FigureGroup("The control against itself, and the order effect", figures, text=_order_words(result, metric))
         if ordered
-        else FigureGroup(tr("The control against itself"), figures),
-        FigureGroup(tr("{metric} of every run, in order of execution", metric=result.metric_name(metric)), runs),
+        else FigureGroup("The control against itself", figures),
+        FigureGroup(f"{result.metric_name(metric)} of every run, in order of execution", runs),
     ]
     groups = [group for group in groups if group.figures]
     return Section(
         "noise",
-        tr("Noise floor and order of runs") if ordered else tr("Noise floor"),
-        tr("Noise"),
+        "Noise floor and order of runs" if ordered else "Noise floor",
+        "Noise",
         render(
             "figures.html",
-            intro=tr(
-                "Every block runs the control twice. The difference between the copies is the noise of "
-                "this set-up. Crossed-out marks are runs that are not valid."
-            ),
+            intro="Every block runs the control twice. The difference between the copies is the noise of this "
+            "set-up. Crossed-out marks are runs that are not valid.",
             legend=legend(result, with_copy=False),
             groups=groups,
-            empty=""
-            if figures or runs
-            else tr("No block has two valid runs of the control, so there is no noise floor."),
+            empty="" if figures or runs else "No block has two valid runs of the control, so there is no noise floor.",
         ),
         _in_one_line(result, metric),
     )
@@ -67,9 +63,7 @@ def _in_one_line(result: StudyResult, metric: str) -> str:
     if not floors:
         return ""
     low, high = percent(min(floors)), percent(max(floors))
-    return tr("the control differs from its own copy by up to {high}", high=high) + (
-        "" if low == high else tr(" ({low} at best)", low=low)
-    )
+    return f"the control differs from its own copy by up to {high}" + ("" if low == high else f" ({low} at best)")
 
 
 def _usual(canaries: Sequence[CanaryRecord]) -> dict[str, float]:
@@ -85,27 +79,17 @@ def _canary_words(canaries: Sequence[CanaryRecord]) -> str:
     ranges = []
     for name, usual in _usual(canaries).items():
         values = [value / usual - 1 for one in canaries if (value := one.readings.get(name)) is not None]
-        ranges.append(
-            tr(
-                "{reading} {low} to {high}",
-                reading=tr(READINGS[name].label),
-                low=signed_percent(min(values)),
-                high=signed_percent(max(values)),
-            )
-        )
+        ranges.append(f"{READINGS[name].label} {signed_percent(min(values))} to {signed_percent(max(values))}")
     off = sorted({one.block for one in canaries if one.off})
     told = (
-        tr("Outside the usual range before block {blocks}.", blocks=names(map(str, off)))
+        f"Outside the usual range before block {', '.join(map(str, off))}."
         if off
-        else tr("None was outside the usual range.")
+        else "None was outside the usual range."
     )
-    return tr(
-        "Canaries read: {count}, while nothing of the study ran, against their median: {ranges}. "
-        "{outside} A reading outside the usual range (beyond 3 MADs and 5 % of the earlier readings) "
-        "is repeated after a pause, at most twice; the block begins after the last reading.",
-        count=len(canaries),
-        ranges=joined(ranges),
-        outside=told,
+    return (
+        f"Canaries read: {len(canaries)}, while nothing of the study ran, against their median: "
+        f"{'; '.join(ranges)}. {told} A reading outside the usual range (beyond 3 MADs and 5 % of the earlier "
+        "readings) is repeated after a pause, at most twice; the block begins after the last reading."
     )
 
 
@@ -113,17 +97,15 @@ def _canaries(canaries: Sequence[CanaryRecord]) -> Figure:
     usual = _usual(canaries)
     rows: list[list[str | Cell]] = [
         [
-            str(one.block)
-            if one.attempt == 1
-            else tr("{block}, reading {attempt}", block=one.block, attempt=one.attempt),
+            str(one.block) if one.attempt == 1 else f"{one.block}, reading {one.attempt}",
             *(Cell(_against(one.readings.get(name), usual.get(name)), "num") for name in READINGS),
-            names(tr(READINGS[off.reading].label) if off.reading in READINGS else off.reading for off in one.off)
+            ", ".join(READINGS[off.reading].label if off.reading in READINGS else off.reading for off in one.off)
             or "–",
         ]
         for one in canaries
     ]
-    heads = (tr("block"), *(tr(reading.label) for reading in READINGS.values()), tr("outside the usual range"))
-    return Figure([], Table(tr("Canaries, relative to their median"), heads, rows))
+    heads = ("block", *(reading.label for reading in READINGS.values()), "outside the usual range")
+    return Figure([], Table("Canaries, relative to their median", heads, rows))
 
 
 def _against(value: float | None, usual: float | None) -> str:
@@ -157,17 +139,15 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
         return None
     chart = noise_chart(
         f"noise:{metric}",
-        tr("{metric}: the control and its copy", metric=result.metric_name(metric)),
-        tr("Each dot is one block; the bracket is the noise floor, the band the declared margin."),
+        f"{result.metric_name(metric)}: the control and its copy",
+        "Each dot is one block; the bracket is the noise floor, the band the declared margin.",
         result.styles[control],
         rows,
         result.margin_of(metric),
         356,
     )
-    head = (tr("level"), tr("blocks"), tr("copy relative to control"), tr("noise floor"))
-    return Figure(
-        [Markup(chart)], Table(tr("A/A differences of {metric}", metric=result.metric_name(metric)), head, table)
-    )
+    head = ("level", "blocks", "copy relative to control", "noise floor")
+    return Figure([Markup(chart)], Table(f"A/A differences of {result.metric_name(metric)}", head, table))
 
 
 def _short(step: ReportStep) -> str:
@@ -183,17 +163,15 @@ def _position(result: StudyResult, metric: str) -> Figure | None:
         by_position[position].append(residual)
     chart = position_chart(
         f"position:{metric}",
-        tr("{metric}: effect of the position in a block", metric=result.metric_name(metric)),
-        tr("The residual of every valid run after removing its arm's and its block's level, by position in the block."),
+        f"{result.metric_name(metric)}: effect of the position in a block",
+        "The residual of every valid run after removing its arm's and its block's level, by position in the block.",
         points,
     )
     rows: list[list[str | Cell]] = [
         [str(position), Cell(signed_percent(mean(values)), "num"), Cell(str(len(values)), "num")]
         for position, values in sorted(by_position.items())
     ]
-    table = Table(
-        tr("Order effect: mean residual by position in the block"), (tr("position"), tr("mean"), tr("values")), rows
-    )
+    table = Table("Order effect: mean residual by position in the block", ("position", "mean", "values"), rows)
     return Figure([Markup(chart)], table)
 
 
@@ -225,18 +203,13 @@ def _order_words(result: StudyResult, metric: str) -> str:
         if p is not None:
             tests[step.id] = p
     if not tests:
-        return tr("There are too few runs to test the order effect.")
+        return "There are too few runs to test the order effect."
     where, least = min(tests.items(), key=lambda item: item[1])
     bound = 0.05 / len(tests)
-    place = tr("below") if least < bound else tr("not below")
-    return tr(
-        "Order effect, F test of the position in addition to arm and block: the smallest p of "
-        "{count} levels is {least} ({where}), {place} {bound} (0.05 shared among the levels).",
-        count=len(tests),
-        least=p_value(least),
-        where=where,
-        place=place,
-        bound=significant(bound, 2),
+    place = "below" if least < bound else "not below"
+    return agreed(
+        f"Order effect, F test of the position in addition to arm and block: the smallest p of {len(tests)} "
+        f"levels is {p_value(least)} ({where}), {place} {significant(bound, 2)} (0.05 shared among the levels)."
     )
 
 
@@ -253,11 +226,11 @@ def _order(result: StudyResult, metric: str, step: ReportStep) -> Figure | None:
             value,
             result.styles[run.arm],
             used,
-            tr("block {block}, position {position}, {arm}", block=run.block, position=run.position, arm=run.arm)
-            + (tr(" (A/A copy)") if run.copy_number == 2 else "")
-            + colon()
+            f"block {run.block}, position {run.position}, {run.arm}"
+            + (" (A/A copy)" if run.copy_number == 2 else "")
+            + ": "
             + unit.text(value, 4)
-            + ("" if used else tr("; not valid: {reasons}", reasons=joined_reasons(run, step.id))),
+            + ("" if used else f"; not valid: {joined_reasons(run, step.id)}"),
         )
         for index, (run, value, used) in enumerate(values, 1)
         if run.arm in result.styles
@@ -266,7 +239,7 @@ def _order(result: StudyResult, metric: str, step: ReportStep) -> Figure | None:
     chart = order_chart(
         f"order:{metric}:{step.id}",
         f"{result.metric_name(metric)}, {heading}",
-        tr("{count} runs in order of execution; the order inside every block was drawn at random.", count=len(points)),
+        agreed(f"{len(points)} runs in order of execution; the order inside every block was drawn at random."),
         unit,
         points,
         {block.block: len(block.runs) for block in result.plan.blocks},

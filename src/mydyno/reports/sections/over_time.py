@@ -8,7 +8,7 @@ from statistics import median
 
 from markupsafe import Markup
 
-from mydyno.language import colon, joined, names, tr, tr_plural
+from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
 from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.charts.timeline import TimeSeries, timeline_chart
@@ -37,8 +37,8 @@ def build(result: StudyResult, telemetry: Telemetry) -> Section:
     """The section. The explorer needs a script; without one, and in print, the still pictures are there instead."""
     return Section(
         "over-time",
-        tr("Telemetry over time"),
-        tr("Over time"),
+        "Telemetry over time",
+        "Over time",
         render(
             "over_time.html",
             notes=_notes(telemetry),
@@ -54,29 +54,13 @@ def build(result: StudyResult, telemetry: Telemetry) -> Section:
 def _notes(telemetry: Telemetry) -> list[str]:
     notes = []
     if telemetry.invalid:
-        steps = joined([f"{step}{colon()}{names(arms)}" for step, arms in telemetry.invalid.items()])
-        notes.append(
-            tr(
-                "Drawn from invalid runs, for diagnosis, because no run is valid: {steps}.",
-                steps=steps,
-            )
-        )
+        steps = "; ".join([f"{step}: {', '.join(arms)}" for step, arms in telemetry.invalid.items()])
+        notes.append(f"Drawn from invalid runs, for diagnosis, because no run is valid: {steps}.")
     if telemetry.missing_files:
-        notes.append(
-            tr_plural(
-                "{count} run has no readable samples.parquet in the study folder.",
-                "{count} runs have no readable samples.parquet in the study folder.",
-                telemetry.missing_files,
-            )
-        )
+        notes.append(agreed(f"{telemetry.missing_files} runs have no readable samples.parquet in the study folder."))
     widths = sorted(set(telemetry.widths_s.values()))
     if widths and widths[-1] > 1:
-        notes.append(
-            tr(
-                "To keep this page small a point stands for up to {width:g} s; the band keeps the extremes.",
-                width=widths[-1],
-            )
-        )
+        notes.append(f"To keep this page small a point stands for up to {widths[-1]:g} s; the band keeps the extremes.")
     return notes
 
 
@@ -84,22 +68,17 @@ def _lists(telemetry: Telemetry) -> list[tuple[str, str]]:
     """(heading, names) of the series that are not drawn."""
     lists = [
         (
-            tr_plural(
-                "{count} series is only in samples.parquet, to limit the size of the page",
-                "{count} series are only in samples.parquet, to limit the size of the page",
-                len(telemetry.left_out),
-            ),
+            agreed(f"{len(telemetry.left_out)} series {'is' if len(telemetry.left_out) == 1 else 'are'} only in "
+                "samples.parquet, to limit the size of the page"),
             telemetry.left_out,
         ),
         (
-            tr_plural(
-                "{count} series is zero in every sample", "{count} series are zero in every sample",
-                len(telemetry.constant),
-            ),
+            f"{len(telemetry.constant)} series {'is' if len(telemetry.constant) == 1 else 'are'} zero in "
+                "every sample",
             telemetry.constant,
         ),
     ]  # fmt: skip
-    return [(heading, names(series)) for heading, series in lists if series]
+    return [(heading, ", ".join(series)) for heading, series in lists if series]
 
 
 def _still_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGroup]:
@@ -115,11 +94,7 @@ def _still_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGroup
             if figures:
                 groups.append(
                     FigureGroup(
-                        tr(
-                            "{metric} over time, {workload}",
-                            metric=_where_name(result, telemetry, where),
-                            workload=workload,
-                        ),
+                        f"{_where_name(result, telemetry, where)} over time, {workload}",
                         figures,
                     )
                 )
@@ -149,7 +124,7 @@ def _where_name(result: StudyResult, telemetry: Telemetry, where: Series) -> str
     kind, _, number = scope.partition(":")
     named = _several(telemetry) and kind in ("instance", "driver")
     name = result.metric_name(metric)
-    return tr("{metric}, instance {number}", metric=name, number=number) if named else name
+    return f"{name}, instance {number}" if named else name
 
 
 def _still(result: StudyResult, telemetry: Telemetry, step: ReportStep, scope: str, metric: str) -> str:
@@ -160,14 +135,8 @@ def _still(result: StudyResult, telemetry: Telemetry, step: ReportStep, scope: s
     return timeline_chart(
         f"time:{metric}:{step.id}",
         step.level,
-        tr(
-            "{metric} ({scope}) of {workload} at {level}: median of each arm's runs, with the range of "
-            "all its runs as a band.",
-            metric=result.metric_name(metric),
-            scope=scope_name(scope),
-            workload=step.workload,
-            level=step.level,
-        ),
+        f"{result.metric_name(metric)} ({scope_name(scope)}) of {step.workload} at {step.level}: median of "
+        "each arm's runs, with the range of all its runs as a band.",
         display_unit(metric, largest(telemetry, scope, metric)),
         time_series(result, panel, STILL_POINTS),
         telemetry.durations_s[step.id],
@@ -217,14 +186,14 @@ def _session_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGro
     values = [value for line in panel.values() for value in line.high if not math.isnan(value)]
     unit = display_unit("server_rss_bytes", max(values))
     duration = max(len(line.middle) * line.width_s for line in panel.values())
-    description = tr(
+    description = (
         "Resident memory of the server from the start of a run to its end; median and range of each arm's runs."
     )
     charts = [
         Markup(
             timeline_chart(
                 f"session:server_rss_bytes{suffix}",
-                tr("RSS over the run"),
+                "RSS over the run",
                 description,
                 unit,
                 time_series(result, panel, 120),
@@ -236,17 +205,15 @@ def _session_groups(result: StudyResult, telemetry: Telemetry) -> list[FigureGro
         for suffix, css, size in (("", "wide", (760.0, 280.0)), (":narrow", "narrow", (350.0, 240.0)))
     ]
     together = FigureGroup(
-        tr("Resident memory over the whole run ({duration}), all blocks", duration=format_duration(duration)),
+        f"Resident memory over the whole run ({format_duration(duration)}), all blocks",
         [Figure(charts, _session_table(result, panel), "", "full")],
-        text=tr(
-            "Steps come in another order in every block, so this shows growth over a run, not the effect of a step."
-        ),
+        text="Steps come in another order in every block, so this shows growth over a run, not the effect of a step.",
     )
     blocks = [
         Figure([Markup(_session_block(result, block, of_block))]) for block, of_block in telemetry.session.items()
     ]
     apart = FigureGroup(
-        tr("Resident memory over the whole run, block by block (lines mark the steps)"), blocks, folded=True
+        "Resident memory over the whole run, block by block (lines mark the steps)", blocks, folded=True
     )
     return [together, apart]
 
@@ -263,8 +230,8 @@ def _session_block(result: StudyResult, block: int, panel: Panel) -> str:
             marks.append((at_s, initials + levels[step.id].amount_text))
     return timeline_chart(
         f"session:server_rss_bytes:block-{block}",
-        tr("RSS, block {block}", block=block),
-        tr("Resident memory of every arm's run in this block; the order of steps is the same for all of them."),
+        f"RSS, block {block}",
+        "Resident memory of every arm's run in this block; the order of steps is the same for all of them.",
         display_unit("server_rss_bytes", max(values)),
         time_series(result, panel, 100, bands=False),
         max(len(line.middle) * line.width_s for line in panel.values()),
@@ -278,11 +245,11 @@ def _session_table(result: StudyResult, panel: Panel) -> Table:
     for (arm, copy), line in sorted(panel.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
         present = [value for value in line.middle if not math.isnan(value)]
         unit = display_unit("server_rss_bytes", max(present))
-        label = arm if copy == 1 else tr("{arm} again (A/A)", arm=arm)
+        label = arm if copy == 1 else f"{arm} again (A/A)"
         cells = [present[0], median(present), present[-1], max(value for value in line.high if not math.isnan(value))]
         rows.append([label, *(Cell(unit.text(value, 4), "num") for value in cells), Cell(str(line.runs), "num")])
     return Table(
-        tr("Resident memory of the server over whole runs (medians of the arm's runs; the greatest of all)"),
-        [tr("arm"), tr("first sample"), tr("median"), tr("last sample"), tr("greatest"), tr("runs")],
+        "Resident memory of the server over whole runs (medians of the arm's runs; the greatest of all)",
+        ["arm", "first sample", "median", "last sample", "greatest", "runs"],
         rows,
     )

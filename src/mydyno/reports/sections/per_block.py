@@ -6,7 +6,7 @@ from math import exp
 
 from markupsafe import Markup
 
-from mydyno.language import tr
+from mydyno.language import agreed
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.charts.block_dots import ArmBlocks, block_dots_chart
 from mydyno.reports.charts.palette import copy_style
@@ -32,16 +32,13 @@ def build(result: StudyResult) -> Section | None:
         return None
     return Section(
         "blocks",
-        tr("Each block's number, and A/A"),
-        tr("Blocks"),
+        "Each block's number, and A/A",
+        "Blocks",
         render(
             "figures.html",
-            intro=tr(
-                "A block is one start of every server. Each mark is an arm's effect in one block, over all "
-                "its cycles; the verdicts are computed from these numbers, not from the slices. Hollow "
-                "marks are the control's second copy against the first (A/A): the differences without any "
-                "change."
-            ),
+            intro="A block is one start of every server. Each mark is an arm's effect in one block, over all its "
+            "cycles; the verdicts are computed from these numbers, not from the slices. Hollow marks are "
+            "the control's second copy against the first (A/A): the differences without any change.",
             legend=legend(result, with_copy=True),
             groups=groups,
             empty="",
@@ -65,12 +62,7 @@ def _figure(result: StudyResult, metric: str, step: ReportStep) -> Figure | None
     chart = block_dots_chart(
         f"blocks:{metric}:{step.id}",
         step_heading(result, step),
-        tr(
-            "{metric} of {count} servers relative to {control}, block by block.",
-            metric=result.metric_name(metric),
-            count=len(arms),
-            control=control,
-        ),
+        agreed(f"{result.metric_name(metric)} of {len(arms)} servers relative to {control}, block by block."),
         arms,
         result.margin_of(metric),
     )
@@ -82,12 +74,8 @@ def _figure(result: StudyResult, metric: str, step: ReportStep) -> Figure | None
         ]
         for arm in arms
     ]
-    caption = tr(
-        "{metric}, {step}: effect in each block",
-        metric=result.metric_name(metric),
-        step=step_heading(result, step),
-    )
-    return Figure([Markup(chart)], Table(caption, [tr("arm"), *map(str, blocks)], rows))
+    caption = f"{result.metric_name(metric)}, {step_heading(result, step)}: effect in each block"
+    return Figure([Markup(chart)], Table(caption, ["arm", *map(str, blocks)], rows))
 
 
 def _shares(result: StudyResult, effect: EffectRecord) -> dict[int, float]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from mydyno.language import tr
 from mydyno.model.stored.profiles import ProfileContrast
 from mydyno.reports.flame import graphs_of, page_graphs
 from mydyno.reports.page_assets import asset, script_json
@@ -29,8 +28,8 @@ def build(result: StudyResult) -> Section | None:
     labels = [profiles.heading(result, by_key[one.step, one.arm, one.control]) for one in drawn]
     return Section(
         "cpu",
-        tr("Where the CPU goes"),
-        tr("CPU profile"),
+        "Where the CPU goes",
+        "CPU profile",
         render(
             "profile.html",
             found=[(profiles.heading(result, one), profiles.sentence(one, record), _table(one)) for one in contrasts],
@@ -41,7 +40,7 @@ def build(result: StudyResult) -> Section | None:
             data=script_json(page_graphs(result, drawn, labels)) if drawn else None,
             script=Markup(asset("flame.js")) if drawn else None,
         ),
-        says=tr("functions of server and kernel with their CPU time per transaction, as a flame graph"),
+        says="functions of server and kernel with their CPU time per transaction, as a flame graph",
     )
 
 
@@ -62,13 +61,9 @@ def _table(contrast: ProfileContrast) -> Table:
     ]
     control, arm = contrast.control, contrast.arm
     return Table(
-        tr("CPU time per transaction of a function with all that it calls: ")
-        + (tr("those that differ beyond noise") if shown else tr("those with most time of their own")),
-        (tr("function"), control, arm, tr("difference"), tr("interval"), f"{control}, own", f"{arm}, own"),
+        "CPU time per transaction of a function with all that it calls: "
+        + ("those that differ beyond noise" if shown else "those with most time of their own"),
+        ("function", control, arm, "difference", "interval", f"{control}, own", f"{arm}, own"),
         rows,
-        tr(
-            "In all: {control} and {arm} per transaction.",
-            control=profiles.time_text(contrast.control_us),
-            arm=profiles.time_text(contrast.arm_us),
-        ),
+        f"In all: {profiles.time_text(contrast.control_us)} and {profiles.time_text(contrast.arm_us)} per transaction.",
     )

@@ -6,10 +6,9 @@ from math import isfinite
 
 from markupsafe import Markup
 
-from mydyno.language import comma, tr
+from mydyno.language import agreed
 from mydyno.model.stored.summary import PublishedEntry
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.wording.claims import counted
@@ -28,14 +27,12 @@ def build(result: StudyResult) -> Section | None:
     ]
     return Section(
         "published",
-        tr("Comparison with published figures"),
-        tr("Published"),
+        "Comparison with published figures",
+        "Published",
         render(
             "figures.html",
-            intro=tr(
-                "Absolute figures of another host cannot be compared; ratios of arm to control can. The "
-                "hollow diamond is the published ratio, the mark with its interval is that of this study."
-            ),
+            intro="Absolute figures of another host cannot be compared; ratios of arm to control can. The hollow "
+            "diamond is the published ratio, the mark with its interval is that of this study.",
             legend="",
             groups=groups,
             empty="",
@@ -49,13 +46,13 @@ def _figure(result: StudyResult, study: str, entries: list[PublishedEntry]) -> F
     rows: list[list[str | Cell]] = []
     for entry in entries:
         published, ours, low, high = map(_share, (entry.published_ratio, entry.ratio, entry.ci_low, entry.ci_high))
-        agreement = tr(SIGNED[entry.agreement])
-        label = comma((result.metric_name(entry.metric), entry.step))
+        agreement = SIGNED[entry.agreement]
+        label = ", ".join((result.metric_name(entry.metric), entry.step))
         if entry.arm in result.styles:
             row = ForestRow(result.styles[entry.arm], ours, low, high, (), agreement, published)
             by_group.setdefault(label, []).append(row)
         interval = "–" if low is None or high is None else percent_range(low, high)
-        why = stored_text(" · ".join(filter(None, (fact_clauses(entry.facts), fact_clauses(entry.notes)))))
+        why = agreed(" · ".join(filter(None, (fact_clauses(entry.facts), fact_clauses(entry.notes)))))
         cells = [_percent(published), _percent(ours), interval]
         rows.append(
             [label, entry.arm, *(Cell(cell, "num") for cell in cells), Cell(agreement, "word"), Cell(why, "prose")]
@@ -67,8 +64,8 @@ def _figure(result: StudyResult, study: str, entries: list[PublishedEntry]) -> F
             Markup(
                 forest_chart(
                     f"published:{study}{suffix}",
-                    tr("{study}: published and measured effects", study=study),
-                    tr("Hollow diamonds are published ratios; marks with intervals are this study's."),
+                    f"{study}: published and measured effects",
+                    "Hollow diamonds are published ratios; marks with intervals are this study's.",
                     forest,
                     result.summary.margin,
                     width,
@@ -77,17 +74,17 @@ def _figure(result: StudyResult, study: str, entries: list[PublishedEntry]) -> F
             for suffix, width in (("", 560.0), (":narrow", 350.0))
         ]
     head = (
-        tr("figure"),
-        tr("arm"),
-        tr("published"),
-        tr("ours"),
-        tr("95 % interval"),
-        tr("agreement"),
-        tr("reason, and note"),
+        "figure",
+        "arm",
+        "published",
+        "ours",
+        "95 % interval",
+        "agreement",
+        "reason, and note",
     )
     return Figure(
         charts,
-        Table(tr("{study}: effect relative to the control", study=study), head, rows),
+        Table(f"{study}: effect relative to the control", head, rows),
         "",
         "full",
         numbers_open=True,

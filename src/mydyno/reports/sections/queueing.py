@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mydyno.language import tr
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.reports.slices import StudySlices
@@ -44,15 +43,15 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
     queues = any(isinstance(one.queue, Queue) for one in found)
     return Section(
         "queueing",
-        tr("The queue") if queues else tr("Utilisation"),
-        tr("Queue") if queues else tr("Utilisation"),
+        "The queue" if queues else "Utilisation",
+        "Queue" if queues else "Utilisation",
         render(
             "queueing.html",
             sentences=[text for own in of_step for text in sentences(own)],
             tables=[table(step, own) for step, own in zip(steps, of_step, strict=True)],
             folded=len(steps) > 1,
         ),
-        says=tr("whether the counts agree by Little's law, and how busy each resource is"),
+        says="whether the counts agree by Little's law, and how busy each resource is",
     )
 
 
@@ -81,39 +80,36 @@ def table(step: str, found: Sequence[ArmQueue]) -> Table:
         shares = [one.utilisations.get(name) for one in found]
         rows.append(
             row(
-                tr("utilisation: {resource}", resource=tr(name)),
+                f"utilisation: {name}",
                 ["–" if share is None else percent(share) for share in shares],
             )
         )
-    return Table(tr("{step}, means of the measured slices", step=step), ("", *(one.arm for one in found)), rows)
+    return Table(f"{step}, means of the measured slices", ("", *(one.arm for one in found)), rows)
 
 
 def _of_queues(queues: Sequence[Queue], row: RowMaker) -> list[Sequence[str | Cell]]:
     return [
-        row(tr("arrival rate by the plan, per second"), [significant(one.rate_per_s, 3) for one in queues]),
-        row(tr("mean response time"), [_time(one.response_s) for one in queues]),
-        row(tr("mean service time"), [_time(one.service_s) for one in queues]),
-        row(tr("transactions in the system"), [significant(one.in_system, 3) for one in queues]),
-        row(tr("of these waiting for a connection"), [significant(max(0.0, one.waiting), 2) for one in queues]),
-        row(tr("busy connections"), [_busy(one) for one in queues]),
+        row("arrival rate by the plan, per second", [significant(one.rate_per_s, 3) for one in queues]),
+        row("mean response time", [_time(one.response_s) for one in queues]),
+        row("mean service time", [_time(one.service_s) for one in queues]),
+        row("transactions in the system", [significant(one.in_system, 3) for one in queues]),
+        row("of these waiting for a connection", [significant(max(0.0, one.waiting), 2) for one in queues]),
+        row("busy connections", [_busy(one) for one in queues]),
     ]
 
 
 def _of_loops(loops: Sequence[ClosedLoop], row: RowMaker) -> list[Sequence[str | Cell]]:
     return [
-        row(tr("transactions under way: throughput × response time"), [_under_way(one) for one in loops]),
+        row("transactions under way: throughput × response time", [_under_way(one) for one in loops]),
     ]
 
 
 def _under_way(one: ClosedLoop) -> str:
-    return tr(
-        "{busy} of {connections} (±{resolution})",
-        busy=significant(one.in_system, 3), connections=one.connections, resolution=significant(one.resolution, 2),
-    )  # fmt: skip
+    return f"{significant(one.in_system, 3)} of {one.connections} (±{significant(one.resolution, 2)})"
 
 
 def _busy(one: Queue) -> str:
-    return tr("{busy} of {connections}", busy=significant(one.in_service, 3), connections=one.connections)
+    return f"{significant(one.in_service, 3)} of {one.connections}"
 
 
 def _time(seconds: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from shlex import join
 
-from mydyno.language import names, tr, tr_plural
+from mydyno.language import agreed
 from mydyno.model.definition.plan import builds_of
 from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.stored.records import RunRecord
@@ -44,8 +44,8 @@ def build(result: StudyResult) -> Section:
     configuration, same = _configuration(result, records)
     return Section(
         "repeat",
-        tr("Reproduction and limits"),
-        tr("Repeat"),
+        "Reproduction and limits",
+        "Repeat",
         render(
             "repeat.html",
             limits=limits(result),
@@ -53,9 +53,9 @@ def build(result: StudyResult) -> Section:
             source=result.study.experiment_source,
             resolved=experiment.model_dump_json(indent=2, by_alias=True),
             seed=result.plan.seed,
-            host=facts_table(tr("Host"), result.study.host) if result.summary.host_groups is None else None,
-            server_host=facts_table(tr("Host of the server"), result.study.server_host),
-            versions=facts_table(tr("Versions"), result.study.versions),
+            host=facts_table("Host", result.study.host) if result.summary.host_groups is None else None,
+            server_host=facts_table("Host of the server", result.study.server_host),
+            versions=facts_table("Versions", result.study.versions),
             servers=_servers(result, records),
             differing=_differing_variables(result, records),
             metrics=_metrics(result),
@@ -72,91 +72,70 @@ def _builds(result: StudyResult) -> str:
     """How many builds of its server each arm has."""
     counts = sorted({builds_of(arm) for arm in result.study.experiment.arms})
     if counts == [1]:
-        return tr("one server build per arm")
+        return "one server build per arm"
     if len(counts) == 1:
-        return tr("{count} builds per arm", count=counts[0])
-    return tr("{low} to {high} builds per arm", low=counts[0], high=counts[-1])
+        return agreed(f"{counts[0]} builds per arm")
+    return agreed(f"{counts[0]} to {counts[-1]} builds per arm")
 
 
 def limits(result: StudyResult) -> list[str]:
     """The limits of this study, one sentence each, from its records."""
     experiment, summary = result.study.experiment, result.summary
     found = [
-        tr(
-            "{measured_on}, with {builds}{of_others}.",
-            measured_on=_measured_on(result), builds=_builds(result), of_others=_of_others(result),
-        )
+        f"{_measured_on(result)}, with {_builds(result)}{_of_others(result)}."
     ]  # fmt: skip
     blocks = len(result.plan.blocks)
     if blocks < 6:
-        found.append(
-            tr_plural(
-                "{count} block: fewer than six cannot reject chance by an exact test.",
-                "{count} blocks: fewer than six cannot reject chance by an exact test.",
-                blocks,
-            )
-        )
+        found.append(agreed(f"{blocks} blocks: fewer than six cannot reject chance by an exact test."))
     if experiment.scale == "quick" and summary.design == "blocks":
         found.append(
-            tr("It was run at scale quick: short windows and few blocks, for trying an experiment, not for a decision.")
+            "It was run at scale quick: short windows and few blocks, for trying an experiment, not for a decision."
         )
     if summary.state != "complete":
-        found.append(tr("The study is not complete: more blocks may change every interval."))
+        found.append("The study is not complete: more blocks may change every interval.")
     invalid = sum(not run.valid for run in result.runs)
     if invalid:
-        found.append(
-            tr(
-                "{count} of {all} runs are not valid and were not used; see the gates.",
-                count=invalid,
-                all=len(result.runs),
-            )
-        )
+        found.append(agreed(f"{invalid} of {len(result.runs)} runs are not valid and were not used; see the gates."))
     if result.unused_steps:
         found.append(
-            tr(
-                "{count} steps of valid runs are not valid and were not used; see the gates.",
-                count=len(result.unused_steps),
-            )
+            agreed(f"{len(result.unused_steps)} steps of valid runs are not valid and were not used; see the gates.")
         )
     record = next(iter(result.records.values()), None)
     variables = record.servers[0].variables if record and record.servers else {}
     durable = [f"{name}={variables[name]}" for name in DURABILITY if name in variables]
     if durable:
-        found.append(tr("It holds for these durability settings: {settings}.", settings=names(durable)))
+        found.append(f"It holds for these durability settings: {', '.join(durable)}.")
     if pool := variables.get("innodb_buffer_pool_size", ""):
         data = experiment.data
         size = format_bytes(float(pool)) if pool.isdigit() else pool
         what = kind_of(data).words(data)
-        found.append(tr("It holds for this data: {what}, and a buffer pool of {size}.", what=what, size=size))
-    found.append(
-        tr("The load is a closed loop if a number of connections is set: a slow server receives fewer requests.")
-    )
+        found.append(f"It holds for this data: {what}, and a buffer pool of {size}.")
+    found.append("The load is a closed loop if a number of connections is set: a slow server receives fewer requests.")
     return found
 
 
 def _measured_on(result: StudyResult) -> str:
     groups = result.summary.host_groups
     if result.study.experiment.server.dsn is not None:
-        return tr(
-            "One external server was measured, loaded from {host}",
-            host=result.study.host.get("hostname") or tr("this host"),
+        return "One external server was measured, loaded from {host}".format(
+            host=result.study.host.get("hostname") or "this host"
         )
     if groups is None:
-        return tr("It was measured on one host ({host})", host=result.study.host.get("hostname") or tr("this host"))
-    return tr("It was measured on {count} hosts ({hosts})", count=len(groups.blocks), hosts=names(groups.blocks))
+        return "It was measured on one host ({host})".format(host=result.study.host.get("hostname") or "this host")
+    return agreed(f"It was measured on {len(groups.blocks)} hosts ({', '.join(groups.blocks)})")
 
 
 def _of_others(result: StudyResult) -> str:
     groups = result.summary.host_groups
     if groups is None:
-        return tr(": it does not apply to other hosts")
-    return tr(": {claim}, if the hosts are a fair sample of those that are meant", claim=claim_words(groups))
+        return ": it does not apply to other hosts"
+    return f": {claim_words(groups)}, if the hosts are a fair sample of those that are meant"
 
 
 def facts_table(caption: str, facts: dict[str, object] | dict[str, str]) -> Table | None:
     """Facts as a table of two columns, or None without any. Byte counts get a size for people beside them."""
     rows = [(key, _fact(key, value)) for key, value in facts.items() if value not in (None, "", {}, [])]
-    return Table(caption, (tr("fact"), tr("value")), rows) if rows else None
+    return Table(caption, ("fact", "value"), rows) if rows else None
 
 
 def _fact(key: str, value: object) -> str:
@@ -170,12 +149,9 @@ def _metrics(result: StudyResult) -> Table | None:
     if not metrics:
         return None
     return Table(
-        tr("Metrics, as stored"),
-        (tr("metric"), tr("stored as"), tr("unit"), tr("better"), tr("meaning")),
-        [
-            [result.metric_name(name), name, one.unit, tr(one.better), tr(one.description)]
-            for name, one in metrics.items()
-        ],
+        "Metrics, as stored",
+        ("metric", "stored as", "unit", "better", "meaning"),
+        [[result.metric_name(name), name, one.unit, one.better, one.description] for name, one in metrics.items()],
     )
 
 
@@ -190,8 +166,8 @@ def _windows(result: StudyResult) -> Table | None:
             load = format_duration(length.warmup_s + length.measure_s) if length else "–"
             cells = [f"{window.from_s:g} s", f"{window.to_s:g} s", load]
             rows.append([step.id, *(Cell(cell, "num") for cell in cells)])
-    caption = tr("Measured window, in seconds from the start of a step's load: the same for all runs of the study")
-    return Table(caption, (tr("step"), tr("from"), tr("to"), tr("load lasts")), rows) if rows else None
+    caption = "Measured window, in seconds from the start of a step's load: the same for all runs of the study"
+    return Table(caption, ("step", "from", "to", "load lasts"), rows) if rows else None
 
 
 def _servers(result: StudyResult, records: list[RunRecord]) -> Table | None:
@@ -199,12 +175,12 @@ def _servers(result: StudyResult, records: list[RunRecord]) -> Table | None:
     for arm in result.styles:
         for server in _first(records, arm).servers if _first(records, arm) else ():  # type: ignore[union-attr]
             environment = " ".join(f"{key}={value}" for key, value in server.environment.items() if value)
-            number = "" if server.instance == 1 else tr(" · instance {instance}", instance=server.instance)
+            number = "" if server.instance == 1 else f" · instance {server.instance}"
             rows.append(
                 [arm + number, f"{server.version} {server.version_comment}".strip(), join(server.command), environment]
             )
-    caption = tr("Server of each arm, as in its first run")
-    return Table(caption, (tr("arm"), tr("version by SQL"), tr("command"), tr("environment")), rows) if rows else None
+    caption = "Server of each arm, as in its first run"
+    return Table(caption, ("arm", "version by SQL", "command", "environment"), rows) if rows else None
 
 
 def _first(records: Iterable[RunRecord], arm: str) -> RunRecord | None:
@@ -223,7 +199,7 @@ def _differing_variables(result: StudyResult, records: list[RunRecord]) -> Table
         }
         if len(without_folder) > 1:
             rows.append([name, *values])
-    return Table(tr("Server variables that differ between arms"), (tr("variable"), *firsts), rows) if rows else None
+    return Table("Server variables that differ between arms", ("variable", *firsts), rows) if rows else None
 
 
 def _configuration(result: StudyResult, records: list[RunRecord]) -> tuple[list[tuple[str, str]], list[str]]:
@@ -252,7 +228,7 @@ def _configuration(result: StudyResult, records: list[RunRecord]) -> tuple[list[
         changes = [f"- {line}" for line in base if line not in lines] + [
             f"+ {line}" for line in lines if line not in base
         ]
-        found.append((tr("{arm}: what differs from the control's", arm=arm), "\n".join(changes)))
+        found.append((f"{arm}: what differs from the control's", "\n".join(changes)))
     return found, same
 
 
@@ -279,4 +255,4 @@ def margin_words(result: StudyResult) -> str:
     """The declared margins in words."""
     verdict = result.study.experiment.verdict
     margin, of_latency = percent(result.summary.margin), percent(verdict.latency_margin)
-    return tr("±{margin} (latency ±{of_latency})", margin=margin, of_latency=of_latency)
+    return f"±{margin} (latency ±{of_latency})"

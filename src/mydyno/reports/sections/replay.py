@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import tr
+from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.replay_speed import speed_of
@@ -26,14 +26,14 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
         return None
     return Section(
         "replay",
-        tr("What was replayed"),
-        tr("Replay"),
+        "What was replayed",
+        "Replay",
         render(
             "replay.html",
             sentences=[sentence(step, found[step.id]) for step in played],
             tables=[table(step.id, found[step.id], tuple(result.styles)) for step in played],
         ),
-        says=tr("which part of the capture was played, and how late its transactions began"),
+        says="which part of the capture was played, and how late its transactions began",
     )
 
 
@@ -43,13 +43,19 @@ def sentence(step: Step, slices: Sequence[SliceRecord]) -> str:
     for one in slices:
         ends_s[one.block] = max(ends_s.get(one.block, 0.0), one.captured["end_s"])
     shortest, longest = format_duration(min(ends_s.values())), format_duration(max(ends_s.values()))
-    first = longest if shortest == longest else tr("{shortest} to {longest}", shortest=shortest, longest=longest)
-    return tr(
-        "{step}: each block played the first {first} of a capture, at {speed} times the captured speed (at which the "
-        "capture lasts {length}), each session on a connection of its own. The slices of a cycle played the same part "
-        "of it on every arm.",
-        step=step.id, first=first, length=format_duration(slices[0].captured["length_s"]), speed=f"{speed_of(step):g}",
-    )  # fmt: skip
+    first = longest if shortest == longest else f"{shortest} to {longest}"
+    return agreed(
+        (
+            "{step}: each block played the first {first} of a capture, at {speed} times the captured speed (at "
+            "which the capture lasts {length}), each session on a connection of its own. The slices of a cycle "
+            "played the same part of it on every arm."
+        ).format(
+            step=step.id,
+            first=first,
+            length=format_duration(slices[0].captured["length_s"]),
+            speed=f"{speed_of(step):g}",
+        )
+    )
 
 
 def table(step: str, slices: Sequence[SliceRecord], arms: Sequence[str]) -> Table:
@@ -73,5 +79,5 @@ def table(step: str, slices: Sequence[SliceRecord], arms: Sequence[str]) -> Tabl
                 Cell(latency_text(max(0.0, *lags)) if lags else NONE, "num"),
             ]
         )
-    head = [tr("arm"), tr("transactions"), tr("began late by, mean"), tr("by the load program, worst p99 of a slice")]
+    head = ["arm", "transactions", "began late by, mean", "by the load program, worst p99 of a slice"]
     return Table(step, head, rows)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from mydyno.language import sentence_space, tr, tr_after
+from mydyno.language import agreed
 from mydyno.model.stored.scalability import Estimate, ScalabilityRecord
 from mydyno.reports.charts.scalability import Swept, latency_chart, scalability_chart
 from mydyno.reports.result import StudyResult
@@ -34,22 +34,21 @@ def build(result: StudyResult) -> Section | None:
                 *([Figure([_responses(result, own, index)])] if all(one.response for one in own) else []),
                 *([Figure([_latencies(result, own, index)])] if all(None not in one.latency_us for one in own) else []),
             ],
-            text=sentence_space().join(filter(None, [f(one) for one in own for f in (saturation, _response_at_peak)])),
+            text=" ".join(filter(None, [f(one) for one in own for f in (saturation, _response_at_peak)])),
         )
         for index, own in enumerate(sweeps.values())
     ]
     return Section(
         "scalability",
-        tr("Scalability"),
-        tr("Scalability"),
+        "Scalability",
+        "Scalability",
         render(
             "figures.html",
-            intro=tr(
-                "Marks are measured, as means over the blocks; lines are the Universal Scalability Law "
-                "fitted to them. Contention is the share of the work that waits for its turn; coherency is "
-                "what each pair of connections costs the other, and makes throughput fall beyond a peak "
-                "(the short stroke on the axis). The law describes these measurements and explains nothing "
-                "by itself."
+            intro=(
+                "Marks are measured, as means over the blocks; lines are the Universal Scalability Law fitted "
+                "to them. Contention is the share of the work that waits for its turn; coherency is what each "
+                "pair of connections costs the other, and makes throughput fall beyond a peak (the short stroke "
+                "on the axis). The law describes these measurements and explains nothing by itself."
             )
             + _about_responses(records),
             legend=legend(result, with_copy=False),
@@ -63,9 +62,9 @@ def build(result: StudyResult) -> Section | None:
 def _about_responses(records: Sequence[ScalabilityRecord]) -> str:
     if not any(one.response for one in records):
         return ""
-    return tr_after(
-        "The curve of mean response times follows from the law as N / X(N); the band is the interval of each point, "
-        "and marks are the measured mean latency."
+    return (
+        " The curve of mean response times follows from the law as N / X(N); the band is the interval of each "
+        "point, and marks are the measured mean latency."
     )
 
 
@@ -74,13 +73,13 @@ def _response_at_peak(record: ScalabilityRecord) -> str:
     if not record.response:
         return ""
     if not record.fits:
-        return tr("Its curve of response times does not hold either.")
+        return "Its curve of response times does not hold either."
     if record.peak is None or not peak_within(record):
         return ""
     curve, first = curve_of(record), record.response[0]
     value = first.mean_us / curve.response_s(first.connections) * curve.response_s(record.peak.value)
     response = display_unit(RESPONSE, value).text(value, 3)
-    return tr("At this saturation point the fitted mean response time is {response}.", response=response)
+    return f"At this saturation point the fitted mean response time is {response}."
 
 
 def _table(records: Sequence[ScalabilityRecord]) -> Table:
@@ -96,27 +95,24 @@ def _table(records: Sequence[ScalabilityRecord]) -> Table:
             Cell(deviation, "num", below="" if one.lack_of_fit_p is None else f"p {p_value(one.lack_of_fit_p)}"),
         ])  # fmt: skip
     return Table(
-        tr("The fitted law, with the intervals of each arm alone"),
+        "The fitted law, with the intervals of each arm alone",
         [
-            tr("arm"),
-            tr("one connection, 1/s"),
-            tr("contention, %"),
-            tr("coherency, %"),
-            tr("peak, connections"),
-            tr("off the curve by"),
+            "arm",
+            "one connection, 1/s",
+            "contention, %",
+            "coherency, %",
+            "peak, connections",
+            "off the curve by",
         ],
         rows,
-        tr(
-            "The last column is the largest deviation of a level from the curve, with the p of the "
-            "test for lack of fit."
-        ),
+        "The last column is the largest deviation of a level from the curve, with the p of the test for lack of fit.",
     )
 
 
 def _peak(record: ScalabilityRecord) -> Cell:
     """What lies beyond the measured levels is not given as a number."""
     if record.peak is None:
-        return Cell(tr("none"), "num")
+        return Cell("none", "num")
     return _cell(record.peak) if peak_within(record) else Cell(f"> {record.levels[-1]}", "num")
 
 
@@ -145,12 +141,7 @@ def _curves(result: StudyResult, records: Sequence[ScalabilityRecord], index: in
     chart = scalability_chart(
         f"scalability:{index}",
         result.metric_name(metric),
-        tr(
-            "{metric} of {count} arms at {levels} numbers of connections, measured and as the fitted law.",
-            metric=result.metric_name(metric),
-            count=len(records),
-            levels=len(records[0].levels),
-        ),
+        agreed(f"{result.metric_name(metric)} of {len(records)} arms by connections, measured and as the fitted law."),
         display_unit(metric, max(value for one in records for value in one.throughput)),
         [_swept(result, one) for one in records],
         records[0].levels,
@@ -164,11 +155,9 @@ def _responses(result: StudyResult, records: Sequence[ScalabilityRecord], index:
     chart = scalability_chart(
         f"scalability-response:{index}",
         result.metric_name(RESPONSE),
-        tr(
-            "Mean response time of {count} arms at {levels} numbers of connections, measured and by the fitted law, "
-            "with its interval.",
-            count=len(records),
-            levels=len(records[0].levels),
+        agreed(
+            f"Mean response time of {len(records)} arms by connections, "
+            "measured and by the fitted law, with its interval."
         ),
         display_unit(RESPONSE, max(value for one in arms for _, value in (*one.measured, *one.curve))),
         arms,
@@ -198,11 +187,7 @@ def _latencies(result: StudyResult, records: Sequence[ScalabilityRecord], index:
     chart = latency_chart(
         f"scalability-latency:{index}",
         result.metric_name(LATENCY),
-        tr(
-            "{latency} against {throughput}, from the fewest to the most connections.",
-            latency=result.metric_name(LATENCY),
-            throughput=result.metric_name(metric),
-        ),
+        f"{result.metric_name(LATENCY)} against {result.metric_name(metric)}, from the fewest to the most connections.",
         (
             display_unit(metric, max(value for one in records for value in one.throughput)),
             display_unit(LATENCY, max(latencies)),

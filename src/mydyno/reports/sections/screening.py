@@ -6,7 +6,7 @@ from math import log
 
 from markupsafe import Markup
 
-from mydyno.language import comma, joined, marked, sentence_space, tr, tr_after, tr_plural
+from mydyno.language import agreed
 from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
 from mydyno.reports.charts.half_normal import SizedEffect, half_normal_chart
 from mydyno.reports.result import StudyResult
@@ -15,8 +15,8 @@ from mydyno.stats.screening import half_normal_quantiles
 from mydyno.wording.numbers import metric_name, p_value, percent_range, signed_percent
 from mydyno.wording.screening import design_words, mixed_words
 
-LENTH = marked("With one block the standard error is Lenth's, which takes the small effects for noise.")
-BLOCKS = marked("The standard error comes from the differences between blocks, of all variables together.")
+LENTH = "With one block the standard error is Lenth's, which takes the small effects for noise."
+BLOCKS = "The standard error comes from the differences between blocks, of all variables together."
 
 
 def build(result: StudyResult) -> Section | None:
@@ -27,15 +27,13 @@ def build(result: StudyResult) -> Section | None:
     groups = [FigureGroup(record.step, [_figure(record)], text=_words(result, record)) for record in records]
     return Section(
         "screening",
-        tr("Main effects of the variables"),
-        tr("Variables"),
+        "Main effects of the variables",
+        "Variables",
         render(
             "figures.html",
-            intro=tr(
-                "The main effect of a variable is the change from its first to its last value, over all "
-                "runs of the design. In the plot, effects that are noise lie near the line; the dashed "
-                "line is the margin beyond which an effect counts."
-            ),
+            intro="The main effect of a variable is the change from its first to its last value, over all runs of "
+            "the design. In the plot, effects that are noise lie near the line; the dashed line is the "
+            "margin beyond which an effect counts.",
             legend="",
             groups=groups,
             empty="",
@@ -46,11 +44,11 @@ def build(result: StudyResult) -> Section | None:
 def _words(result: StudyResult, record: ScreenRecord) -> str:
     spec = result.study.experiment.screen
     assert spec is not None
-    blocks = tr_plural("{count} block", "{count} blocks", record.blocks)
-    lost = tr_after("{count} lack a run and are not used.", count=record.lost_blocks) if record.lost_blocks else ""
+    blocks = agreed(f"{record.blocks} blocks")
+    lost = f" {record.lost_blocks} lack a run and are not used." if record.lost_blocks else ""
     method = LENTH if record.method == "lenth" else BLOCKS
-    first = tr("{clauses}.", clauses=comma((design_words(record, spec), blocks)))
-    return sentence_space().join((first + lost, tr(method), mixed_words(record)))
+    first = f"{', '.join((design_words(record, spec), blocks))}."
+    return " ".join((first + lost, method, mixed_words(record)))
 
 
 def _figure(record: ScreenRecord) -> Figure:
@@ -59,13 +57,13 @@ def _figure(record: ScreenRecord) -> Figure:
         SizedEffect(one.name, _size(one), float(quantile), one.active, f"{one.name}: {signed_percent(one.ratio - 1)}")
         for one, quantile in zip(ordered, half_normal_quantiles(len(ordered)), strict=True)
     ]
-    heading = tr("{metric}: half-normal plot", metric=metric_name(record.metric))
+    heading = f"{metric_name(record.metric)}: half-normal plot"
     charts = [
         Markup(
             half_normal_chart(
                 f"half-normal:{record.metric}:{record.step}{suffix}",
                 heading,
-                tr("Sizes of the main effects of {count} variables; the table has them all.", count=len(effects)),
+                agreed(f"Sizes of the main effects of {len(effects)} variables; the table has them all."),
                 effects,
                 100 * record.standard_error,
                 _margin(record),
@@ -99,12 +97,12 @@ def _table(record: ScreenRecord) -> Table:
             Cell(f"{one.first} → {one.last}"),
             Cell(signed_percent(one.ratio - 1), "num", below=interval),
             Cell("–" if one.p is None else p_value(one.p), "num"),
-            Cell(tr("matters") if one.active else tr("not shown")),
+            Cell("matters" if one.active else "not shown"),
             Cell(_mixed(one)),
         ])  # fmt: skip
     return Table(
-        tr("Main effects on {metric}, largest first, with simultaneous intervals", metric=metric_name(record.metric)),
-        [tr("variable"), tr("change"), tr("effect"), "p", "", tr("mixed with")],
+        f"Main effects on {metric_name(record.metric)}, largest first, with simultaneous intervals",
+        ["variable", "change", "effect", "p", "", "mixed with"],
         rows,
     )
 
@@ -112,12 +110,8 @@ def _table(record: ScreenRecord) -> Table:
 def _mixed(one: ScreenedFactor) -> str:
     """The interactions aliased with an effect, or how many are partially aliased."""
     if one.aliases:
-        more = tr(" and {count} more", count=len(one.aliases) - 2) if len(one.aliases) > 2 else ""
-        return joined(one.aliases[:2]) + more
+        more = f" and {len(one.aliases) - 2} more" if len(one.aliases) > 2 else ""
+        return "; ".join(one.aliases[:2]) + more
     if one.partial_aliases:
-        return tr(
-            "up to {largest_part:.0%} of each of {partial_aliases} interactions",
-            largest_part=one.largest_part,
-            partial_aliases=one.partial_aliases,
-        ).replace("%", " %")
-    return tr("no interaction of two")
+        return f"up to {one.largest_part:.0%} of each of {one.partial_aliases} interactions".replace("%", " %")
+    return "no interaction of two"

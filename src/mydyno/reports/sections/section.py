@@ -12,11 +12,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from mydyno.language import colon, html_language, joined, names, tr, tr_plural
+from mydyno.language import agreed
 from mydyno.model.stored.reasons import Reason
 from mydyno.reports.charts.palette import GLYPHS, ArmStyle, copy_style
 from mydyno.reports.charts.svg import marker
-from mydyno.reports.page_assets import stored_text
 from mydyno.reports.result import StudyResult
 from mydyno.visible import visible_value
 from mydyno.wording import numbers
@@ -121,9 +120,7 @@ def templates() -> Environment:
     )
     environment.filters["percent"] = numbers.percent
     environment.filters["sentence"] = sentence_markup
-    environment.globals.update(
-        tr=tr, tr_plural=tr_plural, language=html_language, colon=colon, names=names, stored=stored_text
-    )
+    environment.globals.update(agreed=agreed)
     return environment
 
 
@@ -149,8 +146,8 @@ def reasons_text(reasons: Iterable[Reason]) -> Markup:
     parts = []
     for one in reasons:
         known = one.sentence.removesuffix(one.text)
-        parts.append(Markup("{}{}").format(known, stored_text(one.text)))
-    return Markup(joined([""] * 2)).join(parts)
+        parts.append(Markup("{}{}").format(known, agreed(one.text)))
+    return Markup("; ".join([""] * 2)).join(parts)
 
 
 def render(template: str, **values: Any) -> Markup:

@@ -6,7 +6,7 @@ them, so what stands here are defaults. All variables are in the section on repe
 
 from __future__ import annotations
 
-from mydyno.language import tr, tr_plural
+from mydyno.language import agreed
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Section, Table, render
 from mydyno.wording.server_settings import differing_settings
@@ -20,19 +20,21 @@ def build(result: StudyResult) -> Section | None:
     count = len(result.summary.server_differences)
     return Section(
         "servers",
-        tr("Servers, and how their settings differ"),
-        tr("Servers"),
+        "Servers, and how their settings differ",
+        "Servers",
         render(
             "servers.html",
-            intro=tr_plural(
-                "The arms run different servers under the experiment's own settings. {count} further setting that "
-                "shapes performance has another value on some of them, by default or because that version knows no "
-                "other: an effect of the server includes the effects of this setting.",
-                "The arms run different servers under the experiment's own settings. {count} further settings that "
-                "shape performance have another value on some of them, by default or because that version knows no "
-                "other: an effect of the server includes the effects of these settings.",
-                count,
+            intro=(
+                f"The arms run different servers under the experiment's own settings. {count} further setting "
+                "that shapes performance has another value on some of them, by default or because that version "
+                "knows no other: an effect of the server includes the effects of this setting."
+                if count == 1
+                else agreed(
+                    f"The arms run different servers under the experiment's own settings. {count} further settings "
+                    "that shape performance have another value on some of them, by default or because that version "
+                    "knows no other: an effect of the server includes the effects of these settings."
+                )
             ),
-            table=Table(tr("Settings that differ, as reported by the servers (SHOW GLOBAL VARIABLES)"), *found),
+            table=Table("Settings that differ, as reported by the servers (SHOW GLOBAL VARIABLES)", *found),
         ),
     )

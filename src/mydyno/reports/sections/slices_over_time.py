@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from mydyno.language import sentence_space, tr, tr_after
+from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.summary import InterleavingRecord
 from mydyno.reports.charts.palette import ArmStyle, copy_style
@@ -27,20 +27,20 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
     figures = [figure for step in result.steps if (figure := _figure(result, slices, step))]
     return Section(
         "slices",
-        tr("Slices over time"),
-        tr("Slices"),
+        "Slices over time",
+        "Slices",
         render(
             "figures.html",
             intro=_intro(result.summary.interleaving, result.summary.control)
             + (
-                tr_after("Only one cycle in {every} is drawn, to limit the size of the page.", every=every)
+                f" Only one cycle in {every} is drawn, to limit the size of the page."
                 if (every := drawn_every(slices)) > 1
                 else ""
             )
-            + (tr_after("Missing: {missing}.", missing=slices.missing) if slices.missing else ""),
+            + (f" Missing: {slices.missing}." if slices.missing else ""),
             legend=legend(result, with_copy=True),
             groups=[FigureGroup(_heading(result), figures)] if figures else [],
-            empty="" if figures else tr("No block has slices."),
+            empty="" if figures else "No block has slices.",
         ),
     )
 
@@ -51,7 +51,7 @@ def drawn_every(slices: StudySlices) -> int:
 
 
 def _heading(result: StudyResult) -> str:
-    return tr("{metric} of each slice, and the host below", metric=result.metric_name(_metric(result)))
+    return f"{result.metric_name(_metric(result))} of each slice, and the host below"
 
 
 def _metric(result: StudyResult) -> str:
@@ -59,33 +59,26 @@ def _metric(result: StudyResult) -> str:
 
 
 def _intro(interleaving: InterleavingRecord | None, control: str) -> str:
-    words = tr("Each dot is one slice: a few seconds of load on one server, while the others wait.")
+    words = "Each dot is one slice: a few seconds of load on one server, while the others wait."
     if interleaving is None:
         return words
-    words = tr(
-        "Each dot is one slice: {slice_s:g} s of load on one server after {washout_s:g} s of "
-        "washout, while the others wait. {cycles} cycles in random order",
-        slice_s=interleaving.slice_s,
-        washout_s=interleaving.washout_s,
-        cycles=interleaving.cycles,
+    words = agreed(
+        f"Each dot is one slice: {interleaving.slice_s:g} s of load on one server after "
+        f"{interleaving.washout_s:g} s of washout, while the others wait. {interleaving.cycles} cycles in random "
+        "order"
     )
     words += (
-        tr(
-            "; {dropped_cycles} of them were dropped for all arms, because of unequal steal.",
-            dropped_cycles=interleaving.dropped_cycles,
-        )
+        f"; {interleaving.dropped_cycles} of them were dropped for all arms, because of unequal steal."
         if interleaving.dropped_cycles
-        else tr("; none was dropped.")
+        else "; none was dropped."
     )
     if interleaving.waited_s >= 1:
-        words += tr_after(
-            "Time waited for a quieter host: {waited_s}.", waited_s=format_duration(interleaving.waited_s)
-        )
+        words += f" Time waited for a quieter host: {format_duration(interleaving.waited_s)}."
     if interleaving.steal_mean is not None:
-        words += tr_after("Mean steal: {steal_mean}.", steal_mean=percent(interleaving.steal_mean))
+        words += f" Mean steal: {percent(interleaving.steal_mean)}."
     if interleaving.strangers_mean is not None:
-        words += tr_after("CPU time used by other programs: {share}.", share=percent(interleaving.strangers_mean))
-    return sentence_space().join([words, *interference_sentences(interleaving, control)])
+        words += f" CPU time used by other programs: {percent(interleaving.strangers_mean)}."
+    return " ".join([words, *interference_sentences(interleaving, control)])
 
 
 def _figure(result: StudyResult, slices: StudySlices, step: ReportStep) -> Figure | None:
@@ -109,7 +102,7 @@ def _figure(result: StudyResult, slices: StudySlices, step: ReportStep) -> Figur
             slices_chart(
                 f"slices:{step.id}{suffix}",
                 f"{result.metric_name(metric)}, {step.workload}, {step.short_level}" if width > 480 else step.workload,
-                tr("{count} slices in {blocks} blocks.", count=len(points), blocks=len(segments)),
+                agreed(f"{len(points)} slices in {len(segments)} blocks."),
                 unit,
                 points,
                 lines,
@@ -148,11 +141,11 @@ def _host_lines(slices: StudySlices, step: ReportStep) -> list[HostLine]:
             if one.steal is not None:
                 found["steal"][-1].append((at, one.steal))
             index += 1
-    slower = tr("relative to its median; a slower host is higher")
+    slower = "relative to its median; a slower host is higher"
     headings = {
-        "cost": (tr("Load program's CPU per query"), slower),
-        "speed": (tr("Speed meter"), slower),
-        "steal": (tr("Steal"), "%"),
+        "cost": ("Load program's CPU per query", slower),
+        "speed": ("Speed meter", slower),
+        "steal": ("Steal", "%"),
     }
     return [
         HostLine(heading, found[name], unit, percent=name == "steal")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from markupsafe import Markup
 
-from mydyno.language import names, sentence_space, tr
+from mydyno.language import agreed
 from mydyno.reports.charts.palette import ArmStyle, copy_style
 from mydyno.reports.charts.sweep import SweepSeries, sweep_chart
 from mydyno.reports.result import StudyResult
@@ -40,32 +40,28 @@ def build(result: StudyResult, elsewhere: Collection[str] = ()) -> Section:
         figures = [figure for metric in leading if (figure := metric_figure(result, metric, workload, steps))]
         groups.append(FigureGroup(workload, figures))
         figures = [drawn[metric][workload] for metric in kept if workload in drawn[metric]]
-        groups.append(FigureGroup(tr("{workload}: other metrics", workload=workload), figures, folded=True))
+        groups.append(FigureGroup(f"{workload}: other metrics", figures, folded=True))
     groups = [group for group in groups if group.figures]
     notes = [
-        tr(
-            "Geometric means of the valid runs (of both copies of the control), with the least and the greatest run "
-            "below. An effect is the ratio of these means where no run is lost."
-        )
+        "Geometric means of the valid runs (of both copies of the control), with the least and the greatest "
+        "run below. An effect is the ratio of these means where no run is lost."
     ]
     if swept:
-        notes.append(tr("In charts, small dots are runs, large marks the same means, crosses runs that are not valid."))
+        notes.append("In charts, small dots are runs, large marks the same means, crosses runs that are not valid.")
     if zeros:
-        notes.append(tr("Zero in every run: {metrics}.", metrics=names(zeros)))
+        notes.append(f"Zero in every run: {', '.join(zeros)}.")
     if left:
-        notes.append(
-            tr("Only in csv and json, to limit the size of the page: {metrics}.", metrics=names(map(metric_name, left)))
-        )
+        notes.append(f"Only in csv and json, to limit the size of the page: {', '.join(map(metric_name, left))}.")
     return Section(
         "connections",
-        tr("Each metric against the load") if swept else tr("Absolute values"),
-        tr("Load") if swept else tr("Values"),
+        "Each metric against the load" if swept else "Absolute values",
+        "Load" if swept else "Values",
         render(
             "figures.html",
-            intro=sentence_space().join(notes),
+            intro=" ".join(notes),
             legend=legend(result, with_copy=True) if swept else "",
             groups=groups,
-            empty="" if groups else tr("No run has a value yet."),
+            empty="" if groups else "No run has a value yet.",
         ),
     )
 
@@ -99,12 +95,9 @@ def metric_figure(
     chart = sweep_chart(
         f"sweep:{metric}:{workload}{where}",
         result.metric_name(metric),
-        tr(
-            "{metric} of {workload} at {levels} levels, {arms} arms; the table has them all.",
-            metric=result.metric_name(metric),
-            workload=workload,
-            levels=len(steps),
-            arms=len(series),
+        agreed(
+            f"{result.metric_name(metric)} of {workload} at {len(steps)} levels, {len(series)} arms; the table "
+            "has them all."
         ),
         unit,
         series,
@@ -121,13 +114,13 @@ def _values(result: StudyResult, metrics: Collection[str], step: ReportStep) -> 
         known = [value for _, value, _ in result.values(metric, step.id)]
         if known:
             unit = display_unit(metric, max(map(abs, known)), _unit(result, metric))
-            name = tr("{metric}, {unit}", metric=result.metric_name(metric), unit=unit.label)
+            name = f"{result.metric_name(metric)}, {unit.label}"
             cells = [_cell(result, metric, step, arm, unit) for arm in result.styles]
             rows.append([name if unit.label else result.metric_name(metric), *cells])
     if not rows:
         return []
-    caption = tr("{workload}, {level}: absolute values", workload=step.workload, level=step.level)
-    return [Figure([], Table(caption, [tr("metric"), *result.styles], rows), css="full", numbers_open=True)]
+    caption = f"{step.workload}, {step.level}: absolute values"
+    return [Figure([], Table(caption, ["metric", *result.styles], rows), css="full", numbers_open=True)]
 
 
 def _cell(result: StudyResult, metric: str, step: ReportStep, arm: str, unit: DisplayUnit) -> Cell:
@@ -183,14 +176,9 @@ def _table(
 ) -> Table:
     arms = [arm for arm in result.styles if only is None or arm in only]
 
-    label = tr(", {unit}", unit=unit.label) if unit.label else ""
+    label = f", {unit.label}" if unit.label else ""
     return Table(
-        tr(
-            "{metric}{label}, {workload}: mean of the valid runs, least–greatest below",
-            metric=result.metric_name(metric),
-            label=label,
-            workload=workload,
-        ),
+        f"{result.metric_name(metric)}{label}, {workload}: mean of the valid runs, least–greatest below",
         [steps[0].amount_name, *arms],
         [[step.amount_text, *(_cell(result, metric, step, arm, unit) for arm in arms)] for step in steps],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import colon, marked, tr
+from mydyno.language import agreed
 from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Section, Table, render
@@ -12,9 +12,9 @@ from mydyno.wording import counted, sessions, waits
 from mydyno.wording.numbers import time_text
 from mydyno.wording.profiles import heading
 
-CLASS = marked("class of waits")
-LOCK = marked("lock")
-KINDS = {"wait": marked("wait"), "stage": marked("stage"), "statement": marked("statement")}
+CLASS = "class of waits"
+LOCK = "lock"
+KINDS = {"wait": "wait", "stage": "stage", "statement": "statement"}
 
 
 def build(result: StudyResult) -> Section | None:
@@ -24,14 +24,14 @@ def build(result: StudyResult) -> Section | None:
         return None
     return Section(
         "waits",
-        tr("What the server waits for"),
-        tr("Waits"),
+        "What the server waits for",
+        "Waits",
         render(
             "counted.html",
             found=[
                 (
                     heading(result, one),
-                    tr("{heading}: waits", heading=heading(result, one)),
+                    f"{heading(result, one)}: waits",
                     waits.sentence(one, record),
                     [table for made in TABLES if (table := made(one)) is not None],
                     _no_metrics(one),
@@ -41,47 +41,44 @@ def build(result: StudyResult) -> Section | None:
             nothing=counted.why_nothing(result, record.contrasts),
             quality=[*waits.quality(record), counted.together(result)],
         ),
-        says=tr("waits, locks, stages and statements with their time per transaction; what sessions do"),
+        says="waits, locks, stages and statements with their time per transaction; what sessions do",
     )
 
 
 def _classes(contrast: WaitsContrast) -> Table | None:
     note = counted.connection_note(contrast)
-    return _table(contrast, CLASS, tr("Waits per transaction"), waits.class_rows(contrast), note)
+    return _table(contrast, CLASS, "Waits per transaction", waits.class_rows(contrast), note)
 
 
 def _events(contrast: WaitsContrast) -> Table | None:
     shown = any(one.beyond_noise and not one.is_class for one in contrast.events)
-    which = tr("those that differ beyond noise first, then the longest") if shown else tr("the longest; none differs")
-    caption = tr("Events, stages and statements") + colon() + which
-    return _table(contrast, marked("event"), caption, waits.event_rows(contrast))
+    which = "those that differ beyond noise first, then the longest" if shown else "the longest; none differs"
+    caption = "Events, stages and statements" + ": " + which
+    return _table(contrast, "event", caption, waits.event_rows(contrast))
 
 
 def _locks(contrast: WaitsContrast) -> Table | None:
     shown = any(one.beyond_noise for one in waits.lock_rows(contrast))
-    which = tr("those that differ beyond noise first, then the longest") if shown else tr("the longest; none differs")
-    caption = tr("Mutexes and read-write locks") + colon() + which
+    which = "those that differ beyond noise first, then the longest" if shown else "the longest; none differs"
+    caption = "Mutexes and read-write locks" + ": " + which
     return _table(contrast, LOCK, caption, waits.lock_rows(contrast))
 
 
 def _sessions(contrast: WaitsContrast) -> Table | None:
-    return _amounts(contrast, tr("What sessions do: mean number of active ones"), marked("sessions"), contrast.sessions)
+    return _amounts(contrast, "What sessions do: mean number of active ones", "sessions", contrast.sessions)
 
 
 def _metrics(contrast: WaitsContrast) -> Table | None:
-    caption = tr(
-        "Counters of InnoDB per transaction that differ beyond noise, of {count} compared",
-        count=contrast.metrics_compared,
-    )
-    return _amounts(contrast, caption, marked("counter"), contrast.metrics)
+    caption = f"Counters of InnoDB per transaction that differ beyond noise, of {contrast.metrics_compared} compared"
+    return _amounts(contrast, caption, "counter", contrast.metrics)
 
 
 def _no_metrics(contrast: WaitsContrast) -> str:
     if contrast.metrics or not contrast.metrics_compared:
         return ""
-    return tr(
-        "Of {count} counters of InnoDB (information_schema.innodb_metrics), none differs beyond noise per transaction.",
-        count=contrast.metrics_compared,
+    return agreed(
+        f"Of {contrast.metrics_compared} counters of InnoDB (information_schema.innodb_metrics), none differs "
+        "beyond noise per transaction."
     )
 
 
@@ -93,7 +90,7 @@ def _amounts(contrast: WaitsContrast, caption: str, first: str, records: Sequenc
     rows: list[Sequence[str | Cell]] = [
         [
             sessions.name_text(one),
-            *([tr(sessions.KINDS[one.kind])] if of_sessions else []),
+            *([sessions.KINDS[one.kind]] if of_sessions else []),
             Cell(sessions.number_text(one.control), "num"),
             Cell(sessions.number_text(one.arm), "num"),
             Cell(sessions.difference_text(one), "num strong" if one.beyond_noise else "num"),
@@ -101,8 +98,8 @@ def _amounts(contrast: WaitsContrast, caption: str, first: str, records: Sequenc
         ]
         for one in records
     ]
-    kind = [tr("kind")] if of_sessions else []
-    head = (tr(first), *kind, contrast.control, contrast.arm, tr("difference"), tr("interval"))
+    kind = ["kind"] if of_sessions else []
+    head = (first, *kind, contrast.control, contrast.arm, "difference", "interval")
     return Table(caption, head, rows)
 
 
@@ -115,7 +112,7 @@ def _table(
     rows: list[Sequence[str | Cell]] = [
         [
             waits.lock_name(one) if first == LOCK else waits.name_text(one),
-            *([] if one.is_class else [Cell(tr(one.of_class or KINDS[one.kind]), below=waits.hottest_text(one))]),
+            *([] if one.is_class else [Cell((one.of_class or KINDS[one.kind]), below=waits.hottest_text(one))]),
             Cell(time_text(one.control_us), "num", below=counted.count_text(one.control_count)),
             Cell(time_text(one.arm_us), "num", below=counted.count_text(one.arm_count)),
             Cell(waits.difference_text(one), "num strong" if one.beyond_noise else "num"),
@@ -123,8 +120,8 @@ def _table(
         ]
         for one in records
     ]
-    kind = [] if first == CLASS else [tr("kind")]
-    head = (tr(first), *kind, contrast.control, contrast.arm, tr("difference"), tr("interval"))
+    kind = [] if first == CLASS else ["kind"]
+    head = (first, *kind, contrast.control, contrast.arm, "difference", "interval")
     return Table(caption, head, rows, note)
 
 

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mydyno.language import marked
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.stored.records import RunRecord, SliceRecord, StepRecord
 from mydyno.model.stored.summary import RunSummary
@@ -20,13 +19,13 @@ from mydyno.stats.queueing import ClosedLoop, Interval, Queue
 
 SATURATED = 0.90
 """Utilisation from which a resource is called saturated; as of results/limits.py."""
-WORKER = marked("busiest thread of the load program")
-DISK = marked("disk of the data (I/O in flight)")
-SERVER_CPU = marked("server's CPU")
-LOAD_CPU = marked("load program's CPU")
-HOST_CPUS = marked("CPUs of the host")
-LINK = marked("network link")
-CONNECTIONS = marked("connections")
+WORKER = "busiest thread of the load program"
+DISK = "disk of the data (I/O in flight)"
+SERVER_CPU = "server's CPU"
+LOAD_CPU = "load program's CPU"
+HOST_CPUS = "CPUs of the host"
+LINK = "network link"
+CONNECTIONS = "connections"
 NEVER_SATURATED = (DISK,)
 """A disk that serves requests in parallel has room even if some I/O is always in flight."""
 

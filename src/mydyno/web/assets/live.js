@@ -17,28 +17,28 @@
   const scaled = (path, divisor) => (line) => { const value = of(line, path); return value === null ? null : value / divisor; };
   const MIB = 1 << 20;
   const PANELS = [
-    { title: tr("Queries"), unit: "1/s", lines: [["", scaled("qps", 1), 1]] },
-    { title: tr("Response time"), unit: "ms", lines: [["p50", scaled("latency_us.p50", 1e3), 3], ["p95", scaled("latency_us.p95", 1e3), 1], ["p99", scaled("latency_us.p99", 1e3), 2]] },
-    { title: tr("Host CPU"), unit: "%", lines: [[tr("busy"), scaled("cpu_busy_pct", 1), 1], ["steal", scaled("cpu_steal_pct", 1), 2]] },
-    { title: tr("Checkpoint age"), unit: "MiB", lines: [["", scaled("server.innodb_checkpoint_age_bytes", MIB), 1]] },
-    { title: tr("Redo written"), unit: "MiB/s", lines: [["", scaled("server.innodb_redo_written_bytes_per_s", MIB), 1]] },
-    { title: tr("Dirty pages"), unit: "%", lines: [["", scaled("server.innodb_dirty_pages_pct", 1), 1]] },
+    { title: "Queries", unit: "1/s", lines: [["", scaled("qps", 1), 1]] },
+    { title: "Response time", unit: "ms", lines: [["p50", scaled("latency_us.p50", 1e3), 3], ["p95", scaled("latency_us.p95", 1e3), 1], ["p99", scaled("latency_us.p99", 1e3), 2]] },
+    { title: "Host CPU", unit: "%", lines: [["busy", scaled("cpu_busy_pct", 1), 1], ["steal", scaled("cpu_steal_pct", 1), 2]] },
+    { title: "Checkpoint age", unit: "MiB", lines: [["", scaled("server.innodb_checkpoint_age_bytes", MIB), 1]] },
+    { title: "Redo written", unit: "MiB/s", lines: [["", scaled("server.innodb_redo_written_bytes_per_s", MIB), 1]] },
+    { title: "Dirty pages", unit: "%", lines: [["", scaled("server.innodb_dirty_pages_pct", 1), 1]] },
   ];
   const TILES = [
-    [tr("Queries"), "1/s", scaled("qps", 1)], [tr("Transactions"), "1/s", scaled("tps", 1)],
+    ["Queries", "1/s", scaled("qps", 1)], ["Transactions", "1/s", scaled("tps", 1)],
     ["p50", "ms", scaled("latency_us.p50", 1e3)], ["p95", "ms", scaled("latency_us.p95", 1e3)], ["p99", "ms", scaled("latency_us.p99", 1e3)],
-    [tr("Errors"), "1/s", scaled("errors_per_s", 1)], [tr("Host CPU busy"), "%", scaled("cpu_busy_pct", 1)], [tr("Steal"), "%", scaled("cpu_steal_pct", 1)],
-    [tr("Server's queries"), "1/s", scaled("server.queries_per_s", 1)], [tr("Threads running"), "", scaled("server.threads_running", 1)],
-    [tr("Buffer pool hits"), "%", scaled("server.innodb_buffer_pool_hit_pct", 1)], [tr("Dirty pages"), "%", scaled("server.innodb_dirty_pages_pct", 1)],
-    [tr("Checkpoint age"), "MiB", scaled("server.innodb_checkpoint_age_bytes", MIB)], [tr("Redo written"), "MiB/s", scaled("server.innodb_redo_written_bytes_per_s", MIB)],
-    [tr("History list"), "", scaled("server.innodb_history_list_length", 1)], [tr("Row lock waits"), "", scaled("server.innodb_row_lock_current_waits", 1)],
-    [tr("Server's memory"), "MiB", scaled("server.server_rss_bytes", MIB)],
+    ["Errors", "1/s", scaled("errors_per_s", 1)], ["Host CPU busy", "%", scaled("cpu_busy_pct", 1)], ["Steal", "%", scaled("cpu_steal_pct", 1)],
+    ["Server's queries", "1/s", scaled("server.queries_per_s", 1)], ["Threads running", "", scaled("server.threads_running", 1)],
+    ["Buffer pool hits", "%", scaled("server.innodb_buffer_pool_hit_pct", 1)], ["Dirty pages", "%", scaled("server.innodb_dirty_pages_pct", 1)],
+    ["Checkpoint age", "MiB", scaled("server.innodb_checkpoint_age_bytes", MIB)], ["Redo written", "MiB/s", scaled("server.innodb_redo_written_bytes_per_s", MIB)],
+    ["History list", "", scaled("server.innodb_history_list_length", 1)], ["Row lock waits", "", scaled("server.innodb_row_lock_current_waits", 1)],
+    ["Server's memory", "MiB", scaled("server.server_rss_bytes", MIB)],
   ];
   const WORDS = {
-    preparing: tr("Servers, programs and data are being prepared."), starting: tr("Data are restored and servers started."),
-    "warm-up": tr("The server is warmed up."), pilot: tr("The pilot loads the control and its own copy."), step: tr("The server is under load."),
-    slice: tr("The servers are loaded in turn."), profile: tr("The servers are profiled in turn; these slices do not count."), alone: tr("The control is loaded with all other servers stopped."), analysing: tr("Servers stop, and results are computed."),
-    hosts: tr("Host groups execute the blocks."),
+    preparing: "Servers, programs and data are being prepared.", starting: "Data are restored and servers started.",
+    "warm-up": "The server is warmed up.", pilot: "The pilot loads the control and its own copy.", step: "The server is under load.",
+    slice: "The servers are loaded in turn.", profile: "The servers are profiled in turn; these slices do not count.", alone: "The control is loaded with all other servers stopped.", analysing: "Servers stop, and results are computed.",
+    hosts: "Host groups execute the blocks.",
   };
 
   const drawn = PANELS.map((panel) => charts.chart(byId("charts"), { title: panel.title, unit: panel.unit, time: true, lines: panel.lines.map(([name, , colour]) => ({ name, colour })) }));
@@ -51,17 +51,17 @@
   });
 
   const STATES = {
-    preparing: tr("preparing"), starting: tr("starting"), "warm-up": tr("warm-up"), pilot: tr("pilot"), step: tr("step"), slice: tr("slice"),
-    profile: tr("profile"), waits: tr("waits"), kernel: tr("kernel"), alone: tr("alone"), analysing: tr("analysing"), hosts: tr("hosts"), complete: tr("complete"), partial: tr("partial"),
-    failed: tr("failed"), killed: tr("killed"), copied: tr("copied"), ended: tr("ended"), silent: tr("silent"), running: tr("running"), waiting: tr("waiting"), lost: tr("lost"),
+    preparing: "preparing", starting: "starting", "warm-up": "warm-up", pilot: "pilot", step: "step", slice: "slice",
+    profile: "profile", waits: "waits", kernel: "kernel", alone: "alone", analysing: "analysing", hosts: "hosts", complete: "complete", partial: "partial",
+    failed: "failed", killed: "killed", copied: "copied", ended: "ended", silent: "silent", running: "running", waiting: "waiting", lost: "lost",
   };
   const stateWord = (state) => STATES[state] ?? state;
 
   function duration(total) {
     const whole = Math.round(total);
     const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60), whole % 60];
-    if (hours) return tr("{hours} h {minutes} min", { hours, minutes });
-    return minutes ? tr("{minutes} min {seconds} s", { minutes, seconds: rest }) : tr("{seconds} s", { seconds: rest });
+    if (hours) return `${hours} h ${minutes} min`;
+    return minutes ? `${minutes} min ${rest} s` : `${rest} s`;
   }
 
   const lane = (line) => (line.copy === 2 ? `${line.arm} (A′)` : line.arm);
@@ -87,8 +87,8 @@
       runs.invalid += 1;
       const item = element("li");
       const reasons = (line.reasons ?? []).map((reason) => reason.text).join("; ");
-      const state = line.failed ? tr("failed") : line.valid ? tr("used in part") : tr("not used");
-      item.append(stamp(line), (line.group ? `${line.group} · ` : "") + tr("block {block}, {arm}, {state}: {reasons}", { block: line.block, arm: lane(line), state, reasons: line.failed || reasons }));
+      const state = line.failed ? "failed" : line.valid ? "used in part" : "not used";
+      item.append(stamp(line), (line.group ? `${line.group} · ` : "") + `block ${line.block}, ${lane(line)}, ${state}: ${line.failed || reasons}`);
       byId("invalid").prepend(item);
     } else if (line.record === "precision") {
       showPrecision(line);
@@ -105,10 +105,10 @@
     const names = JSON.parse(byId("metric-names").textContent);
     const list = element("ul");
     list.className = "plain";
-    for (const [metric, width] of Object.entries(line.half_widths)) list.append(element("li", tr("±{percent} % of {metric}", { percent: number(100 * width, 2), metric: names[metric] ?? metric })));
+    for (const [metric, width] of Object.entries(line.half_widths)) list.append(element("li", `±${number(100 * width, 2)} % of ${names[metric] ?? metric}`));
     const expected = line.made
-      ? tr("Expected at {blocks} blocks, from {made} blocks:", { blocks: line.blocks, made: line.made })
-      : tr("Expected at {blocks} blocks, from the pilot:", { blocks: line.blocks });
+      ? `Expected at ${line.blocks} blocks, from ${line.made} blocks:`
+      : `Expected at ${line.blocks} blocks, from the pilot:`;
     byId("precision").replaceChildren(element("p", expected), list);
   }
 
@@ -122,7 +122,7 @@
     row.dataset.group = group;
     const choose = element("button", group);
     choose.type = "button";
-    choose.title = tr("Show its figures below");
+    choose.title = "Show its figures below";
     choose.addEventListener("click", () => { shown = group; soon(); });
     const head = element("th");
     head.scope = "row";
@@ -159,18 +159,18 @@
     showPlace(now, running);
     showGroups(running);
     showEnd();
-    set("figures-title", shown ? tr("Now: {group}", { group: shown }) : tr("Now"));
+    set("figures-title", shown ? `Now: ${shown}` : "Now");
     byId("tiles").hidden = !running && process.kind !== "none";
     if (now) byId("progress").value = over?.state === "complete" ? 1 : share(now);
     if (newest) {
       tiles.forEach(({ value, unit }, index) => {
         value.replaceChildren(number(TILES[index][2](newest)), element("small", unit ? ` ${unit}` : ""));
       });
-      set("rates-note", newest.state === "slice" ? tr("Rates and response times are those of the last slice.") : "");
+      set("rates-note", newest.state === "slice" ? "Rates and response times are those of the last slice." : "");
     }
     const x = lines.map((line) => line.unix_ns / 1e9);
     drawn.forEach((chart, index) => chart.set([x, ...PANELS[index].lines.map(([, read]) => lines.map(read))]));
-    byId("counted").textContent = runs.all ? tr("{count} of {all} runs count so far.", { count: runs.all - runs.invalid, all: runs.all }) : tr("No run has finished yet.");
+    byId("counted").textContent = runs.all ? `${runs.all - runs.invalid} of ${runs.all} runs count so far.` : "No run has finished yet.";
   }
 
   function share(now) {
@@ -184,14 +184,14 @@
   function showPlace(now, running) {
     if (!now) return;
     const parts = [];
-    if (now.made !== undefined) parts.push(tr("{made} of {blocks} blocks finished", { made: now.made, blocks: now.blocks }));
-    if (now.block) parts.push(tr("Block {block} of {blocks}", { block: now.block, blocks: now.blocks }));
-    if (now.run) parts.push(tr("run {run} of {runs}", { run: now.run, runs: now.runs }));
-    if (now.arm && now.step) parts.push(lane(now), now.cycle ? tr("{step}, cycle {cycle}", { step: now.step, cycle: now.cycle }) : now.step);
+    if (now.made !== undefined) parts.push(`${now.made} of ${now.blocks} blocks finished`);
+    if (now.block) parts.push(`Block ${now.block} of ${now.blocks}`);
+    if (now.run) parts.push(`run ${now.run} of ${now.runs}`);
+    if (now.arm && now.step) parts.push(lane(now), now.cycle ? `${now.step}, cycle ${now.cycle}` : now.step);
     else if (now.arm && now.run) parts.push(lane(now));
     const place = parts.join(" · ");
-    const left = running && now.left_s !== undefined ? tr(" About {duration} left.", { duration: duration(now.left_s) }) : "";
-    const words = running || process.kind === "none" ? `${WORDS[now.state] ?? ""}${left}` : over ? "" : tr("This is the last state that was written.");
+    const left = running && now.left_s !== undefined ? ` About ${duration(now.left_s)} left.` : "";
+    const words = running || process.kind === "none" ? `${WORDS[now.state] ?? ""}${left}` : over ? "" : "This is the last state that was written.";
     const holder = byId("now");
     const wanted = [place, words].filter(Boolean);
     if ([...holder.children].map((one) => one.textContent).join("\n") !== wanted.join("\n")) holder.replaceChildren(...wanted.map((text) => element("p", text)));
@@ -201,11 +201,11 @@
     const holder = byId("ended");
     if (!over || !holder.hidden) return;
     holder.hidden = false;
-    const link = element("a", tr("The study, with its report"));
+    const link = element("a", "The study, with its report");
     link.href = base;
     const last = element("p");
     last.append(link);
-    const words = over.answer?.length ? over.answer : [over.text ? tr("The study ended: {text}.", { text: over.text }) : tr("The study has ended.")];
+    const words = over.answer?.length ? over.answer : [over.text ? `The study ended: ${over.text}.` : "The study has ended."];
     holder.replaceChildren(...words.map((text) => element("p", text)), last);
   }
 
@@ -243,9 +243,9 @@
       source.close();
       connection(stateWord(process.kind), false);
     });
-    source.addEventListener("open", () => connection(tr("connected"), false));
+    source.addEventListener("open", () => connection("connected", false));
     source.addEventListener("error", () => {
-      connection(over ? tr("the server has ended; mydyno serve shows the study again") : tr("connection lost; trying again"), !over);
+      connection(over ? "the server has ended; mydyno serve shows the study again" : "connection lost; trying again", !over);
       if (source.readyState === EventSource.CLOSED) setTimeout(again, 3000);
     });
   }
@@ -254,14 +254,14 @@
   async function again() {
     if (document.hidden) return;
     const answer = await fetch("/session").catch(() => null);
-    if (answer?.status === 401) connection(tr("access has ended: open the URL that mydyno printed last"), true);
+    if (answer?.status === 401) connection("access has ended: open the URL that mydyno printed last", true);
     else start();
   }
 
   async function start() {
     const answer = await fetch(`${base}/live/history`).catch(() => null);
     if (!answer?.ok) {
-      connection(tr("connection lost; trying again"), true);
+      connection("connection lost; trying again", true);
       setTimeout(start, 3000);
       return;
     }
@@ -283,8 +283,8 @@
     if (byId("confirm").returnValue !== "stop") return;
     byId("stop").disabled = true;
     const answer = await fetch(`${base}/stop`, { method: "POST", headers: { "X-Mydyno": "1" } });
-    const { problem } = await answer.json().catch(() => ({ problem: tr("the server did not answer") }));
-    set("stop-note", problem ? tr("Not stopped: {problem}.", { problem }) : tr("Stopping: the servers end and the host is restored."));
+    const { problem } = await answer.json().catch(() => ({ problem: "the server did not answer" }));
+    set("stop-note", problem ? `Not stopped: ${problem}.` : "Stopping: the servers end and the host is restored.");
   });
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) start();

@@ -16,16 +16,16 @@
     const data = await answer.json();
     if (number !== asked) return;
     if (!answer.ok) {
-      state.textContent = data.error ?? tr("The samples cannot be read.");
+      state.textContent = data.error ?? "The samples cannot be read.";
       return;
     }
     whole ??= [data.from_s, data.to_s];
     shown = [data.from_s, data.to_s];
     draw(data);
     document.getElementById("zoom").hidden = false;
-    const range = tr("{from} to {to} s of the run", { from: charts.number(data.from_s, 4), to: charts.number(data.to_s, 4) });
-    const points = data.bucket_s ? tr("each point is the mean of {width} s; the band is from the least to the greatest value", { width: charts.number(data.bucket_s) }) : tr("every sample is shown");
-    state.textContent = data.series.length ? tr("{range}; {points}.", { range, points }) : tr("samples.parquet has none of the metrics that are shown here.");
+    const range = `${charts.number(data.from_s, 4)} to ${charts.number(data.to_s, 4)} s of the run`;
+    const points = data.bucket_s ? `each point is the mean of ${charts.number(data.bucket_s)} s; the band is from the least to the greatest value` : "every sample is shown";
+    state.textContent = data.series.length ? `${range}; ${points}.` : "samples.parquet has none of the metrics that are shown here.";
   }
 
   function draw(data) {

@@ -7,7 +7,7 @@
     history.replaceState(null, "", location.pathname + location.search);
     const answer = await fetch("/session", { method: "POST", body: token, headers: { "X-Mydyno": "1" } });
     if (answer.ok) location.reload();
-    else why.textContent = tr("This token is not that of the running server: it is new each time the server starts. Open the URL that was printed last.");
+    else why.textContent = "This token is not that of the running server: it is new each time the server starts. Open the URL that was printed last.";
     return;
   }
   /* After a link from another site the first request carries no cookie (SameSite=Strict); this one does. */

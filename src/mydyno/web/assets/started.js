@@ -15,11 +15,11 @@
       }
       if (output.textContent !== status.output) output.textContent = status.output;
       if (status.state === "ended") {
-        note.textContent = tr("The study ended before its first run, with exit code {code}. Its last output:", { code: status.exit_code });
+        note.textContent = `The study ended before its first run, with exit code ${status.exit_code}. Its last output:`;
         return;
       }
       if (status.state === "none") {
-        note.textContent = tr("No study was started since this server was.");
+        note.textContent = "No study was started since this server was.";
         return;
       }
     }

@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from mydyno.errors import MydynoError
-from mydyno.language import marked, names, tr, tr_after
+from mydyno.language import agreed
 from mydyno.model.definition.problems import nearest
 from mydyno.web.index import StudyIndex
 from mydyno.web.pages.study import REPORT_POLICY
@@ -40,20 +40,20 @@ def _named(request: Request) -> list[Path]:
     index: StudyIndex = request.app.state.index
     wanted = list(dict.fromkeys(request.query_params.getlist("study")))
     if len(wanted) > MOST_STUDIES:
-        raise HTTPException(422, tr("At most {count} studies can be compared here.", count=MOST_STUDIES))
+        raise HTTPException(422, agreed(f"At most {MOST_STUDIES} studies can be compared here."))
     paths = [index.find(name) for name in wanted]
     if None in paths:
-        raise HTTPException(404, tr("There is no study of this name in this folder."))
+        raise HTTPException(404, "There is no study of this name in this folder.")
     return [path for path in paths if path is not None]
 
 
 def _missing(message: str, name: str, known: Sequence[str]) -> HTTPException:
     """404 for a name that a study does not have, with those that it has, unless they are many, and the nearest."""
-    text = tr(message, name=name)
+    text = agreed(message.format(name=name))
     if 0 < len(known) <= MOST_NAMES:
-        text += tr_after("It has {names}.", names=names(known))
+        text += f" It has {', '.join(known)}."
     if guess := nearest(name, known):
-        text += tr_after("Did you mean {guess}?", guess=guess)
+        text += f" Did you mean {guess}?"
     return HTTPException(404, text)
 
 
@@ -72,12 +72,15 @@ class _Compared:
         arms = [arm.strip() for text in query.getlist("arms") for arm in text.split(",")] + query.getlist("arm")
         arms = list(dict.fromkeys(filter(None, arms)))
         if arms and len(paths) > 1:
-            raise HTTPException(422, tr("Arms are compared within one study."))
+            raise HTTPException(422, "Arms are compared within one study.")
         if not arms and len(paths) < 2:
-            raise HTTPException(422, tr("Mark two studies or more in the list of studies, then compare them. Arms of "
-                                        "one study are compared on its page."))  # fmt: skip
+            raise HTTPException(
+                422,
+                "Mark two studies or more in the list of studies, then compare them. Arms of one study are "
+                "compared on its page.",
+            )
         if not paths:
-            raise HTTPException(422, tr("Arms are compared within one study."))
+            raise HTTPException(422, "Arms are compared within one study.")
         return cls(tuple(paths), tuple(arms))
 
     @property
@@ -99,9 +102,9 @@ class _Compared:
             known = [arm.name for arm in saved[0].study.experiment.arms]
             for arm in self.arms:
                 if arm not in known:
-                    raise _missing(marked("The study has no arm {name}."), arm, known)
+                    raise _missing("The study has no arm {name}.", arm, known)
             if len(self.arms) < 2:
-                raise HTTPException(422, tr("Mark two arms or more, then compare them."))
+                raise HTTPException(422, "Mark two arms or more, then compare them.")
             return arms_page(compare_arms(saved[0], self.arms), saved[0].folder)
         made = compare_studies(saved, studies_beside(saved))
         if not made.comparable:
@@ -113,7 +116,7 @@ async def show_comparison(request: Request) -> Response:
     """The page around the document."""
     compared = _Compared.of(request)
     await run_in_threadpool(_made, compared)  # what cannot be shown is said here, not inside the frame
-    return render("across.html", title=tr("Comparison"), source=f"/compare/page?{urlencode(compared.query)}")
+    return render("across.html", title="Comparison", source=f"/compare/page?{urlencode(compared.query)}")
 
 
 async def show_comparison_document(request: Request) -> Response:
@@ -148,7 +151,7 @@ async def show_history(request: Request) -> Response:
     query = urlencode([("study", study), *((name, value) for name, value in chosen if value)])
     return render(
         "history.html",
-        title=tr("History"),
+        title="History",
         source=f"/history/page?{query}",
         study=study,
         choices=_choices(choices, selection),
@@ -171,16 +174,16 @@ def _history(request: Request) -> tuple[str, Choices, Selection]:
 
     paths = _named(request)
     if len(paths) != 1:
-        raise HTTPException(422, tr("A history is of one experiment: it needs one of its studies."))
+        raise HTTPException(422, "A history is of one experiment: it needs one of its studies.")
     arm, step, metric = (request.query_params.get(name) or None for name in ("arm", "step", "metric"))
     try:
         one = SavedStudy.read(paths[0])
         found = find_studies(paths[0].resolve().parent)
         choices = choices_of(found, one.summary.experiment, one.host)
         for message, name, known in (
-            (marked("The newest study has no arm {name}."), arm, choices.arms),
-            (marked("The newest study has no step {name}."), step, [each.id for each in choices.steps]),
-            (marked("The newest study has no metric {name}."), metric, choices.metrics),
+            ("The newest study has no arm {name}.", arm, choices.arms),
+            ("The newest study has no step {name}.", step, [each.id for each in choices.steps]),
+            ("The newest study has no metric {name}.", metric, choices.metrics),
         ):
             if name is not None and name not in known:
                 raise _missing(message, name, known)
@@ -200,9 +203,9 @@ def _choices(choices: Choices, selection: Selection) -> tuple[Choice, ...]:
     metrics = [(metric, f"{label} ({metric})" if label in twice else label) for metric, label in labels.items()]
     steps = [(one.id, step_heading(choices.steps, one.id)) for one in choices.steps]
     return (
-        Choice("arm", tr("Arm"), (("", tr("all")), *((arm, arm) for arm in choices.arms)), selection.arm or ""),
-        Choice("step", tr("Step"), (("", tr("all")), *steps), selection.step or ""),
-        Choice("metric", tr("Metric"), tuple(metrics), selection.metric or choices.primary),
+        Choice("arm", "Arm", (("", "all"), *((arm, arm) for arm in choices.arms)), selection.arm or ""),
+        Choice("step", "Step", (("", "all"), *steps), selection.step or ""),
+        Choice("metric", "Metric", tuple(metrics), selection.metric or choices.primary),
     )
 
 

@@ -14,7 +14,6 @@ from starlette.routing import Route
 from mydyno.errors import MydynoError
 from mydyno.experiment_file.schema import experiment_schema
 from mydyno.experiments import built_in, vocabulary
-from mydyno.language import tr
 from mydyno.web.access import read_body
 from mydyno.web.designing import Draft, checked, draft_of
 from mydyno.web.launch import Launcher
@@ -32,7 +31,7 @@ async def show_design(request: Request) -> Response:
     start = request.query_params.get("from", "")
     known = list(built_in())
     if start and start not in known:
-        raise HTTPException(404, tr("There is no built-in experiment of this name."))
+        raise HTTPException(404, "There is no built-in experiment of this name.")
     launcher: Launcher | None = request.app.state.launcher
     return render("design.html", known=known, start=start, allow_run=launcher is not None, words=design_words())
 
@@ -54,7 +53,7 @@ async def run(request: Request) -> Response:
     """Start a study of the draft in the body; 409 with the reason if it is not started."""
     launcher: Launcher | None = request.app.state.launcher
     if launcher is None:
-        raise HTTPException(403, tr("This server was started without --allow-run."))
+        raise HTTPException(403, "This server was started without --allow-run.")
     draft = await _draft(request)
     async with _CHECKING:
         shown = await run_in_threadpool(checked, draft, True)
@@ -72,7 +71,7 @@ async def run(request: Request) -> Response:
 async def show_started(request: Request) -> Response:
     """The page of a study that was started here, until it has a live page."""
     if request.app.state.launcher is None:
-        raise HTTPException(404, tr("This server was started without --allow-run."))
+        raise HTTPException(404, "This server was started without --allow-run.")
     return render("started.html")
 
 
@@ -80,7 +79,7 @@ async def show_status(request: Request) -> Response:
     """What has become of it."""
     launcher: Launcher | None = request.app.state.launcher
     if launcher is None:
-        raise HTTPException(404, tr("This server was started without --allow-run."))
+        raise HTTPException(404, "This server was started without --allow-run.")
     return JSONResponse((await run_in_threadpool(launcher.status)).__dict__)
 
 
@@ -90,9 +89,9 @@ async def _draft(request: Request) -> Draft:
         sent = json.loads(body)
         return draft_of(sent if isinstance(sent, dict) else {})
     except (ValueError, RecursionError) as error:
-        raise HTTPException(400, tr("This is no experiment: {error}.", error=error)) from None
+        raise HTTPException(400, f"This is no experiment: {error}.") from None
     except KeyError:
-        raise HTTPException(404, tr("There is no built-in experiment of this name.")) from None
+        raise HTTPException(404, "There is no built-in experiment of this name.") from None
 
 
 ROUTES = [

@@ -13,7 +13,6 @@ from starlette.routing import Route
 
 from mydyno.errors import MydynoError
 from mydyno.execution.interleaved.pilot import COST, THROUGHPUT
-from mydyno.language import tr
 from mydyno.model.metrics import phrase_of
 from mydyno.reports.page_assets import script_json
 from mydyno.results.families import verdict_metrics
@@ -32,14 +31,14 @@ async def show_live(request: Request) -> Response:
     index: StudyIndex = request.app.state.index
     row = await run_in_threadpool(index.row, path)
     if not (path / LIVE_FILE).is_file():
-        words = tr("This study has no live.jsonl: it was made by an earlier mydyno, or executed by other hosts.")
-        return render("problem.html", title=tr("There is nothing live to show"), words=words, row=row)
+        words = "This study has no live.jsonl: it was made by an earlier mydyno, or executed by other hosts."
+        return render("problem.html", title="There is nothing live to show", words=words, row=row)
     return render("live.html", row=row, metrics=await run_in_threadpool(_metric_names, path))
 
 
 def _metric_names(path: Path) -> Markup:
     """{name in live.jsonl: words} of what the study's precision is of; of a damaged study those of the pilot."""
-    names = {THROUGHPUT: tr(THROUGHPUT), COST: tr(COST)}
+    names = {THROUGHPUT: THROUGHPUT, COST: COST}
     with suppress(MydynoError):
         experiment = StudyFolder.open(path).study().experiment
         workloads = {step.workload for step in experiment.resolved_steps}

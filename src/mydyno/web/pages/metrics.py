@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mydyno.language import tr
 from mydyno.model.stored.live import LivePrecision, LiveSecond
 from mydyno.store.live_log import LIVE_FILE, read_last_lines
 from mydyno.web.access import Access
@@ -22,7 +21,7 @@ async def show_metrics(request: Request) -> Response:
     """Figures of studies that run; those that have ended are absent."""
     access: Access = request.app.state.access
     if not access.open_metrics:
-        raise HTTPException(404, tr("This server was started without --metrics."))
+        raise HTTPException(404, "This server was started without --metrics.")
     return await run_in_threadpool(_text, request.app.state.index)
 
 

@@ -12,7 +12,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mydyno.errors import UserError
-from mydyno.language import tr
 from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import StudyIndex
 from mydyno.web.rendering import render
@@ -36,7 +35,7 @@ def _page(study: Path, run: Path, index: StudyIndex) -> Response:
     try:
         record = StudyFolder(study).run(f"blocks/{run.parent.name}/{run.name}")
     except UserError as error:
-        return render("problem.html", 200, title=tr("This run cannot be read"), words=str(error), row=row)
+        return render("problem.html", 200, title="This run cannot be read", words=str(error), row=row)
     return render(
         "run.html",
         row=row,
@@ -60,7 +59,7 @@ async def show_telemetry(request: Request) -> Response:
     try:
         return JSONResponse(await run_in_threadpool(run_telemetry, run / "samples.parquet", wanted))
     except (OSError, duckdb.Error) as error:
-        return JSONResponse({"error": tr("samples.parquet cannot be read: {error}", error=error)}, 422)
+        return JSONResponse({"error": f"samples.parquet cannot be read: {error}"}, 422)
 
 
 def _seconds(request: Request, name: str) -> float | None:
@@ -72,7 +71,7 @@ def _seconds(request: Request, name: str) -> float | None:
     except ValueError:
         found = math.nan
     if not math.isfinite(found):
-        raise HTTPException(400, tr("{name} is not a number of seconds.", name=name))
+        raise HTTPException(400, f"{name} is not a number of seconds.")
     return found
 
 

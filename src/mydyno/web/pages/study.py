@@ -7,13 +7,11 @@ from pathlib import Path
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from mydyno.language import tr
 from mydyno.web.index import StudyIndex, evaluated
 from mydyno.web.rendering import render
-from mydyno.web.reports import ReportsInLanguages
 from mydyno.web.studies import run_grid, study_path
 
 REPORT_POLICY = (
@@ -49,25 +47,11 @@ def _is_report(path: Path) -> bool:
     return report.is_file() and not report.is_symlink()
 
 
-def _in_language(request: Request, path: Path) -> str | None:
-    """The report in the language of the page; None if the saved one is shown."""
-    index: StudyIndex = request.app.state.index
-    if not _is_report(path) or any(row.state == "running" for row in index.rows()):
-        return None
-    reports: ReportsInLanguages = request.app.state.reports
-    return reports.text(path)
-
-
 async def show_report(request: Request) -> Response:
-    """report.html as it was saved, in a sandbox; in the language of the page, unless a study is running."""
+    """report.html as it was saved, in a sandbox."""
     path = study_path(request)
-    made = await run_in_threadpool(_in_language, request, path)
-    if made is not None:
-        return HTMLResponse(made, headers={"content-security-policy": REPORT_POLICY})
     if not _is_report(path):
-        raise HTTPException(
-            404, tr("This study has no report yet. To write it: {command}", command=f"mydyno report {path.name}")
-        )
+        raise HTTPException(404, f"This study has no report yet. To write it: mydyno report {path.name}")
     return FileResponse(
         path / "report.html", media_type="text/html; charset=utf-8", headers={"content-security-policy": REPORT_POLICY}
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import comma, joined, listing, marked, tr
+from mydyno.language import listing
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.comparison import ArmComparison, ArmEffect
@@ -16,8 +16,8 @@ from mydyno.wording.across.sentences import ratio_words
 from mydyno.wording.reasons import failure_clause
 
 CONCLUSIONS = (
-    marked("The arms ran in the same blocks, so the session's speed cancels."),
-    marked(
+    "The arms ran in the same blocks, so the session's speed cancels.",
+    (
         "A contrast that the experiment does not declare was chosen after the results were known: it has an interval "
         "and no verdict. To get one, declare it with [[verdict.compare]] and run the experiment."
     ),
@@ -34,7 +34,7 @@ def compare_arms(study: SavedStudy, arms: Sequence[str]) -> ArmComparison:
         study=compared_study(study, 0),
         arms=tuple(arms),
         answer=(),
-        conclusions=tuple(tr(one) for one in CONCLUSIONS[: 1 if declared else 2]),
+        conclusions=tuple(one for one in CONCLUSIONS[: 1 if declared else 2]),
         settings=arm_settings(study, arms),
         steps=study.summary.steps,
         effects=effects,
@@ -53,17 +53,14 @@ def _answer(made: ArmComparison, primary: str) -> tuple[str, ...]:
             step = next(step for step in made.steps if step.id == one.step)
             several = len({step.workload for step in made.steps}) > 1
             level = load_level(step.connections, step.rate)
-            where = tr("{level} ({workload})", level=level, workload=step.workload) if several else level
-            clauses.append(tr("{size} at {step}", size=_words(one), step=where) if len(made.steps) > 1 else _words(one))
+            where = f"{level} ({step.workload})" if several else level
+            clauses.append(f"{_words(one)} at {where}" if len(made.steps) > 1 else _words(one))
         if clauses:
             found.append(
-                tr(
-                    "{arm} against {control}, {noun}: {clauses}.",
-                    arm=arm, control=made.arms[0], noun=phrase_of(primary).short_subject, clauses=joined(clauses),
-                )
+                f"{arm} against {made.arms[0]}, {phrase_of(primary).short_subject}: {'; '.join(clauses)}."
             )  # fmt: skip
     if len(found) > 3:
-        return (*found[:2], tr("{arms}: see the table.", arms=listing(made.arms[3:])))
+        return (*found[:2], f"{listing(made.arms[3:])}: see the table.")
     return tuple(found)
 
 
@@ -71,6 +68,6 @@ def _words(one: ArmEffect) -> str:
     if one.failure:
         return failure_clause(one.failure, one.arm, one.against)
     if one.ratio is None:
-        return tr("no estimate")
+        return "no estimate"
     size = ratio_words(one.ratio, one.ci_low, one.ci_high)
-    return comma((size, tr(one.verdict.replace("_", " ")))) if one.verdict else size
+    return ", ".join((size, one.verdict.replace("_", " "))) if one.verdict else size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import colon, joined, listing, tr, tr_plural
+from mydyno.language import agreed, listing
 from mydyno.model.stored.comparison import ComparedEffect, ComparedStudy, Comparison, EffectDifference, NotCompared
 from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across.common_ground import Refused
@@ -82,13 +82,13 @@ def _reason(one: EffectDifference, obstacle: Obstacle) -> str:
         case "failed":
             return "" if obstacle.effect is None else recorded_failure(obstacle.effect)
         case "no effect":
-            return tr("{arm} has no effect in one of the studies", arm=obstacle.of)
+            return f"{obstacle.of} has no effect in one of the studies"
         case "alarm":
-            return obstacle.of + colon() + alarm_clause(obstacle.alarm)
+            return obstacle.of + ": " + alarm_clause(obstacle.alarm)
         case "few blocks":
-            return tr("fewer than {count} blocks", count=FEWEST_BLOCKS)
+            return agreed(f"fewer than {FEWEST_BLOCKS} blocks")
         case "no interval":
-            return tr("a summary has no interval for it; `mydyno report` makes the summaries again")
+            return "a summary has no interval for it; `mydyno report` makes the summaries again"
         case "scatter":
             return scatter_reason(one.session_sd or 0.0, one.sessions)
 
@@ -96,22 +96,22 @@ def _reason(one: EffectDifference, obstacle: Obstacle) -> str:
 def _refusal(one: Refused) -> NotCompared:
     """What cannot be compared, and why."""
     having = listing([label(place) for place in one.having]) if one.having else ""
-    words = joined([
-        label(place) + colon() + (text or tr("defaults")) for place, text in enumerate(one.definitions)
+    words = "; ".join([
+        label(place) + ": " + (text or "defaults") for place, text in enumerate(one.definitions)
     ])  # fmt: skip
     if one.kind == "step":
-        what = tr("step {step}", step=one.name)
+        what = f"step {one.name}"
         if words:
-            return NotCompared(what=what, reason=tr("the workload's options differ ({options})", options=words))
-        only = tr_plural("only {studies} has it", "only {studies} have it", len(one.having), studies=having)
+            return NotCompared(what=what, reason=f"the workload's options differ ({words})")
+        only = f"only {having} {'has' if len(one.having) == 1 else 'have'} it"
         return NotCompared(what=what, reason=only)
     if one.kind == "metric":
-        what = tr("metric {metric}", metric=one.name)
+        what = f"metric {one.name}"
         if words:
-            return NotCompared(what=what, reason=tr("its definition differs ({definitions})", definitions=words))
-        return NotCompared(what=what, reason=tr("only {studies} measured it", studies=having))
-    what = tr("{arm} against {control}", arm=one.name, control=one.control)
+            return NotCompared(what=what, reason=f"its definition differs ({words})")
+        return NotCompared(what=what, reason=f"only {having} measured it")
+    what = f"{one.name} against {one.control}"
     if one.early:
         early = listing([label(place) for place in one.early])
-        return NotCompared(what=what, reason=tr("{studies} has not reached its first look", studies=early))
-    return NotCompared(what=what, reason=tr("only in {studies}", studies=having))
+        return NotCompared(what=what, reason=f"{early} has not reached its first look")
+    return NotCompared(what=what, reason=f"only in {having}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from mydyno.language import colon, joined, names, sentence_space, tr, tr_after, tr_plural
+from mydyno.language import agreed
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.history import History, HistoryPoint, HistorySeries, LeftOut, LevelChange
@@ -60,44 +60,41 @@ def _with_changes(one: Analysed) -> HistorySeries:
 
 def _why(unlike: Unlike) -> str:
     """Why a study is left out."""
-    of = names(unlike.of)
+    of = ", ".join(unlike.of)
     match unlike.why:
         case "copy":
-            return tr("it is the same study as {study}", study=of)
+            return f"it is the same study as {of}"
         case "host":
-            return tr("another host ({facts})", facts=of) if of else tr("another host")
+            return f"another host ({of})" if of else "another host"
         case "early":
-            return tr("it has not reached its first look, so it has no effects")
+            return "it has not reached its first look, so it has no effects"
         case "failed":
-            return tr("it failed: it has no valid run")
+            return "it failed: it has no valid run"
         case "alarm":
-            return tr("the control differs from its own copy (A/A alarm)")
+            return "the control differs from its own copy (A/A alarm)"
         case "data":
-            return tr("other data ({data})", data=of)
+            return f"other data ({of})"
         case "load":
-            return tr("other load: it has no step in common with the newest study")
+            return "other load: it has no step in common with the newest study"
         case "arm":
-            return tr("arm {arm} is defined differently ({settings})", arm=unlike.arm, settings=of)
+            return f"arm {unlike.arm} is defined differently ({of})"
 
 
 def answer(history: History) -> tuple[str, ...]:
     """One to three sentences: the changes first."""
     if not history.series:
         return (
-            tr(
-                "No study of {experiment} on {host} has a value with an interval.",
-                experiment=history.experiment, host=history.host,
-            ),
+            f"No study of {history.experiment} on {history.host} has a value with an interval.",
         )  # fmt: skip
     changed = [one for one in history.series if one.changes]
     if changed:
         found = [one.sentence for one in sorted(changed, key=_newest_first)[: MOST_SENTENCES - 1]]
         rest = len(history.series) - len(found)
         if len(changed) > len(found):
-            found.append(tr("{count} of {all} series changed.", count=len(changed), all=len(history.series)))
+            found.append(f"{len(changed)} of {len(history.series)} series changed.")
         elif rest:
             found.append(
-                tr_plural("The other series shows no change.", "The other {count} series show no change.", rest)
+                "The other series shows no change." if rest == 1 else f"The other {rest} series show no change."
             )
         return tuple(found)
     if len(history.series) == 1:
@@ -106,16 +103,13 @@ def answer(history: History) -> tuple[str, ...]:
     if studies < FEWEST_SESSIONS:
         return (_too_few(studies),)
     first = _oldest(history)
-    shown = tr(
-        "No change is shown since {date} ({studies} studies, {series} series).",
-        date=date(first), studies=studies, series=len(history.series),
-    )  # fmt: skip
+    shown = agreed(f"No change is shown since {date(first)} ({studies} studies, {len(history.series)} series).")
     widest = max((one.detectable or 0.0 for one in history.series), default=0.0)
     if widest >= HOPELESS:
-        return (shown, tr("These studies are too few, or differ too much, to show anything but very large changes."))
-    found_in = tr_after(
-        "A change of {size} in the middle of this time would have been found in any of them in about 80 % of cases.",
-        size=half_width_text(widest),
+        return (shown, "These studies are too few, or differ too much, to show anything but very large changes.")
+    found_in = (
+        f" A change of {half_width_text(widest)} in the middle of this time would have been found in any of them "
+        "in about 80 % of cases."
     )
     return (shown + found_in,)
 
@@ -125,19 +119,20 @@ def series_sentence(history: History, series: HistorySeries) -> str:
     subject = series_name(history, series)
     count = len(series.points)
     if count < FEWEST_SESSIONS:
-        return subject + colon() + _too_few(count)
+        return subject + ": " + _too_few(count)
     if series.changes:
         last = series.changes[-1]
         more = len(series.changes) - 1
-        earlier = sentence_space() + tr_plural("{count} earlier change.", "{count} earlier changes.", more)
+        earlier = " " + agreed(f"{more} earlier changes.")
         return _change_sentence(subject, series, last) + (earlier if more else "")
     facts = {"series": subject, "date": date(series.points[0]), "count": count}
     if series.detectable is None or series.detectable >= HOPELESS:
-        return tr("{series}: no change is shown since {date} ({count} studies).", **facts)
-    return tr(
-        "{series}: no change is shown since {date} ({count} studies); one of {size} would probably have been found.",
-        size=half_width_text(series.detectable), **facts,
-    )  # fmt: skip
+        return agreed("{series}: no change is shown since {date} ({count} studies).".format(**facts))
+    return agreed(
+        (
+            "{series}: no change is shown since {date} ({count} studies); one of {size} would probably have been found."
+        ).format(size=half_width_text(series.detectable), **facts)
+    )
 
 
 def series_name(history: History, series: HistorySeries) -> str:
@@ -147,8 +142,8 @@ def series_name(history: History, series: HistorySeries) -> str:
         return effect_words(series.arm, series.metric, step)
     noun = phrase_of(series.metric).short_subject
     if step:
-        return tr("The level of {noun} of {arm} at {step}", noun=noun, arm=series.arm, step=step)
-    return tr("The level of {noun} of {arm}", noun=noun, arm=series.arm)
+        return f"The level of {noun} of {series.arm} at {step}"
+    return f"The level of {noun} of {series.arm}"
 
 
 def date(point: HistoryPoint) -> str:
@@ -160,14 +155,14 @@ def _change_sentence(subject: str, series: HistorySeries, change: LevelChange) -
     point = next(one for one in series.points if one.study == change.study)
     share = abs(change.ratio - 1)
     low, high = sorted((change.ci_low - 1, change.ci_high - 1))
-    version = setting_words("server", "version") + colon()
-    packages = (tr_plural("{count} package", "{count} packages", count).removeprefix(str(count)) for count in (1, 2))
+    version = setting_words("server", "version") + ": "
+    packages = (f"{count} {'package' if count == 1 else 'packages'}".removeprefix(str(count)) for count in (1, 2))
     with_version = tuple(packages)  # packages come with a server of another version
     servers = next((text.removeprefix(version) for text in change.changed if text.startswith(version)), "")
     others = [text for text in change.changed if not text.startswith(version) and not text.endswith(with_version)]
-    causes = [tr("server {versions}", versions=servers)] if servers else others[:2]
+    causes = [f"server {servers}"] if servers else others[:2]
     if servers and others:
-        causes.append(tr("other settings changed too"))
+        causes.append("other settings changed too")
     facts = {
         "series": subject,
         "size": signed(share).lstrip("+"),
@@ -175,25 +170,24 @@ def _change_sentence(subject: str, series: HistorySeries, change: LevelChange) -
         "high": signed(high),
         "study": change.study,
         "date": date(point),
-        "why": joined(causes) or tr("no recorded setting changed"),
+        "why": "; ".join(causes) or "no recorded setting changed",
     }
     if change.ratio > 1:
-        return tr("{series} is higher by {size} (between {low} and {high}) since {study}, {date} ({why}).", **facts)
-    return tr("{series} is lower by {size} (between {low} and {high}) since {study}, {date} ({why}).", **facts)
+        return "{series} is higher by {size} (between {low} and {high}) since {study}, {date} ({why}).".format(**facts)
+    return "{series} is lower by {size} (between {low} and {high}) since {study}, {date} ({why}).".format(**facts)
 
 
 def _too_few(count: int) -> str:
-    studies = tr_plural("{count} study", "{count} studies", count)
+    studies = agreed(f"{count} studies")
     if count == 2:
-        return tr(
-            "{studies} cannot show a change: {needed} are needed to distinguish it from the scatter between "
-            "sessions; `mydyno compare` compares two.",
-            studies=studies, needed=FEWEST_SESSIONS,
-        )  # fmt: skip
-    return tr(
-        "{studies} cannot show a change: {needed} are needed to distinguish it from the scatter between sessions.",
-        studies=studies, needed=FEWEST_SESSIONS,
-    )  # fmt: skip
+        return (
+            f"{studies} cannot show a change: {FEWEST_SESSIONS} are needed to distinguish it from the scatter "
+            "between sessions; `mydyno compare` compares two."
+        )
+    return (
+        f"{studies} cannot show a change: {FEWEST_SESSIONS} are needed to distinguish it from the scatter "
+        "between sessions."
+    )
 
 
 def _step(history: History, step: str) -> str:
@@ -202,7 +196,7 @@ def _step(history: History, step: str) -> str:
         return step
     level = load_level(found.connections, found.rate)
     several = len({one.workload for one in history.steps}) > 1
-    return tr("{level} ({workload})", level=level, workload=found.workload) if several else level
+    return f"{level} ({found.workload})" if several else level
 
 
 def _oldest(history: History) -> HistoryPoint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mydyno.language import colon, current_language, joined, listing, names, percent_sign, tr, tr_after, tr_plural
+from mydyno.language import agreed, listing
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.comparison import (
@@ -33,18 +33,18 @@ def study_notes(study: SavedStudy) -> list[str]:
     """What limits a study's part in a comparison."""
     notes = []
     if study.before_first_look:
-        notes.append(tr("it has not reached its first look, so it has no effects yet"))
+        notes.append("it has not reached its first look, so it has no effects yet")
     elif study.summary.state == "partial":
-        notes.append(tr("it is not finished; more blocks may change its effects"))
+        notes.append("it is not finished; more blocks may change its effects")
     elif study.summary.state == "failed":
-        notes.append(tr("it failed: it has no valid run"))
+        notes.append("it failed: it has no valid run")
     return notes
 
 
 def definition_note(differing: Mapping[str, Sequence[str]]) -> str:
     """That arm or control are not defined alike; empty if they are."""
-    return joined([
-        tr("{name} is defined differently ({settings})", name=name, settings=names(settings))
+    return "; ".join([
+        f"{name} is defined differently ({', '.join(settings)})"
         for name, settings in differing.items()
         if settings
     ])  # fmt: skip
@@ -53,7 +53,7 @@ def definition_note(differing: Mapping[str, Sequence[str]]) -> str:
 def answer(comparison: Comparison) -> tuple[str, ...]:
     """One to three sentences: what differs, what does not, and what cannot be compared."""
     if not comparison.comparable:
-        return (tr("{studies} cannot be compared: {why}.", studies=_names(comparison), why=_why_not(comparison)),)
+        return (f"{_names(comparison)} cannot be compared: {_why_not(comparison)}.",)
     judged = [(one, of) for one in comparison.effects for of in one.differences if one.primary]
     if not judged:
         return _unjudged(comparison)
@@ -61,23 +61,16 @@ def answer(comparison: Comparison) -> tuple[str, ...]:
     found = [_difference(comparison, *pair) for pair in different[: MOST_SENTENCES - 1]]
     if len(different) >= MOST_SENTENCES:
         clauses = _clauses(comparison, different)
-        found = [
-            tr("{count} of {all} effects differ: {clauses}.", count=len(different), all=len(judged), clauses=clauses)
-        ]
+        found = [agreed(f"{len(different)} of {len(judged)} effects differ: {clauses}.")]
     hidden = [pair for pair in judged if pair[1].verdict == "inconclusive" and pair[1].reason]
     if hidden and len(found) < MOST_SENTENCES:
-        which = [tr("{arm} on {noun}", arm=one.arm, noun=phrase_of(one.metric).short_subject) for one, _ in hidden]
+        which = [f"{one.arm} on {phrase_of(one.metric).short_subject}" for one, _ in hidden]
         found.append(
-            tr(
-                "The effect of {which} differs by more than the noise of both sessions, but {reason}: no difference is "
-                "claimed.",
-                which=listing(list(dict.fromkeys(which))), reason=hidden[0][1].reason,
-            )
+            f"The effect of {listing(list(dict.fromkeys(which)))} differs by more than the noise of both "
+                f"sessions, but {hidden[0][1].reason}: no difference is claimed."
         )  # fmt: skip
     if different and not _all_causes(comparison):
-        found.append(
-            tr("No recorded setting differs: this is the difference between two sessions of the same servers.")
-        )
+        found.append("No recorded setting differs: this is the difference between two sessions of the same servers.")
     rest = [pair for pair in judged if pair not in different and pair not in hidden]
     for verdict in ("equivalent", "inconclusive", "not_measurable"):
         of = [pair for pair in rest if pair[1].verdict == verdict]
@@ -91,31 +84,24 @@ def conclusions(comparison: Comparison) -> tuple[str, ...]:
     if not comparison.comparable:
         return ()
     found = [
-        tr(
-            "Compared are effects, each relative to the control of its own study. No run of one study is compared with "
-            "a run of another; the intervals contain the noise of both."
-        )
+        "Compared are effects, each relative to the control of its own study. No run of one study is "
+        "compared with a run of another; the intervals contain the noise of both."
     ]
     causes = _all_causes(comparison)
     if not causes:
-        found.append(tr("No recorded setting differs, so a difference is one between the sessions."))
+        found.append("No recorded setting differs, so a difference is one between the sessions.")
     elif len(causes) == 1:
         found.append(
-            tr(
-                "The one recorded setting that differs is {setting}. A difference may be its effect, or one between "
-                "the sessions: a study with both as arms separates the two.",
-                setting=causes[0],
-            )
+            f"The one recorded setting that differs is {causes[0]}. A difference may be its effect, or one "
+            "between the sessions: a study with both as arms separates the two."
         )
     else:
         named = listing(causes[:MOST_SETTINGS]) if len(causes) <= MOST_SETTINGS else (
-            tr("{settings} and {count} more", settings=names(causes[:MOST_SETTINGS]), count=len(causes) - MOST_SETTINGS)
+            f"{', '.join(causes[:MOST_SETTINGS])} and {len(causes) - MOST_SETTINGS} more"
         )  # fmt: skip
         found.append(
-            tr(
-                "{count} recorded settings differ ({settings}); a difference cannot be attributed to one of them.",
-                count=len(causes), settings=named,
-            )
+            agreed(f"{len(causes)} recorded settings differ ({named}); a difference cannot be attributed to one of "
+                "them.")
         )  # fmt: skip
     found += _level_words(comparison)
     found.append(_scatter_words(comparison))
@@ -129,45 +115,43 @@ def _scatter_words(comparison: Comparison) -> str:
     if known:
         sds = sorted(one.session_sd or 0.0 for one in known)
         size = percent(sds[-1]) if len(sds) == 1 or percent(sds[0]) == percent(sds[-1]) else (
-            tr("{low} to {high}", low=percent(sds[0]), high=percent(sds[-1]))
+            f"{percent(sds[0])} to {percent(sds[-1])}"
         )  # fmt: skip
         few = len(judged) - len(known)
-        some = tr_after("{count} effects have too few sessions for it.", count=few) if few else ""
-        told = tr(
-            "The intervals include the variation between sessions on this host: the sd of an effect between sessions "
-            "is {sd}, from {count} comparable studies.",
-            sd=size, count=known[0].sessions,
-        )  # fmt: skip
+        some = agreed(f" {few} effects have too few sessions for it.") if few else ""
+        told = agreed(
+            "The intervals include the variation between sessions on this host: the sd of an effect between "
+            f"sessions is {size}, from {known[0].sessions} comparable studies."
+        )
         return told + some
     most = max((one.sessions for one in judged), default=0)
-    return tr(
-        "The variation between sessions is not known: to estimate it, {needed} comparable studies on one host are "
-        "needed, and {count} are found. The verdicts apply to these sessions only: other sessions of the same "
-        "servers can differ as much.",
-        needed=FEWEST_SESSIONS, count=most,
-    )  # fmt: skip
+    return agreed(
+        f"The variation between sessions is not known: to estimate it, {FEWEST_SESSIONS} comparable studies on "
+        f"one host are needed, and {most} are found. The verdicts apply to these sessions only: other sessions "
+        "of the same servers can differ as much."
+    )
 
 
 def percent(share: float) -> str:
     """A share with two digits."""
-    return f"{100 * share:.2g}{percent_sign(' ')}"
+    return f"{100 * share:.2g} %"
 
 
 def scatter_reason(sd: float, sessions: int) -> str:
     """Why a difference beyond the noise of both sessions is none; `sd` is a share of 1."""
-    return tr("within the variation between {count} sessions (sd {sd})", count=sessions, sd=percent(sd))
+    return agreed(f"within the variation between {sessions} sessions (sd {percent(sd)})")
 
 
 def difference_words(one: EffectDifference) -> str:
     """Size and interval: "+4.7 % (between +2.1 % and +7.4 %)"."""
-    return tr("no estimate") if one.ratio is None else ratio_words(one.ratio, one.ci_low, one.ci_high)
+    return "no estimate" if one.ratio is None else ratio_words(one.ratio, one.ci_low, one.ci_high)
 
 
 def ratio_words(ratio: float, low: float | None, high: float | None) -> str:
     """A ratio as a signed percentage, with its interval where there is one."""
     if low is None or high is None:
         return signed(ratio - 1)
-    return tr("{size} (between {low} and {high})", size=signed(ratio - 1), low=signed(low - 1), high=signed(high - 1))
+    return f"{signed(ratio - 1)} (between {signed(low - 1)} and {signed(high - 1)})"
 
 
 def step_words(steps: Sequence[StepLevel], step: str) -> str:
@@ -177,47 +161,41 @@ def step_words(steps: Sequence[StepLevel], step: str) -> str:
         return step
     level = load_level(found.connections, found.rate)
     several = len({one.workload for one in steps}) > 1
-    return tr("{workload}, {level}", workload=found.workload, level=level) if several else level
+    return f"{found.workload}, {level}" if several else level
 
 
 def indirect_words(comparison: Comparison, one: IndirectEffect) -> str:
     """An indirect comparison as a sentence."""
     of = one.difference
-    return tr(
-        "{second_arm} in {second} against {first_arm} in {first} over the common control {control}, "
-        "{noun} at {step}: {difference}.",
-        second_arm=one.second_arm, second=of.second, first_arm=one.first_arm, first=of.first, control=one.control,
-        noun=phrase_of(one.metric).subject, step=step_words(comparison.steps, one.step),
-        difference=difference_words(of),
-    )  # fmt: skip
+    return (
+        f"{one.second_arm} in {of.second} against {one.first_arm} in {of.first} over the common control "
+        f"{one.control}, {phrase_of(one.metric).subject} at {step_words(comparison.steps, one.step)}: "
+        f"{difference_words(of)}."
+    )
 
 
 def _names(comparison: Comparison) -> str:
-    return listing([tr("{label} ({study})", label=one.label, study=one.study) for one in comparison.studies])
+    return listing([f"{one.label} ({one.study})" for one in comparison.studies])
 
 
 def _why_not(comparison: Comparison) -> str:
     early = [one.label for one in comparison.studies if one.notes and not one.blocks]
     if early:
-        return tr_plural(
-            "{studies} has not reached the first look, so there are no effects yet",
-            "{studies} have not reached the first look, so there are no effects yet",
-            len(early),
-            studies=listing(early),
+        return (
+            f"{listing(early)} {'has' if len(early) == 1 else 'have'} not reached the first look, so there are "
+            "no effects yet"
         )
-    reasons = [f"{one.what}{colon()}{one.reason}" for one in comparison.not_compared]
-    start = tr("they share no pair of arm and control") if comparison.steps else tr("they have no step in common")
-    return tr("{clause} ({reasons})", clause=start, reasons=joined(reasons[:4])) if reasons else start
+    reasons = [f"{one.what}: {one.reason}" for one in comparison.not_compared]
+    start = "they share no pair of arm and control" if comparison.steps else "they have no step in common"
+    return f"{start} ({'; '.join(reasons[:4])})" if reasons else start
 
 
 def _unjudged(comparison: Comparison) -> tuple[str, ...]:
     if comparison.effects:
-        return (
-            tr("No metric has a verdict in all studies, so differences are exploratory: intervals without verdicts."),
-        )
+        return ("No metric has a verdict in all studies, so differences are exploratory: intervals without verdicts.",)
     lines = [indirect_words(comparison, one) for one in comparison.indirect[:MOST_SENTENCES]]
     return (
-        tr("The studies have no arm in common; arms are compared over the common control, without verdicts."),
+        "The studies have no arm in common; arms are compared over the common control, without verdicts.",
         *lines,
     )
 
@@ -227,34 +205,32 @@ def _difference(comparison: Comparison, one: ComparedEffect, of: EffectDifferenc
     assert of.ratio is not None
     facts = _facts(comparison, one, of)
     if of.verdict == "higher":
-        return tr(
-            "{effect} is higher in {second} than in {first}, in these sessions: {second_size} against {first_size}; "
-            "{second} / {first}: {difference}.",
-            **facts,
-        )
-    return tr(
-        "{effect} is lower in {second} than in {first}, in these sessions: {second_size} against {first_size}; "
-        "{second} / {first}: {difference}.",
-        **facts,
-    )
+        return (
+            "{effect} is higher in {second} than in {first}, in these sessions: {second_size} against "
+            "{first_size}; {second} / {first}: {difference}."
+        ).format(**facts)
+    return (
+        "{effect} is lower in {second} than in {first}, in these sessions: {second_size} against "
+        "{first_size}; {second} / {first}: {difference}."
+    ).format(**facts)
 
 
 def effect_words(arm: str, metric: str, step: str = "") -> str:
     """The beginning of a sentence; `step` in words, empty where there is only one."""
     noun = phrase_of(metric).short_subject
     if step:
-        return tr("The effect of {arm} on {noun} at {step}", arm=arm, noun=noun, step=step)
-    return tr("The effect of {arm} on {noun}", arm=arm, noun=noun)
+        return f"The effect of {arm} on {noun} at {step}"
+    return f"The effect of {arm} on {noun}"
 
 
 def within_sentence(subject: str) -> str:
     """What begins a sentence, inside one. Only English begins with a capital: elsewhere it may begin with a name."""
-    return subject[0].lower() + subject[1:] if current_language() == "en" else subject
+    return subject[0].lower() + subject[1:]
 
 
 def beginning_sentence(words: str) -> str:
     """The opposite."""
-    return words[0].upper() + words[1:] if current_language() == "en" else words
+    return words[0].upper() + words[1:]
 
 
 def _facts(comparison: Comparison, one: ComparedEffect, of: EffectDifference) -> dict[str, str]:
@@ -280,11 +256,11 @@ def _clauses(comparison: Comparison, pairs: Sequence[tuple[ComparedEffect, Effec
             "step": step_words(comparison.steps, one.step),
         }
         clauses.append(
-            tr("{arm} ({noun}, {step}) is higher in {second} than in {first} by {difference}", **facts)
+            "{arm} ({noun}, {step}) is higher in {second} than in {first} by {difference}".format(**facts)
             if of.verdict == "higher"
-            else tr("{arm} ({noun}, {step}) is lower in {second} than in {first} by {difference}", **facts)
+            else "{arm} ({noun}, {step}) is lower in {second} than in {first} by {difference}".format(**facts)
         )
-    return joined([*clauses, *(["…"] if len(pairs) > len(ordered) else [])])
+    return "; ".join([*clauses, *(["…"] if len(pairs) > len(ordered) else [])])
 
 
 def _alike(comparison: Comparison, pairs: Sequence[tuple[ComparedEffect, EffectDifference]], verdict: str) -> str:
@@ -293,32 +269,27 @@ def _alike(comparison: Comparison, pairs: Sequence[tuple[ComparedEffect, EffectD
         ((one, of),) = pairs
         facts = _facts(comparison, one, of)
         if verdict == "equivalent":
-            return tr(
-                "{effect} is equivalent in {first} and {second}: {first_size} in {first}, {second_size} in {second}; "
-                "{second} / {first}: {difference}.",
-                **facts,
-            )
+            return (
+                "{effect} is equivalent in {first} and {second}: {first_size} in {first}, {second_size} in "
+                "{second}; {second} / {first}: {difference}."
+            ).format(**facts)
         if verdict == "inconclusive":
             subject = facts.pop("effect")
-            return tr(
+            return (
                 "No difference is shown for {effect}: {first_size} in {first}, {second_size} in {second}; "
-                "{second} / {first}: {difference}.",
-                effect=within_sentence(subject),
-                **facts,
-            )
-        return tr("{effect} cannot be compared: {reason}.", effect=facts["effect"], reason=of.reason)
+                "{second} / {first}: {difference}."
+            ).format(effect=within_sentence(subject), **facts)
+        return f"{facts['effect']} cannot be compared: {of.reason}."
     if verdict == "equivalent":
-        return tr("{count} effects are equivalent.", count=len(pairs))
+        return agreed(f"{len(pairs)} effects are equivalent.")
     if verdict == "inconclusive":
         widest = max(pairs, key=lambda pair: (pair[1].ci_high or 1.0) / (pair[1].ci_low or 1.0))[1]
-        return tr(
-            "For {count} effects no difference is shown; the widest interval is from {low} to {high}.",
-            count=len(pairs),
-            low=signed((widest.ci_low or 1.0) - 1),
-            high=signed((widest.ci_high or 1.0) - 1),
+        return agreed(
+            f"For {len(pairs)} effects no difference is shown; the widest interval is from "
+            f"{signed((widest.ci_low or 1.0) - 1)} to {signed((widest.ci_high or 1.0) - 1)}."
         )
     reasons = list(dict.fromkeys(of.reason for _, of in pairs))
-    return tr("{count} effects cannot be compared: {reasons}.", count=len(pairs), reasons=joined(reasons[:2]))
+    return agreed(f"{len(pairs)} effects cannot be compared: {'; '.join(reasons[:2])}.")
 
 
 def _of(one: ComparedEffect, label: str) -> StudyEffect:
@@ -326,7 +297,7 @@ def _of(one: ComparedEffect, label: str) -> StudyEffect:
 
 
 def _size(effect: StudyEffect) -> str:
-    return tr("failed") if effect.failure else tr("no estimate") if effect.ratio is None else signed(effect.ratio - 1)
+    return "failed" if effect.failure else "no estimate" if effect.ratio is None else signed(effect.ratio - 1)
 
 
 def _all_causes(comparison: Comparison) -> list[str]:
@@ -338,9 +309,9 @@ def _causes(group: SettingGroup) -> list[str]:
     found = [one.name for one in group.differing if one.name not in NOT_CAUSES]
     if group.name == "server":
         others = [setting_words(group.name, name) for name in found if name not in BUILD]
-        return ([tr("the server's build")] if len(others) < len(found) else []) + others
+        return (["the server's build"] if len(others) < len(found) else []) + others
     if group.name == PACKAGES:
-        return [tr_plural("{count} package", "{count} packages", len(found))] if found else []
+        return [f"{len(found)} {'package' if len(found) == 1 else 'packages'}"] if found else []
     return [setting_words(group.name, name) for name in found]
 
 
@@ -353,8 +324,8 @@ def _level_words(comparison: Comparison) -> list[str]:
         noun = phrase_of(one.metric).short_subject
         step = step_words(comparison.steps, one.step) if len(comparison.steps) > 1 else ""
         level = (
-            tr("{noun} of the control at {step}", noun=noun, step=step) if step
-            else tr("{noun} of the control", noun=noun)
+            f"{noun} of the control at {step}" if step
+            else f"{noun} of the control"
         )  # fmt: skip
         facts = {
             "first": one.first,
@@ -363,19 +334,16 @@ def _level_words(comparison: Comparison) -> list[str]:
             "size": level_words(one),
         }
         found.append(
-            tr(
-                "The control is the same in {first} and {second}. {level}: {size} in {second} against {first}: that "
-                "is the difference between the sessions. Relative to the control, the differences of effects are "
-                "also those of "
-                "the arms' levels.",
-                **facts,
-            )
+            (
+                "The control is the same in {first} and {second}. {level}: {size} in {second} against "
+                "{first}: that is the difference between the sessions. Relative to the control, the "
+                "differences of effects are also those of the arms' levels."
+            ).format(**facts)
             if one.same_control
-            else tr(
-                "The controls of {first} and {second} are not the same. {level}: {size} in {second} against {first}: "
-                "it contains the effects of both server and session, so levels are not compared.",
-                **facts,
-            )
+            else (
+                "The controls of {first} and {second} are not the same. {level}: {size} in {second} against "
+                "{first}: it contains the effects of both server and session, so levels are not compared."
+            ).format(**facts)
         )
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.language import colon, comma, marked, names, tr, tr_plural
+from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.comparison import Setting, SettingGroup
@@ -12,39 +12,39 @@ from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import LOAD, PACKAGES, step_options, study_settings
 
 GROUPS = (
-    marked("experiment"),
-    marked("server"),
-    marked("server variables of the control"),
-    marked("packages"),
-    marked("host"),
-    marked("data and load"),
-    marked("design"),
-    marked("mydyno and load programs"),
-    marked("treatments"),
-    marked("server variables"),
+    "experiment",
+    "server",
+    "server variables of the control",
+    "packages",
+    "host",
+    "data and load",
+    "design",
+    "mydyno and load programs",
+    "treatments",
+    "server variables",
 )
 SETTINGS = frozenset({
-    marked("name"),
-    marked("question"),
-    marked("scale"),
-    marked("control"),
-    marked("arms"),
-    marked("primary metric"),
-    marked("margin"),
-    marked("server"),
-    marked("version"),
-    marked("build"),
-    marked("design"),
-    marked("blocks examined"),
-    marked("time"),
-    marked("looks"),
-    marked("seed"),
-    marked("slice"),
-    marked("washout"),
-    marked("cycles"),
-    marked("adjusted for"),
+    "name",
+    "question",
+    "scale",
+    "control",
+    "arms",
+    "primary metric",
+    "margin",
+    "server",
+    "version",
+    "build",
+    "design",
+    "blocks examined",
+    "time",
+    "looks",
+    "seed",
+    "slice",
+    "washout",
+    "cycles",
+    "adjusted for",
 })  # fmt: skip
-VALUES = frozenset({marked("yes"), marked("no"), marked("nothing")})
+VALUES = frozenset({"yes", "no", "nothing"})
 BUILD = ("build", "version", "server")
 NOT_CAUSES = frozenset(
     {"question", "name", "seed", "time", "blocks examined", "cycles", "arms", "scale", "looks", "adjusted for"}
@@ -60,7 +60,7 @@ NAMED_BY_OTHERS = ("server variables", "server variables of the control", PACKAG
 
 def group_words(group: str) -> str:
     """A group's name."""
-    return tr(group)
+    return group
 
 
 def setting_words(group: str, name: str) -> str:
@@ -68,13 +68,13 @@ def setting_words(group: str, name: str) -> str:
     if group in NAMED_BY_OTHERS:
         return name
     if name in SETTINGS:
-        return tr(name)
+        return name
     if name.startswith("step "):
-        return tr("step {step}", step=name.removeprefix("step "))
+        return f"step {name.removeprefix('step ')}"
     if name.endswith(" (set)"):
-        return tr("{variable} (set)", variable=name.removesuffix(" (set)"))
+        return f"{name.removesuffix(' (set)')} (set)"
     if name.endswith(": version"):
-        return tr("{arm}: version", arm=name.removesuffix(": version"))
+        return f"{name.removesuffix(': version')}: version"
     return name
 
 
@@ -83,8 +83,8 @@ def value_words(group: str, name: str, value: str) -> str:
     if group in NAMED_BY_OTHERS and group != "host":
         return value
     if name == "arms":
-        return names(value.split(", "))
-    return tr(value) if value in VALUES else value
+        return ", ".join(value.split(", "))
+    return value
 
 
 def worded_settings(studies: Sequence[SavedStudy]) -> tuple[SettingGroup, ...]:
@@ -111,8 +111,8 @@ def worded_settings(studies: Sequence[SavedStudy]) -> tuple[SettingGroup, ...]:
 def step_words(step: Step) -> str:
     """Driver, windows and options of a step."""
     warmup, measured = format_duration(step.warmup_s), format_duration(step.measure_s)
-    windows = tr("{warmup} warm-up, {measured} measured", warmup=warmup, measured=measured)
-    return comma([step.driver, windows, *step_options(step)])
+    windows = f"{warmup} warm-up, {measured} measured"
+    return ", ".join([step.driver, windows, *step_options(step)])
 
 
 def changed_between(before: SavedStudy, after: SavedStudy) -> tuple[str, ...]:
@@ -127,20 +127,20 @@ def changed_between(before: SavedStudy, after: SavedStudy) -> tuple[str, ...]:
             continue
         for setting in differing:
             old, new = (
-                tr("not recorded") if value is None else value_words(group.name, setting.name, value)
+                "not recorded" if value is None else value_words(group.name, setting.name, value)
                 for value in setting.values
             )
-            found.append(f"{setting_words(group.name, setting.name)}{colon()}{old} → {new}")
+            found.append(f"{setting_words(group.name, setting.name)}: {old} → {new}")
     if len(found) > MOST_CHANGED:
-        return (*found[: MOST_CHANGED - 1], tr("{count} more settings", count=len(found) - MOST_CHANGED + 1))
+        return (*found[: MOST_CHANGED - 1], agreed(f"{len(found) - MOST_CHANGED + 1} more settings"))
     return tuple(found)
 
 
 def _counted(group: str, count: int) -> str:
     """How many settings of a group: "3 packages"."""
     if group == PACKAGES:
-        return tr_plural("{count} package", "{count} packages", count)
-    return tr("{count} {group}", count=count, group=group_words(group))
+        return f"{count} {'package' if count == 1 else 'packages'}"
+    return f"{count} {group_words(group)}"
 
 
 def _of_server(differing: Sequence[Setting]) -> list[Setting]:
