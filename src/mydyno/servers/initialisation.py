@@ -18,7 +18,7 @@ from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.server_options import plain_name
 from mydyno.servers.build import ServerBuild, first_existing
 from mydyno.servers.my_cnf import option_value
-from mydyno.servers.running.base import CONTROL_USER, LOAD_USER
+from mydyno.servers.running.base import CONTROL_USER, LOAD_SCHEMA, LOAD_USER
 from mydyno.servers.running.mysqld import ACCOUNT_HOSTS, MysqldServer
 from mydyno.servers.running.private import LOG_TAIL_LINES, START_TIMEOUT_S
 from mydyno.servers.variables_by_version import adapt_variables
@@ -131,10 +131,11 @@ async def _make_accounts(instance: MysqldServer) -> None:
     load = [f"'{LOAD_USER}'@'{host}'" for host in ACCOUNT_HOSTS]
     statements = [f"CREATE USER {account}" for account in [*control, *load]]
     statements += [f"GRANT ALL PRIVILEGES ON *.* TO {account} WITH GRANT OPTION" for account in control]
-    statements += [f"GRANT ALL PRIVILEGES ON `sbtest`.* TO {account}" for account in load]
-    statements += ["CREATE DATABASE IF NOT EXISTS `sbtest`"]
+    statements += [f"GRANT ALL PRIVILEGES ON `{LOAD_SCHEMA}`.* TO {account}" for account in load]
     await instance.start(before_passwords=statements)
     async with instance.control() as connection:
+        # Not in the init file, which MySQL 8 executes with the character set that it was compiled with.
+        await connection.rows(f"CREATE DATABASE IF NOT EXISTS `{LOAD_SCHEMA}`")
         keep = {CONTROL_USER, LOAD_USER, "mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"}
         for user, host in await connection.rows("SELECT User, Host FROM mysql.user"):
             if str(user) not in keep:

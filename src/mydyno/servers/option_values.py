@@ -22,6 +22,8 @@ _ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0", "YES": "1", "NO": "
 _ERROR = re.compile(r"\[ERROR\](?: \[[\w-]+\])*(?: Buffered error:)? (?:/\S+: )?(.+)")
 WITHOUT_DATA = ("Aborting", "Can't open the mysql.plugin table")
 """Beginnings of messages that are not about an option: there is no data directory."""
+SIZED_BY_SERVER = "-1"
+"""A size that the server is to find at its start."""
 _OLD_UTF8 = re.compile(r"^utf8(?=_|$)")
 
 
@@ -82,6 +84,8 @@ def is_by_server(wanted: str, read: str, actual: str) -> bool:
     """Whether a running server's value is the one that was wanted, in the words of its own parser."""
     if changed_by_server(wanted, read):
         return False
+    if read == SIZED_BY_SERVER:
+        return True
     switches = [set(text.lower().split(",")) for text in (read, actual)]
     # MariaDB's table ends before the last switches of optimizer_switch.
     return same_setting(read, actual) or ("=" in read and switches[0] <= switches[1])

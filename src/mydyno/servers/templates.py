@@ -25,7 +25,7 @@ from mydyno.servers.my_cnf import option_value
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import PrivateServer
 
-TEMPLATE_FORMAT = 4
+TEMPLATE_FORMAT = 5
 SHAPING_PREFIXES = (
     "innodb_page_size",
     "innodb_data_file_path",

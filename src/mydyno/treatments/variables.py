@@ -14,13 +14,14 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from mydyno.model.definition.experiment import FINITE, Scalar, ServerSpec, Variables
-from mydyno.model.definition.server_options import option_name, plain_name
+from mydyno.model.definition.server_options import option_name
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.option_values import is_by_server, option_values, same_setting
 from mydyno.servers.performance_schema import INSTRUMENT_OPTION, instrument_setting
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private
+from mydyno.servers.variables_by_version import is_known
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.variable_effects import Effect, Source, effect_of
 
@@ -37,7 +38,6 @@ _IN_OTHER_WORDS = {
     "symbolic_links": ("have_symlink", "YES", "DISABLED"),
     "ssl": ("have_ssl", "YES", "DISABLED"),
     "external_locking": ("skip_external_locking", "OFF", "ON"),
-    "skip_host_cache": ("host_cache_size", "0", ""),
 }
 """Options that are shown by another variable: its name, and its value with the option on and off."""
 _NEGATION = re.compile(r"^(?:skip|disable)_")
@@ -90,8 +90,11 @@ class VariablesTreatment(Treatment):
                 plain = name.removeprefix("loose_")
                 if effect := await effect_of(plain, shown.actual or shown.wanted, source):
                     effects[name] = effect
-                elif shown.actual is None and plain_name(name) in private.build.variables:
+                elif shown.actual is None and is_known(plain, private.build.variables):
                     effects[name] = Effect(None, "the server has no variable that shows it")
+        ignored = [name for name, shown in found.items() if name.startswith("loose_") and shown.actual is None]
+        if len(ignored) < len(self._wanted):
+            effects |= {name: Effect(None, "the server does not have it") for name in ignored if name not in effects}
         unlike = {name: self._wanted[name] for name, shown in found.items() if not shown.holds and shown.actual}
         if unlike:
             read = (await option_values(private.build, private.host, unlike)).values
@@ -158,6 +161,10 @@ class Shown:
         """Whether the two are the same setting."""
         if self.actual is None:
             return False
+        if self.variable == "open_files_limit" and self.wanted.isdigit() and self.actual.isdigit():
+            return int(self.actual) >= int(self.wanted)  # a server takes all that it may open
+        if self.variable.startswith("innodb_monitor_"):
+            return self.actual == self.wanted.partition(",")[0]  # the rest of a list is cut off when it is read
         return same_setting(self.wanted, self.actual) or (
             self.by_parser is not None and is_by_server(self.wanted, self.by_parser, self.actual)
         )

@@ -57,6 +57,7 @@ def test_the_table_of_values_is_read_with_empty_ones() -> None:
         ("2", "ALWAYS", "ALWAYS", True),
         ("2", "ALWAYS", "AUTO", False),
         ("ANSI", "REAL_AS_FLOAT,ANSI", "REAL_AS_FLOAT,ANSI", True),
+        ("-1", "-1", "10000", True),
         ("maybe", "FALSE", "OFF", False),
         ("1", "1024", "1024", False),
     ],
@@ -117,6 +118,13 @@ async def test_values_that_a_server_refuses_or_clips_are_named_before_it_is_star
         await check_values({"jemalloc": made}, asked, host)
     assert words in error.value.message
     assert "\n" not in error.value.message
+
+
+async def test_an_option_that_its_server_does_not_have_is_named_where_it_may_be_ignored(tmp_path: Path) -> None:
+    made = build(tmp_path, f"cat <<'END'\n{TABLE}END")
+    asked = experiment(treatments={"jemalloc": {"variables": {"loose_sort_buffer_size": 1024, "loose_no_such": 1}}})
+    named = await check_values({"jemalloc": made}, asked, LocalHost("values", None))
+    assert named == ("MySQL 8.0.31 does not have no_such, and ignores loose_no_such",)
 
 
 DEFAULTS = """

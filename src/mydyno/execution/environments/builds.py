@@ -91,9 +91,11 @@ def unchecked_variables(builds: Mapping[str, ServerBuild], experiment: Experimen
 async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment, host: LocalHost) -> tuple[str, ...]:
     """Raise UserError for every value that a server refuses, clips or ignores, as its own option parser reads them.
 
-    Returns a sentence for each arm that sets what its control has in effect without it.
+    Returns a sentence for each option that its server ignores, and for each arm that sets what its control has in
+    effect without it.
     """
     problems: dict[str, str] = {}
+    ignored: dict[str, None] = {}
     cached: dict[tuple[str, str], OptionValues] = {}
     read: dict[str, OptionValues] = {}
     base = {option_name(name): value for name, value in experiment.server.variables.items()}
@@ -107,13 +109,17 @@ async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment
         if key not in cached:
             cached[key] = await option_values(build, host, wanted)
         read[arm.name] = cached[key]
+        for name in wanted:
+            plain = name.removeprefix("loose_")
+            if not (plain == name or plain in cached[key].values or is_known(plain, build.variables)):
+                ignored[f"{build.version.name} does not have {plain}, and ignores {name}"] = None
         for name, words in value_problems(wanted, cached[key], build) if wanted else ():
             section: Key = ("arms", arm.name, "variables") if name in own or not name else ("server", "variables")
             said = f"{format_key((*section, name))} = {option_value(wanted[name])}" if name else format_key(section)
             problems.setdefault(f"{name}: {words}", f"{said}: {words}")
     if problems:
         raise UserError("\n  ".join(problems.values()), "a server's own limits are in its manual; nothing was started")
-    return tuple(_in_effect_anyway(builds, experiment, read))
+    return (*ignored, *_in_effect_anyway(builds, experiment, read))
 
 
 def _variables_of(arm: ArmSpec) -> dict[str, Scalar]:
