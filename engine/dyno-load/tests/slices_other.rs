@@ -138,6 +138,8 @@ fn memcached_operations_run_in_slices() {
                 hits > 0 && counted < transactions(slice) && number(slice, "/server_cpu_us") > 0.0
             });
             assert_reconciled(&slice, &["cmd_get", "cmd_set"]);
+            let (whole, measured) = ("/kv/whole_load_counts/get_hits", "/kv/counts/get_hits");
+            assert!(count(&slice, whole) >= count(&slice, measured));
             let activity = held.settled_activity();
             std::thread::sleep(Duration::from_millis(100));
             assert_eq!(held.activity(), activity, "{rest}");

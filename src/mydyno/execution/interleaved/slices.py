@@ -261,7 +261,7 @@ def whole_counts(records: Sequence[dict[str, Any]]) -> dict[str, int]:
     """What the load did from go to hold, by the names of DriverResult.whole; several servers together."""
     counts = _sum([record["whole_counts"] for record in records])
     whole = {name: int(counts[key]) for key, name in WHOLE.items() if key in counts}
-    kv = [record["kv"]["whole_counts"] for record in records if record.get("kv", {}).get("whole_counts")]
+    kv = [record["kv"]["whole_load_counts"] for record in records if "kv" in record]
     if kv:
         return {"transactions": whole["transactions"], **{n: int(v) for n, v in _sum(kv).items()}}
     return whole

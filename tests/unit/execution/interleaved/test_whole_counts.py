@@ -1,0 +1,33 @@
+"""What a slice's record says of the whole slice, by the names that the validity rules read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mydyno.execution.interleaved.slices import whole_counts
+from mydyno.execution.validity.not_found import not_found
+from mydyno.model.definition.experiment import Step
+from mydyno.results.values.found import missed
+
+STEP = Step(id="s", workload="kv_mixed", connections=2, warmup_s=0, measure_s=1, driver="dynoload")
+
+
+def record(gets: int, misses: int) -> dict[str, Any]:
+    """As dynoload's output/kv.rs writes it: the measured part, and all from the start to the hold."""
+    kv = {"cmd_get": gets, "cmd_set": 100, "get_hits": gets - misses, "get_misses": misses}
+    counts = {"transactions": gets + 100, "reads": gets, "writes": 100}
+    return {"whole_counts": counts, "kv": {"counts": {"cmd_get": 1}, "whole_load_counts": kv}}
+
+
+@pytest.mark.parametrize(("misses", "closed"), [(0, False), (5, False), (844, True)])
+def test_gets_that_find_nothing_close_the_gate_of_slices(misses: int, closed: bool) -> None:
+    whole = whole_counts([record(1000, misses), record(1000, misses)])
+    assert (whole["cmd_get"], whole["get_misses"], whole["transactions"]) == (2000, 2 * misses, 2200)
+    assert missed(STEP, whole)[0] == pytest.approx(misses / 1000)
+    assert (not_found(STEP, whole, 0.01) is not None) is closed
+
+
+def test_statements_have_no_gets() -> None:
+    assert whole_counts([{"whole_counts": {"transactions": 2, "reads": 9, "writes": 1}}])["read"] == 9
