@@ -59,8 +59,9 @@ class SavedStudy:
 
     @cached_property
     def server_of(self) -> dict[str, str]:
-        """{arm: its server with the version}, as far as runs have finished."""
-        return {run.arm: server_name(run) for run in self.runs if run.servers}
+        """{arm: its server with the version} in the experiment's order, as far as runs have finished."""
+        found = {run.arm: server_name(run) for run in self.runs if run.servers}
+        return {arm.name: found[arm.name] for arm in self.study.experiment.arms if arm.name in found}
 
     @property
     def server(self) -> str:

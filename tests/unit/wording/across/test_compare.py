@@ -207,6 +207,19 @@ def test_a_file_that_was_edited_between_two_studies_is_a_setting_that_differs() 
     assert differing(compare_studies(tuple(pair))) == {"file shop.sql": ("1f3a9c2e", "77e04c11")}
 
 
+def test_the_versions_of_servers_stand_in_the_order_of_the_arms_not_of_the_runs() -> None:
+    a = saved(draw(20))
+    old, new = "5.7.22", "8.0.31"
+    control = a.study.experiment.control
+    runs = [
+        run.model_copy(update={"servers": (run.servers[0].model_copy(update={"version": version}),)})
+        for run in a.runs
+        for version in [old if run.arm == control else new]
+    ]
+    orders = [SavedStudy(a.folder, a.study, a.plan, a.summary, made) for made in (tuple(runs), tuple(reversed(runs)))]
+    assert orders[0].server == orders[1].server == "MySQL 5.7.22, MySQL 8.0.31"
+
+
 def test_the_level_of_the_control_shows_how_far_the_sessions_are_apart() -> None:
     a, b = saved(draw(22), name="a"), saved(draw(23, level=9.3), name="b")
     (level,) = compare_studies((a, b)).control_levels
