@@ -25,8 +25,8 @@ SHARED_USER = "nobody"
 """Where there are no ids of our own."""
 OWN_IDS = range(60578, 61184)
 """Left unused between those of accounts and of systemd's services (https://systemd.io/UIDS-GIDS/)."""
-LOCKS = "run/mydyno-users"
-"""A file for each id that was ever taken, locked while it is in use (flock(2)); below /, where only root writes."""
+LOCKS = "run/mydyno-users.lock"
+"""An empty file below /, where only root writes. The byte at an id's number is locked while it is used (fcntl(2))."""
 
 
 def ids_of(user: str) -> Owner:
@@ -45,11 +45,16 @@ def is_own(user: str) -> bool:
 @cache
 def own_user(root: HostRoot = HERE, ids: Sequence[int] = OWN_IDS) -> str | None:
     """A user and group id for this process alone, until it ends; None where this host has none to take."""
+    try:
+        locks = os.open(root.folder / LOCKS, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
     used = ids_in_use(root)
     for number in random.sample(ids, len(ids)):
         free = number not in used and not _is_account(number) and _is_mapped(number, root)
-        if free and _hold(root.folder / LOCKS / str(number)):
+        if free and _hold(locks, number):
             return str(number)
+    os.close(locks)
     return None
 
 
@@ -103,16 +108,10 @@ def _is_mapped(number: int, root: HostRoot) -> bool:
     return all(maps(root.proc / "self" / name) for name in ("uid_map", "gid_map"))
 
 
-def _hold(path: Path) -> bool:
-    """Lock a file until this process ends: its descriptor is never closed. False: another process holds it."""
+def _hold(locks: int, number: int) -> bool:
+    """Lock this byte for the present process, as long as no descriptor of the file is closed. False: another has it."""
     try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fcntl.lockf(locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
     except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
         return False
     return True

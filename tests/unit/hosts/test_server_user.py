@@ -36,33 +36,42 @@ def host(tmp_path: Path) -> FakeHost:
 
 
 def taken(host: FakeHost, ids: Sequence[int] = IDS) -> str | None:
-    """What another process would take now."""
+    """What this process would take now."""
     return own_user.__wrapped__(host, ids)
 
 
+def other_process(host: FakeHost) -> subprocess.Popen[str]:
+    """Takes ids, prints them, and ends when its input does."""
+    take = (
+        "import sys, pathlib; from mydyno.hosts.server_user import own_user; "
+        "from tests.support.fake_host import FakeHost; "
+        "print(own_user(FakeHost(pathlib.Path(sys.argv[1])), tuple(map(int, sys.argv[2:]))), flush=True); input()"
+    )
+    argv = [sys.executable, "-c", take, str(host.folder), *map(str, IDS)]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
 def test_ids_of_no_process_are_taken_once_each_until_there_are_none(host: FakeHost) -> None:
-    assert {taken(host) for _ in range(2)} == {str(OWN_IDS[3]), str(OWN_IDS[4])}
-    assert taken(host) is None
+    with other_process(host) as first, other_process(host) as second:
+        assert first.stdout is not None
+        assert second.stdout is not None
+        found = {first.stdout.readline().strip(), second.stdout.readline().strip()}
+        assert found == {str(OWN_IDS[3]), str(OWN_IDS[4])}
+        assert taken(host) is None
+        second.kill()
+        second.wait()
+        assert taken(host) in found
+        first.kill()
+
+
+def test_what_stays_of_the_ids_is_one_empty_file_of_root(host: FakeHost) -> None:
+    assert {taken(host) for _ in range(50)} == {str(OWN_IDS[3]), str(OWN_IDS[4])}
+    (left,) = (host.folder / "run").iterdir()
+    assert (left.stat().st_size, left.stat().st_mode & 0o777) == (0, 0o600)
 
 
 def test_a_process_keeps_the_ids_that_it_took(host: FakeHost) -> None:
     assert own_user(host, IDS) == own_user(host, IDS)
-
-
-def test_ids_are_free_again_when_their_process_has_ended(host: FakeHost) -> None:
-    take = (
-        "import sys, pathlib; from mydyno.hosts import server_user; "
-        "[server_user._hold(pathlib.Path(path)) for path in sys.argv[1:]]; print('held', flush=True); input()"
-    )
-    locks = [str(host.folder / LOCKS / str(number)) for number in OWN_IDS[3:5]]
-    with subprocess.Popen(
-        [sys.executable, "-c", take, *locks], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
-        assert taken(host) is None
-        other.kill()
-    assert taken(host) in {str(number) for number in OWN_IDS[3:5]}
 
 
 def test_ids_of_an_account_are_left_alone(host: FakeHost) -> None:
@@ -80,9 +89,7 @@ def test_a_user_namespace_without_these_ids_has_none(host: FakeHost, name: str) 
 
 
 def test_a_link_in_the_place_of_a_lock_is_not_followed(host: FakeHost, tmp_path: Path) -> None:
-    (tmp_path / "run/mydyno-users").mkdir()
-    for number in OWN_IDS[3:5]:
-        (tmp_path / "run/mydyno-users" / str(number)).symlink_to(tmp_path / "made")
+    (tmp_path / LOCKS).symlink_to(tmp_path / "made")
     assert taken(host) is None
     assert not (tmp_path / "made").exists()
 
