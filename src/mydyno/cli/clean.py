@@ -14,7 +14,7 @@ from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
 from mydyno.hosts.network.stale_namespaces import remove_ownerless
-from mydyno.hosts.old_versions import old_versions, remove_version
+from mydyno.hosts.old_versions import old_versions, privileged_files, remove_version, take_privileges
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.remote.left_studies import left_studies, remove_left
 from mydyno.hosts.undo import stale_journals
@@ -83,7 +83,11 @@ def clean_here(paths: HostPaths, templates: bool = False, versions: bool = False
         remains = remove_left(study)
         left += [] if remains is None else [remains]
         print(f"removed {study}: a mydyno on another host left it")
-    if not journals and not removed and not studies:
+    privileged = privileged_files(paths.cache)
+    for path in privileged:
+        take_privileges(path)
+        print(f"took the set-user-ID bit of {path} away" if path.exists() else f"removed the device {path}")
+    if not journals and not removed and not studies and not privileged:
         print("nothing to undo: this cache has no killed study")
     left += _remove_recreatable(paths, templates, versions)
     for what in left:

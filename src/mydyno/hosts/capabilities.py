@@ -25,6 +25,7 @@ from mydyno.hosts.network import network_card
 from mydyno.hosts.network.link import free_addresses, taken_networks
 from mydyno.hosts.network.network_capabilities import network_capabilities
 from mydyno.hosts.network.stale_namespaces import ownerless_namespaces
+from mydyno.hosts.old_versions import privileged_files
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
 from mydyno.hosts.root import HostRoot
 from mydyno.hosts.server_user import OWN_IDS, VARIABLE, is_own
@@ -71,6 +72,7 @@ def capabilities(paths: HostPaths) -> list[Capability]:
         _latency(root),
         _network_cards(root),
         _left_namespaces(paths),
+        _privileged_files(paths),
         _root(root),
         _server_user(paths),
         *_control_groups(root),
@@ -201,6 +203,14 @@ def _left_namespaces(paths: HostPaths) -> Capability:
         return Capability("no remaining namespaces", True, "none in /run/netns")
     names = ", ".join(path.name for path in left)
     return Capability("no remaining namespaces", False, f"{names}: mydyno clean removes them")
+
+
+def _privileged_files(paths: HostPaths) -> Capability:
+    name, found = "no privileged files in the cache", privileged_files(paths.cache)
+    if not found:
+        return Capability(name, True, "no set-user-ID program or device of a package or archive")
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return Capability(name, False, f"{found[0]}{more}, of an earlier version: mydyno clean takes their rights away")
 
 
 def _root(root: HostRoot) -> Capability:

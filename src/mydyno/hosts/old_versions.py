@@ -6,7 +6,9 @@ by side. All of it is made again when it is needed.
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,8 @@ MARK = ".complete"
 """Name of the file in a folder that the bootstrap has finished."""
 BUILD_FILES = Path("engine/target")
 """Cargo's, below the cache; it never removes those of older versions."""
+UNPACKED = ("debian", "servers")
+"""What comes from packages and archives, below the cache. Earlier versions unpacked it with special files."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,31 @@ def remove_version(version: OldVersion) -> str | None:
     (version.path / MARK).unlink(missing_ok=True)
     shutil.rmtree(version.path, ignore_errors=True)
     return f"the folder {version.path}" if version.path.exists() else None
+
+
+def privileged_files(cache: Path) -> list[Path]:
+    """What no archive is unpacked with now: set-user-ID and set-group-ID programs, and device files."""
+    walks = (os.walk(cache / kind) for kind in UNPACKED)
+    files = (Path(folder, name) for walk in walks for folder, _, names in walk for name in names)
+    return sorted(path for path in files if _is_privileged(path))
+
+
+def take_privileges(path: Path) -> None:
+    """Make it an ordinary program; remove a device file."""
+    mode = path.lstat().st_mode
+    if stat.S_ISREG(mode):
+        path.chmod(mode & 0o777, follow_symlinks=False)
+    else:
+        path.unlink()
+
+
+def _is_privileged(path: Path) -> bool:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False  # removed meanwhile
+    set_id = stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID)
+    return bool(set_id) or stat.S_ISBLK(mode) or stat.S_ISCHR(mode)
 
 
 def _is_used(path: Path, arguments: Set[str]) -> bool:

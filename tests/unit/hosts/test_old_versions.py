@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from mydyno.hosts.old_versions import old_versions, remove_version
+from mydyno.hosts.old_versions import old_versions, privileged_files, remove_version, take_privileges
 
 
 @pytest.fixture
@@ -54,3 +56,24 @@ def test_a_removed_version_is_gone(cache: Path) -> None:
     assert remove_version(first) is None
     assert not first.path.exists()
     assert (cache / "engine/now/.complete").exists()
+
+
+def test_files_of_earlier_archives_lose_what_others_could_use(cache: Path) -> None:
+    programs = cache / "debian/openssh-server/usr/lib"
+    programs.mkdir(parents=True)
+    (cache / "servers/mysql/bin").mkdir(parents=True)
+    ordinary, set_id = programs / "sftp-server", programs / "ssh-keysign"
+    for path, mode in ((ordinary, 0o755), (set_id, 0o4755), (cache / "servers/mysql/bin/mysqld", 0o2755)):
+        path.write_bytes(b"x")
+        path.chmod(mode)
+    (programs / "outside").symlink_to("/usr/bin")
+    device = cache / "servers/mysql/disk"
+    if os.geteuid() == 0:
+        os.mknod(device, 0o666 | stat.S_IFBLK, os.makedev(7, 99))
+    found = privileged_files(cache)
+    assert set(found) == {set_id, cache / "servers/mysql/bin/mysqld", *([device] if device.exists() else [])}
+    for path in found:
+        take_privileges(path)
+    assert privileged_files(cache) == []
+    assert stat.S_IMODE(set_id.stat().st_mode) == 0o755
+    assert not device.exists()
