@@ -21,6 +21,8 @@ from mydyno.errors import UserError
 
 MOST_NAME_BYTES, MOST_PATH_BYTES = 255, 4095
 """NAME_MAX and PATH_MAX (without its final zero) of limits.h."""
+MOST_DEPTH = 100
+"""Folders in each other: several times as many as a server's sources have. Python removes them by recursion."""
 MOST_HOPS = 40
 """Links after which the kernel ends the search (path_resolution(7))."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -165,6 +167,8 @@ class Tree:
         found = resolve(parts, self._links) if self._through_links else parts
         if found is None:
             raise UserError(f"{name} leads out of its folder by a link")
+        if len(found) > MOST_DEPTH:
+            raise UserError(f"{name[:40]}… lies in more than {MOST_DEPTH} folders")
         return found
 
     def _count(self, name: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.files.journal import Journal
+from mydyno.files.removal import remove_tree
 from mydyno.hosts.cgroups import remove_group, return_delegation
 from mydyno.hosts.identity import ProcessIdentity, boot_id, end_all, processes_with_cookie
 from mydyno.hosts.kernel_settings import give_back
@@ -30,7 +30,7 @@ Undoer = Callable[[dict[str, Any], HostRoot], str | None]
 def _remove_folder(facts: dict[str, Any], _root: HostRoot) -> str | None:
     path = Path(facts["path"])
     if path.exists():
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
     return f"the folder {path}" if path.exists() else None
 
 

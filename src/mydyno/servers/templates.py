@@ -15,6 +15,7 @@ from pathlib import Path
 from mydyno.errors import HostError, ServerError
 from mydyno.files.atomic import write_text
 from mydyno.files.private import give_all
+from mydyno.files.removal import remove_tree
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes
@@ -128,11 +129,11 @@ async def build_template(
         if instance.owner() is not None:
             give_all(aside, (os.getuid(), os.getgid()))  # the next study that has these ids must not change it
         final = root / key
-        shutil.rmtree(final, ignore_errors=True)
+        remove_tree(final)
         aside.rename(final)
         return Template(final, size_bytes)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        remove_tree(aside)
 
 
 async def copy_template(template: Template, instance: PrivateServer, host: LocalHost) -> None:
@@ -147,7 +148,7 @@ async def copy_template(template: Template, instance: PrivateServer, host: Local
             f"a copy of the data needs {format_bytes(template.size_bytes)}",
             "free some space, or use another disk: --data DIR",
         )
-    shutil.rmtree(instance.folder, ignore_errors=True)
+    remove_tree(instance.folder)
     instance.make_folders()
     copied = await host.run(
         ["cp", "--archive", "--reflink=auto", str(template.data), str(instance.data)], unbounded=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import bz2
 import gzip
 import io
@@ -18,6 +19,7 @@ import pytest
 from mydyno.errors import UserError
 from mydyno.files.tree import Limits, Tree, resolve
 from mydyno.packages.tar_archive import extract
+from mydyno.servers.sources.tarball import unpacked
 
 Entry = tuple[str, bytes, str | bytes]
 """(name, kind of tarfile, target of a link or content)."""
@@ -90,6 +92,7 @@ def beyond_path_max(victim: Path) -> tuple[Entry, ...]:
         ([("a", tarfile.FIFOTYPE, "")], "a is a special file"),
         ([("n" * 256, FILE, "")], "longer than a path or a name may be"),
         ([("/".join(["n" * 200] * 21), FILE, "")], "longer than a path or a name may be"),
+        ([("a/" * 101 + "x", FILE, "")], "lies in more than 100 folders"),
         ([("", FILE, "")], "'' is no name"),
         ([("a\0b", FILE, "")], "leads out"),
         ([("a", LINK, "")], "without a valid target"),
@@ -128,6 +131,12 @@ def test_a_later_member_replaces_what_an_earlier_one_made_and_never_what_it_lead
     assert [(out / "lib" / name).read_text() for name in ("real", "link", "other")] == ["one", "two", "three"]
     assert (out / "deep").read_text() == "no folder any more"
     assert not (out / "lib/x").exists() and (out / "run/x").is_file() and not (out / "run").is_symlink()
+
+
+def test_an_archive_without_a_file_is_no_server(tmp_path: Path) -> None:
+    for archive in (packed(tmp_path / "none.tar"), packed(tmp_path / "folders.tar", ("bin", FOLDER, ""))):
+        with pytest.raises(UserError, match="contains no files"):
+            asyncio.run(unpacked(archive, tmp_path / "cache"))
 
 
 def test_links_within_are_kept_and_modes_and_owners_are_not(tmp_path: Path) -> None:

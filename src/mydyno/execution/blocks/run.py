@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from mydyno.execution.environments.environment import Sampler, StudyEnvironment
 from mydyno.execution.validity import RunFacts, run_reasons
 from mydyno.execution.validity.step import judged
 from mydyno.files.atomic import write_text
+from mydyno.files.removal import remove_tree
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Plan, PlannedBlock, PlannedRun
@@ -142,7 +142,7 @@ async def make_run(
             await treatment.undo()
         for instance in instances:
             _keep_configuration(instance, folder)
-            shutil.rmtree(instance.folder, ignore_errors=True)
+            remove_tree(instance.folder)
     return _finished(environment, planned, steps, folder, recorder)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +22,7 @@ from mydyno.execution.environments.environment import Sampler, Say
 from mydyno.execution.environments.folders import make_folders
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.probe import Probe
+from mydyno.files.removal import remove_tree
 from mydyno.hosts.canary import read_canary
 from mydyno.hosts.commands import protect
 from mydyno.hosts.limits import set_open_files
@@ -240,7 +240,7 @@ class PrivateEnvironment:
     async def restore(self, template: Template | None, instance: RunningServer) -> None:
         """Give the instance its own copy of the template."""
         if template is None:
-            shutil.rmtree(instance.folder, ignore_errors=True)
+            remove_tree(instance.folder)
             as_private(instance).make_folders()
             return
         await copy_template(template, as_private(instance), self.host)

@@ -7,7 +7,6 @@ restored is a result of its arm, recorded in `failed`; the other lanes continue.
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.slices import QUERIES, LaneReadings, PartOfSlice, add_handshakes, whole_counts
 from mydyno.execution.validity.unproved import VARIABLES_HINT, refused_variables, unproved
 from mydyno.files.atomic import write_text
+from mydyno.files.removal import remove_tree
 from mydyno.hosts.out_of_memory import killed_processes
 from mydyno.hosts.quiet import process_cpu_s
 from mydyno.hosts.vmstat import MemoryCounters
@@ -337,7 +337,7 @@ class Lane:
             if configuration.exists() and self.folder.is_dir():
                 name = "my.cnf" if index == 0 else f"my-{index + 1}.cnf"
                 write_text(self.folder / name, configuration.read_text())
-            shutil.rmtree(instance.folder, ignore_errors=True)
+            remove_tree(instance.folder)
 
     async def _guarded(self, work: Callable[[], Awaitable[object]]) -> None:
         """Do it where the lane is up; a failure of the server or its load is the arm's result."""

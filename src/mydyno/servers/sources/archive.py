@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from mydyno.errors import HostError, UserError
 from mydyno.files.atomic import write_text
 from mydyno.files.atomic_dir import made_once
+from mydyno.files.removal import remove_tree
 from mydyno.hosts.local import LocalHost
 from mydyno.model.frozen_record import Record
 from mydyno.packages.debian import DebianPackages
@@ -174,9 +175,9 @@ def remove(name: str, cache: Path) -> None:
     """Remove a server that was added. It is gone at once; its files are deleted after that."""
     folder = added_folder(cache, name)
     aside = folder.with_name(f".{name}.removed")
-    shutil.rmtree(aside, ignore_errors=True)
+    remove_tree(aside)
     folder.rename(aside)
-    shutil.rmtree(aside)
+    remove_tree(aside)
 
 
 def _wanted(member: str) -> str | None:

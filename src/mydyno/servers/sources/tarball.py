@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from mydyno.errors import UserError
 from mydyno.files.atomic_dir import made_once, sha256_of
 from mydyno.packages.tar_archive import extract
 
@@ -29,7 +30,7 @@ async def unpacked(archive: Path, cache: Path) -> Path:
     root = await _root(archive, cache)
     if not root.is_dir():
         async with made_once(root) as aside:
-            if not root.is_dir():
-                await asyncio.to_thread(extract, archive, aside, lambda name: name)
+            if not root.is_dir() and not await asyncio.to_thread(extract, archive, aside, lambda name: name):
+                raise UserError(f"{archive} contains no files")
     inside = list(root.iterdir())
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else root
