@@ -58,7 +58,7 @@ def read_image(folder: Path, tag: str = "") -> Image:
             "skopeo copy docker://IMAGE oci:FOLDER:TAG makes one",
         )
     entries = _list(_json(folder / "index.json"), "manifests", folder)
-    tags = [str(entry.get("annotations", {}).get(TAG, "")) for entry in entries]
+    tags = [str(_object(entry, "annotations").get(TAG, "")) for entry in entries]
     if tag:
         entries = [entry for entry, own in zip(entries, tags, strict=True) if own == tag]
     if len(entries) != 1:
@@ -140,7 +140,7 @@ def _checked(folder: Path, entry: dict[str, Any]) -> Path:
 
 def _for_this_machine(entries: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
     wanted = MACHINES.get(platform.machine(), platform.machine())
-    platforms = [entry.get("platform", {}) for entry in entries]
+    platforms = [_object(entry, "platform") for entry in entries]
     for entry, of in zip(entries, platforms, strict=True):
         if (of.get("os"), of.get("architecture")) == ("linux", wanted):
             return entry
@@ -153,7 +153,7 @@ def _json(path: Path) -> dict[str, Any]:
         if path.stat().st_size > MOST_JSON_BYTES:
             raise UserError(f"{path} is too large for a manifest")
         found = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: {error}") from error
     if not isinstance(found, dict):
         raise UserError(f"{path} holds no JSON object")
@@ -165,3 +165,8 @@ def _list(of: dict[str, Any], key: str, folder: Path) -> list[dict[str, Any]]:
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise UserError(f"{folder}: a manifest without {key}")
     return found
+
+
+def _object(of: dict[str, Any], key: str) -> dict[str, Any]:
+    found = of.get(key)
+    return found if isinstance(found, dict) else {}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.packages.oci_layout import MACHINES
+from mydyno.errors import UserError
+from mydyno.packages.oci_layout import MACHINES, read_image
 from tests.support.oci import INDEX, Content, blob, image, layer, layout, tagged
 from tests.support.server_archive import fake_program
 from tests.unit.cli.test_command_line import mydyno
@@ -110,6 +111,29 @@ def test_damaged_and_missing_blobs_are_named_before_anything_is_unpacked(tmp_pat
             path.unlink()
     assert "lacks the blob sha256:" in add(tmp_path, str(folder))[2]
     assert left_over(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "[" * 100_000,
+        json.dumps({"manifests": [{"annotations": None, "digest": 1}]}),
+        json.dumps({"manifests": [{"annotations": [], "platform": []}] * 2}),
+    ],
+)
+def test_an_index_of_other_types_is_refused(tmp_path: Path, index: str) -> None:
+    (tmp_path / "image").mkdir()
+    layout(tmp_path / "image", [])
+    (tmp_path / "image/index.json").write_text(index)
+    with pytest.raises(UserError):
+        read_image(tmp_path / "image")
+
+
+def test_an_index_whose_platforms_are_none_has_no_image(tmp_path: Path) -> None:
+    folder = tmp_path / "image"
+    layout(folder, [blob(folder, json.dumps({"manifests": [{"platform": None}]}).encode(), INDEX)])
+    with pytest.raises(UserError, match="has no image for linux/"):
+        read_image(folder)
 
 
 @pytest.mark.parametrize(
