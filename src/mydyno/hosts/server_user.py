@@ -6,6 +6,7 @@ program can then signal or trace its servers, or read what they write. The ids n
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import grp
 import os
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from mydyno.errors import HostError
 from mydyno.files.private import Owner
+from mydyno.hosts.identity import ProcessIdentity, end_all
 from mydyno.hosts.root import HERE, HostRoot
 
 VARIABLE = "MYDYNO_SERVER_USER"
@@ -53,6 +55,7 @@ def own_user(root: HostRoot = HERE, ids: Sequence[int] = OWN_IDS) -> str | None:
     for number in random.sample(ids, len(ids)):
         free = number not in used and not _is_account(number) and _is_mapped(number, root)
         if free and _hold(locks, number):
+            atexit.register(end_processes, str(number), root)
             return str(number)
     os.close(locks)
     return None
@@ -77,12 +80,24 @@ def server_user(own: Callable[[], str | None] = own_user) -> str | None:
 
 def ids_in_use(root: HostRoot) -> set[int]:
     """The user and group ids of all processes: real, effective, saved and of the file system (proc_pid_status(5))."""
-    found: set[int] = set()
+    return {number for ids in _ids_of_processes(root).values() for number in ids}
+
+
+def end_processes(user: str | None, root: HostRoot = HERE) -> None:
+    """End what still runs with ids of our own: programs that a server started, and that hid from the study's end."""
+    if user is None or not is_own(user):
+        return
+    pids = [pid for pid, ids in _ids_of_processes(root).items() if int(user) in ids]
+    end_all([process for pid in pids if (process := ProcessIdentity.of(pid)) is not None])
+
+
+def _ids_of_processes(root: HostRoot) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = {}
     for status in root.proc.glob("[0-9]*/status"):
         with suppress(OSError):  # a process that has ended
-            for line in status.read_text(errors="replace").splitlines():
-                if line.startswith(("Uid:", "Gid:", "Groups:")):
-                    found.update(map(int, line.split()[1:]))
+            lines = status.read_text(errors="replace").splitlines()
+            words = [line.split()[1:] for line in lines if line.startswith(("Uid:", "Gid:", "Groups:"))]
+            found[int(status.parent.name)] = {int(word) for line in words for word in line}
     return found
 
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mydyno.errors import ServerError
-from mydyno.files.removal import remove_tree
 from mydyno.hosts.headway import Headway
 from mydyno.hosts.local import Completed
 from mydyno.model.definition.experiment import Scalar
@@ -48,8 +47,7 @@ async def initialise(instance: MysqldServer) -> None:
 
     Raises ServerError with the messages of the server's own initialisation.
     """
-    remove_tree(instance.folder)
-    instance.make_folders("tmp", "data")
+    instance.make_anew("tmp", "data")
     build = instance.build
     base = adapt_variables(instance.settings.base, build.version, build.variables).variables
     options = [

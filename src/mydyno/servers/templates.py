@@ -139,7 +139,7 @@ async def build_template(
 async def copy_template(template: Template, instance: PrivateServer, host: LocalHost) -> None:
     """Create the instance's own copy of the data; blocks are shared if the file system supports it (reflink).
 
-    Raises HostError if the disk is too full, before a byte is copied.
+    Raises HostError if the disk is too full or an earlier copy cannot be removed, before a byte is copied.
     """
     free_bytes = shutil.disk_usage(template.folder).free
     if free_bytes < template.size_bytes * 1.1 + (256 << 20):
@@ -148,8 +148,7 @@ async def copy_template(template: Template, instance: PrivateServer, host: Local
             f"a copy of the data needs {format_bytes(template.size_bytes)}",
             "free some space, or use another disk: --data DIR",
         )
-    remove_tree(instance.folder)
-    instance.make_folders()
+    instance.make_anew()
     copied = await host.run(
         ["cp", "--archive", "--reflink=auto", str(template.data), str(instance.data)], unbounded=True
     )

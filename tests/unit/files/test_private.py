@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,12 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.certificates import make_certificates
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import UndoJournal
+from mydyno.model.server_version import ServerVersion
+from mydyno.servers.running.base import InstanceSettings
+from mydyno.servers.running.mysqld import MysqldServer
+from mydyno.servers.running.private import Credentials
 from mydyno.servers.sql import Address
+from mydyno.servers.templates import Template, copy_template
 
 NOBODY = (65534, 65534)
 AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", sys.executable, "-c"]
@@ -48,6 +55,19 @@ for path in sys.argv[3:] * int(sys.argv[2]):
             os.symlink(sys.argv[1], path)
         except OSError:
             pass
+"""
+FILLING = """
+import itertools, os, sys
+victim, data = sys.argv[1:]
+def attempt(make, *names):
+    try:
+        make(*names)
+    except OSError:
+        pass
+for number in itertools.count():
+    attempt(os.mkdir, f"{data}/data")
+    attempt(os.symlink, victim, f"{data}/data/ibdata1")
+    attempt(os.mkdir, f"{data}/{number}")
 """
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
@@ -156,6 +176,28 @@ def test_links_planted_in_a_loop_change_no_file_of_roots(short_folder: Path, vic
             with suppress(HostError, OSError):
                 write_text(places[0], "theirs")
         assert written > 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+@as_root
+async def test_what_a_servers_program_left_running_is_not_copied_into(short_folder: Path, victim: Path) -> None:
+    """It can keep its data folder from being removed: root's next copy must not go where it puts links."""
+    template = Template(short_folder / "template", 4096)
+    template.data.mkdir(parents=True)
+    (template.data / "ibdata1").write_text("theirs")
+    build: Any = SimpleNamespace(version=ServerVersion.parse("9.7.0"), variables=frozenset())
+    host = LocalHost("study", "nobody")
+    log, folder = short_folder / "log", short_folder / "server"
+    instance = MysqldServer(build, host, folder, short_folder, log, Credentials(), InstanceSettings())
+    instance.make_folders("data")
+    process = subprocess.Popen([*AS_NOBODY, FILLING, str(victim), str(instance.data)])
+    try:
+        while not (instance.data / "data/ibdata1").is_symlink() and process.poll() is None:
+            continue
+        with suppress(HostError):
+            await copy_template(template, instance, host)
     finally:
         process.kill()
         process.wait()

@@ -15,7 +15,7 @@ import pytest
 
 from mydyno.hosts.capabilities import capabilities
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.server_user import LOCKS, OWN_IDS, ids_of, own_user, server_user
+from mydyno.hosts.server_user import LOCKS, OWN_IDS, end_processes, ids_of, own_user, server_user
 from tests.support.fake_host import FakeHost
 
 IDS = OWN_IDS[:5]
@@ -92,6 +92,25 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(host: FakeHost, tmp_path:
     (tmp_path / LOCKS).symlink_to(tmp_path / "made")
     assert taken(host) is None
     assert not (tmp_path / "made").exists()
+
+
+@as_root
+def test_no_process_of_our_own_ids_outlives_a_study(host: FakeHost) -> None:
+    """Not even one that left the study's session and environment."""
+    number = str(OWN_IDS[0])
+    command = ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", "--", "sleep", "300"]
+    with subprocess.Popen(command, start_new_session=True, env={"PATH": "/usr/bin:/bin"}) as hidden:
+        while str(hidden.pid) not in number_of(OWN_IDS[0]):
+            assert hidden.poll() is None
+        end_processes("nobody")
+        assert hidden.poll() is None
+        end_processes(number)
+        assert hidden.wait() < 0
+
+
+def number_of(uid: int) -> list[str]:
+    """The processes of a user."""
+    return subprocess.run(["pgrep", "-u", str(uid)], capture_output=True, text=True, check=False).stdout.split()
 
 
 def test_ids_need_no_account_and_names_have_theirs() -> None:

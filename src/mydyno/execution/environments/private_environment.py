@@ -22,7 +22,6 @@ from mydyno.execution.environments.environment import Sampler, Say
 from mydyno.execution.environments.folders import make_folders
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.probe import Probe
-from mydyno.files.removal import remove_tree
 from mydyno.hosts.canary import read_canary
 from mydyno.hosts.commands import protect
 from mydyno.hosts.limits import set_open_files
@@ -30,6 +29,7 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.load_end import LoadPath
 from mydyno.hosts.network.port_shaping import PortShaping
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.server_user import end_processes
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
@@ -240,13 +240,13 @@ class PrivateEnvironment:
     async def restore(self, template: Template | None, instance: RunningServer) -> None:
         """Give the instance its own copy of the template."""
         if template is None:
-            remove_tree(instance.folder)
-            as_private(instance).make_folders()
+            as_private(instance).make_anew()
             return
         await copy_template(template, as_private(instance), self.host)
 
     def close(self) -> list[str]:
         """Undo everything that is still open; returns what could not be."""
+        end_processes(self.host.server_user)
         return self.undo.undo_all()
 
 

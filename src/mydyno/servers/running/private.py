@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mydyno.errors import BugError, ServerError
+from mydyno.errors import BugError, HostError, ServerError
 from mydyno.files.private import Owner, make_folder, write_private
+from mydyno.files.removal import remove_tree
 from mydyno.hosts.headway import Headway
 from mydyno.hosts.limits import open_files_of
 from mydyno.hosts.local import LocalHost
@@ -166,6 +167,19 @@ class PrivateServer(RunningServer):
         make_folder(self.folder, None if owner is None else (os.getuid(), owner[1]), 0o700 if owner is None else 0o750)
         for name in names:
             self.own(self.folder / name)
+
+    def make_anew(self, *names: str) -> None:
+        """Make the folders, empty. Raises HostError if what is there cannot be removed.
+
+        A program that a server left running may keep its data there: root must not write where it puts links.
+        """
+        remove_tree(self.folder)
+        if os.path.lexists(self.folder):
+            raise HostError(
+                f"{self.folder} cannot be removed: a program that the server started may still write to it",
+                "end the processes of the user that servers run as",
+            )
+        self.make_folders(*names)
 
     def own(self, folder: Path) -> None:
         """Make a folder (if need be) that only the server's user may enter, in a folder that is not that user's."""
