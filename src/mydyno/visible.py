@@ -6,6 +6,7 @@ With those of the direction of writing (Unicode Standard Annex 9), which show a 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from typing import IO, TextIO
 
@@ -13,11 +14,15 @@ _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)
 _ESCAPES |= {
     code: f"\\u{code:04x}" for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 }
+_RETURN = re.compile(r"\r(?!\n)")
 
 
 def visible(text: str) -> str:
-    """The text with each control character but tabulator and ends of lines as its escape."""
-    return text.translate(_ESCAPES)
+    """The text with each control character but tabulator and ends of lines as its escape.
+
+    A carriage return elsewhere lets a terminal write over the line.
+    """
+    return _RETURN.sub(r"\\x0d", text).translate(_ESCAPES)
 
 
 def visible_value(value: object) -> object:

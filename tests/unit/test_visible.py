@@ -9,8 +9,8 @@ from mydyno.reports.sections.section import templates
 from mydyno.visible import visible, visible_value
 
 # As in streams.rs of dyno-core.
-TEXT = "a\x1b]0;x\x07\x9b2J\u202etxt\u2066\tb\né中"
-SHOWN = "a\\x1b]0;x\\x07\\x9b2J\\u202etxt\\u2066\tb\né中"
+TEXT = "a\x1b]0;x\x07\x9b2J\u202etxt\u2066\tb\né中\r\nwrong\rright"
+SHOWN = "a\\x1b]0;x\\x07\\x9b2J\\u202etxt\\u2066\tb\né中\r\nwrong\\x0dright"
 
 
 def test_a_text_of_others_is_shown_and_not_obeyed() -> None:

@@ -36,16 +36,19 @@ fn unless_gone<T>(result: Result<T>, instead: T) -> Result<T> {
     }
 }
 
-/// The text with each control character but tabulator and ends of lines, and each one of the direction of writing, as
-/// its escape: a server's message may hold any. As `visible` of the Python program.
+/// The text with each control character but tabulator and ends of lines (a carriage return elsewhere lets a terminal
+/// write over the line), and each one of the direction of writing, as its escape: a server's message may hold any. As
+/// `visible` of the Python program.
 #[must_use]
 pub fn visible(text: &str) -> String {
     use std::fmt::Write as _;
 
     let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
         match character {
-            '\t' | '\n' | '\r' => out.push(character),
+            '\t' | '\n' => out.push(character),
+            '\r' if characters.peek() == Some(&'\n') => out.push(character),
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                 let _ = write!(out, "\\u{:04x}", u32::from(character));
             }
@@ -76,10 +79,10 @@ mod tests {
 
     #[test]
     fn what_a_server_sends_reaches_no_terminal() {
-        let text = "a\u{1b}]0;x\u{7}\u{9b}2J\u{202e}txt\u{2066}\tb\n\u{e9}\u{4e2d}";
+        let text = "a\u{1b}]0;x\u{7}\u{9b}2J\u{202e}txt\u{2066}\tb\n\u{e9}\u{4e2d}\r\nwrong\rright";
         assert_eq!(
             visible(text),
-            "a\\x1b]0;x\\x07\\x9b2J\\u202etxt\\u2066\tb\n\u{e9}\u{4e2d}"
+            "a\\x1b]0;x\\x07\\x9b2J\\u202etxt\\u2066\tb\n\u{e9}\u{4e2d}\r\nwrong\\x0dright"
         );
     }
 

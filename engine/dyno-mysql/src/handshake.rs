@@ -5,7 +5,7 @@ use crate::auth::Plugin;
 use crate::constants::{capability, MAX_PACKET_PAYLOAD};
 use crate::error::Error;
 use crate::options::{Compression, Options};
-use crate::packet::{put_bytes, put_length, Reader};
+use crate::packet::{put_bytes, put_length, text, Reader, MOST_NAME_BYTES};
 
 /// Length of the random bytes that mysql_native_password and caching_sha2_password work on.
 pub(crate) const NONCE: usize = 20;
@@ -42,7 +42,7 @@ impl Greeting {
                 "greeting has protocol version {protocol}, only 10 is known"
             )));
         }
-        let text = String::from_utf8_lossy(reader.until_zero()).into_owned();
+        let text = text(reader.until_zero(), MOST_NAME_BYTES);
         let connection_id = reader.u32("connection id")?;
         let mut nonce = reader.bytes(8, "random bytes, first part")?.to_vec();
         reader.u8("filler")?;

@@ -8,7 +8,7 @@ use crate::handshake::{agree, response, tls_request, Greeting, ServerInfo, NONCE
 use crate::intake::{END_MARKER, ERROR_MARKER};
 use crate::options::Options;
 use crate::outcome::{ok, server_error};
-use crate::packet::Reader;
+use crate::packet::{text, Reader, MOST_NAME_BYTES};
 use crate::tls::TlsMode;
 
 /// What the connection must do after a packet of the connection phase.
@@ -85,7 +85,7 @@ impl Login {
         }
         let plugin = Plugin::from_name(name).ok_or_else(|| Error::UnknownPlugin {
             user: options.user.clone(),
-            plugin: String::from_utf8_lossy(name).into_owned(),
+            plugin: text(name, MOST_NAME_BYTES),
         })?;
         let nonce = reader.rest();
         let length = if plugin == Plugin::Ed25519 { 32 } else { NONCE };

@@ -2,7 +2,7 @@
 
 use crate::constants::status;
 use crate::error::{Error, ServerError};
-use crate::packet::Reader;
+use crate::packet::{text, Reader};
 use crate::resultset::Done;
 
 /// Takes an OK packet apart (also one with the end marker, in the place of an EOF).
@@ -39,6 +39,9 @@ pub(crate) fn end_of_rows(payload: &[u8]) -> Result<Done, Error> {
     })
 }
 
+/// Several times `MYSQL_ERRMSG_SIZE`, beyond which servers cut their messages.
+const MOST_MESSAGE_BYTES: usize = 2048;
+
 /// Takes an error packet apart; before the handshake it has no SQL state.
 pub(crate) fn server_error(payload: &[u8]) -> Result<ServerError, Error> {
     let mut reader = Reader::new(&payload[1..]);
@@ -51,7 +54,7 @@ pub(crate) fn server_error(payload: &[u8]) -> Result<ServerError, Error> {
     Ok(ServerError {
         code,
         sql_state,
-        message: String::from_utf8_lossy(message).into_owned(),
+        message: text(message, MOST_MESSAGE_BYTES),
     })
 }
 
@@ -68,6 +71,14 @@ mod tests {
         );
         assert!(done.more_results);
         assert!(ok(&[0, 3, 0, 2, 0, 0]).is_err());
+    }
+
+    #[test]
+    fn an_error_is_one_line_of_a_length_that_servers_write() {
+        let error = |message: &[u8]| server_error(&[b"\xff\x7a\x04#42S02", message].concat()).unwrap();
+        let found = error(b"near 'FROM t\r\n  WHERE'");
+        assert_eq!((found.code, found.message.as_str()), (1146, "near 'FROM t WHERE'"));
+        assert_eq!(error(&[b'E'; 1 << 20]).message.len(), MOST_MESSAGE_BYTES + "…".len());
     }
 
     #[test]

@@ -170,6 +170,20 @@ pub(crate) fn put_packet(out: &mut Vec<u8>, sequence: u8, payload: &[u8]) -> u8 
     finish(out, at, sequence)
 }
 
+/// Of names and versions that a server states.
+pub(crate) const MOST_NAME_BYTES: usize = 256;
+
+/// What a server wrote, as one line and no longer than it may be.
+pub(crate) fn text(bytes: &[u8], most: usize) -> String {
+    let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(most)]);
+    let line = shown.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    if bytes.len() > most {
+        line + "…"
+    } else {
+        line
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

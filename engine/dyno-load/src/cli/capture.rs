@@ -97,16 +97,16 @@ pub fn run(arguments: &CaptureArguments) -> Result<Exit, Error> {
     let output = arguments.output.display().to_string();
     let table = capture::table(&captured, &output);
     if captured.header.statements == 0 {
-        dyno_core::streams::stderr().write_all(table.as_bytes())?;
+        dyno_core::streams::stderr().write_all(dyno_core::streams::visible(&table).as_bytes())?;
         return Err(Error::User(
             "there is no statement to capture; no file was written".into(),
         ));
     }
     capture::write(&captured, &arguments.output)?;
     if arguments.output == Path::new("-") {
-        dyno_core::streams::stderr().write_all(table.as_bytes())?;
+        dyno_core::streams::stderr().write_all(dyno_core::streams::visible(&table).as_bytes())?;
     } else {
-        dyno_core::streams::stdout().write_all(table.as_bytes())?;
+        dyno_core::streams::stdout().write_all(dyno_core::streams::visible(&table).as_bytes())?;
     }
     Ok(Exit::Done)
 }

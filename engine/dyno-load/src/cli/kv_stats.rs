@@ -32,7 +32,7 @@ pub fn run(arguments: &StatsArguments) -> Result<Exit, Error> {
         return Ok(Exit::Done);
     }
     for (name, value) in stats {
-        writeln!(out, "{name} {value}")?;
+        writeln!(out, "{}", dyno_core::streams::visible(&format!("{name} {value}")))?;
     }
     Ok(Exit::Done)
 }

@@ -156,7 +156,7 @@ fn help(spec: &ScriptSpec) -> Result<Exit, Error> {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {name:<24} {} [default: {}]", option.summary, option.default);
     }
-    dyno_core::streams::stdout().write_all(text.as_bytes())?;
+    dyno_core::streams::stdout().write_all(dyno_core::streams::visible(&text).as_bytes())?;
     Ok(Exit::Done)
 }
 

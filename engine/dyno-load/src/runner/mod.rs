@@ -101,10 +101,10 @@ fn tcp_segments_since(before: Option<TcpSegments>) -> Option<TcpSegments> {
 
 fn print_table(text: &str, json: Option<&Path>) -> Result<(), Error> {
     if json == Some(Path::new("-")) {
-        dyno_core::streams::stderr().write_all(text.as_bytes())?;
+        dyno_core::streams::stderr().write_all(dyno_core::streams::visible(text).as_bytes())?;
         return Ok(());
     }
-    dyno_core::streams::stdout().write_all(text.as_bytes())?;
+    dyno_core::streams::stdout().write_all(dyno_core::streams::visible(text).as_bytes())?;
     Ok(())
 }
 

@@ -42,15 +42,15 @@ pub fn run(a: &Path, b: &Path, json: Option<&Path>) -> Result<Exit, Error> {
     match json {
         Some(path) if path == Path::new("-") => {
             write_json(&comparison, dyno_core::streams::stdout())?;
-            dyno_core::streams::stderr().write_all(text.as_bytes())?;
+            dyno_core::streams::stderr().write_all(dyno_core::streams::visible(&text).as_bytes())?;
         }
         Some(path) => {
             let file = std::fs::File::create(path)
                 .map_err(|error| Error::User(format!("--json '{}' cannot be written: {error}", path.display())))?;
             write_json(&comparison, file)?;
-            dyno_core::streams::stdout().write_all(text.as_bytes())?;
+            dyno_core::streams::stdout().write_all(dyno_core::streams::visible(&text).as_bytes())?;
         }
-        None => dyno_core::streams::stdout().write_all(text.as_bytes())?,
+        None => dyno_core::streams::stdout().write_all(dyno_core::streams::visible(&text).as_bytes())?,
     }
     Ok(
         match comparison.differ - comparison.differ_nondeterministic + comparison.only.0 + comparison.only.1 {
