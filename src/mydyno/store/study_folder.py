@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -72,9 +73,10 @@ class StudyFolder:
 
     @classmethod
     def open(cls, path: Path) -> StudyFolder:
-        """An existing study. Raises UserError if it is not one, or of a newer format."""
+        """An existing study. Raises UserError if it is not one, has special files, or is of a newer format."""
         if not is_study(path):
             raise UserError(f"{path} is not a study: it has no study.json", "`mydyno list` lists the studies")
+        check_files(path)
         folder = cls(path)
         with readable(path / "study.json"):
             document = json.loads((path / "study.json").read_bytes())
@@ -268,6 +270,17 @@ def readable(path: Path) -> Iterator[None]:
         raise UserError(f"{named} cannot be read: {error.strerror}", "is the study folder complete?") from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
+
+
+def check_files(folder: Path) -> None:
+    """Raise UserError for a FIFO or device in it, also one that a link leads to: reading it may not end."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = Path(place, name)
+            with suppress(OSError):
+                mode = path.stat().st_mode
+                if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+                    raise UserError(f"{path} is a special file", "is the study folder complete?")
 
 
 def is_study(path: Path) -> bool:

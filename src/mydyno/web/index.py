@@ -25,7 +25,7 @@ from mydyno.model.stored.records import READ_FORMATS
 from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import block_duration_s
 from mydyno.store.live_log import LIVE_FILE
-from mydyno.store.study_folder import StudyFolder
+from mydyno.store.study_folder import StudyFolder, check_files
 from mydyno.web.live_status import LASTING, LiveKind, LiveStatus, live_status
 from mydyno.wording.answer import answer_sentences
 from mydyno.wording.stored_result import StoredResult
@@ -196,7 +196,10 @@ def _key(path: Path, files: Iterable[str]) -> Key:
 def read_row(path: Path) -> Row:
     """The row of a study's folder, without its live state. Never raises: a damaged study has a problem."""
     try:
+        check_files(path)
         study = _document(path / "study.json")
+    except UserError as error:
+        return Row(path.name, "damaged", problem=error.message)
     except (OSError, ValueError) as error:
         return Row(path.name, "damaged", problem=f"study.json cannot be read: {_words(error)}")
     if study.get("format") not in READ_FORMATS:

@@ -97,6 +97,8 @@ def lane_name(arm: str, copy: int) -> str:
 def _cell(study: Path, folder: str) -> RunCell:
     path = study / folder / "run.json"
     try:
+        if not path.is_file():
+            return RunCell("missing")
         document = json.loads(path.read_bytes())
     except FileNotFoundError:
         return RunCell("missing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from mydyno.reports import write
 from mydyno.results.across.history import find_studies
 from mydyno.results.facts import summarise
 from mydyno.store.study_folder import StudyFolder, studies_below
+from mydyno.web.index import read_row
 from tests.support.fake_study_folder import Shape, build
 
 SMALL = Shape(arms=("glibc", "jemalloc"), workloads=("oltp_read_only",), connections=(16,), blocks=2, measure_s=5.0)
@@ -170,3 +172,19 @@ def test_a_name_too_long_and_a_loop_of_links_are_errors(tmp_path: Path, capsys: 
     (tmp_path / "loop").symlink_to("loop")
     code = _ended((tmp_path / "loop" / "x").resolve)
     assert code in (0, 3), "an error before Python 3.13"
+
+
+@pytest.mark.parametrize("place", ["summary.json", "plan.json", "blocks/01/more"])
+@pytest.mark.parametrize("device", [False, True])
+def test_what_cannot_be_read_to_its_end_is_named(
+    studies: Path, capsys: pytest.CaptureFixture[str], place: str, device: bool
+) -> None:
+    path = studies / "bad" / place
+    path.unlink(missing_ok=True)
+    if device:
+        path.symlink_to("/dev/zero")
+    else:
+        os.mkfifo(path)
+    for command in OF_ONE:
+        assert f"{path} is a special file" in str(said(capsys, studies, command))
+    assert read_row(studies / "bad").state == "damaged"
