@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 import pymysql
 import pymysql.cursors
-from pymysql.constants import COMMAND
+from pymysql.constants import COMMAND, CR
 
 from mydyno.errors import HostError, ServerError
 
@@ -71,6 +71,13 @@ class Address:
         return cpus + ([] if self.namespace is None else ["nsenter", f"--net={self.namespace}", "--"])
 
 
+MOST_ANSWER_BYTES = 64 << 20
+"""Of one control statement, with READ_BYTES for what Python keeps of each packet's header and content beside them."""
+READ_BYTES = 50
+MOST_WORDS = 2048
+"""Characters of a server's error: several times MYSQL_ERRMSG_SIZE."""
+
+
 def _close_late(connecting: asyncio.Future[pymysql.connections.Connection[pymysql.cursors.Cursor]]) -> None:
     """Close a connection that was made after its user had been cancelled."""
     if not connecting.cancelled() and connecting.exception() is None:
@@ -103,7 +110,24 @@ def unix_stream(path: str, timeout_s: float) -> socket.socket:
 
 
 class _Connection(pymysql.connections.Connection):
-    """PyMySQL's, for accounts with PLUGINS: with others it fails in many ways, or sends the password in clear."""
+    """PyMySQL's, for accounts with PLUGINS: with others it fails in many ways, or sends the password in clear.
+
+    An answer is bounded: PyMySQL keeps all rows, and a hostile server's have no end.
+    """
+
+    _answer_bytes = 0
+
+    def _execute_command(self, command: int, sql: Any) -> None:
+        self._answer_bytes = 0
+        super()._execute_command(command, sql)  # type: ignore[misc]  # not in the stubs
+
+    def _read_bytes(self, num_bytes: int) -> bytes:
+        self._answer_bytes += num_bytes + READ_BYTES
+        if self._answer_bytes > MOST_ANSWER_BYTES:
+            self._force_close()  # type: ignore[attr-defined]
+            raise pymysql.err.OperationalError(CR.CR_NET_PACKET_TOO_LARGE, "an answer of more than 64 MiB")
+        found: bytes = super()._read_bytes(num_bytes)  # type: ignore[misc]
+        return found
 
     def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
         name = plugin_name.decode(errors="backslashreplace")
@@ -276,4 +300,6 @@ def server_code(error: ServerError) -> int | None:
 
 
 def _words(error: Exception) -> str:
-    return f"{error.args[0]} {error.args[1]}" if len(error.args) > 1 else str(error)
+    text = f"{error.args[0]} {error.args[1]}" if len(error.args) > 1 else str(error)
+    line = " ".join(text[: MOST_WORDS + 1].split())
+    return line if len(line) <= MOST_WORDS else f"{line[:MOST_WORDS]}…"

@@ -7,6 +7,7 @@ import gc
 import struct
 import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,9 @@ GREETING = (
     + b"\x15" + bytes(10) + b"saltsaltsalt\0" + b"mysql_native_password\0"
 )  # fmt: skip
 
+COLUMN = b"\x03def\0\x01t\x01t\x01a\x01a\x0c\x21\0\x64\0\0\0\xfd\0\0\0\0\0"
+END, OK = b"\xfe\0\0\x02\0", b"\0\0\0\x02\0\0\0"
+
 
 def packet(number: int, payload: bytes) -> bytes:
     return struct.pack("<I", len(payload))[:3] + bytes([number]) + payload
@@ -101,3 +105,32 @@ async def test_what_is_no_mysql_server_is_one_line(first_bytes: bytes, tmp_path:
     assert words.startswith("control connection: ")
     assert "b'" not in words
     assert "\n" not in words
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ([b"\x01", COLUMN, END], "an answer of more than 64 MiB"),
+        ([b"\xff\x7a\x04#42S02near\r\n" + b"E" * 100_000], "1146 near E"),
+    ],
+)
+async def test_an_answer_without_end_is_not_kept(answer: list[bytes], words: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "s.sock")
+    rows = b"".join(packet((number + len(answer) + 1) % 256, b"\xfc\x60\xea" + b"x" * 60_000) for number in range(256))
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            for one in (packet(0, GREETING), packet(2, OK), packet(1, OK)):
+                writer.write(one)
+                await reader.read(4096)
+            writer.write(b"".join(packet(number, one) for number, one in enumerate(answer, 1)))
+            while len(answer) > 1:
+                writer.write(rows)
+                await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_unix_server(serve, path):
+        with pytest.raises(ServerError, match=words) as raised:
+            await Control(Address(user="dyno", password=b"x", socket=path), timeout_s=HANG_S).__aenter__()
+    assert len(str(raised.value)) < 2200
+    assert "\n" not in str(raised.value)
