@@ -11,12 +11,13 @@ use crate::problems::{LogPosition, Problem, Problems};
 use crate::raw::{Raw, RawAction};
 use crate::selection::{Selection, Selector};
 use crate::source::Source;
-use crate::timeline::{end_us, keep_order_of_sessions, number_by_first_event, peak_sessions, spread, Timed, SECOND_US};
+use crate::timeline::{
+    date_first_events, end_us, keep_order_of_sessions, number_by_first_event, peak_sessions, spread, Timed, SECOND_US,
+    UNKNOWN,
+};
 use crate::timestamp::{show, Micros};
 use crate::unqualified::needs_default_schema;
 
-/// The time of an event before the log's first time.
-const UNKNOWN: Micros = Micros::MIN;
 /// A clock that goes back by less is the disorder between threads; the events are sorted.
 const DISORDER_US: Micros = 1_000_000;
 
@@ -147,7 +148,7 @@ impl Assembler {
                 if user.is_some() || schema.is_some() {
                     open.schema = schema.clone();
                 }
-                let schema = open.schema.clone();
+                let schema = open.schema.clone().filter(|schema| self.selector.has_schema(schema));
                 Action::Reset { user, schema }
             }
             RawAction::Quit => Action::Quit,
@@ -230,7 +231,8 @@ impl Assembler {
             None => statement.schema.clone_from(&open.schema),
         }
         let (session, has_events) = (open.session, open.has_events);
-        if !self.selector.has_statement(&statement) {
+        let place = self.problems.place(line);
+        if !self.selector.has_statement(session, &mut statement, place) {
             self.problems.count(Problem::OtherSchema, line);
             return None;
         }
@@ -321,16 +323,7 @@ impl Assembler {
         at
     }
 
-    /// What came before the log's first time happened just then.
-    fn date_first_events(&mut self) {
-        let first = self.events.iter().find(|timed| timed.at != UNKNOWN);
-        let (at, is_shared_second) = first.map_or((0, true), |timed| (timed.at, timed.is_shared_second));
-        for timed in self.events.iter_mut().take_while(|timed| timed.at == UNKNOWN) {
-            (timed.at, timed.is_shared_second) = (at, is_shared_second);
-        }
-    }
-
-    fn remove_platform(&mut self) {
+    fn remove_other_sessions(&mut self) {
         let is_its = |timed: &Timed| self.of_the_platform.contains(&timed.event.session);
         for timed in self.events.iter().filter(|timed| is_its(timed)) {
             if let (Action::Statement(_), Some(place)) =
@@ -339,14 +332,21 @@ impl Assembler {
                 self.problems.count_at(Problem::OfThePlatform, 1, place.clone());
             }
         }
-        self.events
-            .retain(|timed| !self.of_the_platform.contains(&timed.event.session));
+        let not_chosen = self.selector.not_chosen();
+        self.events.retain(|Timed { event, .. }| {
+            !self.of_the_platform.contains(&event.session) && !not_chosen.contains_key(&event.session)
+        });
+        for (session, (count, place)) in not_chosen {
+            if !self.of_the_platform.contains(&session) {
+                self.problems.count_at(Problem::OtherSchema, count, place);
+            }
+        }
     }
 
     /// All that was found, in the order of time.
     pub fn finish(mut self) -> Capture {
-        self.remove_platform();
-        self.date_first_events();
+        self.remove_other_sessions();
+        date_first_events(&mut self.events);
         let is_spread = spread(&mut self.events);
         if self.origin.time_is_end {
             for timed in &mut self.events {

@@ -153,6 +153,12 @@ pub fn is_of_the_session(text: &[u8]) -> bool {
     all.first().is_some_and(|token| token.is_any(OF_THE_SESSION)) || is_temporary() || all.iter().any(is_user_variable)
 }
 
+/// Whether the statement is for its session, whatever the schema: a transaction's begin, end or savepoint, or SET.
+pub fn is_for_its_session(text: &[u8]) -> bool {
+    let sets = |token: &Token<'_>| token.is_any(&["SET", "SAVEPOINT", "ROLLBACK", "RELEASE"]);
+    boundary(text).is_some() || tokens(text).next().is_some_and(|first| sets(&first))
+}
+
 /// Whether the statement locks tables, reads them by a handler, or belongs to a distributed transaction: what it holds
 /// would be held as long as the load pauses.
 pub fn holds_tables(text: &[u8]) -> bool {

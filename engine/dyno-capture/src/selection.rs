@@ -1,10 +1,11 @@
 //! Which sessions and statements of a log become part of a capture: those of the application, of some accounts, of some
 //! schemas.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::class;
 use crate::event::Statement;
-use crate::problems::Problem;
+use crate::problems::{LogPosition, Problem};
 use crate::raw::{Raw, RawAction};
 use crate::reach::named_schemas;
 use crate::unqualified::needs_default_schema;
@@ -45,13 +46,17 @@ pub(crate) struct Selector {
     selection: Selection,
     /// The accounts of connections.
     users: HashMap<u64, String>,
+    /// Sessions with a statement in the selected schemas.
+    chosen: BTreeSet<u32>,
+    /// Sessions without one so far: how many statements for the session itself they have, and where the first one is.
+    undecided: BTreeMap<u32, (u64, LogPosition)>,
 }
 
 impl Selector {
     pub fn new(selection: Selection) -> Self {
         Self {
             selection,
-            users: HashMap::new(),
+            ..Self::default()
         }
     }
 
@@ -82,16 +87,36 @@ impl Selector {
         self.selection.schemas.is_empty() || self.selection.schemas.iter().any(|one| one == schema)
     }
 
-    /// Whether a statement is captured: by its default schema or one that it names, or because it needs none.
-    pub fn has_statement(&self, statement: &Statement) -> bool {
+    /// Whether a statement is captured: by its default schema or one that it names, or because it is for
+    /// its session alone. A default schema that it does not need is taken from it.
+    pub fn has_statement(&mut self, session: u32, statement: &mut Statement, place: LogPosition) -> bool {
         let schemas = &self.selection.schemas;
-        let is_own = |schema: &str| schemas.iter().any(|one| one == schema);
-        if schemas.is_empty() || statement.schema.as_deref().is_some_and(is_own) {
+        if schemas.is_empty() {
             return true;
         }
+        let is_own = |schema: &str| schemas.iter().any(|one| one == schema);
+        let has_own = statement.schema.as_deref().is_some_and(is_own);
         let named = named_schemas(&statement.text);
-        let needs_none = statement.schema.is_none() && named.is_empty() && !needs_default_schema(&statement.text);
-        needs_none || named.iter().any(|schema| is_own(&schema.name))
+        let needs_default = needs_default_schema(&statement.text);
+        let needs_none = named.is_empty() && !needs_default;
+        let is_neutral = needs_none && (statement.schema.is_none() || class::is_for_its_session(&statement.text));
+        if !has_own && !needs_default {
+            statement.schema = None;
+        }
+        if has_own || named.iter().any(|schema| is_own(&schema.name)) {
+            self.chosen.insert(session);
+            self.undecided.remove(&session);
+            return true;
+        }
+        if is_neutral && !self.chosen.contains(&session) {
+            self.undecided.entry(session).or_insert((0, place)).0 += 1;
+        }
+        is_neutral
+    }
+
+    /// Sessions of which nothing but statements for the session itself would be captured; how many, and where the first one is.
+    pub fn not_chosen(&mut self) -> BTreeMap<u32, (u64, LogPosition)> {
+        std::mem::take(&mut self.undecided)
     }
 }
 
@@ -197,5 +222,44 @@ mod tests {
         assert_eq!(count(&capture, Problem::OtherSchema), 1);
         let is_crm = |action: &Action| matches!(action, Action::Schema(name) if name == "crm");
         assert!(!capture.events.iter().any(|event| is_crm(&event.action)));
+    }
+
+    #[test]
+    fn what_is_for_the_session_stays_with_its_statements_in_a_selected_schema() {
+        let log = "/usr/sbin/mysqld, Version: 8.0.35 (MySQL). started with:\n\
+            Tcp port: 3306  Unix socket: /tmp/mysql.sock\n\
+            Time                 Id Command    Argument\n\
+            2026-11-23T10:00:00.000000Z\t    7 Connect\tapp@web on crm using TCP/IP\n\
+            2026-11-23T10:00:00.000001Z\t    7 Query\tSET autocommit = 0\n\
+            2026-11-23T10:00:00.000002Z\t    7 Query\tUPDATE u SET a = 1\n\
+            2026-11-23T10:00:00.000003Z\t    7 Query\tUPDATE shop.t SET a = 1\n\
+            2026-11-23T10:00:00.000004Z\t    7 Query\tROLLBACK\n\
+            2026-11-23T10:00:00.000005Z\t    7 Reset Connection\t\n\
+            2026-11-23T10:00:01.000000Z\t    8 Connect\tapp@web on shop using TCP/IP\n\
+            2026-11-23T10:00:01.000001Z\t    8 Query\tBEGIN\n\
+            2026-11-23T10:00:01.000002Z\t    8 Query\tUPDATE t SET a = 2\n\
+            2026-11-23T10:00:01.000003Z\t    8 Init DB\tcrm\n\
+            2026-11-23T10:00:01.000004Z\t    8 Query\tUPDATE u SET a = 2\n\
+            2026-11-23T10:00:01.000005Z\t    8 Query\tCOMMIT\n\
+            2026-11-23T10:00:02.000000Z\t    9 Connect\tapp@web on crm using TCP/IP\n\
+            2026-11-23T10:00:02.000001Z\t    9 Query\tBEGIN\n\
+            2026-11-23T10:00:02.000002Z\t    9 Query\tCOMMIT\n";
+        let capture = captured(LogKind::General, log, &[], &["shop"]);
+        let expected = [
+            "SET autocommit = 0",
+            "UPDATE shop.t SET a = 1",
+            "ROLLBACK",
+            "BEGIN",
+            "UPDATE t SET a = 2",
+            "COMMIT",
+        ];
+        assert_eq!(texts(&capture), expected);
+        assert_eq!((capture.header.sessions, count(&capture, Problem::OtherSchema)), (2, 4));
+        let other = capture.events.iter().find(|event| match &event.action {
+            Action::Connect { schema, .. } | Action::Reset { schema, .. } => schema.as_deref() == Some("crm"),
+            Action::Statement(statement) => statement.schema.as_deref() == Some("crm"),
+            _ => false,
+        });
+        assert_eq!(other, None, "a replay needs no schema that was not selected");
     }
 }

@@ -7,6 +7,8 @@ use crate::timestamp::Micros;
 
 /// One second, µs.
 pub const SECOND_US: u64 = 1_000_000;
+/// The time of an event before the log's first time.
+pub const UNKNOWN: Micros = Micros::MIN;
 
 /// An event with the log's time.
 #[derive(Debug)]
@@ -17,6 +19,15 @@ pub struct Timed {
     pub is_shared_second: bool,
     /// What happened; its own time is set last.
     pub event: Event,
+}
+
+/// What came before the log's first time happened just then.
+pub fn date_first_events(events: &mut [Timed]) {
+    let first = events.iter().find(|timed| timed.at != UNKNOWN);
+    let (at, is_shared_second) = first.map_or((0, true), |timed| (timed.at, timed.is_shared_second));
+    for timed in events.iter_mut().take_while(|timed| timed.at == UNKNOWN) {
+        (timed.at, timed.is_shared_second) = (at, is_shared_second);
+    }
 }
 
 /// Spreads what has the same time within a second evenly over the rest of it, in the order of the log. Returns whether
