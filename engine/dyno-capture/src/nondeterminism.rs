@@ -71,13 +71,31 @@ pub fn nondeterministic(text: &[u8], keys: &UniqueKeys) -> Option<Varying> {
             in_number: true,
         });
     }
-    let count = |word: &str| all.iter().filter(|token| token.is_word(word)).count();
-    let is_limited = count("LIMIT") > 0 && count("ORDER") == 0 && !finds_one_row(text, keys);
-    is_limited.then(|| Varying {
+    let in_subquery = limited(&all)?;
+    (!finds_one_row(text, keys)).then(|| Varying {
         reason: "LIMIT without ORDER BY".into(),
         // So many rows as there are, up to the limit; unless the limit is of a subquery.
-        in_number: count("SELECT") > 1,
+        in_number: in_subquery,
     })
+}
+
+/// Whether a LIMIT without ORDER BY is in a subquery; none where there is no such LIMIT.
+fn limited(all: &[Token<'_>]) -> Option<bool> {
+    let mut is_ordered = vec![false];
+    let mut found = None;
+    for token in all {
+        let depth = is_ordered.len();
+        if token.is_symbol(b'(') {
+            is_ordered.push(false);
+        } else if token.is_symbol(b')') && depth > 1 {
+            is_ordered.pop();
+        } else if token.is_word("ORDER") {
+            is_ordered[depth - 1] = true;
+        } else if token.is_word("LIMIT") && !is_ordered[depth - 1] {
+            found = Some(found.unwrap_or(false) || depth > 1);
+        }
+    }
+    found
 }
 
 /// What in a statement has another value in each execution.
@@ -131,6 +149,18 @@ mod tests {
                 Some(("LIMIT without ORDER BY", true)),
             ),
             ("SELECT a FROM t WHERE id = 3 LIMIT 1", None),
+            (
+                "SELECT (SELECT COUNT(*) FROM u), a FROM t LIMIT 3",
+                Some(("LIMIT without ORDER BY", false)),
+            ),
+            (
+                "SELECT a FROM (SELECT a FROM t LIMIT 3) x ORDER BY a",
+                Some(("LIMIT without ORDER BY", true)),
+            ),
+            (
+                "SELECT GROUP_CONCAT(a ORDER BY a) FROM t GROUP BY b LIMIT 3",
+                Some(("LIMIT without ORDER BY", false)),
+            ),
             (
                 "SELECT a FROM t WHERE id = 3 AND b < NOW() LIMIT 1",
                 Some(("NOW()", true)),

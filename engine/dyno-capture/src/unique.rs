@@ -16,8 +16,9 @@ const END_OF_CONDITIONS: &[&str] = &[
 /// Whether the statement is a query of one table with equality on all columns of one of its unique keys, by values: such a
 /// query returns the same whatever its LIMIT. What is not clear from the text is none.
 pub fn finds_one_row(text: &[u8], keys: &UniqueKeys) -> bool {
-    let is_bracket = |token: &Token<'_>| token.is_symbol(b'(') || token.is_symbol(b')');
-    let all: Vec<Token<'_>> = tokens(text).filter(|token| !is_bracket(token)).collect();
+    let Some(all) = outermost(text) else {
+        return false;
+    };
     let count = |word: &str| all.iter().filter(|token| token.is_word(word)).count();
     let is_or = |pair: &[Token<'_>]| pair[0].is_symbol(b'|') && pair[1].is_symbol(b'|');
     if (count("SELECT"), count("FROM"), count("WHERE")) != (1, 1, 1)
@@ -44,10 +45,37 @@ pub fn finds_one_row(text: &[u8], keys: &UniqueKeys) -> bool {
         .any(|key| key.iter().all(|column| compared.contains(column)))
 }
 
-/// The table of `schema.table AS alias`.
+/// The tokens without brackets, and without subqueries, for each of which its opening bracket stands. None where a
+/// subquery has a LIMIT: its value may be another each time.
+fn outermost(text: &[u8]) -> Option<Vec<Token<'_>>> {
+    let mut all = tokens(text).peekable();
+    let mut found = Vec::new();
+    while let Some(token) = all.next() {
+        let opens = token.is_symbol(b'(');
+        if opens && !found.is_empty() && all.peek().is_some_and(|next| next.is_any(&["SELECT", "WITH"])) {
+            found.push(token);
+            let mut depth = 1;
+            while depth > 0 {
+                let within = all.next()?;
+                depth += i32::from(within.is_symbol(b'(')) - i32::from(within.is_symbol(b')'));
+                if within.is_word("LIMIT") {
+                    return None;
+                }
+            }
+        } else if !opens && !token.is_symbol(b')') {
+            found.push(token);
+        }
+    }
+    Some(found)
+}
+
+/// The table of `schema.table AS alias USE INDEX (name)`.
 fn table(tokens: &[Token<'_>]) -> Option<String> {
     let (table, rest) = qualified(tokens)?;
-    let alias = match rest {
+    let has_more = rest.iter().any(|token| token.is_symbol(b',') || token.is_symbol(b'('));
+    let hint = rest.iter().position(|token| token.is_any(&["USE", "FORCE", "IGNORE"]));
+    let alias = match &rest[..hint.unwrap_or(rest.len())] {
+        _ if has_more => return None,
         [first, alias] if first.is_word("AS") => alias,
         [alias] => alias,
         [] => return Some(table),
@@ -58,7 +86,8 @@ fn table(tokens: &[Token<'_>]) -> Option<String> {
 
 /// The column of `alias.column = value`, or of the value first.
 fn compared(tokens: &[Token<'_>]) -> Option<String> {
-    let is_value = |token: &Token<'_>| matches!(token.kind, Kind::Placeholder | Kind::Number | Kind::String);
+    let is_literal = |token: &Token<'_>| matches!(token.kind, Kind::Placeholder | Kind::Number | Kind::String);
+    let is_value = |token: &Token<'_>| is_literal(token) || token.is_symbol(b'(');
     if let [value, equal, column @ ..] = tokens {
         if is_value(value) && equal.is_symbol(b'=') {
             let (column, rest) = qualified(column)?;
@@ -68,7 +97,7 @@ fn compared(tokens: &[Token<'_>]) -> Option<String> {
     let (column, rest) = qualified(tokens)?;
     let is_equal = match rest {
         [equal, value] => equal.is_symbol(b'=') && is_value(value),
-        [equal, sign, value] => equal.is_symbol(b'=') && sign.is_symbol(b'-') && is_value(value),
+        [equal, sign, value] => equal.is_symbol(b'=') && sign.is_symbol(b'-') && is_literal(value),
         _ => false,
     };
     is_equal.then(|| column.to_lowercase())
@@ -101,6 +130,11 @@ mod tests {
             "SELECT `item`.* FROM `item` WHERE `item`.`id` = 1 LIMIT 1",
             "select i.id, i.note from shop.item AS i where ((i.sku = 'x') and (i.shop = -3) and deleted is null) limit 1 for update",
             "SELECT a FROM Item WHERE 5 = ID AND note LIKE '%x' LIMIT 1",
+            "SELECT a COLLATE utf8mb4_bin FROM item FORCE INDEX (`PRIMARY`) WHERE id = 1 AND a = 'x' COLLATE utf8mb4_bin LIMIT 1",
+            "SELECT a FROM item i USE INDEX (PRIMARY) WHERE i.id = 1 LIMIT 1",
+            "SELECT a, (SELECT COUNT(*) FROM sale WHERE item = 3 OR (b)) n FROM item WHERE id = 3 LIMIT 1",
+            "SELECT * FROM item WHERE id = (SELECT MAX(id) FROM item) LIMIT 1",
+            "SELECT * FROM item WHERE id = 1 AND EXISTS (SELECT 1 FROM sale JOIN b ON c) LIMIT 1",
         ] {
             assert!(finds_one_row(text.as_bytes(), &keys), "{text}");
         }
@@ -116,7 +150,15 @@ mod tests {
             "SELECT * FROM item WHERE NOT id = 1 LIMIT 1",
             "SELECT * FROM item WHERE a BETWEEN 1 AND id = 1 LIMIT 1",
             "SELECT * FROM sale WHERE id = 1 LIMIT 1",
-            "SELECT * FROM item WHERE id = (SELECT MAX(id) FROM item) LIMIT 1",
+            "SELECT * FROM item WHERE id IN (SELECT item FROM sale) LIMIT 1",
+            "SELECT * FROM item WHERE id = ANY (SELECT item FROM sale) LIMIT 1",
+            "SELECT * FROM item WHERE id = (SELECT item FROM sale LIMIT 1) LIMIT 1",
+            "SELECT * FROM (SELECT * FROM item WHERE id = 1) x LIMIT 1",
+            "SELECT * FROM item WHERE id <=> ? LIMIT ?",
+            "SELECT * FROM item WHERE id IN (?+) LIMIT ?",
+            "SELECT * FROM item WHERE sku = 'x' COLLATE utf8mb4_general_ci AND shop = 1 LIMIT 1",
+            "SELECT * FROM item FORCE INDEX (id), sale WHERE id = 1 LIMIT 1",
+            "SELECT * FROM item, (SELECT 1 UNION SELECT 2) x WHERE id = 1 LIMIT 1",
             "SELECT 1 LIMIT 1",
         ] {
             assert!(!finds_one_row(text.as_bytes(), &keys), "{text}");

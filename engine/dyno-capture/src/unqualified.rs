@@ -18,9 +18,10 @@ pub fn needs_default_schema(text: &[u8]) -> bool {
             return false;
         }
         let mut rest = all[index + 1..].iter().skip_while(|token| token.is_any(BETWEEN));
-        let is_table = rest
-            .next()
-            .is_some_and(|token| name(token).is_some() && !token.is_any(NO_TABLE));
+        let is_table = rest.next().is_some_and(|token| {
+            // With ANSI_QUOTES, a name.
+            token.text.starts_with(b"\"") || name(token).is_some() && !token.is_any(NO_TABLE)
+        });
         is_table && !rest.next().is_some_and(|next| next.is_symbol(b'.'))
     })
 }
@@ -37,6 +38,7 @@ mod tests {
             "update item set a = 1",
             "SELECT * FROM shop.item JOIN sale ON 1",
             "DROP TABLE IF EXISTS item",
+            "SELECT * FROM \"item\"",
         ] {
             assert!(needs_default_schema(text.as_bytes()), "{text}");
         }
