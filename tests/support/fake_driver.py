@@ -63,7 +63,7 @@ class FakeHeld:
             "executed": script.executed(instance.arm, queries),
             "server_counters": {"Com_select": float(queries)},
             "findings": [one.model_dump() | {"level": one.level.upper()} for one in
-                         script.findings(script.current, self._step)],
+                         script.findings(script.current or instance, self._step)],
         }  # fmt: skip
 
     async def end(self) -> None:

@@ -39,8 +39,8 @@ class Script:
     qps: Callable[[PlannedRun | None, Step, int], float] = lambda _run, _step, _second: 1000.0
     """(the run, the step, the second) → queries in that second."""
     driver_error: Callable[[PlannedRun | None, Step], str | None] = lambda _run, _step: None
-    findings: Callable[[PlannedRun | None, Step], tuple[DriverFinding, ...]] = lambda _run, _step: ()
-    """(the run, the step) → what the load program's own rules find in its result."""
+    findings: Callable[[Any, Step], tuple[DriverFinding, ...]] = lambda _run, _step: ()
+    """(the run, in slices the instance; the step) → what the load program's own rules find in its result."""
     unsampled: dict[str, str] = field(default_factory=dict)
     """What the probe never reads, and why."""
     newest: dict[str, dict[str, float]] = field(default_factory=dict)

@@ -29,10 +29,11 @@ class Stopping:
     def block_ended(self, runs: Iterable[RunRecord], control: str) -> str | None:
         """Note the runs of one block in the interleaved design: why the host should make no more of them, or None."""
         first = next(run for run in runs if run.arm == control and run.copy_number == 1)
-        in_a_row = self._noted(first, bool(first.failed))
+        in_a_row = self._noted(first, bool(first.failed) or not (first.valid or is_host_noise(first)))
         if in_a_row < FAILED_CONTROLS_IN_A_ROW:
             return None
-        return f"the control {control} failed in {in_a_row} blocks in a row{_where(first)}: {first.failed}"
+        did, why = ("failed", first.failed) if first.failed else ("is invalid", joined(first.reasons[:1]))
+        return f"the control {control} {did} in {in_a_row} blocks in a row{_where(first)}: {why}"
 
     def run_ended(self, run: RunRecord) -> str | None:
         """Note a run in the design of blocks; returns what block_ended does."""

@@ -128,7 +128,9 @@ def _observations(runs: Sequence[RunSummary], step: str, metric: str, arms: Sequ
     for run in runs:
         if run.arm not in arms:
             continue
-        reasons = run.reasons if not run.valid else run.invalid_steps.get(step, ())
+        reasons = run.invalid_steps.get(step, ())
+        if any(one.gate != "no_valid_step" for one in run.reasons):
+            reasons = run.reasons
         value = None if reasons or not run.valid else run.values.get(step, {}).get(metric)
         observations.append(
             Observation(

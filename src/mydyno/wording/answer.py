@@ -165,9 +165,11 @@ def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float |
 
 
 def _host_first(summary: Summary, study: StudyRecord, block_s: Callable[[], float | None]) -> list[str]:
-    """What can be measured on a host of whose CPU time hypervisor and other programs take half or more."""
+    """What can be measured on a host of whose CPU time hypervisor and other programs take half or more; empty where
+    nothing was, which has another cause.
+    """
     told = taken_of_cpus(summary, MUCH_TAKEN)
-    if not told:
+    if not told or all(effect.verdict == "not_measurable" for effect in summary.effects if effect.verdict):
         return []
     shows: list[str] = []
     times: list[float | None] = []

@@ -18,6 +18,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.server_user import LOCKS, OWN_IDS, end_processes, ids_of, own_user, server_user
 from tests.support.fake_host import FakeHost
 
+ROOT = Path(__file__).parents[3]
 IDS = OWN_IDS[:5]
 WHOLE_MAP = "         0          0 4294967295\n"
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has servers run as another user")
@@ -48,7 +49,8 @@ def other_process(host: FakeHost) -> subprocess.Popen[str]:
         "print(own_user(FakeHost(pathlib.Path(sys.argv[1])), tuple(map(int, sys.argv[2:]))), flush=True); input()"
     )
     argv = [sys.executable, "-c", take, str(host.folder), *map(str, IDS)]
-    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
 
 def test_ids_of_no_process_are_taken_once_each_until_there_are_none(host: FakeHost) -> None:

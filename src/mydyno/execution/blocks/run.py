@@ -21,14 +21,14 @@ from mydyno.execution.blocks.random_streams import with_stream
 from mydyno.execution.blocks.step import run_step
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
-from mydyno.execution.validity import RunFacts, run_reasons
+from mydyno.execution.validity import RunFacts, no_valid_step, run_reasons
 from mydyno.execution.validity.step import judged
 from mydyno.files.atomic import write_text
 from mydyno.files.removal import remove_tree
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Plan, PlannedBlock, PlannedRun
-from mydyno.model.stored.reasons import Reason, joined
+from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.servers.running.base import CpuSlot, RunningServer
 from mydyno.servers.templates import Template
@@ -237,10 +237,7 @@ def _finished(
     by_id = {step.id: step for step in steps}
     steps_judged = [judged(environment.experiment, by_id[r.id], r, recorder.samples) for r in recorder.steps]
     reasons = [*gate_reasons, *recorder.reasons]
-    # An arm that failed at a step has a result there: no gate closed.
-    if not reasons and steps_judged and all(record.reasons for record in steps_judged):
-        of_steps = dict.fromkeys(reason for record in steps_judged for reason in record.reasons)
-        reasons.append(Reason(gate="no_valid_step", text=joined(of_steps)))
+    reasons = reasons or no_valid_step(steps_judged)
     write_samples(folder / "samples.parquet", recorder.samples, recorder.started_unix_ns, steps_judged)
     write_latency_log(folder / "latency.hlog", recorder.started_unix_ns, steps_judged, recorder.latency_logs)
     drivers = [{"step": record.id, **record.driver.model_dump(mode="json")} for record in steps_judged]

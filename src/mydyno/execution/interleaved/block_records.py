@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mydyno import clock
 from mydyno.drivers.dynoload_output import worst_level
-from mydyno.execution.validity import SLICES_RULES, RunFacts, StepFacts, run_reasons, step_reasons
+from mydyno.execution.validity import SLICES_RULES, RunFacts, StepFacts, no_valid_step, run_reasons, step_reasons
 from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
 from mydyno.hosts.limits import usable_cpus
 from mydyno.hosts.vmstat import MemoryCounters
@@ -151,6 +151,8 @@ def run_record(
     reasons = [*lane.reasons]
     if memory.swapped_bytes is not None:
         reasons += run_reasons(RunFacts(validity, (), memory.swapped_bytes, None))
+    if not lane.failed:
+        reasons = reasons or no_valid_step(steps)
     planned = lane.planned
     return RunRecord(
         block=planned.block,

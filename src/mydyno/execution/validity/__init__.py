@@ -5,7 +5,7 @@ A run whose gate closed is kept and shown, with the reason, and never used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mydyno.execution.validity import (
     counters,
@@ -21,7 +21,8 @@ from mydyno.execution.validity import (
     unproved,
 )
 from mydyno.execution.validity.facts import RunFacts, StepFacts
-from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.reasons import Reason, joined
+from mydyno.model.stored.records import StepRecord
 
 __all__ = [
     "HOST_RULES",
@@ -30,6 +31,7 @@ __all__ = [
     "STEP_RULES",
     "RunFacts",
     "StepFacts",
+    "no_valid_step",
     "run_reasons",
     "step_reasons",
 ]
@@ -60,6 +62,13 @@ slice is judged by what the host was in it."""
 def run_reasons(facts: RunFacts) -> list[Reason]:
     """Why the whole run is invalid; empty if it is valid."""
     return [reason for rule in RUN_RULES if (reason := rule(facts)) is not None]
+
+
+def no_valid_step(steps: Sequence[StepRecord]) -> list[Reason]:
+    """Why a run is invalid whose steps all are; empty if one is not: an arm that failed at one has a result there."""
+    if not steps or not all(step.reasons for step in steps):
+        return []
+    return [Reason(gate="no_valid_step", text=joined(dict.fromkeys(one for step in steps for one in step.reasons)))]
 
 
 def step_reasons(

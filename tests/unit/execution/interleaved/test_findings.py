@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.errors import StudyError
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.records import DriverFinding
+from mydyno.results.precision import is_unanswered
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
@@ -33,12 +35,21 @@ async def test_a_load_in_doubt_is_named_with_the_cure(
     assert {run.warnings for run in summary.runs} == {(f"oltp_read_only-4: {text}",)}
 
 
-async def test_wrong_values_close_the_gate(script: Script, paths: HostPaths, tmp_path: Path) -> None:
-    text = "3 of 900 values looked at were not what their keys and versions make"
-    script.findings = lambda _run, _step: (DriverFinding(rule="wrong_values", level="invalid", text=text),)
+WRONG = DriverFinding(rule="wrong_values", level="invalid", text="3 of 900 values were not what their keys make")
+
+
+async def test_an_arm_of_wrong_values_has_no_answer(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    script.findings = lambda run, _step: (WRONG,) if run.arm == "jemalloc" else ()
     request = Request(experiment(design=DESIGNS[1], steps=STEP), "", tmp_path / "studies", ("mydyno",))
-    folder, _ = await run_study(request, paths, Watched(script), opener(script))
-    reasons = {reason.sentence for run in folder.runs() for step in run.steps for reason in step.reasons}
-    assert len(reasons) == 1 and text in reasons.pop()
+    folder, summary = await run_study(request, paths, Watched(script), opener(script))
+    assert {run.arm for run in folder.runs() if not run.valid} == {"jemalloc"}
     (sentence,) = worded(folder).answer
     assert sentence == "jemalloc is not measurable: jemalloc: invalid by the driver's own checks (6 blocks)."
+    assert is_unanswered(summary, folder.study().experiment, folder.runs()), "the exit code is 1"
+
+
+async def test_a_control_of_wrong_values_ends_the_study(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    script.findings = lambda _run, _step: (WRONG,)
+    request = Request(experiment(design=DESIGNS[1], steps=STEP), "", tmp_path / "studies", ("mydyno",))
+    with pytest.raises(StudyError, match=f"the control glibc is invalid in 3 blocks in a row: .*{WRONG.text}"):
+        await run_study(request, paths, Watched(script), opener(script))
