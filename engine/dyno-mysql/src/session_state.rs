@@ -20,8 +20,13 @@ pub const OWN_STATE_IN_TRANSACTIONS: &str = "SET SESSION autocommit = 0, complet
      sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, \
      wait_timeout = 2147483";
 
-/// For the statements of a dump: it sets what else it needs.
-pub const STATE_FOR_A_DUMP: &str = "SET SESSION autocommit = 1, wait_timeout = 2147483 \
+/// For the statements of a dump: it sets what else it needs. It was written for the default meaning of quotes and
+/// backslashes, or sets another `sql_mode` itself: a server's own modes that change it are taken away, with those that
+/// contain them. A server ignores the commas at both ends.
+pub const STATE_FOR_A_DUMP: &str = "SET SESSION autocommit = 1, wait_timeout = 2147483, sql_mode = \
+     REPLACE(REPLACE(REPLACE(REPLACE(REPLACE(REPLACE(REPLACE(REPLACE(CONCAT(',', @@sql_mode, ','), \
+     ',ANSI,', ','), ',ANSI_QUOTES,', ','), ',DB2,', ','), ',MAXDB,', ','), ',MSSQL,', ','), \
+     ',NO_BACKSLASH_ESCAPES,', ','), ',ORACLE,', ','), ',POSTGRESQL,', ',') \
      /*M!100101 , max_statement_time = 0 */ /*!50708 , max_execution_time = 0 */";
 
 /// For the user's statements, which run in the state that the server gives each session, however long it is idle.
