@@ -23,7 +23,7 @@ fn assert_sound(result: &Run, what: &str) {
     for finding in result.last()["verdict"]["findings"].as_array().unwrap() {
         let rule = finding["rule"].as_str().unwrap();
         assert!(
-            finding["level"] == "VALID" || ["lag", "cpu", "cpu_wait", "network"].contains(&rule),
+            finding["level"] == "VALID" || ["lag", "cpu", "cpu_wait", "network", "stalled"].contains(&rule),
             "{what}: {finding}"
         );
     }
