@@ -13,7 +13,6 @@ from mydyno.reports.across.console import Paper
 from mydyno.reports.across.markdown import markdown_list, markdown_table
 from mydyno.reports.markdown_text import fitted
 from mydyno.wording.across.sentences import indirect_words
-from mydyno.wording.across.settings import group_words
 from mydyno.wording.numbers import blocks
 from mydyno.wording.verdict_table import flat
 
@@ -143,7 +142,7 @@ def equal_words(groups: Sequence[SettingGroup]) -> str:
     return agreed(
         "{count} settings are equal ({groups}).".format(
             count=sum(count for _, count in equal),
-            groups=", ".join(f"{group_words(name)} {count}" for name, count in equal),
+            groups=", ".join(f"{name} {count}" for name, count in equal),
         )
     )
 

@@ -14,13 +14,11 @@ from mydyno.model.stored.comparison import (
     ComparedStudy,
     Comparison,
     EffectDifference,
-    Setting,
     SettingGroup,
     StudyEffect,
 )
 from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.sections.section import Cell, Table
-from mydyno.wording.across.settings import group_words, setting_words, value_words
 from mydyno.wording.numbers import NARROW_SPACE, metric_name, percent, ratio_interval, signed_percent
 from mydyno.wording.reasons import failure_clause
 from mydyno.wording.verdict_table import NO_ESTIMATE, SYMBOLS, WORDS
@@ -101,11 +99,11 @@ def settings_tables(groups: Sequence[SettingGroup], labels: Sequence[str], diffe
         if not settings:
             continue
         if differing:
-            rows = [[setting_words(group.name, one.name), *_values(group, one, one.values)] for one in settings]
-            found.append(Table(group_words(group.name), ("setting", *labels), rows))
+            rows = [[one.name, *_values(one.values)] for one in settings]
+            found.append(Table(group.name, ("setting", *labels), rows))
         else:
-            rows = [[setting_words(group.name, one.name), *_values(group, one, one.values[:1])] for one in settings]
-            found.append(Table(group_words(group.name), ("setting", "in all"), rows))
+            rows = [[one.name, *_values(one.values[:1])] for one in settings]
+            found.append(Table(group.name, ("setting", "in all"), rows))
     return found
 
 
@@ -166,9 +164,9 @@ def _metric_at(metric: str, steps: Sequence[StepLevel], step: str) -> str:
     return ", ".join((metric_name(metric), step_heading(steps, step)))
 
 
-def _values(group: SettingGroup, of: Setting, values: Sequence[str | None]) -> list[Cell]:
-    """Its values as cells."""
-    return [Cell(value_words(group.name, of.name, value) if value else NONE) for value in values]
+def _values(values: Sequence[str | None]) -> list[Cell]:
+    """A setting's values as cells."""
+    return [Cell(value or NONE) for value in values]
 
 
 def when(unix_ns: int) -> str:

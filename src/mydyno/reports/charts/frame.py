@@ -45,18 +45,13 @@ def _headline(svg: Svg, heading: str, unit: str, cut: bool) -> None:
     """The chart's heading on the left, on the right its unit and whether the axis is cut; the heading gives way."""
     room = svg.width - RIGHT - 8
     notes = [f"{unit} · axis not from 0", f"{unit} · cut axis"] if cut else [unit]
-    note = next((one for one in notes if letters(heading) * HEADING_EM + letters(one) * TEXT_EM < room), notes[-1])
-    longest = max(4, int((room - letters(note) * TEXT_EM) / HEADING_EM))
+    note = next((one for one in notes if len(heading) * HEADING_EM + len(one) * TEXT_EM < room), notes[-1])
+    longest = max(4, int((room - len(note) * TEXT_EM) / HEADING_EM))
     shown = heading
-    while letters(shown) > longest:
+    while len(shown) > longest:
         shown = shown.removesuffix("…")[:-1] + "…"
     svg.text(0, 11, shown, "t strong")
     svg.text(svg.width - RIGHT, 11, note, "t soft", "end")
-
-
-def letters(text: str) -> float:
-    """How many Latin letters a text is wide: a Chinese one counts as 1.7."""
-    return sum(1.7 if one >= "\u2e80" else 1.0 for one in text)
 
 
 def tick_text(tick: float, decimals: int) -> str:

@@ -14,7 +14,7 @@ from mydyno.results.across.history import ALPHA, FoundStudies, Selection, Unlike
 from mydyno.results.across.series import Analysed
 from mydyno.stats.level_changes import FEWEST_SESSIONS
 from mydyno.wording.across.sentences import effect_words
-from mydyno.wording.across.settings import changed_between, setting_words
+from mydyno.wording.across.settings import changed_between
 from mydyno.wording.numbers import half_width_text, signed
 
 MOST_SENTENCES = 3
@@ -155,7 +155,7 @@ def _change_sentence(subject: str, series: HistorySeries, change: LevelChange) -
     point = next(one for one in series.points if one.study == change.study)
     share = abs(change.ratio - 1)
     low, high = sorted((change.ci_low - 1, change.ci_high - 1))
-    version = setting_words("server", "version") + ": "
+    version = "version: "
     packages = (f"{count} {'package' if count == 1 else 'packages'}".removeprefix(str(count)) for count in (1, 2))
     with_version = tuple(packages)  # packages come with a server of another version
     servers = next((text.removeprefix(version) for text in change.changed if text.startswith(version)), "")

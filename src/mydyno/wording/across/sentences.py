@@ -20,7 +20,7 @@ from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import PACKAGES
 from mydyno.stats.level_changes import FEWEST_SESSIONS
-from mydyno.wording.across.settings import BUILD, NOT_CAUSES, setting_words
+from mydyno.wording.across.settings import BUILD, NOT_CAUSES
 from mydyno.wording.numbers import signed
 
 MOST_SENTENCES = 3
@@ -308,11 +308,11 @@ def _causes(group: SettingGroup) -> list[str]:
     """The differing settings of a group that may change what servers do; packages count as one."""
     found = [one.name for one in group.differing if one.name not in NOT_CAUSES]
     if group.name == "server":
-        others = [setting_words(group.name, name) for name in found if name not in BUILD]
+        others = [name for name in found if name not in BUILD]
         return (["the server's build"] if len(others) < len(found) else []) + others
     if group.name == PACKAGES:
         return [f"{len(found)} {'package' if len(found) == 1 else 'packages'}"] if found else []
-    return [setting_words(group.name, name) for name in found]
+    return found
 
 
 def _level_words(comparison: Comparison) -> list[str]:

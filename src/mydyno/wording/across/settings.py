@@ -1,4 +1,4 @@
-"""Settings, their groups and what differs in them, in the present language: the records have names in English."""
+"""Settings of studies, and what differs in them."""
 
 from __future__ import annotations
 
@@ -11,40 +11,6 @@ from mydyno.model.stored.comparison import Setting, SettingGroup
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import LOAD, PACKAGES, step_options, study_settings
 
-GROUPS = (
-    "experiment",
-    "server",
-    "server variables of the control",
-    "packages",
-    "host",
-    "data and load",
-    "design",
-    "mydyno and load programs",
-    "treatments",
-    "server variables",
-)
-SETTINGS = frozenset({
-    "name",
-    "question",
-    "scale",
-    "control",
-    "arms",
-    "primary metric",
-    "margin",
-    "server",
-    "version",
-    "build",
-    "design",
-    "blocks examined",
-    "time",
-    "looks",
-    "seed",
-    "slice",
-    "washout",
-    "cycles",
-    "adjusted for",
-})  # fmt: skip
-VALUES = frozenset({"yes", "no", "nothing"})
 BUILD = ("build", "version", "server")
 NOT_CAUSES = frozenset(
     {"question", "name", "seed", "time", "blocks examined", "cycles", "arms", "scale", "looks", "adjusted for"}
@@ -54,37 +20,6 @@ MOST_OF_GROUP = 3
 """Settings of one kind that are named at a point of a history; of more the number is given."""
 MOST_CHANGED = 6
 """Settings named at a point; of more the number is given."""
-NAMED_BY_OTHERS = ("server variables", "server variables of the control", PACKAGES, "host", "mydyno and load programs")
-"""Groups whose settings have names of servers, packages, kernels and programs, which are not translated."""
-
-
-def group_words(group: str) -> str:
-    """A group's name."""
-    return group
-
-
-def setting_words(group: str, name: str) -> str:
-    """A setting's name; what the server or the experiment calls it stays as it is."""
-    if group in NAMED_BY_OTHERS:
-        return name
-    if name in SETTINGS:
-        return name
-    if name.startswith("step "):
-        return f"step {name.removeprefix('step ')}"
-    if name.endswith(" (set)"):
-        return f"{name.removesuffix(' (set)')} (set)"
-    if name.endswith(": version"):
-        return f"{name.removesuffix(': version')}: version"
-    return name
-
-
-def value_words(group: str, name: str, value: str) -> str:
-    """A setting's value."""
-    if group in NAMED_BY_OTHERS and group != "host":
-        return value
-    if name == "arms":
-        return ", ".join(value.split(", "))
-    return value
 
 
 def worded_settings(studies: Sequence[SavedStudy]) -> tuple[SettingGroup, ...]:
@@ -126,11 +61,8 @@ def changed_between(before: SavedStudy, after: SavedStudy) -> tuple[str, ...]:
             found.append(_counted(group.name, len(differing)))
             continue
         for setting in differing:
-            old, new = (
-                "not recorded" if value is None else value_words(group.name, setting.name, value)
-                for value in setting.values
-            )
-            found.append(f"{setting_words(group.name, setting.name)}: {old} → {new}")
+            old, new = ("not recorded" if value is None else value for value in setting.values)
+            found.append(f"{setting.name}: {old} → {new}")
     if len(found) > MOST_CHANGED:
         return (*found[: MOST_CHANGED - 1], agreed(f"{len(found) - MOST_CHANGED + 1} more settings"))
     return tuple(found)
@@ -140,7 +72,7 @@ def _counted(group: str, count: int) -> str:
     """How many settings of a group: "3 packages"."""
     if group == PACKAGES:
         return f"{count} {'package' if count == 1 else 'packages'}"
-    return f"{count} {group_words(group)}"
+    return f"{count} {group}"
 
 
 def _of_server(differing: Sequence[Setting]) -> list[Setting]:
