@@ -30,7 +30,6 @@ from mydyno.wording.published import WORDS
 from mydyno.wording.server_settings import differing_settings, settings_compared
 from mydyno.wording.verdict_table import VerdictCell, verdict_table, verdict_text
 
-STATES = {"complete": "complete", "partial": "partial", "failed": "failed"}
 COMPARISONS, SERVERS, PUBLISHED = (
     "Every comparison in full",
     "Servers, and how their settings differ",
@@ -51,33 +50,32 @@ def write(folder: StudyFolder) -> str:
     result = StudyResult.load(folder)
     summary = result.summary
     valid = sum(run.valid for run in result.runs)
-    names = {part: part for part in OPTIONAL}
     parts: list[str | tuple[str, str]] = [
         f"## {escape(summary.question or result.study.experiment.question)}",
         escape(settings_compared(result)),
         "\n\n".join(f"**{escape(sentence)}**" for sentence in result.answer.answer),
         _answer_table(result),
-        (names[PUBLISHED], _published(result)),
+        (PUBLISHED, _published(result)),
         "\n".join(f"- {escape(line)}" for line in result.answer.sharpen),
         "\n".join(f"- {escape(line)}" for line in unsampled.lines(result)),
         escape(result.answer.scope),
-        (names[COMPARISONS], _sentences(result)),
-        agreed(f"Study `{code(summary.study)}`, state **{STATES[summary.state]}**: {valid} of "
+        (COMPARISONS, _sentences(result)),
+        agreed(f"Study `{code(summary.study)}`, state **{summary.state}**: {valid} of "
             f"{len(result.plan.runs)} planned runs are valid, {len(result.plan.blocks)} blocks, scale "
             f"{escape(result.study.experiment.scale)}. Margin ±{percent(summary.margin)}, control "
             f"{escape(summary.control)}."),
-        (names[EFFECTS], _effects(result)),
-        (names[HOSTS], _hosts(result)),
-        (names[COSTS], _costs(result)),
-        (names[WAITS], waits_part(result)),
-        (names[INVALID], _invalid(result)),
-        (names[SERVERS], _servers(result)),
+        (EFFECTS, _effects(result)),
+        (HOSTS, _hosts(result)),
+        (COSTS, _costs(result)),
+        (WAITS, waits_part(result)),
+        (INVALID, _invalid(result)),
+        (SERVERS, _servers(result)),
         f"Made by mydyno {escape(result.study.mydyno_version)}: `{code(join(result.study.command))}`, seed "
             f"{result.plan.seed}.",
     ]  # fmt: skip
     whole = f"report.html of the study, which `mydyno report {code(summary.study)}` writes"
     named = [("", part) if isinstance(part, str) else part for part in parts]
-    return fitted(named, list(names.values()), whole)
+    return fitted(named, list(OPTIONAL), whole)
 
 
 def _answer_table(result: StudyResult) -> str:

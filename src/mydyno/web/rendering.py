@@ -23,17 +23,6 @@ def _when(unix_ns: int | None) -> str:
     return "" if unix_ns is None else datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-STATE_WORDS = {
-    "running": "running",
-    "complete": "complete",
-    "partial": "partial",
-    "unfinished": "unfinished",
-    "killed": "killed",
-    "failed": "failed",
-    "damaged": "damaged",
-}
-
-
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(FOLDER / "templates"),
     autoescape=True,
@@ -48,7 +37,6 @@ _ENVIRONMENT.globals.update(
     version=__version__,
     agreed=agreed,
     code=lambda text: Markup("<code>{}</code>").format(text),
-    state_word=lambda state: STATE_WORDS.get(state, state),
 )
 
 

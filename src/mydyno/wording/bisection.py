@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from mydyno.language import listing
+from mydyno.language import agreed, listing
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison
 from mydyno.wording.numbers import metric_name, signed
@@ -105,7 +105,7 @@ def _skips(result: BisectResult) -> list[str]:
         return []
     total = sum(counts.values())
     parts = [f"{count} {SKIPPED.get(why, why)}" for why, count in counts.items()]
-    return [f"{total} commit{' was' if total == 1 else 's were'} skipped: {listing(parts)}."]
+    return [agreed(f"{total} commits were skipped: {listing(parts)}.")]
 
 
 def path(result: BisectResult) -> tuple[str, tuple[str, ...], list[Sequence[str]]]:

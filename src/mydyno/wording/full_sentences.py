@@ -55,10 +55,11 @@ def what_limits(result: StoredResult) -> tuple[str, ...]:
     if invalid:
         causes = Counter(first_label(run.reasons) for run in invalid)
         words = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
-        sentences.append(f"{len(invalid)} of {len(runs)} runs are invalid and not used: {words}.")
+        sentences.append(agreed(f"{len(invalid)} of {len(runs)} runs are invalid and not used: {words}."))
         sentences += _settings_not_taken(invalid)
     if len(runs) < len(plan.runs):
-        sentences.append(f"{len(runs)} of {len(plan.runs)} planned runs were made; `mydyno resume` makes the rest.")
+        made = agreed(f"{len(runs)} of {len(plan.runs)} planned runs were made")
+        sentences.append(f"{made}; `mydyno resume` makes the rest.")
     contrasts = sum(effect.primary for effect in summary.effects)
     fewest = minimum_blocks(max(1, contrasts))
     if len(plan.blocks) < fewest and contrasts and experiment.design.time is None:
@@ -90,7 +91,7 @@ def _sentence(result: StoredResult, effect: EffectRecord) -> str:
     if effect.p is not None:
         facts.append(f"p {p_value(effect.p)}")
     if effect.verdict == "equivalent":
-        facts.append("margin {margin}".format(margin=f"±{percent(result.margin_of(effect.metric) or 0.0)}"))
+        facts.append(f"margin ±{percent(result.margin_of(effect.metric) or 0.0)}")
     return f"{of} ({where}): {word}. {', '.join(facts)}."
 
 

@@ -133,12 +133,12 @@ def _builds(records: Sequence[RunRecord]) -> str:
 def _obstacle(plan: Plan, records: Sequence[RunRecord], look: int | None, interrupted: bool) -> str:
     done = len({record.block for record in records})
     if interrupted:
-        return f"the study is interrupted: {done} of {len(plan.blocks)} blocks are finished"
+        return agreed(f"the study is interrupted: {done} of {len(plan.blocks)} blocks are finished")
     if not any(run.valid for run in records):
         why = next((reason.sentence for run in records for reason in run.reasons[:1]), "")
         return f"no run of the study is valid{': ' + cut(why) if why else ''}"
     if plan.schedule is not None and look is None:
-        return f"effects are examined from {plan.schedule.first} blocks on, and the study has {blocks(done)}"
+        return agreed(f"effects are examined from {plan.schedule.first} blocks on, and the study has {blocks(done)}")
     return ""
 
 
@@ -154,7 +154,7 @@ def _time(study: str, needed: Needed) -> str:
         "If the effects are as estimated, a decision takes about" if needed.by_estimate else "A decision takes about"
     )
     if needed.time_s is None:
-        return (
+        return agreed(
             f"The effect is too close to the limit, or this host too noisy: a decision takes more than {MOST_BLOCKS} "
             "blocks or a week. Use a quieter host, or another limit."
         )
@@ -201,7 +201,7 @@ def answer(result: GateResult) -> str:
     if result.outcome is Outcome.WORSE:
         return " ".join(filter(None, (_worse(result, count), _failed(result), _open(len(open_), count))))
     if result.obstacle:
-        return "{clauses}.".format(clauses=f"{result.obstacle[:1].upper()}{result.obstacle[1:]}")
+        return f"{result.obstacle[:1].upper()}{result.obstacle[1:]}."
     reasons = list(dict.fromkeys(one.reason for one in open_))
     why = ": " + reasons[0] if len(reasons) == 1 else ""
     if count == 1:
@@ -261,7 +261,7 @@ def notes(result: GateResult) -> list[str]:
             f"{result.error_rate * 100:.3g} %; so is the probability that it is wrongly called worse."
         )
     if result.obstacle and result.outcome is not Outcome.UNDECIDED:
-        found.append("{clauses}.".format(clauses=f"{result.obstacle[:1].upper()}{result.obstacle[1:]}"))
+        found.append(f"{result.obstacle[:1].upper()}{result.obstacle[1:]}.")
     if result.late:
         found.append("Thresholds were set on the command line; the study did not declare them before its first run.")
     return found

@@ -28,7 +28,7 @@ UNKNOWN = "unknown"
 
 def fact_name(fact: str) -> str:
     """A fact of a host as tables name it."""
-    return FACT_NAMES[fact] if fact in FACT_NAMES else fact.removesuffix("_bytes").replace("_", " ")
+    return FACT_NAMES.get(fact) or fact.removesuffix("_bytes").replace("_", " ")
 
 
 def facts_rows(groups: HostGroupsRecord) -> list[tuple[str, str, str]]:
@@ -87,7 +87,7 @@ def plain_words(result: StoredResult, groups: HostGroupsRecord) -> tuple[str, ..
             else "Whether effects differ between the hosts cannot be tested without two blocks on every host."
         ]
     claim = claim_words(groups)
-    return (*found, "{clauses}.".format(clauses=f"{claim[:1].upper()}{claim[1:]}"))
+    return (*found, f"{claim[:1].upper()}{claim[1:]}.")
 
 
 def contrast_heading(result: StoredResult, one: HostsEffect) -> str:

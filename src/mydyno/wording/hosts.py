@@ -121,7 +121,7 @@ def hosts_answer(summary: Summary) -> str:
         else:
             clauses.append("nothing is shown for other hosts like these")
     text = "; ".join(clauses)
-    return "{clauses}.".format(clauses=text if found else f"{text[:1].upper()}{text[1:]}") if text else ""
+    return f"{text if found else text[:1].upper() + text[1:]}." if text else ""
 
 
 def hosts_sharpen(summary: Summary) -> list[str]:

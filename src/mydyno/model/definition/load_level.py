@@ -11,4 +11,4 @@ def load_level(connections: int, rate: float | None = None) -> str:
     `rate` is in transactions a second; None: a closed loop.
     """
     closed = agreed(f"{connections} connections")
-    return closed if rate is None else "{rate} transactions/s on {closed}".format(rate=f"{rate:,.10g}", closed=closed)
+    return closed if rate is None else f"{rate:,.10g} transactions/s on {closed}"

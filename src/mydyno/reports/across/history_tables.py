@@ -92,7 +92,7 @@ def levels_table(series: HistorySeries) -> Table:
         for one in series.levels
     ]
     return Table(
-        "Levels with {level} intervals".format(level="95 %"),
+        "Levels with 95 % intervals",
         ("studies", "number", "level"),
         rows,
     )

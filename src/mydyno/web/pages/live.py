@@ -12,7 +12,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from mydyno.errors import MydynoError
-from mydyno.execution.interleaved.pilot import COST, THROUGHPUT
 from mydyno.model.metrics import phrase_of
 from mydyno.reports.page_assets import script_json
 from mydyno.results.families import verdict_metrics
@@ -38,7 +37,7 @@ async def show_live(request: Request) -> Response:
 
 def _metric_names(path: Path) -> Markup:
     """{name in live.jsonl: words} of what the study's precision is of; of a damaged study those of the pilot."""
-    names = {THROUGHPUT: THROUGHPUT, COST: COST}
+    names: dict[str, str] = {}
     with suppress(MydynoError):
         experiment = StudyFolder.open(path).study().experiment
         workloads = {step.workload for step in experiment.resolved_steps}
