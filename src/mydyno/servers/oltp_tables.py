@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from mydyno.model.definition.experiment import DataSpec
 from mydyno.servers.sql import Control
 
+COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}
+"""The columns of sysbench's tables and their types; none may be NULL."""
+
 
 async def differences_of_tables(control: Control, names: Sequence[str], data: DataSpec) -> list[str]:
     """What the named tables (sbtest1, …) have that `data` does not say, of the first table that differs.
@@ -18,6 +21,8 @@ async def differences_of_tables(control: Control, names: Sequence[str], data: Da
     """
     for name in names:
         if found := await _differences_of_storage(control, name):
+            return found
+        if found := await _differences_of_columns(control, name):
             return found
         rows = int(await control.scalar(f"SELECT COUNT(*) FROM `{name}`"))
         found = [] if rows >= data.rows else [f"{name} has {rows} rows, data.rows is {data.rows}"]
@@ -48,6 +53,8 @@ async def _differences_of_storage(control: Control, name: str) -> list[str]:
         found.append(f"the collation of {name} is {collation}, the schema's is {usual}")
     for table, where, what in (
         ("TRIGGERS", "EVENT_OBJECT_SCHEMA = DATABASE() AND EVENT_OBJECT_TABLE = %s", "triggers"),
+        ("TABLE_CONSTRAINTS", "TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s AND CONSTRAINT_TYPE = 'CHECK'",
+         "CHECK constraints"),
         ("REFERENTIAL_CONSTRAINTS", "CONSTRAINT_SCHEMA = DATABASE() AND %s IN (TABLE_NAME, REFERENCED_TABLE_NAME)",
          "foreign keys"),
     ):  # fmt: skip
@@ -56,10 +63,39 @@ async def _differences_of_storage(control: Control, name: str) -> list[str]:
     return found
 
 
+async def _differences_of_columns(control: Control, name: str) -> list[str]:
+    """Columns that are missing, of another type or collation, computed, or not sysbench's."""
+    rows = await control.rows(
+        "SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, C.COLLATION_NAME, TABLE_COLLATION "
+        "FROM information_schema.COLUMNS C JOIN information_schema.TABLES USING (TABLE_SCHEMA, TABLE_NAME) "
+        "WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s",
+        name,
+    )
+    found: list[str] = []
+    for row in rows:
+        column, kind, nullable, extra, collation, of_table = ("" if one is None else str(one) for one in row)
+        # A server before 8.0.19 writes a display width: int(11).
+        kind = re.sub(r"^int\(\d+\)", "int", kind) + (" NULL" if nullable == "YES" else "")
+        wanted = COLUMNS.get(column)
+        if wanted is None:
+            found.append(f"{name} has the column {column} besides")
+        elif kind != wanted:
+            found.append(f"{name}.{column} is {kind}, not {wanted}")
+        elif collation not in ("", of_table):
+            found.append(f"the collation of {name}.{column} is {collation}, the table's is {of_table}")
+        elif extra not in ("", "auto_increment"):
+            found.append(f"{name}.{column} is {extra}")
+    there = {str(row[0]) for row in rows}
+    return [f"{name} has no column {column}" for column in COLUMNS if column not in there] + found
+
+
 async def _differences_of_keys(control: Control, name: str, data: DataSpec) -> list[str]:
     by_index: dict[str, list[str]] = {}
     for row in await control.rows(f"SHOW INDEX FROM `{name}`"):
         by_index.setdefault(str(row[2]), []).append(str(row[4]))
+        # The last columns are Visible and Expression (MySQL 8.0), or Ignored (MariaDB 10.6).
+        if row[13:14] == (("NO",) if len(row) > 14 else ("YES",)):
+            return [f"the index {row[2]} of {name} is not used by the optimizer"]
     found = {f"{'primary key' if index == 'PRIMARY' else 'index'} ({', '.join(columns)})"
              for index, columns in by_index.items()}  # fmt: skip
     wanted = {"index (id)" if data.secondary else "primary key (id)", "index (k)"}

@@ -14,8 +14,9 @@ from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import ClientTls
 from mydyno.treatments.base import Treatment
 
-OWN_SESSIONS = 3
-"""Sessions of mydyno's own that the server may count within a step: control, and a probe that came back."""
+OWN_SESSIONS = 5
+"""Sessions of mydyno's own that the server may count within a step: control, a probe that came back, and with --waits
+the reader of counters and the sampler of sessions."""
 
 
 class ConnectionTreatment(Treatment):

@@ -281,6 +281,12 @@ def test_handshakes_cut_off_by_the_loads_end_are_no_plain_sessions() -> None:
     assert not TlsTreatment("off").load_evidence(asked, []).holds
 
 
+def test_the_sessions_that_count_waits_are_mydynos_own() -> None:
+    for plain, holds in ((5, True), (6, False)):  # control, two of a probe, and of --waits: its reader and its sampler
+        counters = {"Connections": 64.0 + plain, "Ssl_accepts": 64.0, "Ssl_finished_accepts": 64.0}
+        assert TlsTreatment("1.3").load_evidence(step(counters, tls=handshakes(64, 0)), []).holds == holds
+
+
 @pytest.mark.parametrize(
     ("resumption", "resumes", "words"),
     [
