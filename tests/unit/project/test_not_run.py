@@ -34,7 +34,7 @@ def test_of_a_package(package, number):
     pass
 
 def test_that_gets_one():
-    raise ArchiveError("npm could not get it")
+    raise ArchiveError("Maven could not get it")
 """
 
 
@@ -55,5 +55,5 @@ def test_notes_skips_and_packages_that_cannot_be_had_are_listed_once(pytester: p
         "not run here: test_notes.py::test_of_a_package[1]: apt-get download failed: Could not connect",
         "not run here: test_notes.py::test_of_a_package[2]: apt-get download failed: Could not connect",
         "not run here: test_notes.py::test_skipped: not root",
-        "not run here: test_notes.py::test_that_gets_one: npm could not get it",
+        "not run here: test_notes.py::test_that_gets_one: Maven could not get it",
     ]

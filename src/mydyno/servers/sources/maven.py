@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import platform
 import zipfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
+from mydyno.errors import HostError
+from mydyno.files.atomic import write_text
+from mydyno.files.atomic_dir import made_once
 from mydyno.files.tree import Tree
 from mydyno.hosts.local import LocalHost
+from mydyno.packages.debian import DebianPackages
 from mydyno.packages.maven import Artifact, MavenRepository
 from mydyno.packages.progress import Say
 from mydyno.packages.tar_archive import extract
-from mydyno.servers.sources.unpacked import UnpackedSource
+from mydyno.servers.build import ServerBuild, find_build
 
+RECORD = "artifact.json"
+"""The file that marks a whole tree; it has the artifact's coordinates."""
+LIBRARIES = ("libaio1",)
+"""What these builds need of Debian and a minimal system lacks."""
 Unpack = Callable[[Path, Path], None]
 """Takes the artifact's file and an empty folder, which becomes the server's base directory."""
 TERMS = ("COPYING", "LICENSE", "README")
@@ -25,18 +35,46 @@ SYSTEMD_LIBRARIES = ("libsystemd0",)
 
 
 @dataclass(frozen=True)
-class MavenSource(UnpackedSource):
-    """An artifact, and how a server's tree is made of it."""
+class MavenSource:
+    """An artifact of x86-64 programs, and how a server's tree is made of it, once."""
 
-    record = "artifact.json"
     archive: Artifact
+    version: str
     unpack: Unpack
     programs: tuple[str, ...] = ("bin/mysqld",)
+    libraries: tuple[str, ...] = field(default=LIBRARIES, kw_only=True)
 
     @property
     def title(self) -> str:
         """Its coordinates."""
         return f"Maven {self.archive.group}:{self.archive.name}:{self.archive.version}"
+
+    @property
+    def download_bytes(self) -> int:
+        """The archive."""
+        return self.archive.size_bytes
+
+    def _root(self, cache: Path) -> Path:
+        return cache / "servers" / f"{self.archive.name}-{self.archive.version}"
+
+    def present(self, cache: Path) -> str | None:
+        """The version, if it is unpacked."""
+        return self.version if (self._root(cache) / RECORD).is_file() else None
+
+    async def get(self, name: str, cache: Path, host: LocalHost, say: Say) -> ServerBuild:
+        """Raises HostError."""
+        if platform.machine() != "x86_64":
+            raise HostError(f"{name} exists for x86-64 only, this host is {platform.machine()}")
+        root = self._root(cache)
+        if self.present(cache) is None:
+            async with made_once(root) as aside:
+                if self.present(cache) is None:
+                    await self._make(aside, cache, host, say)
+                    facts = {"coordinates": self.archive.coordinates, "sha256": self.archive.sha256}
+                    write_text(aside / RECORD, json.dumps(facts, indent=1))
+        libraries = await DebianPackages(cache, host).get(self.libraries)
+        packages = {self.archive.coordinates: self.version, **libraries.versions}
+        return await find_build(name, root, host, libraries.environment, packages)
 
     async def _make(self, folder: Path, cache: Path, host: LocalHost, say: Say) -> None:
         repository = MavenRepository(cache, host, say)
