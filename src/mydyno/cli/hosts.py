@@ -12,13 +12,13 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode
-from mydyno.cli.experiments import load
 from mydyno.cli.hosts_script import script
 from mydyno.cli.hosts_tables import print_check, print_list
 from mydyno.cli.output import print_json
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import HostError
 from mydyno.execution.environments.environment import Say
+from mydyno.experiments import load
 from mydyno.fleet.check import CheckedHost, check_host, check_local, differences
 from mydyno.fleet.groups import parse_hosts
 from mydyno.fleet.installation import (

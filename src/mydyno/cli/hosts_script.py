@@ -11,13 +11,13 @@ import typer
 
 from mydyno import experiments
 from mydyno.cli import arguments
-from mydyno.cli.experiments import load
 from mydyno.cli.streams import warn
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
 from mydyno.execution.planning.design_choice import choose_design
 from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.study_record import new_study
+from mydyno.experiments import load
 from mydyno.files.atomic import write_text
 from mydyno.fleet.batch import Batch, kubernetes_job, slurm_script
 from mydyno.fleet.group_rules import check_server

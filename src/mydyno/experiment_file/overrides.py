@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from mydyno.errors import UserError
-from mydyno.model.definition.experiment import FORMER_KEYS
 
 SERVER_WAYS = frozenset({"name", "basedir", "build", "dsn"})
 """The keys of [server] that say where it comes from; an override that sets one of them replaces all of them, but the
@@ -41,13 +40,12 @@ def merged(tree: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, An
 
 
 def parse_set(assignment: str) -> tuple[tuple[str, ...], Any]:
-    """("design", "blocks"), 5 from "design.blocks=5"; a section has its present name.
+    """("design", "blocks"), 5 from "design.blocks=5".
 
     Raises UserError if there is no key or no "=".
     """
     dotted, equals, text = assignment.partition("=")
-    section, *rest = (part.strip() for part in dotted.split("."))
-    path = (FORMER_KEYS.get(section, section), *rest)
+    path = tuple(part.strip() for part in dotted.split("."))
     if not equals or not all(path):
         raise UserError(f"--set {assignment}: not understood", "write KEY=VALUE, e.g. --set design.blocks=5")
     try:

@@ -51,8 +51,6 @@ class TomlSource:
     text: str
     tree: dict[str, Any]
     lines: dict[Key, int] = field(default_factory=dict)
-    former: tuple[str, ...] = ()
-    """Sections that the text has under their former names."""
 
     @classmethod
     def parse(cls, name: str, text: str) -> TomlSource:

@@ -11,7 +11,6 @@ from pathlib import Path
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import UserError
-from mydyno.experiment_file.former_keys import with_present_keys
 from mydyno.experiment_file.inheritance import based_on
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.toml_source import TomlSource, toml_text
@@ -78,7 +77,7 @@ def source_of(name_or_path: str) -> TomlSource:
 
 def source_from_text(name: str, text: str) -> TomlSource:
     """An experiment's text, with its base where it has one; `name` is that of messages. Raises UserError."""
-    source = with_present_keys(TomlSource.parse(name, text))
+    source = TomlSource.parse(name, text)
     return source if "base" not in source.tree else _with_base(source)
 
 

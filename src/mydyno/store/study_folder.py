@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel
 
@@ -19,8 +19,7 @@ from mydyno.files.atomic import sync_folder, write_text
 from mydyno.files.journal import Journal
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan, PlannedRun
-from mydyno.model.stored.format_1 import without_sentences
-from mydyno.model.stored.records import READ_FORMATS, RunRecord, StudyRecord
+from mydyno.model.stored.records import FORMAT, RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
 
 Stored = TypeVar("Stored", bound=BaseModel)
@@ -73,7 +72,7 @@ class StudyFolder:
 
     @classmethod
     def open(cls, path: Path) -> StudyFolder:
-        """An existing study. Raises UserError if it is not one, has special files, or is of a newer format."""
+        """An existing study. Raises UserError if it is not one, has special files, or is of another format."""
         if not is_study(path):
             raise UserError(f"{path} is not a study: it has no study.json", "`mydyno list` lists the studies")
         check_files(path)
@@ -81,9 +80,10 @@ class StudyFolder:
         with readable(path / "study.json"):
             document = json.loads((path / "study.json").read_bytes())
         found = document.get("format") if isinstance(document, dict) else None
-        if found not in READ_FORMATS:
-            known = ", ".join(map(str, READ_FORMATS))
-            raise UserError(f"{path} has format {found}; this mydyno reads formats {known}", "use a newer mydyno")
+        if found != FORMAT:
+            raise UserError(
+                f"{path} has format {found}; this mydyno reads format {FORMAT}", "use the mydyno that wrote it"
+            )
         return folder
 
     def study(self) -> StudyRecord:
@@ -159,7 +159,7 @@ class StudyFolder:
         """summary.json, or None if there is none yet."""
         with readable(self.path):
             is_there = (self.path / "summary.json").is_file()
-        return self._read("summary.json", Summary, without_sentences) if is_there else None
+        return self._read("summary.json", Summary) if is_there else None
 
     def write_summary(self, summary: Summary) -> None:
         """Write summary.json as a whole."""
@@ -250,14 +250,10 @@ class StudyFolder:
         final = self.path / folder
         return final.with_name(f".{final.name}.unfinished")
 
-    def _read(
-        self, name: str, model: type[Stored], migrated: Callable[[bytes], dict[str, Any] | None] = lambda _: None
-    ) -> Stored:
+    def _read(self, name: str, model: type[Stored]) -> Stored:
         path = self.path / name
         with readable(path):
-            content = path.read_bytes()
-            document = migrated(content)
-            return model.model_validate_json(content) if document is None else model.model_validate(document)
+            return model.model_validate_json(path.read_bytes())
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from typing import Any
 from mydyno.errors import MydynoError
 from mydyno.execution.planning.plan_text import OBSTACLE, ORDER, Part, plan_parts
 from mydyno.execution.planning.preview import preview
-from mydyno.experiment_file.former_keys import with_present_keys
 from mydyno.experiment_file.parsing import parse_experiment, scales_of
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiment_file.toml_writer import toml_text
@@ -89,7 +88,7 @@ def checked(draft: Draft, start_programs: bool) -> dict[str, Any]:
         "plan": None,
     }
     try:
-        own = with_present_keys(TomlSource.parse(draft.file_name, draft.toml))
+        own = TomlSource.parse(draft.file_name, draft.toml)
         shown["tree"] = encoded(own.tree)
         source = source_from_text(draft.file_name, draft.toml)
         shown["scales"] = scales_of(source)

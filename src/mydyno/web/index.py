@@ -21,7 +21,7 @@ from mydyno import __version__
 from mydyno.errors import MydynoError, UserError
 from mydyno.files.atomic import write_text
 from mydyno.files.journal import Journal
-from mydyno.model.stored.records import READ_FORMATS
+from mydyno.model.stored.records import FORMAT
 from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import block_duration_s
 from mydyno.store.live_log import LIVE_FILE
@@ -202,9 +202,8 @@ def read_row(path: Path) -> Row:
         return Row(path.name, "damaged", problem=error.message)
     except (OSError, ValueError) as error:
         return Row(path.name, "damaged", problem=f"study.json cannot be read: {_words(error)}")
-    if study.get("format") not in READ_FORMATS:
-        known = ", ".join(map(str, READ_FORMATS))
-        return Row(path.name, "damaged", problem=f"format {study.get('format')}; this mydyno reads formats {known}")
+    if study.get("format") != FORMAT:
+        return Row(path.name, "damaged", problem=f"format {study.get('format')}; this mydyno reads format {FORMAT}")
     experiment = _table(study, "experiment")
     row = Row(
         path.name,

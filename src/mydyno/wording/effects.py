@@ -46,8 +46,6 @@ def effect_sentence(effect: EffectRecord, level: StepLevel | None, hosts: int, m
     margin. `sequential`: the study has looks.
     """
     one = _Contrast(effect, level, hosts, margin, sequential)
-    if stored := one.fact("text"):
-        return str(stored.values["text"])
     match effect.verdict:
         case "higher":
             return one.difference(one.phrase.past_more)

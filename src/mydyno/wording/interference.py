@@ -8,7 +8,6 @@ from mydyno.model.stored.summary import AloneRecord, InterleavingRecord
 from mydyno.wording.numbers import percent, ratio_interval, signed
 
 NOTES = {
-    "text": "{text}",
     "not adjusted": "Not adjusted for {covariate}: it differs with {arms}.",
     "longer washout": (
         "From block {block} on the washout is {washout_s:g} s: slices depended on the arm loaded before them."
@@ -35,16 +34,12 @@ NOTES = {
 def interference_sentences(record: InterleavingRecord, control: str) -> list[str]:
     """A sentence for each note, for carry-over, and for the control loaded alone."""
     found = [_note(one) for one in record.notes]
-    if all(one.fact != "text" for one in record.notes):  # else the words of an earlier mydyno have these
-        found += [
-            (
-                f"{step}: the arm that was loaded before a slice changes its throughput by up to "
-                f"{percent(abs(effect))}; use a longer washout: --set design.washout={2 * record.washout_s:g}s."
-            )
-            for step, effect in record.carry_over.items()
-        ]  # fmt: skip
-        found += _alone(record.alone, control)
-    return found
+    found += [
+        f"{step}: the arm that was loaded before a slice changes its throughput by up to "
+        f"{percent(abs(effect))}; use a longer washout: --set design.washout={2 * record.washout_s:g}s."
+        for step, effect in record.carry_over.items()
+    ]
+    return found + _alone(record.alone, control)
 
 
 def _note(one: Fact) -> str:

@@ -25,7 +25,6 @@ SIGNED = {
 TREATMENT_NAMES = {"tls": "TLS"}
 """Treatments that sentences do not call by their key."""
 FACTS = {
-    "text": "{text}",
     "table": "{table}",
     "whole sweep": "the largest over the sweep, in both studies",
     "as queries": "published as TPS, which has the same ratio",

@@ -105,8 +105,6 @@ def alarm_clause(alarm: CopiesDiffer | None) -> str:
     if alarm is None:
         return ""
     match alarm.kind:
-        case "text":
-            return alarm.of
         case "metric" if alarm.difference is not None:
             return (
                 f"two copies of {alarm.control} differ by {size(alarm.difference)} in "

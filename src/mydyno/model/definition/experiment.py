@@ -357,10 +357,6 @@ class ArmSpec(Frozen):
     """The option file that variables of it come from."""
 
 
-FORMER_KEYS = {"gates": "validity", "gate": "thresholds"}
-"""Sections by the names that they had up to format 2 of studies."""
-
-
 class Experiment(Frozen):
     """An experiment as resolved: scale and --set applied, arms and factors multiplied out."""
 
@@ -384,13 +380,6 @@ class Experiment(Frozen):
     screen: ScreenSpec | None = Field(None, exclude_if=is_empty)
     """The screening design whose runs the arms are."""
     scale: str = "quick"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_format_2(cls, stored: Any) -> Any:
-        if not isinstance(stored, dict):
-            return stored
-        return {FORMER_KEYS.get(key, key): value for key, value in stored.items()}
 
     def arm(self, name: str) -> ArmSpec:
         """The arm of that name. Raises KeyError."""

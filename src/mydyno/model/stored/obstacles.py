@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from mydyno.model.frozen_record import Record, is_empty
-from mydyno.model.stored import format_1
 
 NOTHING_SERVED = "it served nothing"
 """Why a server failed whose load ran, but of which no transaction ended."""
@@ -30,9 +29,8 @@ class CopiesDiffer(Record):
 
     control: str = ""
     step: str = ""
-    kind: Literal["metric", "event", "sessions", "text"] = "metric"
-    """What `of` is: a metric with verdicts or a cost, something counted or profiled, what sessions do; or the clause of
-    an earlier mydyno."""
+    kind: Literal["metric", "event", "sessions"] = "metric"
+    """What `of` is: a metric with verdicts or a cost, something counted or profiled, or what sessions do."""
     of: str = ""
     difference: float | None = None
     """Of a metric, as a share of 1; its sign has no meaning."""
@@ -40,11 +38,5 @@ class CopiesDiffer(Record):
     """The same, adjusted over all steps and metrics."""
 
 
-def _from_words(value: Any) -> Any:
-    if isinstance(value, str):
-        return {"kind": "text", "of": format_1.without_consequence(value)} if value else None
-    return value
-
-
-Alarm = Annotated[CopiesDiffer | None, BeforeValidator(_from_words), Field(exclude_if=is_empty)]
+Alarm = Annotated[CopiesDiffer | None, Field(exclude_if=is_empty)]
 """None: the copies do not differ."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
-
-from pydantic import model_validator
+from typing import Literal
 
 from mydyno.language import agreed
 from mydyno.model.frozen_record import Record
-from mydyno.model.stored import format_1
 
 Gate = Literal[
     "unproved",
@@ -28,7 +25,6 @@ Gate = Literal[
     "no_valid_step",
     "failed",
     "unfinished",
-    "other",
 ]
 
 GATE_LABELS: dict[Gate, str] = {
@@ -48,10 +44,9 @@ GATE_LABELS: dict[Gate, str] = {
     "no_valid_step": "no step is valid",
     "failed": "failed",
     "unfinished": "not finished",
-    "other": "other reasons",
 }
 """The words for each gate in reports, and the name under which reasons are counted."""
-SELF_EXPLANATORY: tuple[Gate, ...] = ("failed", "unfinished", "other")
+SELF_EXPLANATORY: tuple[Gate, ...] = ("failed", "unfinished")
 """Gates whose texts are error messages, which need no label before them."""
 
 
@@ -63,11 +58,6 @@ class Reason(Record):
     """The instance that it closed for, where the run has several; None: the whole run or step."""
     text: str
     """What was found, without the gate's label."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_format_1(cls, value: Any) -> Any:
-        return format_1.reason_fields(value) if isinstance(value, str) else value
 
     @property
     def label(self) -> str:

@@ -17,9 +17,7 @@ from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.stored.reasons import Reason
 
 FORMAT = 4
-READ_FORMATS = (1, 2, 3, 4)
-"""1 stored reasons and the canaries' deviations as sentences, 3 failures and alarms of effects: see format_1.py; up to
-2, experiments had FORMER_KEYS."""
+"""Of the files of a study; others are not read."""
 
 
 class Metric(Record):

@@ -6,18 +6,17 @@ The file format is described in docs/reference/study-folder.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
 from mydyno.model.definition.experiment import DesignKind, Step
 from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.metrics import phrase_of
 from mydyno.model.phrases import Phrase
-from mydyno.model.stored import format_1
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.capacity import CapacityRecord
-from mydyno.model.stored.fact import Fact, fact
+from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.factors import FactorsRecord
 from mydyno.model.stored.kernel import KernelRecord
 from mydyno.model.stored.obstacles import Alarm, ArmFailure
@@ -135,12 +134,6 @@ class EffectDetails(Record):
     facts: tuple[Fact, ...] = Field((), exclude_if=is_empty)
     """What the verdict rests on beside these numbers: see the rules in verdicts/."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _from_words(cls, value: Any) -> Any:
-        is_worded = isinstance(value, dict) and ("reasons" in value or isinstance(value.get("failure"), str))
-        return format_1.details_fields(value) if is_worded else value
-
 
 class EffectRecord(Record):
     """One effect in summary.json: the ratio of an arm to the control at one step, and its verdict.
@@ -239,11 +232,6 @@ class CanaryDeviation(Record):
     """A name of hosts/canary.py, e.g. cpu_bytes_per_s."""
     text: str
 
-    @model_validator(mode="before")
-    @classmethod
-    def _from_format_1(cls, value: Any) -> Any:
-        return format_1.deviation_fields(value) if isinstance(value, str) else value
-
 
 class CanaryRecord(Record):
     """The speed of the host at a moment before a block: see hosts/canary.py and execution/blocks/canaries.py."""
@@ -286,8 +274,7 @@ class InterleavingRecord(Record):
     covariates: tuple[str, ...] = ()
     """What values are adjusted for, of the slices of other arms around each slice: driver_cpu_around (the load
     program's CPU time per query), available_cpu_around (the share of CPU time not used by hypervisor and other
-    programs), speed_around (the speed meter). Before, of each slice itself: driver_cpu, available_cpu, unstolen_cpu,
-    speed."""
+    programs), speed_around (the speed meter)."""
     coefficients: dict[str, dict[str, dict[str, float]]] = Field(default_factory=dict)
     """step → metric → covariate → slope of log value on log covariate."""
     sd_within: dict[str, dict[str, float]] = Field(default_factory=dict)
@@ -299,11 +286,6 @@ class InterleavingRecord(Record):
     alone: AloneRecord | None = None
     notes: tuple[Fact, ...] = ()
     """Lengthened washouts, slow responses, servers that kept working while idle, covariates that were dropped."""
-
-    @field_validator("notes", mode="before")
-    @classmethod
-    def _from_words(cls, value: Any) -> Any:
-        return [fact("text", text=one) if isinstance(one, str) else one for one in value]
 
 
 FEWEST_HOSTS = 3

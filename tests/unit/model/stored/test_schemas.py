@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.schemas import STORED, schema_id, stored_schema
-from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
@@ -98,17 +96,3 @@ def test_fields_are_described_by_their_docstrings() -> None:
     assert fields["started_unix_ns"]["description"] == "When the measured part began."
     run = stored_schema("summary")["$defs"]["RunSummary"]["properties"]
     assert run["invalid_steps"]["description"] == "Steps of a valid run that are not used, with the reasons."
-
-
-def test_a_study_of_format_1_is_not_valid_by_the_present_schema_until_it_is_summarised_anew(
-    tmp_path: Path,
-) -> None:
-    old = Path(__file__).parents[3] / "support/data/format-1"
-    shutil.copytree(old, tmp_path / "old")
-    summary = validator("summary")
-    assert not summary.is_valid(json.loads((tmp_path / "old/summary.json").read_text()))
-    from mydyno.results.facts import summarise  # scipy takes most of a second to load
-
-    summarise(StudyFolder.open(tmp_path / "old"))
-    assert summary.is_valid(json.loads((tmp_path / "old/summary.json").read_text()))
-    assert validator("journal").is_valid(json.loads((tmp_path / "old/journal.jsonl").read_text().splitlines()[1]))
