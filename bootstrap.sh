@@ -74,6 +74,8 @@ make_environment() {
     "$python" -m venv "$folder"
     # Compiled where it is used, into PYTHONPYCACHEPREFIX.
     "$folder/bin/python" -m pip install --quiet --no-compile --no-deps --require-hashes --only-binary :all: -r "$here/$lock"
+    # A study needs no installer.
+    if [ "$lock" = requirements.lock ]; then "$folder/bin/python" -m pip uninstall --quiet --yes setuptools pip; fi
 }
 
 make_engine() {

@@ -26,7 +26,7 @@ from tests.support.small_installation import small_installation
 from tests.support.ssh_server import ssh_server, without
 
 TREE = 'sleep 311 & setsid sleep 312 & echo "$$ $!"; trap "" TERM; wait; wait'
-IMPORTS = "import duckdb, pyarrow.parquet, scipy.stats, hdrh.histogram, pymysql, distributed, asyncssh, rich, jinja2"
+IMPORTS = "import duckdb, scipy.stats, hdrh.histogram, pymysql, asyncssh, rich, jinja2"
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow
+import numpy as np
 import pytest
 
 from mydyno.experiments.files import STANDARD_FOLDER
@@ -68,10 +68,8 @@ async def copied(control: Control, columns_of: dict[str, str]) -> duckdb.DuckDBP
         assert rows
         named = [row[0] for row in await control.rows(f"SHOW COLUMNS FROM {table}")] if columns == "*" else None
         names = named or columns.split(", ")
-        other.register(
-            "incoming",
-            pyarrow.table({name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}),
-        )
+        values = zip(*rows, strict=True)
+        other.register("incoming", {name: np.array(of, object) for name, of in zip(names, values, strict=True)})
         other.execute(f"CREATE TABLE {table} AS SELECT * FROM incoming")
     return other
 

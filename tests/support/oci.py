@@ -6,12 +6,16 @@ import gzip
 import hashlib
 import io
 import json
+import sys
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 Content = bytes | str
 """A file's bytes, or the target of a symbolic link."""
@@ -49,7 +53,7 @@ def image(folder: Path, layers: Sequence[bytes], packing: str = "gzip") -> dict[
     packed = {
         "": lambda data: data,
         "gzip": gzip.compress,
-        "zstd": lambda data: pyarrow.Codec("zstd").compress(data, asbytes=True),
+        "zstd": zstd.compress,
     }[packing]
     media_type = f"{LAYER}+{packing}" if packing else LAYER
     entries = [blob(folder, packed(data), media_type) for data in layers]

@@ -6,7 +6,7 @@ import json
 import time
 from pathlib import Path
 
-import pyarrow.parquet as pq
+import duckdb
 import pytest
 
 from mydyno import clock
@@ -76,7 +76,7 @@ def test_every_sample_of_a_step_is_placed_although_the_wall_clock_was_set(tmp_pa
     samples = read_samples(tmp_path / "probe.jsonl")[0]
     samples += [Sample(one.unix_ns, "driver:1", one.metric, one.value) for one in readings]
     write_samples(tmp_path / "samples.parquet", samples, started_unix_ns, [step])
-    table = pq.read_table(tmp_path / "samples.parquet").to_pydict()
+    table = duckdb.read_parquet(str(tmp_path / "samples.parquet")).fetchnumpy()
     assert set(table["step"]) == {"s"}
     of_host = [t_s for t_s, scope in zip(table["step_t_s"], table["scope"], strict=True) if scope == "host"]
     assert of_host == pytest.approx(range(1, 11), abs=0.01)

@@ -38,7 +38,7 @@ def run_experiment(
     if groups is None:
         request = Request(experiment, source_text, studies, command, is_gate_decided)
         return run_study_here(lambda watcher: run_study(request, paths, watcher), experiment)[0]
-    # Dask takes half a second to load.
+    # What hosts by SSH need is slow to load.
     from mydyno.fleet.controller import FleetRequest, run_on_groups
 
     ordered = FleetRequest(experiment, source_text, studies, groups, command, is_gate_decided)

@@ -49,7 +49,7 @@ def resume(
 
     listeners = listeners_of(metrics)
     if record.host_groups:
-        # Dask takes half a second to load.
+        # What hosts by SSH need is slow to load.
         from mydyno.fleet.controller import resume_on_groups
 
         with side_server(path.absolute().parent, serve):

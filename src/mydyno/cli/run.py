@@ -59,7 +59,7 @@ def run(
         with side_server(studies, serve):
             run_to_end(lambda watcher: run_study(request, paths, watcher), resolved, as_json)
         return
-    # Dask takes half a second to load.
+    # What hosts by SSH need is slow to load.
     from mydyno.fleet.controller import FleetRequest, run_on_groups
 
     ordered = FleetRequest(resolved, source.text, Path(studies), groups, command, listeners=listeners)

@@ -424,7 +424,7 @@ class _Fleet:
             except GroupLostError:
                 continue
             self.watcher.say(f"{group} is back")
-            await self.cluster.add(group)
+            self.cluster.add(group)
             return
 
     def _commit(self, group: str, block: int, attempt: int, aside: Path, finished: Finished) -> None:

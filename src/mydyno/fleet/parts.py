@@ -24,8 +24,8 @@ from mydyno.files.atomic_dir import sha256_of
 from mydyno.hosts.paths import ENGINE_PROGRAMS
 
 REQUIRED = (
-    "asyncssh", "cryptography", "distributed", "duckdb", "hdrhistogram", "jinja2", "numpy",
-    "pyarrow", "pydantic", "pydoe", "pymysql", "rich", "scipy", "typer",
+    "asyncssh", "cryptography", "duckdb", "hdrhistogram", "jinja2", "numpy", "pydantic", "pydoe", "pymysql", "rich",
+    "scipy", "typer", *(("backports-zstd",) if sys.version_info < (3, 14) else ()),
 )  # fmt: skip
 """The distributions that mydyno imports, as in pyproject.toml; what they need in turn is found.
 

@@ -8,6 +8,7 @@ import bz2
 import gzip
 import io
 import lzma
+import sys
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,11 @@ from typing import IO, Any, cast
 
 from mydyno.errors import HostError, UserError
 from mydyno.files.tree import LIMITS, Limits, Tree
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 NAMED = 5
 """Links of a refused archive that are named, so that a message is one."""
@@ -129,6 +135,11 @@ def _data_of_package(file: io.BufferedReader) -> io.BufferedReader:
     raise tarfile.ReadError("it has no data.tar")
 
 
+_DAMAGE = (
+    tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError, zlib.error, lzma.LZMAError, zstd.ZstdError,
+)  # fmt: skip
+
+
 class DamagedError(UserError):
     """An archive that cannot be read as one."""
 
@@ -154,7 +165,7 @@ def _damage(archive: Path) -> Iterator[None]:
         if error.errno is not None:
             raise HostError(f"{archive} cannot be read: {error.strerror}") from error
         raise _damaged(archive, error) from error
-    except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError, zlib.error, lzma.LZMAError) as error:
+    except _DAMAGE as error:
         raise _damaged(archive, error) from error
 
 
@@ -187,9 +198,7 @@ def _decompressed(file: io.BufferedReader) -> IO[bytes]:
     if first.startswith(b"\xfd7zXZ\0"):
         return cast("IO[bytes]", lzma.open(file))
     if first.startswith(b"\x28\xb5\x2f\xfd"):
-        import pyarrow
-
-        return cast("IO[bytes]", pyarrow.CompressedInputStream(file, "zstd"))
+        return cast("IO[bytes]", zstd.open(file))
     return file
 
 

@@ -27,6 +27,11 @@ def _database(_process_id: int) -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
+def database() -> duckdb.DuckDBPyConnection:
+    """A connection to the process's database, to be closed."""
+    return _database(os.getpid()).cursor()
+
+
 def file_names(*paths: Path) -> list[str]:
     """For read_parquet(), which reads a name as a glob."""
     return [escape(str(path)) for path in paths]
@@ -38,7 +43,7 @@ def reading(*paths: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     import duckdb
 
     try:
-        with _database(os.getpid()).cursor() as connection:
+        with database() as connection:
             yield connection
     except duckdb.Error as error:
         missing = [path for path in paths if not path.exists()]

@@ -7,15 +7,18 @@ A metric that does not exist on this host or server has no rows.
 
 from __future__ import annotations
 
-import io
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from mydyno.errors import UserError
 from mydyno.files.atomic import write_bytes
 from mydyno.model.stored.records import StepRecord
+from mydyno.store.query import database, file_names, reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,66 +33,47 @@ class Sample:
 
 def write_samples(path: Path, samples: Iterable[Sample], run_started_unix_ns: int, steps: Sequence[StepRecord]) -> None:
     """Write samples.parquet; each sample is placed into the step during whose load it ended."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("unix_ns", "t_s", "step", "step_t_s", "phase", "scope", "metric", "value")
+    found = list(samples)
+    places = [_place(one.unix_ns, steps) for one in found]
+    columns = {
+        "unix_ns": np.array([one.unix_ns for one in found], np.int64),
+        "step": np.array([step for step, _, _ in places], object),
+        "step_t_s": np.array([nan if step_t_s is None else step_t_s for _, step_t_s, _ in places]),
+        "phase": np.array([phase for _, _, phase in places], object),
+        "scope": np.array([one.scope for one in found], object),
+        "metric": np.array([one.metric for one in found], object),
+        "value": np.array([one.value for one in found]),
     }
-    for sample in samples:
-        step, step_t_s, phase = _place(sample.unix_ns, steps)
-        columns["unix_ns"].append(sample.unix_ns)
-        columns["t_s"].append((sample.unix_ns - run_started_unix_ns) / 1e9)
-        columns["step"].append(step)
-        columns["step_t_s"].append(step_t_s)
-        columns["phase"].append(phase)
-        columns["scope"].append(sample.scope)
-        columns["metric"].append(sample.metric)
-        columns["value"].append(sample.value)
-    schema = pa.schema(
-        [
-            ("unix_ns", pa.int64()),
-            ("t_s", pa.float64()),
-            ("step", pa.string()),
-            ("step_t_s", pa.float64()),
-            ("phase", pa.string()),
-            ("scope", pa.string()),
-            ("metric", pa.string()),
-            ("value", pa.float64()),
-        ],
-        metadata={"mydyno_format": "1"},
-    )
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns, schema=schema), sink, compression="zstd")
-    write_bytes(path, sink.getvalue())
+    # DuckDB writes files alone: one in memory, so that nothing is left of it whatever happens.
+    with os.fdopen(os.memfd_create(path.name), "rb") as file, database() as connection:
+        connection.register("samples", columns)
+        connection.execute(
+            "copy (select unix_ns, (unix_ns - ?) / 1e9 as t_s, cast(step as varchar) as step, "
+            "nullif(step_t_s, 'nan') as step_t_s, cast(phase as varchar) as phase, cast(scope as varchar) as scope, "
+            f"cast(metric as varchar) as metric, value from samples) to '/proc/self/fd/{file.fileno()}' "
+            "(format parquet, compression zstd, use_tmp_file false, kv_metadata {mydyno_format: '1'})",
+            [run_started_unix_ns],
+        )
+        write_bytes(path, file.read())
 
 
 def damage_of(path: Path) -> str:
     """Why a samples.parquet cannot be read; empty if it can, and if there is none. Reads its footer alone."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
-        pq.read_metadata(path)
-    except FileNotFoundError:
-        return ""
-    except (OSError, pa.ArrowException) as error:
-        return f"{path.name} cannot be read: {str(error).splitlines()[0]}"
+        with reading(path) as connection:
+            connection.execute("select num_rows from parquet_file_metadata(?)", file_names(path)).fetchall()
+    except UserError as error:
+        return f"{path.name} {error.message.removeprefix(f'{path} ')}" if path.exists() else ""
     return ""
 
 
 def read_metric(path: Path, scope: str, metric: str) -> list[tuple[int, float]]:
     """[(unix_ns, value)] of one metric in order of time. Raises UserError if the file is damaged."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        found = pq.read_table(
-            path, columns=["unix_ns", "value"], filters=[("scope", "=", scope), ("metric", "=", metric)]
-        )
-    except (OSError, pa.ArrowException) as error:
-        raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
-    return sorted(zip(found["unix_ns"].to_pylist(), found["value"].to_pylist(), strict=True))
+    with reading(path) as connection:
+        return connection.execute(
+            "select unix_ns, value from read_parquet(?) where scope = ? and metric = ? order by all",
+            [*file_names(path), scope, metric],
+        ).fetchall()
 
 
 def _place(unix_ns: int, steps: Sequence[StepRecord]) -> tuple[str | None, float | None, str | None]:

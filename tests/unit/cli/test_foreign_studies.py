@@ -30,7 +30,7 @@ def refuse(event, arguments):
         os._exit(99)
 # `list` tries what this host can do, by the host's own programs.
 OF_HOST = "list" in sys.argv
-import numpy, scipy, scipy.stats, pyarrow, duckdb  # they load their own libraries
+import numpy, scipy, scipy.stats, duckdb  # they load their own libraries
 import mydyno.cli
 sys.addaudithook(refuse)
 sys.exit(mydyno.cli.main())

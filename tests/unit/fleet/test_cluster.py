@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +17,7 @@ from mydyno.fleet.leases import Leases
 
 
 @pytest.mark.slow
-async def test_every_block_ends_once_although_groups_are_lost(tmp_path: Path) -> None:
+async def test_every_block_ends_once_although_groups_are_lost() -> None:
     names = [f"vm{number:02d}" for number in range(1, 21)]
     random = Random(4)
     failing = set(random.sample(names, 4))
@@ -37,7 +35,7 @@ async def test_every_block_ends_once_although_groups_are_lost(tmp_path: Path) ->
         return f"{group} {block}"
 
     results = {}
-    async with Cluster(names, work, scratch=tmp_path) as cluster:
+    async with Cluster(names, work) as cluster:
         async for block, result in cluster.map(range(1, 201)):
             assert block not in results
             results[block] = result
@@ -46,7 +44,6 @@ async def test_every_block_ends_once_although_groups_are_lost(tmp_path: Path) ->
     assert all(result.endswith(f" {block}") for block, result in results.items())
     assert set(executed.values()) == {1}
     assert all(by_group[name] == 2 for name in lost)
-    assert list(tmp_path.iterdir()) == [], "Dask leaves no folder behind"
 
 
 @pytest.mark.slow
@@ -94,23 +91,8 @@ async def test_a_group_that_is_back_takes_blocks_again() -> None:
         assert [result async for _, result in cluster.map([1, 2, 3])] == ["b"] * 3
         assert cluster.live == ["b"]
         failing.clear()
-        await cluster.add("a")
+        cluster.add("a")
         assert {result async for _, result in cluster.map(range(4, 12))} == {"a", "b"}
-
-
-async def test_scratch_of_a_killed_controller_is_removed_by_the_next_one(tmp_path: Path) -> None:
-    with subprocess.Popen(["true"]) as ended:
-        ended.wait()
-    left, other = tmp_path / f"mydyno-fleet-{ended.pid}-x", tmp_path / f"mydyno-fleet-{os.getpid()}-other"
-    left.mkdir()
-    other.mkdir()
-
-    async def work(group: str, _: int) -> str:
-        return group
-
-    async with Cluster(["a"], work, scratch=tmp_path):
-        assert len(list(tmp_path.iterdir())) == 2, "one's own, and that of a process that lives"
-    assert list(tmp_path.iterdir()) == [other]
 
 
 async def test_without_any_group_left_the_study_ends() -> None:
@@ -143,7 +125,7 @@ async def test_without_a_live_group_the_study_waits_for_those_that_may_return() 
 async def add_when(cluster: Cluster, group: str, condition: Callable[[], bool]) -> None:
     while not condition():
         await asyncio.sleep(0.01)
-    await cluster.add(group)
+    cluster.add(group)
 
 
 async def test_a_study_does_not_wait_for_ever_for_its_groups() -> None:
@@ -166,3 +148,27 @@ async def test_an_error_of_the_work_ends_the_study_with_its_own_words() -> None:
         with pytest.raises(StudyError, match="block 2 was lost 3 times"):
             async for _ in cluster.map([1, 2, 3]):
                 continue
+
+
+async def test_no_work_is_left_when_a_study_ends() -> None:
+    """What other groups execute is cancelled, and has ended, with an error of one and where nobody asks for more."""
+    begun: set[str] = set()
+    ended: list[str] = []
+
+    async def work(group: str, block: int) -> int:
+        begun.add(group)
+        if group == "a":
+            while "b" not in begun:
+                await asyncio.sleep(0)
+            return block
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(group)
+        return block
+
+    async with Cluster(["a", "b"], work) as cluster:
+        async for block, _ in cluster.map([1, 2]):
+            assert block == 1
+            break
+    assert ended == ["b"]

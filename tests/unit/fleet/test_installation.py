@@ -70,7 +70,7 @@ def test_the_required_packages_are_those_of_the_project() -> None:
 def test_packages_are_those_required_and_what_they_need() -> None:
     found = packages_part()
     names = {name.partition("/")[0] for name in found.files}
-    assert {"numpy", "scipy", "asyncssh", "cryptography", "pydantic_core", "yaml"} <= names
+    assert {"numpy", "scipy", "asyncssh", "cryptography", "pydantic_core"} <= names
     assert not {"pytest", "_pytest", "mypy", "ruff", "pip"} & names
     assert found == packages_part(), "the key is the same each time"
     assert (2, 17) <= found.glibc <= (2, 40)

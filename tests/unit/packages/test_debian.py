@@ -11,7 +11,6 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow
 import pytest
 
 from mydyno.errors import ArchiveError, UserError
@@ -20,6 +19,7 @@ from mydyno.packages.debian import DebianPackages
 from mydyno.packages.debian_release import DebianRelease
 from mydyno.packages.progress import silent
 from mydyno.packages.tar_archive import extract_packages
+from tests.support.oci import zstd
 from tests.unit.packages.test_tar_archive import FILE, FOLDER, HARD, LINK, Entry, packed
 
 COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
@@ -27,7 +27,7 @@ COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
-    ".zst": lambda tar: pyarrow.compress(tar, codec="zstd", asbytes=True),
+    ".zst": zstd.compress,
 }
 
 

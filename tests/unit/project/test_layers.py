@@ -44,9 +44,6 @@ LAYERS = (
 """From top to bottom: a module imports from its own layer and from those below."""
 SLOW_TO_LOAD = {
     "asyncssh",
-    "dask",
-    "distributed",
-    "pyarrow",
     "duckdb",
     "hdrh",
     "pydoe",
@@ -164,7 +161,7 @@ def test_a_study_on_this_host_loads_nothing_of_other_hosts(command: str) -> None
         loaded.add(name)
         at_the_top = (node for node in nodes_of(name) if getattr(node, "col_offset", 1) == 0)
         found = {target for target, _ in imported(at_the_top)}
-        assert found.isdisjoint({"asyncssh", "dask", "distributed"}), name
+        assert found.isdisjoint({"asyncssh"}), name
         waiting |= ({*found, name.rpartition(".")[0]} & MODULES.keys()) - loaded
 
 

@@ -5,13 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-import pyarrow.parquet as pq
-
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import RunSummary
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import memory
+from mydyno.store.samples import read_metric
 from mydyno.wording.numbers import display_unit
 from tests.support.fake_study_folder import Shape, build
 
@@ -29,9 +28,8 @@ def test_where_the_memory_sits_is_told_with_the_arms_spread_at_the_end(tmp_path:
     ends: dict[str, list[float]] = {}
     for run in result.runs:
         if run.valid:
-            table = pq.read_table(folder.samples_path(run.folder)).to_pylist()
-            resident = [one for one in table if one["metric"] == "server_rss_bytes" and one["scope"] == "instance:1"]
-            ends.setdefault(run.arm, []).append(max(resident, key=lambda one: one["unix_ns"])["value"])
+            resident = read_metric(folder.samples_path(run.folder), "instance:1", "server_rss_bytes")
+            ends.setdefault(run.arm, []).append(resident[-1][1])
     middles = {arm: median(values) for arm, values in ends.items()}
     least, most = min(middles, key=middles.__getitem__), max(middles, key=middles.__getitem__)
     unit = display_unit("server_rss_bytes", middles[most])
