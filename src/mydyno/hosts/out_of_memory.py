@@ -1,12 +1,15 @@
 """Which processes the kernel ended for lack of memory: from its log, /dev/kmsg (Documentation/ABI/testing/dev-kmsg).
 
-The log has process ids of the initial PID namespace, and a container may not read it: then it is not known.
+Ids are used again: only what was killed since a study's own beginning is its own. The log's clock is the kernel's own,
+which NTP does not slew as it does CLOCK_MONOTONIC, by at most 500 parts in a million. The log has process ids of the
+initial PID namespace, and a container may not read it: then it is not known.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Set
 from contextlib import closing, suppress
 from pathlib import Path
@@ -15,11 +18,14 @@ INITIAL_NAMESPACE = "pid:[4026531836]"
 """Its inode is fixed (PROC_PID_INIT_INO of the kernel's proc_ns.h)."""
 RECORD_BYTES = 8192
 """One read returns one record; none is longer."""
-_KILLED = re.compile(r"^[^;]*;.*Killed process (\d+)\b")
+SLEWED = 0.001
+"""By which part of the time since the boot the two clocks may differ."""
+_KILLED = re.compile(r"^\d+,\d+,(\d+)[^;]*;.*Killed process (\d+)\b")
 
 
-def killed_processes() -> Set[int] | None:
-    """The ids of all that were killed, as far back as the log reaches; None where it cannot be read."""
+def killed_processes(since_s: float) -> Set[int] | None:
+    """The ids of all that were killed since a time of CLOCK_MONOTONIC; None where the log cannot be read."""
+    since_us = round((since_s - SLEWED * time.monotonic()) * 1e6)
     try:
         if Path("/proc/self/ns/pid").readlink().name != INITIAL_NAMESPACE:
             return None
@@ -34,10 +40,10 @@ def killed_processes() -> Set[int] | None:
                     record = os.read(log, RECORD_BYTES)
                 except BlockingIOError:
                     return found
-                found |= killed_in(record.decode(errors="replace"))
+                found |= killed_in(record.decode(errors="replace"), since_us)
 
 
-def killed_in(record: str) -> Set[int]:
-    """The process that a record of the log names as killed for lack of memory, if it does."""
+def killed_in(record: str, since_us: int) -> Set[int]:
+    """The process that a record of the log names as killed for lack of memory, if it does and is not older."""
     match = _KILLED.match(record)
-    return {int(match.group(1))} if match else set()
+    return {int(match[2])} if match and int(match[1]) >= since_us else set()

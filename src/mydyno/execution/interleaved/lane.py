@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mydyno.clock import of_monotonic
 from mydyno.drivers.base import StepContext
 from mydyno.drivers.dynoload_output import findings_of
 from mydyno.drivers.held import HeldLoad, HoldingDriver, SliceOrder
@@ -370,7 +371,8 @@ class Lane:
             except TimeoutError:
                 continue
             memory = MemoryCounters.read().since(self.memory)
-            end = server_end(exit_code, instance.pid, memory.out_of_memory_kills or 0, killed_processes())
+            killed = killed_processes((self.started_unix_ns - of_monotonic(0)) / 1e9)
+            end = server_end(exit_code, instance.pid, memory.out_of_memory_kills or 0, killed)
             words = f"{end} during {step.id}; {self.failed_steps[step.id]}"
             self.failed = self.failed_steps[step.id] = f"{words}{instance.log_tail()}"
 

@@ -35,9 +35,10 @@ def test_a_kill_of_the_server_for_lack_of_memory_is_told_from_another(
     [
         (f"3,1170,98126543,-;Memory cgroup out of memory: {KILL}\n", {OWN}),
         (f"3,1170,98126543,-;Out of memory: {KILL}\n", {OWN}),
+        (f"3,1169,98126542,-;Out of memory: {KILL}\n", set()),
         ("6,1171,98126590,-;oom_reaper: reaped process 4242 (mariadbd), now anon-rss:0kB\n", set()),
         ("6,12,98,-;mariadbd invoked oom-killer: gfp_mask=0xcc0, order=0\n SUBSYSTEM=x\n", set()),
     ],
 )
-def test_the_kernels_log_names_what_was_killed(record: str, pids: Set[int]) -> None:
-    assert killed_in(record) == pids
+def test_the_kernels_log_names_what_was_killed_since_a_time(record: str, pids: Set[int]) -> None:
+    assert killed_in(record, 98126543) == pids
