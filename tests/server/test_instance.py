@@ -123,7 +123,7 @@ async def test_a_variable_that_the_server_does_not_know_is_told_with_its_log(ins
 async def test_variables_are_checked_before_anything_is_started(environment: PrivateEnvironment) -> None:
     arms = 'control = "a"\na = { variables = { innodb_bufer_pool_size = "1G" } }\n'
     with pytest.raises(UserError) as error:
-        check_variables({"a": environment.builds["glibc"]}, small_experiment(arms))
+        await check_variables({"a": environment.builds["glibc"]}, small_experiment(arms), environment.host)
     assert "arms.a.variables.innodb_bufer_pool_size: MariaDB 10.11" in error.value.message
     assert "did you mean 'innodb_buffer_pool_size'?" in error.value.message
     assert "max_connections" in environment.builds["glibc"].variables

@@ -19,6 +19,7 @@ from mydyno.servers.option_file import groups_of, options_of, read_option_file
 from mydyno.servers.running.base import LOAD_SCHEMA, InstanceSettings
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
+from mydyno.servers.variables_by_version import is_unshown
 from mydyno.treatments.variables import VariablesTreatment
 from tests.support import DATA, first_in_gate
 
@@ -54,6 +55,8 @@ async def test_a_configuration_of_the_field_is_an_arm_without_a_false_alarm(name
             assert evidence.holds, evidence.text
             unproved = {option for option, facts in evidence.facts.items() if facts.get("proved", True) is None}
             assert {"skip_host_cache", "loose_validate_password_policy"} <= unproved <= UNPROVED
+            of_plan = {option for option in wanted if is_unshown(option, build.version)}
+            assert {option for option in unproved if not option.startswith("loose_")} == of_plan
             wrong = VariablesTreatment({"optimizer_switch": "mrr=maybe", "concurrent_insert": 0})
             refused = await wrong.evidence(made)
             assert not refused.holds

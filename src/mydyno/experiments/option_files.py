@@ -66,11 +66,16 @@ def _with_variables(
         words = f"has the section [{doubtful[0]}], which not every version reads, and its servers have no one version"
         problems.append(Problem(key, words, name, "[mysqld] and [server], or server.name from the catalogue"))
         return table
+    read = options_of(options, groups[0])
+    if not read:
+        sections_read = ", ".join(f"[{one}]" for one in sorted(groups[0]))
+        problems.append(Problem(key, "has no option in a section that its server reads", name, sections_read))
+        return table
     said = table.get("variables", {})
     own = {option_name(option) for option in said} if isinstance(said, dict) else set()
     found = {
         option.name: option.value
-        for option in options_of(options, groups[0]).values()
+        for option in read.values()
         if option.name not in own and reserved_because(option.name, option.value) is None
     }
     return {**table, "option_file": str(path), "variables": {**found, **said}}

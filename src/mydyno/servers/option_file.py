@@ -22,6 +22,8 @@ MOST_LEVELS = 10
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " "}
 _ESCAPE = re.compile(r"\\(.)")
 _INCLUDE = re.compile(r"!(include|includedir)\s+(.+)")
+_SWITCH = re.compile(r"^(?:loose_)?(?:skip|disable|enable)_")
+_NAME = re.compile(r"[a-z][\w.:]*", re.ASCII)
 _VERSIONED = re.compile(r"(mysqld|mariadb|mariadbd)-\d+\.\d+")
 _OF_A_FLAVOUR = ("mariadb", "mariadbd", "client-server", "galera")
 
@@ -50,6 +52,16 @@ def is_of_a_version(section: str) -> bool:
     return section in _OF_A_FLAVOUR or _VERSIONED.fullmatch(section) is not None
 
 
+def _is_of_servers(section: str) -> bool:
+    """Whether servers of some version read a section."""
+    return section in ("mysqld", "server") or is_of_a_version(section)
+
+
+def _printable(text: str) -> str:
+    """The text with a question mark for every byte that is not of UTF-8."""
+    return text.encode(errors="replace").decode()
+
+
 def read_option_file(path: Path) -> list[Option]:
     """All options in the order in which a server reads them. Raises UserError with file and line."""
     return list(_read(path, 0))
@@ -57,11 +69,11 @@ def read_option_file(path: Path) -> list[Option]:
 
 def _read(path: Path, level: int) -> Iterator[Option]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = path.read_text(encoding="utf-8-sig", errors="surrogateescape")
+    except OSError as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
     section = ""
-    for number, raw in enumerate(text.splitlines(), 1):
+    for number, raw in enumerate(text.split("\n"), 1):
         line, place = raw.strip(), f"{path}:{number}"
         if not line or line[0] in "#;":
             continue
@@ -71,15 +83,18 @@ def _read(path: Path, level: int) -> Iterator[Option]:
             name, closed, _ = line[1:].partition("]")
             if not closed:
                 raise UserError(f"{place}: {line}: the name of a section has no closing bracket")
-            section = name.strip()
+            section = name.rstrip()
         elif not section:
-            raise UserError(f"{place}: {line}: an option before the first section")
+            raise UserError(f"{place}: {_printable(line)}: an option before the first section")
         else:
             name, equals, value = line.partition("=")
             name = option_name((name if equals else _without_comment(name)).strip())
-            if not name:
-                raise UserError(f"{place}: {line}: an option without a name")
-            yield Option(section, name, _value(value) if equals else True, place)
+            if _is_of_servers(section) and not _NAME.fullmatch(name):
+                raise UserError(f"{place}: {_printable(line)}: not an option", "allowed: NAME, NAME = VALUE")
+            option = Option(section, name, _value(value) if equals else True, place)
+            if _is_of_servers(section) and _printable(str(option.value)) != option.value and equals:
+                raise UserError(f"{place}: {_printable(line)}: the value is not in UTF-8")
+            yield option
 
 
 def _included(line: str, path: Path, level: int, place: str) -> Iterator[Option]:
@@ -119,10 +134,19 @@ def _value(text: str) -> str:
 
 def replaced_in(options: list[Option]) -> list[str]:
     """The options of servers' sections that mydyno sets itself."""
-    of_servers = (one for one in options if one.section in ("mysqld", "server") or is_of_a_version(one.section))
+    of_servers = (one for one in options if _is_of_servers(one.section))
     return sorted({one.name for one in of_servers if reserved_because(one.name, one.value)})
 
 
 def options_of(options: list[Option], groups: Set[str]) -> dict[str, Option]:
-    """Option → its last line in the sections that the server reads."""
-    return {option.name: option for option in options if option.section in groups}
+    """Option → its last line in the sections that the server reads, in the order of these lines.
+
+    Of x, skip_x, disable_x and enable_x, which set one variable, the last alone is there.
+    """
+    found: dict[str, Option] = {}
+    for option in options:
+        if option.section in groups:
+            variable = _SWITCH.sub("", option.name)
+            found.pop(variable, None)
+            found[variable] = option
+    return {option.name: option for option in found.values()}

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import parse_bytes
-from mydyno.model.definition.server_options import option_name
+from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import option_text
 
 _ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0", "YES": "1", "NO": "0"}
 _ERROR = re.compile(r"\[ERROR\](?: \[[\w-]+\])*(?: Buffered error:)? (?:/\S+: )?(.+)")
+_REMOVED = re.compile(r"\[Warning\] '([\w-]+)' was removed\.")
 WITHOUT_DATA = ("Aborting", "Can't open the mysql.plugin table")
 """Beginnings of messages that are not about an option: there is no data directory."""
 SIZED_BY_SERVER = "-1"
@@ -35,6 +36,8 @@ class OptionValues:
     """Variable → value, of all options that the server lists."""
     errors: tuple[str, ...]
     """Its messages where it would not start with them."""
+    removed: frozenset[str] = frozenset()
+    """Those that this version removed, and ignores with a warning."""
 
 
 async def option_values(build: ServerBuild, host: LocalHost, variables: Mapping[str, Scalar]) -> OptionValues:
@@ -50,7 +53,8 @@ async def option_values(build: ServerBuild, host: LocalHost, variables: Mapping[
     errors = [found for found in _ERROR.findall(done.output) if not found.startswith(WITHOUT_DATA)]
     if done.exit_code and not errors:
         errors = done.output.strip().splitlines()[-1:] or [f"exit code {done.exit_code}"]
-    return OptionValues(listed_values(done.output), tuple(dict.fromkeys(errors)))
+    removed = frozenset(map(plain_name, _REMOVED.findall(done.output)))
+    return OptionValues(listed_values(done.output), tuple(dict.fromkeys(errors)), removed)
 
 
 def listed_values(output: str) -> dict[str, str]:

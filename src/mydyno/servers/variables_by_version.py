@@ -7,13 +7,14 @@ changed. A name that no version knows stays as it is, and is refused before the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.definition.server_options import plain_name
-from mydyno.model.server_version import ServerVersion
+from mydyno.model.server_version import NAMES, ServerVersion
 from mydyno.servers.my_cnf import NO_BINARY_LOG
 
 DEFAULT_LOG_FILES = 2
@@ -115,6 +116,7 @@ SPANS: dict[str, Span] = {
     "innodb_buffer_pool_dump_at_shutdown": Span(((5, 6), None), ((10, 0), None), "nothing is dumped when it stops"),
     "innodb_buffer_pool_instances": Span(_ALWAYS, ((5, 5), (10, 6)), "its buffer pool has one instance"),
     "innodb_thread_concurrency": Span(_ALWAYS, ((5, 5), (10, 6)), "it has no limit of its own on threads in InnoDB"),
+    "innodb_additional_mem_pool_size": Span(((5, 5), (5, 7)), ((5, 5), (10, 2)), "it always uses the system's malloc"),
     "innodb_use_sys_malloc": Span(((5, 5), (5, 7)), ((5, 5), (10, 2)), "it always uses the system's malloc"),
     "innodb_file_format": Span(((5, 5), (8, 0)), ((5, 5), (10, 3)), "it has one file format"),
     "innodb_large_prefix": Span(((5, 5), (8, 0)), ((5, 5), (10, 3)), "large prefixes are always allowed"),
@@ -127,6 +129,32 @@ SPANS: dict[str, Span] = {
     "gtid_mode": Span(((5, 6), None), None, "it has no such mode"),
 }
 """Variables that only some versions have."""
+
+
+_REMOVED_BY_MYSQL = {
+    (5, 7): "innodb_mirrored_log_groups thread_concurrency timed_mutexes",
+    (8, 0): """
+        innodb_checksums innodb_file_format_check innodb_file_format_max innodb_locks_unsafe_for_binlog
+        innodb_stats_sample_pages innodb_undo_logs internal_tmp_disk_storage_engine log_warnings max_tmp_tables
+        metadata_locks_cache_size metadata_locks_hash_instances multi_range_count myisam_repair_threads old_passwords
+        query_cache_limit query_cache_min_res_unit query_cache_wlock_invalidate secure_auth show_compatibility_56
+        sync_frm temp_pool
+    """,
+}
+"""Release of MySQL → options that the one before it lists (mysqld --verbose --help), and no later one."""
+
+
+def removed_in(name: str, version: ServerVersion) -> str | None:
+    """The release that removed a variable that this version does not have: "MySQL 8.0"; None if not known."""
+    if name in SPANS and version.has_sql:
+        span = SPANS[name].mysql if version.flavour == "mysql" else SPANS[name].mariadb
+        until = None if span is None else span[1]
+    else:
+        until = next((one for one, names in _REMOVED_BY_MYSQL.items() if name in names.split()), None)
+        until = until if version.flavour == "mysql" else None
+    if until is None or version.number < until:
+        return None
+    return f"{NAMES[version.flavour]} {'.'.join(map(str, until))}"
 
 
 def _absent(name: str, version: ServerVersion, known: frozenset[str]) -> str | None:
@@ -146,3 +174,26 @@ def is_known(name: str, known: frozenset[str]) -> bool:
     if name.startswith("loose_"):
         return True  # says itself that not every server knows it
     return name in known or plain_name(name) in known
+
+
+_UNSHOWN = """
+    allow_suspicious_udfs ansi archive binlog_do_db binlog_ignore_db binlog_row_event_max_size blackhole
+    character_set_client_handshake console federated flashback gdb debug_gdb init_rpl_role innodb innodb_status_file
+    innodb_tablespaces_encryption log_ddl_recovery log_isam log_raw log_short_format master_retry_count
+    max_binlog_dump_events myisam_block_size old_style_user_limits partition port_open_timeout safe_mode
+    safe_user_create show_replica_auth_info show_slave_auth_info slave_start stack_trace host_cache super_large_pages
+    tc_heuristic_recover temp_pool
+"""
+_UNSHOWN_ALIKE = ("performance_schema_consumer_",)
+_OF_REPLICATION = re.compile(r"replicate_(?:wild_)?(?:do|ignore)_(?:db|table)|replicate_(?:rewrite_db|same_server_id)")
+_SHOWN_BY_MYSQL_8 = ("binlog_row_event_max_size", "slave_start")
+
+
+def is_unshown(name: str, version: ServerVersion) -> bool:
+    """Whether a server takes the option and has no variable that shows it, as far as this is known before its start."""
+    plain = plain_name(name)
+    if plain in _SHOWN_BY_MYSQL_8 and version.is_mysql_from(8, 0):
+        return False
+    if _OF_REPLICATION.fullmatch(plain):
+        return version.flavour == "mysql" or plain == "replicate_same_server_id"
+    return plain in _UNSHOWN.split() or plain.startswith(_UNSHOWN_ALIKE)

@@ -7,20 +7,20 @@ server reads them: sets in any order, a switch of `optimizer_switch` alone, enum
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from mydyno.model.definition.experiment import FINITE, Scalar, ServerSpec, Variables
-from mydyno.model.definition.server_options import option_name
+from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.option_values import is_by_server, option_values, same_setting
 from mydyno.servers.performance_schema import INSTRUMENT_OPTION, instrument_setting
 from mydyno.servers.running.base import RunningServer
-from mydyno.servers.running.private import as_private
+from mydyno.servers.running.private import PrivateServer, as_private
 from mydyno.servers.variables_by_version import is_known
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.variable_effects import Effect, Source, effect_of
@@ -92,9 +92,9 @@ class VariablesTreatment(Treatment):
                     effects[name] = effect
                 elif shown.actual is None and is_known(plain, private.build.variables):
                     effects[name] = Effect(None, "the server has no variable that shows it")
-        ignored = [name for name, shown in found.items() if name.startswith("loose_") and shown.actual is None]
+        ignored = await self._ignored(found.keys() - effects.keys(), found, private)
         if len(ignored) < len(self._wanted):
-            effects |= {name: Effect(None, "the server does not have it") for name in ignored if name not in effects}
+            effects |= {name: Effect(None, why) for name, why in ignored.items()}
         unlike = {name: self._wanted[name] for name, shown in found.items() if not shown.holds and shown.actual}
         if unlike:
             read = (await option_values(private.build, private.host, unlike)).values
@@ -117,6 +117,16 @@ class VariablesTreatment(Treatment):
             facts[name] |= {"effect": effect.text, "proved": effect.holds}
         text = "; ".join(wrong or self._proofs(found, effects))
         return Evidence(treatment=self.name, holds=not wrong, text=text, facts=facts, instance=instance.number)
+
+    async def _ignored(self, names: Set[str], found: Mapping[str, Shown], private: PrivateServer) -> dict[str, str]:
+        """Option → why it is without effect, of those that the server does not know or has removed."""
+        unknown = {name: self._wanted[name] for name in self._wanted if name in names and found[name].actual is None}
+        loose = {name: "the server does not have it" for name in unknown if name.startswith("loose_")}
+        others = {name: value for name, value in unknown.items() if name not in loose}
+        if not others:
+            return loose
+        removed = (await option_values(private.build, private.host, others)).removed
+        return loose | {name: "the server removed it" for name in others if plain_name(name) in removed}
 
     def _proofs(self, found: Mapping[str, Shown], effects: Mapping[str, Effect]) -> list[str]:
         """How each variable is known to be in force."""

@@ -51,6 +51,28 @@ def test_the_last_line_of_an_option_wins_over_sections_and_spellings(tmp_path: P
     assert read(tmp_path, "[server]\na-b=1\n[client]\na_b=9\n[mysqld-8.0]\na_b=2\n[mysqld]\nA-B=3\n") == {"a_b": "3"}
 
 
+def test_of_the_lines_that_switch_one_variable_the_last_alone_is_set(tmp_path: Path) -> None:
+    text = "[mysqld]\nlog_bin = a\nx = 1\nskip-log-bin\nenable-slow_log\nloose-skip-slow-log\nlog-bin = b\n"
+    assert list(read(tmp_path, text).items()) == [("x", "1"), ("loose_skip_slow_log", True), ("log_bin", "b")]
+
+
+def test_bytes_of_another_encoding_are_comments_or_refused(tmp_path: Path) -> None:
+    (tmp_path / "my.cnf").write_bytes(b"[mysqld]\n# caf\xe9\nx = 1 # \xe9\n[client]\npassword = \xe9\n")
+    options = read_option_file(tmp_path / "my.cnf")
+    assert [(one.section, one.name, one.value) for one in options[:1]] == [("mysqld", "x", "1")]
+    (tmp_path / "my.cnf").write_bytes(b"[mysqld]\nx = \xe9\n")
+    with pytest.raises(UserError, match=r"my\.cnf:2: x = \?: the value is not in UTF-8"):
+        read_option_file(tmp_path / "my.cnf")
+    (tmp_path / "my.cnf").write_text("[mysqld]\nx = 1\n", encoding="utf-16")
+    with pytest.raises(UserError, match=r"my\.cnf:1: .*an option before the first section"):
+        read_option_file(tmp_path / "my.cnf")
+
+
+def test_lines_end_and_sections_are_named_as_the_server_reads_them(tmp_path: Path) -> None:
+    text = "[mysqld] # own\nx = a\u2028y = b\u0085z\n[ mysqld]\nw = 1\n[mysqld ]\nv = 1\n"
+    assert read(tmp_path, text) == {"x": "a\u2028y = b\u0085z", "v": "1"}
+
+
 @pytest.mark.parametrize(
     ("version", "names"),
     [
@@ -79,6 +101,9 @@ def test_included_files_are_read_where_they_are_named(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("x=1\n", "my.cnf:1: x=1: an option before the first section"),
+        ("[mysqld]\n--x=1\n", "my.cnf:2: --x=1: not an option"),
+        ("[mysqld]\nx 64M\n", "my.cnf:2: x 64M: not an option"),
+        ("[server]\n= 1\n", "my.cnf:2: = 1: not an option"),
         ("[mysqld\n", "my.cnf:1: [mysqld: the name of a section has no closing bracket"),
         ("[mysqld]\n!includes x\n", "my.cnf:2: !includes x: unknown directive"),
         ("!include gone.cnf\n", "gone.cnf: cannot be read"),
@@ -95,6 +120,7 @@ def test_what_no_server_reads_is_refused_by_file_and_line(tmp_path: Path, text: 
 def loaded(folder: Path, arms: str, server: str = "") -> Experiment:
     for file in FILES.glob("*.cnf"):
         shutil.copy(file, folder)
+    (folder / "client.cnf").write_text("[client]\nport = 3306\n[mysqld_safe]\nnice = 0\n[mysqld-8.0]\nport = 1\n")
     text = GOOD.replace('name = "mariadb-10.11"\n', f'name = "mariadb-10.11"\n{server}')
     (folder / "e.toml").write_text(text.replace("[[steps]]", f"{arms}\n[[steps]]"))
     return load(str(folder / "e.toml"))[0]
@@ -144,6 +170,7 @@ def test_the_options_of_treatments_are_every_arms_under_those_that_an_arm_sets(t
     ("arm", "words"),
     [
         ("option_file = 'gone.cnf'", 'arms.mine.option_file = "gone.cnf": no such file'),
+        ("option_file = 'client.cnf'", "has no option in a section that its server reads; allowed: [client-server], "),
         ("option_file = 7", "arms.mine.option_file = 7: no such file"),
         (
             "option_file = 'mysql-8.0.cnf', server = { basedir = '/opt/mysql' }",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import UserError
-from mydyno.execution.environments.builds import check_values, unchecked_variables
+from mydyno.execution.environments.builds import check_values, check_variables, unchecked_variables
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.server_version import ServerVersion
@@ -125,6 +125,40 @@ async def test_an_option_that_its_server_does_not_have_is_named_where_it_may_be_
     asked = experiment(treatments={"jemalloc": {"variables": {"loose_sort_buffer_size": 1024, "loose_no_such": 1}}})
     named = await check_values({"jemalloc": made}, asked, LocalHost("values", None))
     assert named == ("MySQL 8.0.31 does not have no_such, and ignores loose_no_such",)
+
+
+IGNORING = """\
+for each; do case $each in
+  --old=*|--older=*) echo "1:00 0 [Warning] '${each%%=*}' was removed. It does nothing now" | sed "s/'--/'/" ;;
+  --innodb_support_xa=*) echo "1:00 0 [ERROR] mysqld: unknown variable '$each'"; exit 7 ;;
+  --sort_orders=*) echo "1:00 0 [ERROR] mysqld: unknown variable '$each'"; exit 7 ;;
+esac; done
+"""
+
+
+async def test_what_a_version_removed_is_named_as_ignored_or_refused_as_the_server_does(tmp_path: Path) -> None:
+    made, host = build(tmp_path, f"{IGNORING}cat <<'END'\n{TABLE}END"), LocalHost("values", None)
+    of_file: dict[str, Scalar] = {"old": 8, "sort_buffer_size": 1024, "skip_host_cache": True}
+    asked = experiment(treatments={"jemalloc": {"variables": of_file}})
+    made = replace(made, variables=made.variables | {"skip_host_cache"})
+    await check_variables({"jemalloc": made}, asked, host)
+    assert await check_values({"jemalloc": made}, asked, host) == (
+        "MySQL 8.0.31 removed old, and ignores it",
+        "arm jemalloc: no variable of the server shows skip_host_cache: set, but not proved",
+    )
+    refused = experiment(treatments={"jemalloc": {"variables": {"old": 1, "innodb_support_xa": 0, "sort_orders": 1}}})
+    with pytest.raises(UserError) as error:
+        await check_variables({"jemalloc": made}, refused, host)
+    assert error.value.message.split("\n  ") == [
+        "arms.jemalloc.variables.innodb_support_xa: MySQL 8.0.31 has no variable 'innodb_support_xa': "
+        "removed in MySQL 8.0",
+        "arms.jemalloc.variables.sort_orders: MySQL 8.0.31 has no variable 'sort_orders'",
+    ]
+    nothing = experiment(treatments={"jemalloc": {"variables": {"old": 1, "loose_older": 1}}})
+    with pytest.raises(
+        UserError, match=r"arms\.jemalloc\.variables: MySQL 8\.0\.31 removed old, and ignores it, MySQL"
+    ):
+        await check_values({"jemalloc": made}, nothing, host)
 
 
 DEFAULTS = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from mydyno.errors import UserError
 from mydyno.execution.environments.environment import Say
@@ -16,13 +16,15 @@ from mydyno.servers.catalogue import get_alternating, present_build
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.option_values import OptionValues, changed_by_server, option_values
 from mydyno.servers.performance_schema import start_variables
-from mydyno.servers.variables_by_version import adapt_variables, is_known
+from mydyno.servers.variables_by_version import adapt_variables, is_known, is_unshown, removed_in
 from mydyno.treatments.server import server_of
 
 OF_THE_START = ("max_connections", "open_files_limit", "table_open_cache", "table_cache", "table_definition_cache")
 """Variables that a server adapts to the files that it may open, which differs here; they are read back later."""
 SIZED_AT_START = ("back_log", "host_cache_size", "innodb_open_files", "log_bin", "thread_cache_size")
 """Variables whose default a server finds at its start, after it has listed its options."""
+LIKE_A_TYPO = 0.85
+"""How alike the name of another variable must be to have been meant: many begin alike."""
 NO_VALUE = "(No default value)"
 HINT = "mysqld --verbose --help lists them; a plugin's variable needs the prefix loose_"
 
@@ -48,20 +50,22 @@ async def present_builds(experiment: Experiment, paths: HostPaths, host: LocalHo
     return found
 
 
-def check_variables(builds: Mapping[str, ServerBuild], experiment: Experiment) -> None:
+async def check_variables(builds: Mapping[str, ServerBuild], experiment: Experiment, host: LocalHost) -> None:
     """Raise UserError for every variable that its server does not know, before one is started even once.
 
     What the experiment says for all servers must be known to at least one of them; the others omit it and report that.
-    Where not every arm's server is at hand, only what the arms say of those that are is checked.
+    Where not every arm's server is at hand, only what the arms say of those that are is checked. An option that the
+    server's version removed and ignores is not refused.
     """
-    problems = _of_all_servers(builds, experiment) if all(arm.name in builds for arm in experiment.arms) else []
+    complete = all(arm.name in builds for arm in experiment.arms)
+    problems = await _of_all_servers(builds, experiment, host) if complete else []
     unknown: dict[tuple[str, str], list[str]] = {}
     of_arms = {arm.name: arm.treatments.get("variables", {}) for arm in experiment.arms}
     for arm, build in builds.items():
         if not build.version.has_sql:
             continue  # forecast refuses variables of a memcached
         for option in of_arms[arm]:
-            if _unknown([option_name(option)], build):
+            if await _refused({option_name(option): of_arms[arm][option]}, build, host):
                 unknown.setdefault((option, build.identity), []).append(arm)
     for (option, _), arms in unknown.items():
         place = format_key(("arms", arms[0], "variables", option))
@@ -91,11 +95,11 @@ def unchecked_variables(builds: Mapping[str, ServerBuild], experiment: Experimen
 async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment, host: LocalHost) -> tuple[str, ...]:
     """Raise UserError for every value that a server refuses, clips or ignores, as its own option parser reads them.
 
-    Returns a sentence for each option that its server ignores, and for each arm that sets what its control has in
-    effect without it.
+    An arm whose options are all ignored is refused too. Returns a sentence for each option that its server omits,
+    ignores or does not show, and for each arm that sets what its control has in effect without it.
     """
     problems: dict[str, str] = {}
-    ignored: dict[str, None] = {}
+    notes: dict[str, None] = {}
     cached: dict[tuple[str, str], OptionValues] = {}
     read: dict[str, OptionValues] = {}
     base = {option_name(name): value for name, value in experiment.server.variables.items()}
@@ -104,22 +108,38 @@ async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment
         if build is None or not build.variables:
             continue
         own = _variables_of(arm)
-        wanted = adapt_variables(base, build.version, build.variables).variables | own
+        adapted = adapt_variables(base, build.version, build.variables)
+        notes |= dict.fromkeys(f"{build.version.name}: {words}" for words in adapted.notes)
+        wanted = adapted.variables | own
         key = (build.identity, repr(sorted(wanted.items())))
         if key not in cached:
             cached[key] = await option_values(build, host, wanted)
         read[arm.name] = cached[key]
-        for name in wanted:
-            plain = name.removeprefix("loose_")
-            if not (plain == name or plain in cached[key].values or is_known(plain, build.variables)):
-                ignored[f"{build.version.name} does not have {plain}, and ignores {name}"] = None
+        ignored = ignored_options(wanted, cached[key], build)
+        notes |= dict.fromkeys(ignored.values())
+        if own and own.keys() <= ignored.keys():
+            problems.setdefault(arm.name, f"arms.{arm.name}.variables: {', '.join(ignored[name] for name in own)}")
+        if unshown := [name for name in own if name not in ignored and is_unshown(name, build.version)]:
+            notes[f"arm {arm.name}: no variable of the server shows {', '.join(unshown)}: set, but not proved"] = None
         for name, words in value_problems(wanted, cached[key], build) if wanted else ():
             section: Key = ("arms", arm.name, "variables") if name in own or not name else ("server", "variables")
             said = f"{format_key((*section, name))} = {option_value(wanted[name])}" if name else format_key(section)
             problems.setdefault(f"{name}: {words}", f"{said}: {words}")
     if problems:
         raise UserError("\n  ".join(problems.values()), "a server's own limits are in its manual; nothing was started")
-    return (*ignored, *_in_effect_anyway(builds, experiment, read))
+    return (*notes, *_in_effect_anyway(builds, experiment, read))
+
+
+def ignored_options(wanted: Mapping[str, Scalar], read: OptionValues, build: ServerBuild) -> dict[str, str]:
+    """Option → why it has no effect, of those that the server ignores."""
+    found = {}
+    for name in wanted:
+        plain = name.removeprefix("loose_")
+        if plain_name(name) in read.removed:
+            found[name] = f"{build.version.name} removed {plain}, and ignores it"
+        elif not (plain == name or plain in read.values or is_known(plain, build.variables)):
+            found[name] = f"{build.version.name} does not have {plain}, and ignores {name}"
+    return found
 
 
 def _variables_of(arm: ArmSpec) -> dict[str, Scalar]:
@@ -178,22 +198,31 @@ def value_problems(wanted: Mapping[str, Scalar], read: OptionValues, build: Serv
             yield name, f"{build.version.name} would make it {made}"
 
 
-def _of_all_servers(builds: Mapping[str, ServerBuild], experiment: Experiment) -> list[str]:
+async def _of_all_servers(builds: Mapping[str, ServerBuild], experiment: Experiment, host: LocalHost) -> list[str]:
     databases = [build for build in builds.values() if build.version.has_sql]
     base = {option_name(name): name for name in experiment.server.variables}
     values = {name: experiment.server.variables[option] for name, option in base.items()}
-    unknown = [set(_unknown(adapt_variables(values, build.version).variables, build)) for build in databases]
+    unknown = [
+        set(await _refused(adapt_variables(values, build.version).variables, build, host)) for build in databases
+    ]
     names = sorted(set.intersection(*unknown) & set(base)) if unknown else []
     return [
         _no_variable(format_key(("server", "variables", base[name])), base[name], databases) for name in names
     ]  # fmt: skip
 
 
-def _unknown(names: Iterable[str], build: ServerBuild) -> list[str]:
-    return [name for name in names if build.variables and not is_known(name, build.variables)]
+async def _refused(variables: Mapping[str, Scalar], build: ServerBuild, host: LocalHost) -> list[str]:
+    """The options that the server neither lists nor, with a warning that it removed them, ignores."""
+    unlisted = {
+        name: value for name, value in variables.items() if build.variables and not is_known(name, build.variables)
+    }
+    return [name for name, value in unlisted.items() if not (await option_values(build, host, {name: value})).removed]
 
 
 def _no_variable(place: str, option: str, builds: list[ServerBuild]) -> str:
     servers = ", ".join(dict.fromkeys(build.version.name for build in builds))
-    guess = nearest(option_name(option), frozenset().union(*(build.variables for build in builds)))
+    removed = [removed_in(option_name(option), build.version) for build in builds]
+    if words := ", ".join(dict.fromkeys(filter(None, removed))):
+        return f"{place}: {servers} has no variable {option!r}: removed in {words}"
+    guess = nearest(option_name(option), frozenset().union(*(build.variables for build in builds)), LIKE_A_TYPO)
     return f"{place}: {servers} has no variable {option!r}" + (f"; did you mean {guess!r}?" if guess else "")

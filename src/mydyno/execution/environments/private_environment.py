@@ -260,9 +260,9 @@ async def open_private_environment(
         undo.will_change("processes", cookie=study)
         scratch, sockets = make_folders(paths, study, undo)
         host = LocalHost(study, paths.server_user, undo)
-        check_variables(await present_builds(experiment, paths, host), experiment)
+        await check_variables(await present_builds(experiment, paths, host), experiment, host)
         builds = await get_builds(experiment, paths, host, say)
-        check_variables(builds, experiment)
+        await check_variables(builds, experiment, host)
         for words in await check_values(builds, experiment, host):
             say(words)
         drivers, versions = await get_drivers(experiment, paths, host, say)

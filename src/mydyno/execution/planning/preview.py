@@ -45,7 +45,7 @@ async def preview(
         host = LocalHost("plan", paths.server_user)
         of_builds = await forecast_builds(experiment, paths.cache, host)
         builds = await present_builds(experiment, paths, host)
-        check_variables(builds, experiment)
+        await check_variables(builds, experiment, host)
         of_variables = (*await check_values(builds, experiment, host), *unchecked_variables(builds, experiment))
     elif any(server_of(arm, experiment.server).build is not None for arm in experiment.arms):
         of_builds = BuildForecast(time=(UNKNOWN_HERE,))

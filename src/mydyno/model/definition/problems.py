@@ -79,9 +79,9 @@ def format_key(key: Key) -> str:
     return text or "the file"
 
 
-def nearest(word: object, choices: Iterable[str]) -> str:
-    """The choice that was probably meant, or nothing."""
-    matches = difflib.get_close_matches(str(word), list(choices), n=1, cutoff=0.55)
+def nearest(word: object, choices: Iterable[str], likeness: float = 0.55) -> str:
+    """The choice that was probably meant, or nothing; `likeness` is difflib's ratio, from 0 to 1."""
+    matches = difflib.get_close_matches(str(word), list(choices), n=1, cutoff=likeness)
     return matches[0] if matches else ""
 
 
