@@ -170,6 +170,18 @@ def test_what_built_in_workloads_set_themselves_cannot_be_under_test_with_them(
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [("character-set-server", "UTF16"), ("collation_server", "utf32_bin"), ("loose_character_set_server", "ucs2")],
+)
+def test_a_wide_character_set_is_refused_before_data_are_made(paths: HostPaths, name: str, value: str) -> None:
+    for word, refused in ((value, True), ("utf8mb4", False), ("utf8mb3_bin", False)):
+        asked = experiment(treatments={"jemalloc": {"variables": {name: word}}})
+        found = [one for one in forecast(asked, make_plan(asked), paths).obstacles if "ASCII has one byte" in one]
+        assert len(found) == refused
+        assert all(one.startswith(f"arm jemalloc: {option_name(name)} = {word}: the tables of") for one in found)
+
+
+@pytest.mark.parametrize(
     "name", ["default_storage_engine", "storage-engine", "loose_default_storage_engine", "enforce_storage_engine"]
 )
 @pytest.mark.parametrize("value", ["MyISAM", "Aria", "innodb"])

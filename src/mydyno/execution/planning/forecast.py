@@ -38,6 +38,9 @@ INSTANCE_OVERHEAD_S = 2.0
 """Restore, start, proof, stop with small data (measured: 2 to 4 s for one instance)."""
 STEP_OVERHEAD_S = 0.5
 ENGINE_VARIABLES = ("default_storage_engine", "enforce_storage_engine", "storage_engine")
+CHARACTER_SET_VARIABLES = ("character_set_server", "collation_server", "default_character_set", "default_collation")
+WIDE_CHARACTER_SETS = ("ucs2", "utf16", "utf16le", "utf32")
+"""With two or four bytes for each character; dynoload refuses them too (sql/server.rs)."""
 CANARY_S = 2.5
 """Before each block, where the host is as usual (measured)."""
 STUDY_BYTES_PER_RUN_S = 9_000
@@ -105,7 +108,7 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         )
     obstacles += kv_obstacles(experiment)
     obstacles += _reserved_obstacles(experiment)
-    obstacles += _engine_obstacles(experiment)
+    obstacles += _table_obstacles(experiment)
     obstacles += _profile_obstacles(experiment, plan, paths.root)
     obstacles += _counter_obstacles(experiment, paths.root)
     obstacles += _replay_obstacles(experiment, plan)
@@ -157,18 +160,26 @@ def _reserved_obstacles(experiment: Experiment) -> list[str]:
     ]
 
 
-def _engine_obstacles(experiment: Experiment) -> list[str]:
-    """Another storage engine than the one that the tables of built-in data name: it would change nothing."""
+def _table_obstacles(experiment: Experiment) -> list[str]:
+    """What the tables of built-in data have otherwise: a storage engine that they name, or a wide character set."""
     if experiment.data.workload not in ("oltp", "tpcc"):
         return []
     found = []
     of_arms = [(f"arm {arm.name}", arm.treatments.get("variables", {})) for arm in experiment.arms]
     for whose, variables in [("server.variables", experiment.server.variables), *of_arms]:
         for name, value in variables.items():
-            if plain_name(name) in ENGINE_VARIABLES and str(value).upper() != "INNODB":
-                tables = f"the tables of data.workload = {experiment.data.workload!r} are InnoDB, whatever it is"
-                found.append(f"{whose}: {option_name(name)} = {value}: {tables}")
+            words = _table_problem(plain_name(name), str(value).lower(), experiment.data.workload)
+            if words is not None:
+                found.append(f"{whose}: {option_name(name)} = {value}: {words}")
     return found
+
+
+def _table_problem(name: str, value: str, workload: str) -> str | None:
+    if name in ENGINE_VARIABLES and value != "innodb":
+        return f"the tables of data.workload = {workload!r} are InnoDB, whatever it is"
+    if name in CHARACTER_SET_VARIABLES and value.partition("_")[0] in WIDE_CHARACTER_SETS:
+        return f"the tables of data.workload = {workload!r} need one in which ASCII has one byte"
+    return None
 
 
 def _changes_of(arm: ArmSpec, experiment: Experiment, apart: bool) -> list[str]:
