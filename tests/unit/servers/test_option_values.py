@@ -161,6 +161,17 @@ async def test_what_a_version_removed_is_named_as_ignored_or_refused_as_the_serv
         await check_values({"jemalloc": made}, nothing, host)
 
 
+async def test_what_a_build_does_not_list_of_all_servers_variables_is_named_once(tmp_path: Path) -> None:
+    made, host = build(tmp_path, f"{IGNORING}cat <<'END'\n{TABLE}END"), LocalHost("values", None)
+    asked = experiment()
+    variables: dict[str, Scalar] = {"old": 8, "sort_buffer_size": 1024, "query_cache_size": 0}
+    asked = asked.model_copy(update={"server": asked.server.model_copy(update={"variables": variables})})
+    builds = dict.fromkeys((arm.name for arm in asked.arms), made)
+    await check_variables(builds, asked, host)
+    words = "old is omitted: this build of MySQL 8.0.31 does not list it"
+    assert await check_values(builds, asked, host) == (words,), "the forecast names query_cache_size"
+
+
 DEFAULTS = """
 Variables
 --- ---

@@ -109,7 +109,8 @@ async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment
             continue
         own = _variables_of(arm)
         adapted = adapt_variables(base, build.version, build.variables)
-        notes |= dict.fromkeys(f"{build.version.name}: {words}" for words in adapted.notes)
+        named = adapt_variables(base, build.version).notes  # by the forecast, which asks no program
+        notes |= dict.fromkeys(words for words in adapted.notes if words not in named)
         wanted = adapted.variables | own
         key = (build.identity, repr(sorted(wanted.items())))
         if key not in cached:
