@@ -14,7 +14,7 @@ from statistics import median
 from mydyno.language import agreed, listing
 from mydyno.model.definition.factors import factors_of
 from mydyno.model.memory import is_memory
-from mydyno.model.stored.obstacles import NOTHING_SERVED
+from mydyno.model.stored.obstacles import NOTHING_ENDED, NOTHING_SERVED
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import (
@@ -36,7 +36,7 @@ from mydyno.wording.clauses import Clauses
 from mydyno.wording.factors import factor_sentences
 from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
 from mydyno.wording.numbers import MOST_NAMES, blocks, duration_option, duration_words, option_s, size
-from mydyno.wording.reasons import alarm_clause, cut, failure_of
+from mydyno.wording.reasons import alarm_clause, causes, cut, failure_of
 from mydyno.wording.scope_line import memory_queries, scope_line
 from mydyno.wording.screening import screening_sentences
 from mydyno.wording.sharpen import sharpen_lines
@@ -87,10 +87,10 @@ def answer_sentences(
     if alarm:
         found = [f"The control differs from its own copy, so no conclusion is drawn: {alarm_clause(alarm)}."]
         found = on_these_hosts(summary, found)
-        return tuple([*found, *failures][:MOST_SENTENCES]), ()
+        return (*found, *failures), ()
     lead = _host_first(summary, study, block_s)
     if nothing:
-        return tuple([*lead, nothing, *failures][:MOST_SENTENCES]), ()
+        return (*lead, nothing, *failures), ()
     writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
     further = [metric for metric in answered_metrics(summary) if metric in summary.also_primary]
     decided, open_ = writer.decided(without=further), writer.undecided(bool(lead))
@@ -126,8 +126,8 @@ def answer_sentences(
             *writer.undecided(bool(lead), metric)[:1],
         )
     ]
-    leading = [*said, *of_hosts, *failures][: max(MOST_SENTENCES, len(said))]
-    return tuple(leading), tuple(of_further)
+    room = max(MOST_SENTENCES - len(failures), len(said))
+    return (*[*said, *of_hosts][:room], *failures), tuple(of_further)
 
 
 def _after_queries(summary: Summary, metric: str, sentences: Sequence[str]) -> list[str]:
@@ -183,7 +183,8 @@ def _host_first(summary: Summary, study: StudyRecord, block_s: Callable[[], floa
             found = outlook(summary, [one for one in judged if one.verdict == "inconclusive"], length, sequential)
             times += [found.half_s] if found else []
     if not shows:
-        return [f"{told}: the noise is too large for an answer."]
+        is_decided = any(effect.verdict in ("higher", "lower", "equivalent") for effect in summary.effects)
+        return [f"{told}." if is_decided else f"{told}: the noise is too large for an answer."]
     known = [one for one in times if one is not None]
     time = ""
     if known and len(known) == len(times) and sequential:
@@ -211,10 +212,10 @@ def _failures(summary: Summary) -> list[str]:
         failed = failed_blocks(summary.runs, arm)
         if failed:
             of = len({run.block for run in summary.runs if run.arm == arm})
-            reason = Counter(failed.values()).most_common(1)[0][0]
+            reason = next(iter(causes(Counter(failed.values()))))
             name = _control(summary) if arm == summary.control else arm
             told.append(
-                f"{name} failed in {len(failed)} of {blocks(of)} ({cut(reason)})"
+                f"{name} failed in {len(failed)} of {blocks(of)} ({reason})"
             )  # fmt: skip
             named.add(arm)
     for effect in summary.effects:
@@ -229,8 +230,8 @@ def _failures(summary: Summary) -> list[str]:
 
 def _longer_slices(summary: Summary) -> list[str]:
     """What to do where no transaction ended within a slice."""
-    served_nothing = any(NOTHING_SERVED in failures_of(run).values() for run in summary.runs)
-    if not served_nothing or summary.interleaving is None:
+    why = {reason for run in summary.runs for reason in failures_of(run).values()}
+    if not why & {NOTHING_SERVED, NOTHING_ENDED} or summary.interleaving is None:
         return []
     slice_s = summary.interleaving.slice_s
     return [

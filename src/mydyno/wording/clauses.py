@@ -129,24 +129,22 @@ class Clauses:
                 hidden = f"differences below about {half_widths_text(widths)} are hidden by this host's noise"
             elif widths:
                 hidden = f"differences below about {half_widths_text(widths)} are hidden by these hosts' noise"
-            if len(open_) == len([effect for effect in judged if effect.verdict != "not_measurable"]):
+            measured = [effect for effect in judged if effect.verdict != "not_measurable"]
+            if len(open_) == len(judged if host_is_told else measured):
                 alone = all(effect.n == 1 for effect in open_)
                 why = hidden or ("one block gives no interval" if alone else "")
                 if host_is_told:
-                    sentences.append(f"All comparisons of {noun} are inconclusive.")
+                    sentence = f"All comparisons of {noun} are inconclusive"
                 elif told:
-                    sentences.append(f"{told}: {why}.")
-                elif why:
-                    sentences.append(f"No difference in {noun} is shown yet: {why}.")
+                    sentence = f"{told}: {why}"
                 else:
-                    sentences.append(f"No difference in {noun} is shown yet.")
+                    sentence = f"No difference in {noun} is shown yet{': ' if why else ''}{why}"
             else:
                 who = self._whose(open_, judged)
                 where = self._where(open_, judged)
                 tail = f": {hidden}" if hidden and not host_is_told else ""
-                sentences.append(
-                    f"{who} {'is' if _arms(open_) == 1 else 'are'} inconclusive in {noun}{where}{tail}."
-                )  # fmt: skip
+                sentence = f"{who} {'is' if _arms(open_) == 1 else 'are'} inconclusive in {noun}{where}{tail}"
+            sentences.append(f"{sentence}{less_work(self.summary, open_)}.")
         unmeasured = [
             effect for effect in judged
             if effect.verdict == "not_measurable" and not failure_of(self.summary, effect)

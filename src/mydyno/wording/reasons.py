@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from mydyno.language import agreed, listing
 from mydyno.model.metrics import phrase_of
-from mydyno.model.stored.obstacles import ArmFailure, CopiesDiffer
+from mydyno.model.stored.obstacles import GIVEN_UP, ArmFailure, CopiesDiffer
 from mydyno.model.stored.summary import EffectDetails, EffectRecord, FoundRecord, Summary
 from mydyno.results.precision import failed_blocks
 from mydyno.results.values.found import found_less
 from mydyno.wording.numbers import blocks, p_value, size
 
-REASON_CHARACTERS = 90
+REASON_CHARACTERS, SENTENCE_CHARACTERS = 90, 240
+"""Of a reason in the answer, and in a sentence in full."""
 LOG_HEAD = re.compile(
     r"\s*error log: (?:(?:\d{4}-\d\d-\d\d|\d{6}) +[\d:]+ (?:\d+ )?)?(?:\[\w+\] )?(?:\S*/(?:mysqld|mariadbd): )?"
 )
 """What a quoted line of the server's error log begins with: time, thread, level, program."""
 
 
-def cut(reason: str) -> str:
-    """A reason on one line, without its full stop and the heads of log lines, at most REASON_CHARACTERS long."""
+def cut(reason: str, characters: int = REASON_CHARACTERS) -> str:
+    """A reason on one line, without its full stop and the heads of log lines, at most so many characters long."""
     text = " ".join(LOG_HEAD.sub("; ", LOG_HEAD.sub(": ", reason, count=1)).split()).rstrip(".")
-    return text if len(text) <= REASON_CHARACTERS else text[: REASON_CHARACTERS - 1].rstrip() + "…"
+    return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
+
+
+def causes(why: Mapping[str, int], characters: int = REASON_CHARACTERS) -> dict[str, int]:
+    """{why something failed: in how many blocks}, the most frequent first; that it was given up then, last."""
+    found: Counter[str] = Counter()
+    for reason, count in why.items():
+        found[cut(reason, characters)] += count
+    return dict(sorted(found.items(), key=lambda one: (one[0] == GIVEN_UP, -one[1])))
 
 
 def failure_of(summary: Summary, effect: EffectRecord) -> str:
@@ -35,7 +45,7 @@ def failure_of(summary: Summary, effect: EffectRecord) -> str:
     for arm, name in ((effect.arm, effect.arm), (effect.control, f"the control {effect.control}")):
         failed = failed_blocks(summary.runs, arm, effect.step)
         if failed:
-            return agreed(f"{name} failed in {len(failed)} blocks ({next(iter(failed.values()))})")
+            return agreed(f"{name} failed in {len(failed)} blocks ({next(iter(causes(Counter(failed.values()))))})")
     return ""
 
 
@@ -53,7 +63,8 @@ def failure_clause(failure: ArmFailure | None, arm: str, control: str) -> str:
         "control": f"the control {control}",
         "copy": "the control's copy {arm}".format(arm=f"{control}′"),
     }
-    return f"{names[failure.who]} failed in {failure.blocks} of {blocks(failure.tried)} ({_counted(failure.why)})"
+    why = _counted(causes(failure.why, SENTENCE_CHARACTERS))
+    return f"{names[failure.who]} failed in {failure.blocks} of {blocks(failure.tried)} ({why})"
 
 
 def _counted(reasons: Mapping[str, int]) -> str:

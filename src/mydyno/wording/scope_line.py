@@ -45,7 +45,7 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
         count = servers_together(experiment)
         parts.append(agreed(f"{count} servers up at the same time, one loaded at a time"))
     parts.append(_memory(summary))
-    tested = sum(effect.verdict is not None for effect in summary.effects)
+    tested = sum(effect.verdict is not None and effect.ratio is not None for effect in summary.effects)
     if with_tests and tested > 1:
         parts.append(
             agreed(f"{tested} comparisons tested together by permutation of labels, error rate {size(summary.alpha)}")
@@ -251,29 +251,18 @@ def _load(experiment: Experiment) -> str:
 def _data(experiment: Experiment, servers: Sequence[ServerRecord]) -> str:
     data = experiment.data
     kind = kind_of(data)
+    words, size = kind.words(data), kind.rows_bytes(data)
+    found = servers[0].tables if servers else None
+    if size is None and found is not None:
+        size = found.size_bytes
+        words = agreed(f"{words} ({found.tables} tables, about {found.rows:,} rows, {format_bytes(size)})")
     pool = common_variable(servers, "innodb_buffer_pool_size")
     if not pool or not pool.isdigit():
-        return kind.words(data)
-    size, of_pool = kind.rows_bytes(data), parse_bytes(int(pool))
-    found = servers[0].tables
-    if size is None and found is not None:
-        tables = agreed(
-            "{data} ({count} tables, about {rows} rows, {size})".format(
-                data=kind.words(data), rows=f"{found.rows:,}", size=format_bytes(found.size_bytes), count=found.tables
-            )
-        )
-        return agreed(
-            "{data}, {times} times the buffer pool of {size}".format(
-                data=tables, times=f"{found.size_bytes / of_pool:.2g}", size=format_bytes(of_pool)
-            )
-        )
+        return words
+    of_pool = parse_bytes(int(pool))
     if size is None:
-        return f"{kind.words(data)}, a buffer pool of {format_bytes(of_pool)}"
-    return agreed(
-        "{data}, {times} times the buffer pool of {size}".format(
-            data=kind.words(data), times=f"{size / of_pool:.2g}", size=format_bytes(of_pool)
-        )
-    )
+        return f"{words}, a buffer pool of {format_bytes(of_pool)}"
+    return agreed(f"{words}, {size / of_pool:.2g} times the buffer pool of {format_bytes(of_pool)}")
 
 
 def _dates(records: Sequence[RunRecord]) -> str:

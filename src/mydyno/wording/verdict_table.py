@@ -227,7 +227,7 @@ def verdict_text(result: StoredResult, effect: EffectRecord) -> str:
 def merit(result: StoredResult, effect: EffectRecord) -> str:
     """The CSS class of a verdict: better, worse, or neither; what comes from less work is neither."""
     word = verdict_word(result, effect)
-    if found_less(result.summary.found, effect):
+    if word != "inconclusive" and found_less(result.summary.found, effect):
         return "neutral"
     if word in ("higher", "lower"):
         metric = result.summary.metrics.get(effect.metric)

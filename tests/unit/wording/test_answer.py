@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, StepSpec
-from mydyno.model.stored.obstacles import NOTHING_SERVED
+from mydyno.model.stored.obstacles import GIVEN_UP, NOTHING_ENDED, NOTHING_SERVED
 from mydyno.model.stored.records import Metric
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.results.precision import blocks_for, failed_blocks
 from mydyno.wording.answer import answer_study
 from mydyno.wording.numbers import whole
+from mydyno.wording.reasons import failure_of
 from tests.support.fake_answer import effect, experiment, records, runs, study, summary
 
 COST = "server_cpu_us_per_query"
@@ -442,6 +443,45 @@ def test_a_study_in_which_nothing_was_served_begins_with_cause_and_cure() -> Non
     assert said[0].startswith("The control pool failed") and "±" not in " ".join(said)
 
 
+def test_an_arm_that_is_too_slow_for_the_slices_is_named_with_the_cure() -> None:
+    failures = dict.fromkeys([(block, "jemalloc") for block in range(1, 7)], NOTHING_ENDED)
+    said = answer([effect("jemalloc", "not_measurable"), effect("tcmalloc", "higher", 6.0)], failures=failures)
+    assert said.endswith(
+        "jemalloc failed in 6 of 6 blocks (no transaction ended). No transaction ended within slices of 2 s: use "
+        "longer ones: --set design.slice=10s."
+    )
+
+
+KILLED = (
+    "the kernel killed the server for lack of memory (exit code -9)\n  error log: 2026-11-29  6:00:{s}0 0 [ERROR] a"
+)
+
+
+def test_an_answer_is_not_followed_by_the_words_that_there_is_none() -> None:
+    effects = [effect("jemalloc", "inconclusive", -12.0, 90.0), cost("jemalloc", "higher", 84.0, 30.0)]
+    said = answer([*effects, effect("tcmalloc", "inconclusive", -2.0, 90.0)], strangers=0.72)
+    assert "jemalloc uses 84 % more CPU per query than glibc. Other programs used 72 % of this host's CPU time." in said
+    assert "too large for an answer" not in said
+
+
+def test_a_failure_is_named_beside_all_else_that_an_answer_says_and_by_its_cause() -> None:
+    of = experiment()
+    failures = {(block, "jemalloc"): KILLED.format(s=block) if block < 3 else GIVEN_UP for block in range(1, 7)}
+    why = {"why": {GIVEN_UP: 4, KILLED.format(s=1): 1, KILLED.format(s=2): 1}, "who": "arm", "blocks": 6, "tried": 6}
+    lost = [
+        effect("jemalloc", "not_measurable", details={"failure": why}),
+        effect("jemalloc", "not_measurable", metric=COST),
+    ]
+    effects = [*lost, effect("tcmalloc", "inconclusive", -9.0, 18.0), cost("tcmalloc", "higher", 12.0, 10.0)]
+    made = summary(of, effects, failures=failures, metrics=METRICS, strangers=0.74)
+    found = answer_study(made, study(of), records(of))
+    cause = "the kernel killed the server for lack of memory (exit code -9): a"
+    assert found.answer[-1] == f"jemalloc failed in 6 of 6 blocks ({cause})."
+    assert "tcmalloc is inconclusive in queries per second." in found.answer, "and not all comparisons"
+    assert "2 comparisons tested together" in found.scope, "what failed is not tested"
+    assert failure_of(made, effects[0]) == f"jemalloc failed in 6 of 6 blocks ({cause}: 2, {GIVEN_UP}: 4)"
+
+
 def found(arm: str, share: float, of: str = "keys") -> dict[str, object]:
     return {"step": "oltp_read_only-64", "arm": arm, "of": of, "share": share}
 
@@ -462,6 +502,18 @@ def test_a_gain_that_comes_from_finding_less_is_said_in_the_same_sentence() -> N
     assert answer([effect("jemalloc", "equivalent", 0.1)], found=rows).endswith(
         ", with 50 % of the statements finding a row instead of 100 %."
     )
+
+
+def test_an_open_comparison_of_unlike_work_says_so_too() -> None:
+    shares = (found("glibc", 1.0), found("jemalloc", 0.31))
+    effects, less = [effect("jemalloc", "inconclusive", -8.0, 6.0)], "with 31 % of the keys found instead of 100 %."
+    of = experiment()
+    made = summary(of, effects, found=shares)
+    assert answer_study(made, study(of), records(of)).answer[0].endswith(f"hidden by this host's noise, {less}")
+    busy = summary(of, effects, found=shares, strangers=0.8)
+    assert answer_study(busy, study(of), records(of)).answer[-1].endswith(f" per second are inconclusive, {less}")
+    beside = [effect("tcmalloc", "higher", 6.0), *effects]
+    assert answer(beside, found=shares).endswith(f"hidden by this host's noise, {less}")
 
 
 def test_a_control_that_serves_more_by_finding_less_is_no_better_either() -> None:

@@ -109,6 +109,12 @@ def test_data_of_the_users_own_have_the_size_that_the_server_reports(tmp_path: P
     assert (
         "; tables of shop.sql (12 tables, about 50,123 rows, 64.0 MiB), 0.5 times the buffer pool of 128 MiB;" in said
     )
+    first, *others = map(with_tables, folder.runs())
+    [server] = first.servers
+    larger = server.model_copy(update={"variables": {**server.variables, "innodb_buffer_pool_size": str(256 << 20)}})
+    unlike = [first.model_copy(update={"servers": (larger,)}), *others]
+    said = scope_line(summary(own, []), record.model_copy(update={"experiment": own}), unlike)
+    assert "; tables of shop.sql (12 tables, about 50,123 rows, 64.0 MiB);" in said, "where the pools differ, too"
 
 
 def test_two_spellings_of_a_default_are_no_difference_between_servers(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ from mydyno.model.definition.plan import PlannedBlock, PlannedRun
 from mydyno.model.definition.profile_spec import apart_slice_s
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.memory import compares_memory
+from mydyno.model.stored.obstacles import GIVEN_UP
 from mydyno.model.stored.records import ClientLoad, RunRecord, SliceRecord, StepRecord
 from mydyno.servers.templates import Template
 from mydyno.stages import stage
@@ -206,7 +207,7 @@ class _Block:
         for lane in self.lanes:
             if lane.planned.arm in given_up:
                 lane.folder.mkdir(parents=True, exist_ok=True)
-                lane.failed = "not started: it failed in the previous blocks"
+                lane.failed = GIVEN_UP
             else:
                 await lane.provision(templates[lane.planned.arm])
         for lane in self.lanes:

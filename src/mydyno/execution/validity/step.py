@@ -9,6 +9,7 @@ from mydyno.execution.validity import HOST_RULES, INSTANCE_RULES, STEP_RULES, St
 from mydyno.execution.validity.driver_health import OF_THE_ARM, OF_THE_HOST
 from mydyno.hosts.limits import usable_cpus
 from mydyno.model.definition.experiment import Experiment, Step, ValiditySpec
+from mydyno.model.stored.obstacles import NOTHING_ENDED
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import DriverResult, SliceRecord, StepRecord, WindowSteadiness
 from mydyno.results.values.doubts import doubts_of
@@ -91,7 +92,7 @@ def _with_busy_clients(record: StepRecord, step: Step, samples: Sequence[Sample]
 def failure_of(driver: DriverResult, validity: ValiditySpec) -> str:
     """Why the arm failed at a step although its load ran to the end; empty if it did not."""
     if driver.transactions == 0:
-        return "no transaction ended"
+        return NOTHING_ENDED
     if driver.errors or driver.reconnects:
         return f"{driver.errors} errors and {driver.reconnects} lost connections"
     share = driver.ignored_errors / driver.transactions

@@ -10,6 +10,10 @@ from mydyno.model.frozen_record import Record, is_empty
 
 NOTHING_SERVED = "it served nothing"
 """Why a server failed whose load ran, but of which no transaction ended."""
+NOTHING_ENDED = "no transaction ended"
+"""Why an arm failed at a step of which none did, in any slice."""
+GIVEN_UP = "not started: it failed in the previous blocks"
+"""Why an arm has no run in a block of which nothing was tried: the cause is that of the blocks before."""
 
 
 class ArmFailure(Record):

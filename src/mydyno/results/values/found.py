@@ -56,7 +56,7 @@ def _found(step: str, arm: str, whole: Mapping[str, int]) -> FoundRecord | None:
 
 
 def found_less(found: Iterable[FoundRecord], effect: EffectRecord) -> tuple[FoundRecord, FoundRecord] | None:
-    """(what the arm found, what its control found) where the one that looks better, or is as good, did less for that.
+    """(what the arm found, what its control found) where the one that looks better, or as good, did less for that.
 
     None where neither did, and for metrics without a better direction or that are the share found itself.
     """
@@ -66,8 +66,8 @@ def found_less(found: Iterable[FoundRecord], effect: EffectRecord) -> tuple[Foun
     if source is None or source.better == "none" or effect.metric == "kv_hit_pct" or arm is None or control is None:
         return None
     arm_did_less, control_did_less = arm.share < FEWER * control.share, control.share < FEWER * arm.share
-    if effect.verdict == "equivalent":
+    if effect.verdict in ("equivalent", "inconclusive"):
         is_less = arm_did_less or control_did_less
     else:
         is_less = arm_did_less if effect.verdict == source.better else control_did_less
-    return (arm, control) if is_less and effect.verdict in ("higher", "lower", "equivalent") else None
+    return (arm, control) if is_less and effect.ratio is not None and effect.verdict is not None else None

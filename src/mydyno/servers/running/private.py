@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,7 +27,21 @@ START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 120.0
 """Without headway: recovery and the writing of dirty pages take as long as they take."""
 LOG_TAIL_LINES = 15
+NOTES = ("[Note]", "[System]", "Version: ")
+"""What lines of a server's error log have that say how it started."""
 ANY_HOST = "%"
+
+
+def of_a_failure(lines: Sequence[str]) -> list[str]:
+    """Of an error log's lines, the last errors; without any, the last lines, but of a server that was ready without
+    the notes of its start.
+    """
+    chosen = [line for line in lines if "[ERROR]" in line]
+    if not chosen and any("ready for connections" in line for line in lines):
+        chosen = [line for line in lines if not any(note in line for note in NOTES)]
+    elif not chosen:
+        chosen = list(lines)
+    return chosen[-LOG_TAIL_LINES:]
 
 
 @dataclass(frozen=True)
@@ -150,12 +164,11 @@ class PrivateServer(RunningServer):
         )
 
     def log_tail(self) -> str:
-        """The error log's last errors, or its last lines where it has none; for messages."""
+        """What the error log says of a failure, for messages."""
         try:
-            lines = self.log.read_text(errors="replace").splitlines()
+            lines = of_a_failure(self.log.read_text(errors="replace").splitlines())
         except OSError:
             return ""
-        lines = ([line for line in lines if "[ERROR]" in line] or lines)[-LOG_TAIL_LINES:]
         return "\n  error log: " + "\n  error log: ".join(lines) if lines else ""
 
     def make_folders(self, *names: str) -> None:
