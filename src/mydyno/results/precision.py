@@ -128,6 +128,8 @@ class Outlook:
     every_s: float | None = None
     obstacle: Literal["", "noise", "looks", "time"] = ""
     """Why not even half of them will be decided: too wide intervals, after the last look, only in weeks."""
+    decided: int = 0
+    """How many of them `half` decides."""
 
 
 def outlook(
@@ -159,7 +161,8 @@ def outlook(
         return Outlook(obstacle="time")
     if every_s is not None and every_s > MOST_S:
         every, every_s = None, None
-    return Outlook(half, every, half_s, every_s)
+    reached = [_reached(summary, count, done, sequential) for count in planned]
+    return Outlook(half, every, half_s, every_s, decided=sum(one is not None and one <= half for one in reached))
 
 
 def _reached(summary: Summary, planned: int, done: int, sequential: bool) -> int | None:

@@ -119,17 +119,18 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
         if found.obstacle == "noise":
             lines.append(f"{noun}: too much noise to estimate the time that an answer needs: use a quieter host.")
             continue
-        facts = {"noun": noun, "width": half_widths_text(half_widths(effects))}
+        facts: dict[str, object] = {"noun": noun, "width": half_widths_text(half_widths(effects))}
         if found.half is None:
             lines.append(_unreachable(summary, found, facts, effects))
             continue
         needs = _needs(summary, found, done, sequential)
+        facts |= {"some": found.decided, "need": "needs" if found.decided == 1 else "need"}
         if found.every == found.half:
             lines.append("{noun}: {width} now; a verdict needs about {needs}.".format(**facts, needs=needs))
         elif found.every is None:
             lines.append(
                 agreed((
-                    "{noun}: {width} now; half of the {count} undecided comparisons need about {needs}; "
+                    "{noun}: {width} now; {some} of the {count} undecided comparisons {need} about {needs}; "
                     "more time does not decide all."
                 ).format(**facts, count=len(effects), needs=needs))
             )  # fmt: skip
@@ -138,7 +139,7 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
             all_ = blocks(more) if found.every_s is None else duration_words(found.every_s)
             lines.append(
                 agreed((
-                    "{noun}: {width} now; half of the {count} undecided comparisons need about {needs}; "
+                    "{noun}: {width} now; {some} of the {count} undecided comparisons {need} about {needs}; "
                     "all, about {all}."
                 ).format(**facts, count=len(effects), needs=needs, all=all_))
             )  # fmt: skip
@@ -146,7 +147,7 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> l
 
 
 def _unreachable(
-    summary: Summary, found: Outlook, facts: dict[str, str], effects: Sequence[EffectRecord]
+    summary: Summary, found: Outlook, facts: dict[str, object], effects: Sequence[EffectRecord]
 ) -> str:  # fmt: skip
     some = [one for one in effects if one.details.blocks_needed and one.n + one.details.blocks_needed < UNPLANNED]
     if found.obstacle == "looks" and some:

@@ -16,6 +16,7 @@ from mydyno.model.definition.server_options import option_name
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.waits import CLIENT
+from mydyno.results.across.settings import treatments
 from mydyno.results.why.server_differences import SYNCED_WRITES
 from mydyno.treatments.variables import read_back
 from mydyno.wording.stored_result import StoredResult
@@ -81,6 +82,8 @@ def suggestion(result: StoredResult, one: CandidateRecord) -> Suggestion:
     if not setting:
         return Suggestion()
     setting = _differing(result, one, setting)
+    if _vary_alone(result, one) == {setting}:
+        return Suggestion(sentence=f"{one.arm} differs from {one.control} in {setting} alone: this study is its test.")
     if result.study.experiment.server.dsn is not None and setting not in (CPU, NETWORK):
         return Suggestion(sentence=f"To test it, change {setting} of the external server and repeat the study.")
     return Suggestion(_command(result, one.control, *_changes(result, one, setting)))
@@ -93,6 +96,13 @@ def setting_of(one: CandidateRecord) -> str:
     if one.kind == "cost":
         return COSTS[one.name].test
     return (OF_KERNEL if one.kind == "kernel" else OF_WAIT).get(one.name, "")
+
+
+def _vary_alone(result: StoredResult, one: CandidateRecord) -> set[str]:
+    """The settings in which the candidate's arm and its control are declared to differ."""
+    arm, control = (treatments(result.study.experiment.arm(name)) for name in (one.arm, one.control))
+    names = (name for name in arm.keys() | control.keys() if arm.get(name) != control.get(name))
+    return {option_name(name.removeprefix("variables.")) for name in names}
 
 
 def _differing(result: StoredResult, one: CandidateRecord, setting: str) -> str:

@@ -426,6 +426,7 @@ def test_claims_of_published_studies_stand_open_after_the_answers_table(tmp_path
     assert_clean(page)
     assert "Claims of published studies, and what this host shows: 2 agree, 1 undecided" in page.visible
     assert text.index("What published studies claim") < text.index("Every comparison in full")
+    assert "TLS costs about 10 % at one connection (study-4)" in page.visible
     assert "It would take a study at 1 connection: --set 'steps.connections=[1]'." in page.visible
     assert "Network bandwidth, protocol compression and TLS (2019); two bare-metal hosts" in page.visible
 

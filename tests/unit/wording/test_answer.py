@@ -130,7 +130,7 @@ def test_open_comparisons_of_unlike_noise_are_said_by_their_median_and_range() -
         "to a factor of 1.5) are hidden by this host's noise.",
     )
     assert found.sharpen[0].startswith(
-        "Queries per second: ±5 % (±4 % to a factor of 1.5) now; half of the 3 undecided comparisons need about 20 "
+        "Queries per second: ±5 % (±4 % to a factor of 1.5) now; 2 of the 3 undecided comparisons need about 20 "
         "minutes more"
     )
     assert found.sharpen[0].endswith("; all, about 70 minutes.") or found.sharpen[0].endswith("; all, about 1 hour.")

@@ -142,11 +142,19 @@ def test_the_control_is_that_of_the_effect(own: Path) -> None:
     assert found.arms[0].treatments["allocator"] == "jemalloc"
 
 
-def test_a_variable_that_the_arm_set_is_varied_to_the_arms_value(tmp_path: Path) -> None:
+def test_a_variable_that_the_arm_set_is_varied_to_the_arms_value(own: Path) -> None:
+    study = Study(own.parent, f"mydyno run {own} --set arms.other.variables.innodb_buffer_pool_size=96M")
+    found = suggested(study, candidate("cost", "buffer_pool_reads"))
+    assert [one.treatments["variables"]["innodb_buffer_pool_size"] for one in found.arms] == ["64M", "96M"]
+
+
+def test_a_study_that_varies_the_setting_alone_is_not_proposed_again(tmp_path: Path) -> None:
     study = Study(tmp_path, 'mydyno run variable --set vary.variables.innodb_buffer_pool_size=\'["96M","256M"]\'')
     name, other = (arm.name for arm in study.experiment.arms)
-    found = suggested(study, candidate("cost", "buffer_pool_reads", other, name, "oltp_read_write-16"))
-    assert [one.treatments["variables"]["innodb_buffer_pool_size"] for one in found.arms] == ["96M", "256M"]
+    one = candidate("cost", "buffer_pool_reads", other, name, "oltp_read_write-16")
+    found = suggestion(StoredResult.load(study.folder), one)
+    assert found.command == ""
+    assert found.sentence == f"{other} differs from {name} in innodb_buffer_pool_size alone: this study is its test."
 
 
 def test_a_pool_that_the_host_has_no_memory_for_is_made_smaller(own: Path) -> None:

@@ -15,6 +15,7 @@ from statistics import stdev
 from mydyno.model.definition.experiment import DesignSpec
 from mydyno.model.definition.looks import TOTAL, Looks
 from mydyno.model.stored.records import SliceRecord
+from mydyno.results.precision import MOST_PROMISED
 from mydyno.stats.power import minimum_blocks, projected_half_width
 
 CYCLES = 5
@@ -81,7 +82,10 @@ def words(expected: dict[str, float], plan: PilotPlan) -> str:
     """One line for the user."""
     if not expected:
         return "pilot: too few slices of the control's two copies to estimate the precision of this study"
-    parts = ", ".join(f"about ±{100 * width:.1f} % of {name}" for name, width in expected.items())
+    parts = ", ".join(
+        f"{f'about ±{100 * width:.1f} %' if width <= MOST_PROMISED else 'more than ±20 %'} of {name}"
+        for name, width in expected.items()
+    )
     pilot = "pilot of the control against its own copy"
     beyond = "; this does not include differences between starts of a server"
     fewest = plan.looks.first if plan.looks is not None else minimum_blocks(plan.contrasts)

@@ -53,7 +53,7 @@ def _claims(result: StudyResult) -> Table | None:
         here = agreed(one.here) if one.stored else one.here
         would = f"It would take {one.next_step}." if one.next_step else ""
         answer = Cell(SIGNED[one.answer], "word")
-        rows.append([one.claim, answer, Cell(here, "prose", below=sentence_markup(would))])
+        rows.append([f"{one.claim} ({one.study})", answer, Cell(here, "prose", below=sentence_markup(would))])
     left = len(found) - len(rows)
     more = [agreed(f"{left} more figures are below, in Published.")] if left else []
     note = [*more, *conditions(result)]

@@ -113,6 +113,11 @@ async def test_a_control_that_fails_in_the_pilot_is_not_loaded_again(
     assert "pilot/3" not in asked
 
 
+def test_the_pilot_states_no_interval_too_wide_to_plan_from() -> None:
+    line = words({"throughput": 0.467, "CPU per query": 0.138}, PilotPlan(6, 4.0, 3, 4, looks_aimed_at(6), 2.0))
+    assert "intervals of more than ±20 % of throughput, about ±13.8 % of CPU per query after 6 blocks" in line
+
+
 def test_the_pilot_says_what_is_not_in_it() -> None:
     plan = PilotPlan(6, 4.0, 3, 4, looks_aimed_at(6), 2.0)
     assert words(WIDTHS, plan).endswith(
