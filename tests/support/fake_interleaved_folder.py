@@ -365,7 +365,8 @@ def _effect(
         "details": {"log_ratios": {str(block): value for block, value in enumerate(logs, 1) if block not in failed}},
     }
     if failed:
-        common["details"]["failure"] = f"the arm failed in {len(failed)} of {len(logs)} blocks"
+        why = {"no transaction ended": len(failed)}
+        common["details"]["failure"] = {"who": "arm", "blocks": len(failed), "tried": len(logs), "why": why}
         return EffectRecord(
             **common, n=len(logs) - len(failed), ratio=None, ci_low=None, ci_high=None, p=None,
             verdict="not_measurable" if judged else None,

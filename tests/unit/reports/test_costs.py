@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mydyno.model.stored.candidates import CandidateRecord
+from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
 from mydyno.reports.markdown_report import write
 from mydyno.reports.page import render_page
@@ -106,9 +107,9 @@ def test_an_effect_on_cpu_time_without_a_part_that_changed_says_so(tmp_path: Pat
 
 
 def test_copies_that_differ_are_the_reason_that_no_cost_is_compared(tmp_path: Path) -> None:
-    record = CostsRecord(costs=COSTS, alarm="two copies of glibc differ by 9 % in fsyncs")
+    record = CostsRecord(costs=COSTS, alarm=CopiesDiffer(control="glibc", step="s", kind="event", of="fsyncs"))
     page = render_page(study(tmp_path / "s", record, "lower"))
-    assert "No cost is compared: two copies of glibc differ by 9" in page
+    assert "No cost is compared: two copies of glibc differ in fsyncs" in page
 
 
 def test_changes_are_percentages_or_factors() -> None:

@@ -20,7 +20,7 @@ import pytest
 from mydyno import reports
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.summary import CanaryRecord, ConclusionRecord
+from mydyno.model.stored.summary import CanaryDeviation, CanaryRecord, ConclusionRecord
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import answer, evidence
 from mydyno.reports.sections.section import Figure, FigureGroup, render
@@ -357,7 +357,12 @@ def test_canaries_are_shown_and_hide_no_missing_noise_floor(tmp_path: Path) -> N
     folder = build(tmp_path / "study", Shape(blocks=2, connections=(16,), finished_runs=0, **SHORT))
     canaries = (
         CanaryRecord(block=1, attempt=1, readings={"cpu_bytes_per_s": 1e9}),
-        CanaryRecord(block=2, attempt=1, readings={"cpu_bytes_per_s": 6e8}, off=("CPUs: SHA-256, -40%",)),
+        CanaryRecord(
+            block=2,
+            attempt=1,
+            readings={"cpu_bytes_per_s": 6e8},
+            off=(CanaryDeviation(reading="cpu_bytes_per_s", text="CPUs: SHA-256, -40%"),),
+        ),
     )
     folder.write_summary(folder.summary().model_copy(update={"canaries": canaries}))
     _, page = make(folder)
@@ -415,7 +420,7 @@ def test_claims_of_published_studies_stand_open_after_the_answers_table(tmp_path
             part=part,
             claim="TLS costs about 10 % at one connection",
             answer=answer,
-            facts=(fact("text", text="+1 %"),),
+            facts=(fact("ratio", ratio="+1 %"),),
         )
         for answer, part in told
     )

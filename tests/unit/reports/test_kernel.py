@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mydyno.model.stored.kernel import KernelContrast, KernelRecord, KernelRow
+from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.reports.markdown_report import write
 from mydyno.reports.page import render_page
 from mydyno.results.why.leading import leading_time
@@ -87,8 +88,10 @@ def test_without_a_difference_nothing_is_named(tmp_path: Path) -> None:
     assert "kernel" not in printed(made)
     counted = section(folder(tmp_path / "c", record(FUTEX, CALLS)))
     assert "but a count does: sched_yield(), 1.00 → 9.00 per transaction (+7.5 … +8.5)" in counted
-    alarmed = folder(tmp_path / "t", record(QUEUE, alarm="the two copies of glibc differ in run_queue"))
-    assert "No difference is claimed: the two copies of glibc differ in run_queue." in section(alarmed)
+    alarmed = folder(
+        tmp_path / "t", record(QUEUE, alarm=CopiesDiffer(control="glibc", step="s", kind="event", of="run_queue"))
+    )
+    assert "No difference is claimed: two copies of glibc differ in run_queue at step s." in section(alarmed)
 
 
 def test_what_the_kernel_cannot_measure_is_named_with_the_reason(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyResult
                 "limits": (LimitRecord(arm="slow", step=own.step, limit="link", shares=SHARES),),
                 "conclusions": tuple(
                     ConclusionRecord(
-                        study="study-4", part=part, claim=claim, answer=answer, facts=(fact("text", text=because),)
+                        study="study-4", part=part, claim=claim, answer=answer, facts=(fact("ratio", ratio=because),)
                     )
                     for part, claim, answer, because in said
                 ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime
 from mydyno.model.stored.waits import ROW_LOCKS, AmountRecord, WaitRecord, WaitsContrast, WaitsRecord
 from mydyno.reports.markdown_report import write
@@ -156,8 +157,10 @@ def test_without_a_difference_nothing_is_named(tmp_path: Path) -> None:
     made = folder(tmp_path / "s", record(NETWORK))
     assert "No wait differs beyond noise, and no stage of a statement." in page(made)
     assert "Waits" not in printed(made)
-    alarmed = folder(tmp_path / "t", record(MUTEXES, alarm="the two copies of glibc differ in mutexes"))
-    assert "No difference is claimed: the two copies of glibc differ in mutexes." in page(alarmed)
+    alarmed = folder(
+        tmp_path / "t", record(MUTEXES, alarm=CopiesDiffer(control="glibc", step="s", kind="event", of="mutexes"))
+    )
+    assert "No difference is claimed: two copies of glibc differ in mutexes at step s." in page(alarmed)
     assert "Waits" not in printed(alarmed)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, StepSpec
-from mydyno.model.stored.obstacles import GIVEN_UP, NOTHING_ENDED, NOTHING_SERVED
+from mydyno.model.stored.obstacles import GIVEN_UP, NOTHING_ENDED, NOTHING_SERVED, CopiesDiffer
 from mydyno.model.stored.records import Metric
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.results.precision import blocks_for, failed_blocks
@@ -150,7 +150,7 @@ def test_an_arm_that_failed_is_named_with_its_reason_and_has_no_number() -> None
 
 
 def test_a_failure_that_only_the_verdict_knows_is_named() -> None:
-    told = {"failure": "the arm failed in 1 of 6 blocks (it served nothing)"}
+    told = {"failure": {"who": "arm", "blocks": 1, "tried": 6, "why": {NOTHING_SERVED: 1}}}
     effects = [effect("jemalloc", "not_measurable", details=told), effect("tcmalloc", "higher", 6.0)]
     assert answer(effects).endswith("jemalloc failed in 1 of 6 blocks (it served nothing).")
 
@@ -163,8 +163,7 @@ def test_a_control_that_failed_is_said_as_such() -> None:
 
 def test_under_an_alarm_nothing_is_concluded() -> None:
     alarm = EffectDetails(
-        alarm="two copies of glibc differ by 3.1 % at step oltp_read_only-64 (adjusted p = 0.01) although they are "
-        "identical, so this study claims no difference"
+        alarm=CopiesDiffer(control="glibc", step="oltp_read_only-64", of="qps", difference=0.031, p=0.01)
     )
     said = answer([effect(arm, "not_measurable", 4.0, details=alarm) for arm in ("jemalloc", "tcmalloc")])
     assert said.startswith(

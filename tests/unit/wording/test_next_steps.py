@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mydyno.model.stored.fact import Fact, fact
+from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, LimitRecord, PublishedEntry, Summary
 from mydyno.results.published.studies import published_studies
 from mydyno.wording.next_steps import NextSteps
@@ -72,7 +73,9 @@ def test_more_blocks_than_the_last_look_has_are_another_host_and_so_is_an_alarm(
     for needed in (41, 9000 * 60):
         hopeless = steps(needed=needed).of_conclusion(conclusion("where it is not"))
         assert hopeless == "a quieter host: with the noise of this one, more blocks do not decide it"
-    alarmed = steps(alarm="they differ").of_conclusion(conclusion("where it is not"))
+    alarmed = steps(alarm=CopiesDiffer(control="small", of="qps", difference=0.03, p=0.01)).of_conclusion(
+        conclusion("where it is not")
+    )
     assert alarmed == "a quieter host: here two copies of the control differ"
 
 

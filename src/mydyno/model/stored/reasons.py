@@ -25,6 +25,7 @@ Gate = Literal[
     "no_valid_step",
     "failed",
     "unfinished",
+    "other",
 ]
 
 GATE_LABELS: dict[Gate, str] = {
@@ -44,9 +45,10 @@ GATE_LABELS: dict[Gate, str] = {
     "no_valid_step": "no step is valid",
     "failed": "failed",
     "unfinished": "not finished",
+    "other": "other reasons",
 }
 """The words for each gate in reports, and the name under which reasons are counted."""
-SELF_EXPLANATORY: tuple[Gate, ...] = ("failed", "unfinished")
+SELF_EXPLANATORY: tuple[Gate, ...] = ("failed", "unfinished", "other")
 """Gates whose texts are error messages, which need no label before them."""
 
 

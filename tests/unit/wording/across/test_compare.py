@@ -297,7 +297,7 @@ def spoil(folder: StudyFolder, how: str) -> None:
 
 @pytest.mark.parametrize(
     ("how", "message"),
-    [("older", "format 0; this mydyno reads formats"), ("half", "summary.json cannot be read"),
+    [("older", "format 0; this mydyno reads format"), ("half", "summary.json cannot be read"),
      ("no plan", "plan.json cannot be read"), ("running", "has no summary")],
 )  # fmt: skip
 def test_an_old_or_half_written_study_gives_a_clear_message(how: str, message: str, tmp_path: Path) -> None:
