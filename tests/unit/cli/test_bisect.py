@@ -30,7 +30,7 @@ server.build = {{ git = "{repository}", command = "make" }}
 data = {{ tables = 1, rows = 1000 }}
 arms = {{ control = "plain", plain = {{}} }}
 steps = [{{ workload = "oltp_read_only", connections = 4, warmup = 0, measure = 8 }}]
-design = {{ kind = "interleaved", quiet_wait = 0, slice = 2, washout = 0.5, cycles = 4 }}
+design = {{ kind = "interleaved", quiet_wait = 0, slice = 2, washout = 0.5, cycles = 4, seed = 1 }}
 """
 
 
