@@ -1,7 +1,8 @@
 //! Statements whose result does not depend on the data alone.
 
-use crate::lexer::{tokens, Kind, Token};
-use crate::unique::{finds_one_row, UniqueKeys};
+use crate::lexer::{name, tokens, Kind, Token};
+use crate::query::{queries, Query, Within};
+use crate::unique::{is_ordered, most_rows, Extent, UniqueKeys};
 
 /// Functions whose result depends on the time, the session or chance.
 const VARYING_FUNCTIONS: &[&str] = &[
@@ -29,6 +30,7 @@ const VARYING_FUNCTIONS: &[&str] = &[
     "ROW_COUNT",
     "USER",
     "CURRENT_USER",
+    "CURRENT_ROLE",
     "SESSION_USER",
     "SYSTEM_USER",
     "VERSION",
@@ -47,9 +49,24 @@ const WITHOUT_PARENTHESES: &[&str] = &[
     "LOCALTIME",
     "LOCALTIMESTAMP",
     "CURRENT_USER",
+    "CURRENT_ROLE",
+    "UTC_DATE",
+    "UTC_TIME",
+    "UTC_TIMESTAMP",
 ];
 /// Schemas whose tables describe the server itself.
-const OWN_SCHEMAS: &[&str] = &["information_schema", "performance_schema", "sys"];
+const OWN_SCHEMAS: &[&str] = &["information_schema", "performance_schema", "sys", "mysql"];
+
+/// In what the results of a statement may differ on the same data; each includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Freedom {
+    /// The order of rows.
+    Order,
+    /// Which rows they are.
+    Contents,
+    /// The number of rows.
+    Number,
+}
 
 /// Why the same statement may return other rows on the same data. It explains neither an error nor another number of
 /// changed rows.
@@ -57,45 +74,59 @@ const OWN_SCHEMAS: &[&str] = &["information_schema", "performance_schema", "sys"
 pub struct Varying {
     /// The first reason found, as it stands in the statement.
     pub reason: String,
-    /// Whether the number of rows may differ too.
-    pub in_number: bool,
+    /// In what.
+    pub freedom: Freedom,
 }
 
-/// Why the statement's result does not depend on the data alone; none where it does, which a LIMIT does not change for a
-/// query that finds one row at most by these unique keys.
-pub fn nondeterministic(text: &[u8], keys: &UniqueKeys) -> Option<Varying> {
+/// Why the result of a statement, or of those with this digest, does not depend on the data alone; none where it does.
+/// A LIMIT changes nothing where fewer rows were returned, or a query finds no more of them by these unique keys.
+pub fn nondeterministic(text: &[u8], keys: &UniqueKeys, extent: &Extent, rows: u64) -> Option<Varying> {
     let all: Vec<Token<'_>> = tokens(text).collect();
-    if let Some(reason) = varying(&all) {
-        return Some(Varying {
-            reason,
-            in_number: true,
-        });
+    let varying = |reason: String, freedom| Some(Varying { reason, freedom });
+    if let Some(reason) = self::varying(&all) {
+        return varying(reason, Freedom::Number);
     }
-    let in_subquery = limited(&all)?;
-    (!finds_one_row(text, keys)).then(|| Varying {
-        reason: "LIMIT without ORDER BY".into(),
-        // So many rows as there are, up to the limit; unless the limit is of a subquery.
-        in_number: in_subquery,
-    })
+    let none = UniqueKeys::new();
+    // The name of a common table expression may be that of a table.
+    let keys = if all[..].first().is_some_and(|first| first.is_word("WITH")) {
+        &none
+    } else {
+        keys
+    };
+    let (queries, unknown) = (queries(text), Extent::default());
+    let is_unordered = |query: &&Query<'_>| query.within != Within::Exists && !is_ordered(query, keys);
+    let cuts = |query: &&Query<'_>| {
+        let is_outermost = query.within == Within::Nothing;
+        let limit = extent.limit.filter(|_| is_outermost);
+        let most = most_rows(query, keys, if is_outermost { extent } else { &unknown });
+        let is_whole =
+            most == Some(1) || limit.is_some_and(|limit| rows < limit || most.is_some_and(|most| most <= limit));
+        (query.has("LIMIT") || query.has("FETCH")) && !is_whole
+    };
+    let mut cut: Vec<&Query<'_>> = queries.iter().filter(is_unordered).filter(cuts).collect();
+    // So many rows as there are, up to the limit; unless the limit is of a subquery.
+    cut.sort_by_key(|query| query.within == Within::Nothing);
+    if let Some(query) = cut.first() {
+        let is_outermost = query.within == Within::Nothing;
+        let freedom = if is_outermost {
+            Freedom::Contents
+        } else {
+            Freedom::Number
+        };
+        let order = if query.has("ORDER") {
+            "ORDER BY of a unique key"
+        } else {
+            "ORDER BY"
+        };
+        return varying(format!("LIMIT without {order}"), freedom);
+    }
+    let outermost = queries.first().filter(|query| query.has("ORDER")).filter(is_unordered);
+    outermost.and_then(|_| varying("ORDER BY without a unique key".into(), Freedom::Order))
 }
 
-/// Whether a LIMIT without ORDER BY is in a subquery; none where there is no such LIMIT.
-fn limited(all: &[Token<'_>]) -> Option<bool> {
-    let mut is_ordered = vec![false];
-    let mut found = None;
-    for token in all {
-        let depth = is_ordered.len();
-        if token.is_symbol(b'(') {
-            is_ordered.push(false);
-        } else if token.is_symbol(b')') && depth > 1 {
-            is_ordered.pop();
-        } else if token.is_word("ORDER") {
-            is_ordered[depth - 1] = true;
-        } else if token.is_word("LIMIT") && !is_ordered[depth - 1] {
-            found = Some(found.unwrap_or(false) || depth > 1);
-        }
-    }
-    found
+/// Whether a statement says in which order it returns its rows.
+pub fn has_order(text: &[u8]) -> bool {
+    queries(text).first().is_some_and(|query| query.has("ORDER"))
 }
 
 /// What in a statement has another value in each execution.
@@ -106,13 +137,17 @@ fn varying(all: &[Token<'_>]) -> Option<String> {
     }
     for (index, token) in all.iter().enumerate() {
         let is_call = all.get(index + 1).is_some_and(|next| next.is_symbol(b'('));
-        let is_bare = token.is_any(WITHOUT_PARENTHESES);
+        let follows_point = index > 0 && all[index - 1].is_symbol(b'.');
+        let is_bare = token.is_any(WITHOUT_PARENTHESES) && !follows_point;
         if token.is_any(VARYING_FUNCTIONS) && (is_call || is_bare) {
             let name = String::from_utf8_lossy(token.text).to_uppercase();
             return Some(if is_call { format!("{name}()") } else { name });
         }
-        if token.is_any(OWN_SCHEMAS) {
-            return Some(String::from_utf8_lossy(token.text).to_lowercase());
+        let is_qualifier = all.get(index + 1).is_some_and(|next| next.is_symbol(b'.'));
+        if let Some(name) = name(token).filter(|_| is_qualifier && !follows_point) {
+            if OWN_SCHEMAS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+                return Some(name.to_lowercase());
+            }
         }
         if token.kind == Kind::Variable && token.text.starts_with(b"@") {
             return Some(String::from_utf8_lossy(token.text).into_owned());
@@ -129,49 +164,124 @@ fn varying(all: &[Token<'_>]) -> Option<String> {
 mod tests {
     use super::*;
 
+    use Freedom::{Contents, Number, Order};
+
+    fn found(text: &str, rows: u64) -> Option<(String, Freedom)> {
+        let key = |column: &str| [(column.to_string(), false)].into();
+        let keys: UniqueKeys = [("t".into(), [key("id")].into())].into();
+        let digest = crate::digest(text.as_bytes());
+        let found = nondeterministic(digest.as_bytes(), &keys, &crate::extent(text.as_bytes()), rows);
+        found.map(|found| (found.reason, found.freedom))
+    }
+
     #[test]
     fn what_varies_by_itself_is_named() {
-        let keys: UniqueKeys = [("t".into(), [["id".into()].into()].into())].into();
         for (text, expected) in [
-            ("SELECT now()", Some(("NOW()", true))),
-            ("SELECT CURRENT_TIMESTAMP", Some(("CURRENT_TIMESTAMP", true))),
-            ("SELECT @@version", Some(("@@version", true))),
-            ("SELECT @i", Some(("@i", true))),
-            ("SHOW TABLES", Some(("SHOW", true))),
+            ("SELECT now()", Some(("NOW()", Number))),
+            ("SELECT CURRENT_TIMESTAMP", Some(("CURRENT_TIMESTAMP", Number))),
+            ("SELECT utc_date", Some(("UTC_DATE", Number))),
+            ("SELECT @@version", Some(("@@version", Number))),
+            ("SELECT @i", Some(("@i", Number))),
+            ("SHOW TABLES", Some(("SHOW", Number))),
             (
-                "SELECT * FROM information_schema.tables",
-                Some(("information_schema", true)),
+                "SELECT * FROM `information_schema`.`tables`",
+                Some(("information_schema", Number)),
             ),
-            ("SELECT a FROM t FOR UPDATE SKIP LOCKED", Some(("SKIP LOCKED", true))),
-            ("SELECT a FROM t LIMIT 3", Some(("LIMIT without ORDER BY", false))),
-            (
-                "SELECT a FROM (SELECT a FROM t LIMIT 3) x WHERE a > 3",
-                Some(("LIMIT without ORDER BY", true)),
-            ),
-            ("SELECT a FROM t WHERE id = 3 LIMIT 1", None),
-            (
-                "SELECT (SELECT COUNT(*) FROM u), a FROM t LIMIT 3",
-                Some(("LIMIT without ORDER BY", false)),
-            ),
-            (
-                "SELECT a FROM (SELECT a FROM t LIMIT 3) x ORDER BY a",
-                Some(("LIMIT without ORDER BY", true)),
-            ),
-            (
-                "SELECT GROUP_CONCAT(a ORDER BY a) FROM t GROUP BY b LIMIT 3",
-                Some(("LIMIT without ORDER BY", false)),
-            ),
+            ("SELECT sys, mysql FROM t", None),
+            ("SELECT a FROM t FOR UPDATE SKIP LOCKED", Some(("SKIP LOCKED", Number))),
             (
                 "SELECT a FROM t WHERE id = 3 AND b < NOW() LIMIT 1",
-                Some(("NOW()", true)),
+                Some(("NOW()", Number)),
             ),
-            ("SELECT a FROM t ORDER BY a LIMIT 3", None),
             ("SELECT user, version FROM t", None),
             ("SELECT 'now()'", None),
         ] {
-            let found = nondeterministic(text.as_bytes(), &keys);
-            let found = found.as_ref().map(|found| (found.reason.as_str(), found.in_number));
-            assert_eq!(found, expected, "{text}");
+            let expected = expected.map(|(reason, freedom)| (reason.to_string(), freedom));
+            assert_eq!(found(text, 3), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_varies_where_it_may_cut_other_rows() {
+        const NO_ORDER: &str = "LIMIT without ORDER BY";
+        const NO_KEY: &str = "LIMIT without ORDER BY of a unique key";
+        for (text, expected) in [
+            ("SELECT a FROM t LIMIT 3", Some((NO_ORDER, Contents))),
+            ("SELECT a FROM t LIMIT 4", None),
+            ("SELECT a FROM t LIMIT 4 OFFSET 1", Some((NO_ORDER, Contents))),
+            ("SELECT a FROM t FETCH FIRST 3 ROWS ONLY", Some((NO_ORDER, Contents))),
+            ("SELECT a FROM t ORDER BY b LIMIT 3", Some((NO_KEY, Contents))),
+            (
+                "SELECT a FROM t ORDER BY b LIMIT 4",
+                Some(("ORDER BY without a unique key", Order)),
+            ),
+            (
+                "SELECT a FROM t ORDER BY b",
+                Some(("ORDER BY without a unique key", Order)),
+            ),
+            ("SELECT a FROM t ORDER BY b, id LIMIT 3", None),
+            ("SELECT a FROM t ORDER BY a LIMIT 3", None),
+            ("SELECT a FROM t", None),
+            (
+                "SELECT a FROM (SELECT a FROM t LIMIT 3) x WHERE a > 3",
+                Some((NO_ORDER, Number)),
+            ),
+            (
+                "SELECT a FROM (SELECT a FROM t LIMIT 3) x ORDER BY a",
+                Some((NO_ORDER, Number)),
+            ),
+            (
+                "SELECT a FROM (SELECT a FROM t ORDER BY b LIMIT 3) x ORDER BY a",
+                Some((NO_KEY, Number)),
+            ),
+            (
+                "SELECT a FROM (SELECT a FROM t WHERE id = 1 LIMIT 3) x ORDER BY a",
+                None,
+            ),
+            ("SELECT EXISTS (SELECT 1 FROM t WHERE b LIMIT 1)", None),
+            (
+                "SELECT (SELECT COUNT(*) FROM u), a FROM t LIMIT 3",
+                Some((NO_ORDER, Contents)),
+            ),
+            (
+                "SELECT GROUP_CONCAT(a ORDER BY a) FROM t GROUP BY b LIMIT 3",
+                Some((NO_ORDER, Contents)),
+            ),
+            (
+                "WITH t AS (SELECT 1 id) SELECT a FROM t WHERE id = 1 LIMIT 3",
+                Some((NO_ORDER, Contents)),
+            ),
+            (
+                "(SELECT a FROM t LIMIT 3) UNION (SELECT a FROM u)",
+                Some((NO_ORDER, Number)),
+            ),
+        ] {
+            let expected = expected.map(|(reason, freedom)| (reason.to_string(), freedom));
+            assert_eq!(found(text, 3), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_changes_nothing_of_rows_that_a_unique_key_finds() {
+        for text in [
+            "SELECT a FROM t WHERE id = 3 LIMIT 1",
+            "SELECT a FROM t WHERE id IN (3) LIMIT 1",
+            "SELECT a FROM t WHERE id IN (3) LIMIT 1 OFFSET 1",
+            "SELECT a FROM t WHERE id <=> 3 LIMIT 1",
+            "SELECT a FROM t WHERE id = ? LIMIT ?",
+            "SELECT COUNT(*) FROM u LIMIT 1",
+        ] {
+            assert_eq!(found(text, 1), None, "{text}");
+        }
+        assert_eq!(found("SELECT a FROM t WHERE id IN (3, 4) LIMIT 2", 2), None);
+        assert_eq!(found("SELECT a FROM t WHERE id IN (3, 4)", 2), None);
+        for text in [
+            "SELECT a FROM t WHERE id IN (3, 4) LIMIT 1",
+            "SELECT a FROM t WHERE id IN (?, ?) LIMIT ?",
+            "SELECT a FROM t WHERE id != 3 LIMIT 1",
+            "SELECT a FROM t WHERE id = 1 OR b LIMIT 1",
+        ] {
+            assert_eq!(found(text, 1).map(|found| found.1), Some(Contents), "{text}");
         }
     }
 }

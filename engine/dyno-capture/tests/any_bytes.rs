@@ -6,8 +6,8 @@ use std::path::Path;
 
 use dyno_capture::statements::Statements;
 use dyno_capture::{
-    class, digest, fingerprint, lexer, needs_default_schema, nondeterministic, reach, Anonymiser, Assembler, LogKind,
-    LogReader, Origin, Selection, UniqueKeys, KEY_BYTES,
+    class, digest, extent, fingerprint, lexer, needs_default_schema, nondeterministic, reach, Anonymiser, Assembler,
+    LogKind, LogReader, Origin, Selection, UniqueKeys, KEY_BYTES,
 };
 use proptest::prelude::*;
 
@@ -135,7 +135,7 @@ fn read_statement(text: &[u8]) {
     let _ = (
         lexer::is_cut(text),
         needs_default_schema(text),
-        nondeterministic(text, &UniqueKeys::new()),
+        nondeterministic(text, &UniqueKeys::new(), &extent(text), 1),
         class::named(text),
     );
 }

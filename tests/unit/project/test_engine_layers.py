@@ -15,7 +15,7 @@ ENGINE = ROOT / "engine"
 LAYERS = {
     "dyno-allocations": "",
     "dyno-capture": """
-        timestamp lexer reach statements class digest fingerprint unique unqualified nondeterminism problems source
+        timestamp lexer reach statements class digest fingerprint query unique unqualified nondeterminism problems source
         event implicit timeline heading raw selection
         assembler general_log slow_log log history anonymise format transactions
     """,

@@ -7,9 +7,9 @@ use clap::Args;
 use crate::error::{Error, Exit};
 use crate::replay::compare;
 
-const ABOUT: &str = "Statements are compared one by one: error code, number of rows, and a checksum of the rows that does \
-not depend on their order. Digests with NOW(), RAND(), @@variables, LIMIT without ORDER BY and the like are marked, as they \
-may differ on the same data.
+const ABOUT: &str = "Statements are compared one by one: error code, number of rows, a checksum of the rows that does not \
+depend on their order, and with ORDER BY their order. Differences that may be on the same data are marked: with NOW(), RAND(), \
+@@variables and the like, with LIMIT or ORDER BY that leaves ties.
 
 Exit codes: 0 the results are equal, but for marked ones; 2 wrong input; 4 results differ";
 

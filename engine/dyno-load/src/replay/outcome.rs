@@ -28,6 +28,8 @@ pub struct Outcome {
     pub error: u16,
     /// Sum of the fingerprints of the rows, whatever their order; only where results are compared.
     pub checksum: u64,
+    /// The same in their order.
+    pub order: u64,
 }
 
 /// Why statements of the plan were not sent.

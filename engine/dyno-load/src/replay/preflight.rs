@@ -1,6 +1,6 @@
 //! Checks of the server before the first statement.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_capture::reach::named_schemas;
 use dyno_capture::UniqueKeys;
@@ -41,7 +41,7 @@ pub fn check(run: &ReplayRun, plan: &ReplayPlan) -> Result<(Facts, UniqueKeys), 
 /// The unique keys of the tables in the schemas that the replay uses.
 fn unique_keys(client: &mut Client, schemas: &BTreeSet<String>) -> Result<UniqueKeys, Error> {
     const QUESTION: &str =
-        "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS WHERE \
+        "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE FROM information_schema.STATISTICS WHERE \
                             NON_UNIQUE = 0 AND TABLE_SCHEMA NOT IN ('mysql', 'sys') ORDER BY 1, 2, 3, SEQ_IN_INDEX";
     let rows = client
         .query(QUESTION)
@@ -62,7 +62,7 @@ fn schemas_in_use(run: &ReplayRun, plan: &ReplayPlan) -> BTreeSet<String> {
 }
 
 /// The unique keys in these schemas; of tables of one name in several of them, those that all have. A row has schema,
-/// table, key and column, and precedes those of the next key.
+/// table, key, column and whether it may be NULL, and precedes those of the next key.
 fn keys_in(rows: &[Vec<Option<String>>], schemas: &BTreeSet<String>) -> UniqueKeys {
     let mut found = UniqueKeys::new();
     for of_table in rows.chunk_by(|left, right| left[..2] == right[..2]) {
@@ -71,12 +71,11 @@ fn keys_in(rows: &[Vec<Option<String>>], schemas: &BTreeSet<String>) -> UniqueKe
         }
         let keys = of_table.chunk_by(|left, right| left[2] == right[2]).filter_map(|key| {
             // A part without a column is an expression.
-            let columns = key
-                .iter()
-                .map(|row| row[3].as_ref().map(|column| column.to_lowercase()));
-            columns.collect::<Option<BTreeSet<String>>>()
+            let column =
+                |row: &Vec<Option<String>>| Some((row[3].as_ref()?.to_lowercase(), row[4].as_deref() == Some("YES")));
+            key.iter().map(column).collect::<Option<BTreeMap<String, bool>>>()
         });
-        let keys: BTreeSet<BTreeSet<String>> = keys.collect();
+        let keys: BTreeSet<BTreeMap<String, bool>> = keys.collect();
         let table = of_table[0][1].clone().unwrap_or_default().to_lowercase();
         found
             .entry(table)
@@ -132,19 +131,21 @@ mod tests {
 
     #[test]
     fn only_schemas_of_the_replay_say_which_keys_are_unique() {
-        let row = |parts: [&str; 4]| parts.map(|part| Some(part.to_string())).to_vec();
+        let row = |parts: [&str; 5]| parts.map(|part| Some(part.to_string())).to_vec();
         // A table of the same name in another application's schema, without the key.
         let rows = [
-            row(["forum", "item", "PRIMARY", "Number"]),
-            row(["shop", "item", "PRIMARY", "ID"]),
-            row(["shop", "item", "sku", "shop"]),
-            row(["shop", "item", "sku", "sku"]),
+            row(["forum", "item", "PRIMARY", "Number", ""]),
+            row(["shop", "item", "PRIMARY", "ID", ""]),
+            row(["shop", "item", "sku", "shop", ""]),
+            row(["shop", "item", "sku", "sku", "YES"]),
         ];
         let keys = |schemas: &[&str]| {
             let schemas = schemas.iter().map(ToString::to_string).collect();
             keys_in(&rows, &schemas)["item"].len()
         };
         assert_eq!(keys(&["shop"]), 2);
+        let of_shop = keys_in(&rows, &["shop".to_string()].into());
+        assert!(of_shop["item"].contains(&[("shop".into(), false), ("sku".into(), true)].into()));
         assert_eq!(
             keys(&["forum", "shop"]),
             0,

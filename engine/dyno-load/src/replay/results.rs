@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write as _};
 use std::path::Path;
 
-use dyno_capture::{Fingerprint, UniqueKeys};
+use dyno_capture::{extent, has_order, Extent, Fingerprint, UniqueKeys};
 use dyno_core::wire::{Format, LineWriter};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -33,7 +33,7 @@ enum Line {
 }
 
 /// What one statement came to.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatementResult {
     /// The number of its event in the capture, from 1 on.
     pub event: u64,
@@ -53,6 +53,12 @@ pub struct StatementResult {
     pub error: u16,
     /// Sum of the rows' fingerprints, whatever their order.
     pub checksum: Fingerprint,
+    /// The rows' fingerprints in their order, of statements with ORDER BY.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Fingerprint>,
+    /// What its values show of its rows.
+    #[serde(default, flatten)]
+    pub extent: Extent,
 }
 
 /// A file of results.
@@ -109,6 +115,8 @@ pub fn write(replayed: &Replayed, quality: &ReplayQuality, file: File) -> Result
             affected_rows: outcome.affected_rows,
             error: outcome.error,
             checksum: Fingerprint(outcome.checksum),
+            order: has_order(&statement.text).then_some(Fingerprint(outcome.order)),
+            extent: extent(&statement.text),
         }))?;
     }
     writer.flush()?;

@@ -6,7 +6,7 @@ pub use shown::run;
 
 use std::collections::HashMap;
 
-use dyno_capture::{nondeterministic, Fingerprint, UniqueKeys, Varying};
+use dyno_capture::{nondeterministic, Fingerprint, Freedom, UniqueKeys, Varying};
 use serde::Serialize;
 
 use super::results::{Results, StatementResult};
@@ -23,6 +23,8 @@ pub enum Difference {
     Rows,
     /// The same number of rows with other contents.
     Contents,
+    /// The same rows in another order.
+    Order,
 }
 
 /// The first statement of a digest whose results differ.
@@ -63,6 +65,8 @@ pub struct DigestComparison {
     pub rows_differ: u64,
     /// Statements with the same number of rows and other contents.
     pub contents_differ: u64,
+    /// Statements with ORDER BY and the same rows in another order.
+    pub order_differ: u64,
     /// Statements of which only one failed, or that failed with other codes.
     pub errors_differ: u64,
     /// Differing statements whose difference may be on the same data.
@@ -77,7 +81,7 @@ pub struct DigestComparison {
 
 impl DigestComparison {
     fn differing(&self) -> u64 {
-        self.rows_differ + self.changed_differ + self.contents_differ + self.errors_differ
+        self.rows_differ + self.changed_differ + self.contents_differ + self.order_differ + self.errors_differ
     }
 
     fn unexplained(&self) -> u64 {
@@ -152,17 +156,22 @@ fn difference(a: &StatementResult, b: &StatementResult) -> Option<Difference> {
         Some(Difference::Changed)
     } else if a.rows != b.rows {
         Some(Difference::Rows)
+    } else if a.checksum != b.checksum {
+        Some(Difference::Contents)
     } else {
-        (a.checksum != b.checksum).then_some(Difference::Contents)
+        let (a, b) = a.order.zip(b.order)?;
+        (a != b).then_some(Difference::Order)
     }
 }
 
 /// Whether a difference may be on the same data: never an error, nor another number of changed rows.
 fn is_explained(difference: Difference, varying: Option<&Varying>) -> bool {
+    let freedom = varying.map(|varying| varying.freedom);
     match difference {
         Difference::Error | Difference::Changed => false,
-        Difference::Rows => varying.is_some_and(|varying| varying.in_number),
-        Difference::Contents => varying.is_some(),
+        Difference::Rows => freedom >= Some(Freedom::Number),
+        Difference::Contents => freedom >= Some(Freedom::Contents),
+        Difference::Order => freedom >= Some(Freedom::Order),
     }
 }
 
@@ -181,11 +190,16 @@ fn compare_digest(pairs: &[(&StatementResult, &StatementResult)], a: &Results, k
         .cloned()
         .unwrap_or_else(|| fingerprint.to_string());
     let count = |wanted| pairs.iter().filter(|(a, b)| difference(a, b) == Some(wanted)).count() as u64;
-    let varying = nondeterministic(digest.as_bytes(), keys);
-    let explained = |found| is_explained(found, varying.as_ref());
-    let differing: Vec<Example> = pairs.iter().filter_map(|(a, b)| example(a, b)).collect();
-    let is_real = |example: &&Example| !explained(example.difference);
-    let first_difference = differing.iter().find(is_real).or(differing.first()).cloned();
+    let varying = |of: &StatementResult| nondeterministic(digest.as_bytes(), keys, &of.extent, of.rows);
+    let differing: Vec<(Example, bool)> = pairs
+        .iter()
+        .filter_map(|(a, b)| {
+            let example = example(a, b)?;
+            let is_explained = is_explained(example.difference, varying(a).as_ref());
+            Some((example, is_explained))
+        })
+        .collect();
+    let first_difference = differing.iter().find(|found| !found.1).or(differing.first());
     let median = |of: &dyn Fn(&(&StatementResult, &StatementResult)) -> f64| {
         let mut times: Vec<f64> = succeeded(pairs).map(of).collect();
         times.sort_by(f64::total_cmp);
@@ -193,8 +207,9 @@ fn compare_digest(pairs: &[(&StatementResult, &StatementResult)], a: &Results, k
     };
     DigestComparison {
         fingerprint,
-        explained: differing.iter().filter(|example| explained(example.difference)).count() as u64,
-        nondeterministic: varying.map(|varying| varying.reason),
+        first_difference: first_difference.map(|found| found.0.clone()),
+        explained: differing.iter().filter(|found| found.1).count() as u64,
+        nondeterministic: pairs.iter().find_map(|(a, _)| Some(varying(a)?.reason)),
         digest,
         count: pairs.len() as u64,
         errors: (
@@ -206,8 +221,8 @@ fn compare_digest(pairs: &[(&StatementResult, &StatementResult)], a: &Results, k
         changed_differ: count(Difference::Changed),
         rows_differ: count(Difference::Rows),
         contents_differ: count(Difference::Contents),
+        order_differ: count(Difference::Order),
         errors_differ: count(Difference::Error),
-        first_difference,
     }
 }
 
@@ -242,6 +257,8 @@ fn ratio(pairs: &[(&StatementResult, &StatementResult)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use dyno_capture::Extent;
+
     use super::*;
 
     fn result(event: u64, digest: u64, service_us: f64, rows: u64, checksum: u64) -> StatementResult {
@@ -255,6 +272,8 @@ mod tests {
             affected_rows: 0,
             error: 0,
             checksum: Fingerprint(checksum),
+            order: None,
+            extent: Extent::default(),
         }
     }
 
@@ -265,12 +284,16 @@ mod tests {
             (3, "UPDATE t SET at = NOW()"),
             (4, "SELECT a FROM t WHERE b = ? LIMIT ?"),
             (5, "SELECT note FROM item WHERE id = ? LIMIT ?"),
+            (6, "SELECT note, price FROM item ORDER BY note"),
+            (7, "SELECT note FROM item ORDER BY id"),
+            (8, "SELECT note FROM item ORDER BY price LIMIT ?"),
+            (9, "SELECT note FROM item WHERE id IN (?+) LIMIT ?"),
         ];
         Results {
             capture_identity: Fingerprint(9),
             server: "mariadb".into(),
             invalid: None,
-            unique_keys: [("item".into(), [["id".into()].into()].into())].into(),
+            unique_keys: [("item".into(), [[("id".into(), false)].into()].into())].into(),
             digests: digests
                 .map(|(digest, text)| (Fingerprint(digest), text.to_string()))
                 .into(),
@@ -332,9 +355,10 @@ mod tests {
     fn errors_and_changed_rows_are_never_explained_and_a_limit_explains_contents_only() {
         let same = result(1, 1, 1.0, 1, 5);
         let other = |digest, change: &dyn Fn(&mut StatementResult)| {
-            let mut b = StatementResult { digest, ..same };
+            let a = StatementResult { digest, ..same.clone() };
+            let mut b = a.clone();
             change(&mut b);
-            let a = results(vec![StatementResult { digest, ..same }]);
+            let a = results(vec![a]);
             let comparison = compare(&a, &results(vec![b]));
             (comparison.differ, comparison.differ_nondeterministic)
         };
@@ -345,6 +369,50 @@ mod tests {
         assert_eq!(other(limit, &|b| b.checksum = Fingerprint(6)), (1, 1));
         assert_eq!(other(limit, &|b| b.rows = 0), (1, 0));
         assert_eq!(other(by_key, &|b| b.checksum = Fingerprint(6)), (1, 0));
+    }
+
+    #[test]
+    fn another_order_counts_where_a_unique_key_orders_and_contents_where_it_bounds_a_limit() {
+        let compared = |digest: u64, rows: u64, extent: &Extent, change: &dyn Fn(&mut StatementResult)| {
+            let a = StatementResult {
+                order: Some(Fingerprint(7)),
+                extent: extent.clone(),
+                ..result(1, digest, 1.0, rows, 5)
+            };
+            let mut b = a.clone();
+            change(&mut b);
+            let comparison = compare(&results(vec![a]), &results(vec![b]));
+            (comparison.differ, comparison.differ_nondeterministic)
+        };
+        let (moved, other, fewer) = (
+            |b: &mut StatementResult| b.order = Some(Fingerprint(8)),
+            |b: &mut StatementResult| (b.checksum, b.order) = (Fingerprint(6), Some(Fingerprint(8))),
+            |b: &mut StatementResult| b.rows -= 1,
+        );
+        let without = |b: &mut StatementResult| b.order = None;
+        let none = Extent::default();
+        let (by_note, by_id, by_price, listed) = (6, 7, 8, 9);
+        assert_eq!(compared(by_note, 3, &none, &moved), (1, 1), "among rows of one note");
+        assert_eq!(compared(by_note, 3, &none, &other), (1, 0));
+        assert_eq!(compared(by_id, 3, &none, &moved), (1, 0));
+        assert_eq!(
+            compared(by_id, 3, &none, &without),
+            (0, 0),
+            "results of an earlier version"
+        );
+        let limit = |limit, values: &[(&str, u64)]| Extent {
+            limit: Some(limit),
+            values: values
+                .iter()
+                .map(|(column, count)| (column.to_string(), *count))
+                .collect(),
+        };
+        assert_eq!(compared(by_price, 3, &limit(3, &[]), &other), (1, 1));
+        assert_eq!(compared(by_price, 3, &limit(3, &[]), &fewer), (1, 0));
+        assert_eq!(compared(by_price, 3, &limit(4, &[]), &other), (1, 0), "all rows");
+        assert_eq!(compared(listed, 1, &limit(1, &[("id", 1)]), &other), (1, 0));
+        assert_eq!(compared(listed, 1, &limit(1, &[("id", 2)]), &other), (1, 1));
+        assert_eq!(compared(listed, 2, &limit(2, &[("id", 2)]), &other), (1, 0));
     }
 
     #[test]

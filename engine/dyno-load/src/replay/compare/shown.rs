@@ -127,15 +127,15 @@ fn write_table(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
     writeln!(out, "  A {}\n  B {}\n", comparison.servers.0, comparison.servers.1)?;
     writeln!(
         out,
-        "  {:>8} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7} {:>8}  digest",
-        "count", "A p50 µs", "B p50 µs", "B/A", "errors", "changed", "rows", "contents"
+        "  {:>8} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7} {:>8} {:>7}  digest",
+        "count", "A p50 µs", "B p50 µs", "B/A", "errors", "changed", "rows", "contents", "order"
     )?;
     for digest in comparison.digests.iter().take(MOST_DIGESTS) {
         let time = |of: fn((f64, f64)) -> f64| digest.p50_us.map_or("-".into(), |times| format!("{:.0}", of(times)));
         let ratio = digest.latency_ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"));
         writeln!(
             out,
-            "  {:>8} {:>9} {:>9} {ratio:>7} {:>7} {:>7} {:>7} {:>8}  {}",
+            "  {:>8} {:>9} {:>9} {ratio:>7} {:>7} {:>7} {:>7} {:>8} {:>7}  {}",
             digest.count,
             time(|times| times.0),
             time(|times| times.1),
@@ -143,6 +143,7 @@ fn write_table(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
             digest.changed_differ,
             digest.rows_differ,
             digest.contents_differ,
+            digest.order_differ,
             shortened(&digest.digest, DIGEST_WIDTH)
         )?;
         write_example(out, digest)?;
@@ -167,6 +168,7 @@ fn write_example(out: &mut String, digest: &DigestComparison) -> std::fmt::Resul
         Difference::Changed => format!("{} rows changed in A, {} in B", example.rows.0, example.rows.1),
         Difference::Rows => format!("{} rows in A, {} in B", example.rows.0, example.rows.1),
         Difference::Contents => format!("{} rows in both with other contents", example.rows.0),
+        Difference::Order => format!("{} rows in another order", example.rows.0),
     };
     // Of a difference that counts, it explains nothing.
     let reason = digest.nondeterministic.as_ref().filter(|_| digest.unexplained() == 0);
@@ -175,7 +177,7 @@ fn write_example(out: &mut String, digest: &DigestComparison) -> std::fmt::Resul
     });
     writeln!(
         out,
-        "  {:>72}first: event {}, session {}: {what}{reason}",
+        "  {:>80}first: event {}, session {}: {what}{reason}",
         "", example.event, example.session
     )
 }

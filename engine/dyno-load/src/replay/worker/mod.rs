@@ -335,7 +335,7 @@ impl<'a> Worker<'a> {
         outcome.service_ns = (now - self.begin_ns).saturating_sub(outcome.started_ns);
         outcome.error = code;
         if code != 0 {
-            (outcome.rows, outcome.checksum) = (0, 0);
+            (outcome.rows, outcome.checksum, outcome.order) = (0, 0, 0);
             let digest = self.shared.plan.statements[outcome.statement as usize].digest;
             let error = FirstError {
                 statement: outcome.statement,
