@@ -53,6 +53,8 @@ pub struct Assembler {
     pub problems: Problems,
     /// The server's version, once a log has stated it.
     pub server: Option<String>,
+    /// Of sessions that do not set it, where it is given.
+    pub autocommit: Option<bool>,
     origin: Origin,
     selector: Selector,
     /// Sessions of the provider that are recognised by a later statement.
@@ -79,6 +81,7 @@ impl Assembler {
         Self {
             problems: Problems::default(),
             server: None,
+            autocommit: None,
             origin,
             selector: Selector::default(),
             of_the_platform: BTreeSet::new(),
@@ -329,7 +332,7 @@ impl Assembler {
             if let (Action::Statement(_), Some(place)) =
                 (&timed.event.action, self.begun_before.get(&timed.event.session))
             {
-                self.problems.count_at(Problem::OfThePlatform, 1, place.clone());
+                self.problems.count_at(Problem::OfThePlatform, 1, Some(place.clone()));
             }
         }
         let not_chosen = self.selector.not_chosen();
@@ -338,7 +341,7 @@ impl Assembler {
         });
         for (session, (count, place)) in not_chosen {
             if !self.of_the_platform.contains(&session) {
-                self.problems.count_at(Problem::OtherSchema, count, place);
+                self.problems.count_at(Problem::OtherSchema, count, Some(place));
             }
         }
     }
@@ -364,10 +367,8 @@ impl Assembler {
             events.push(Event { at_us, ..timed.event });
         }
         let begun_before = self.begun_before.keys().copied().collect();
-        for session in begin_transactions(&mut events, &begun_before) {
-            let place = self.begun_before[&session].clone();
-            self.problems.count_at(Problem::InTransaction, 1, place);
-        }
+        let begun = begin_transactions(&mut events, &begun_before, self.autocommit);
+        begun.count(&mut self.problems, &self.begun_before);
         let sessions = number_by_first_event(&mut events);
         let header = Header {
             source: self.origin.source,

@@ -60,6 +60,11 @@ impl History {
         }
     }
 
+    /// Sessions have this autocommit until they set it.
+    pub fn assume_autocommit(&mut self, is_on: Option<bool>) {
+        self.assembler.autocommit = is_on;
+    }
+
     /// Takes a row.
     pub fn push(&mut self, row: HistoryRow) {
         self.rows.push(row);

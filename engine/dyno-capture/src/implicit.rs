@@ -1,17 +1,24 @@
-//! Sessions that began before the log: whether they were in a transaction, or without autocommit.
+//! Sessions whose autocommit the log does not state: of a server where it is off, or that began before the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::class::{self, Boundary};
 use crate::event::{Action, Event, Statement};
+use crate::lexer::tokens;
+use crate::problems::{LogPosition, Problem, Problems};
 
-/// What is known of a session.
+/// A session, and how often it was reset: each time the server's own value holds again.
+type Part = (u32, u32);
+
+/// What is known of a part of a session.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Whether it has changed data outside of a transaction.
+    /// Whether it has changed rows outside of a transaction.
     has_written: bool,
     is_in_transaction: bool,
     has_begun_one: bool,
+    /// Whether it has done anything outside of a transaction.
+    has_acted: bool,
     /// Whether its COMMIT or ROLLBACK has ended what it had not begun.
     has_ended_unbegun: bool,
     /// Whether the log states its autocommit from now on.
@@ -19,16 +26,10 @@ struct Seen {
 }
 
 impl Seen {
-    fn take(&mut self, action: &Action) {
-        let text = match action {
-            _ if self.is_known => return,
-            Action::Statement(statement) => &statement.text,
-            Action::Reset { .. } => {
-                self.is_known = true;
-                return;
-            }
-            _ => return,
-        };
+    fn take(&mut self, text: &[u8]) {
+        if self.is_known {
+            return;
+        }
         if class::autocommit(text).is_some() {
             self.is_known = true;
             return;
@@ -40,90 +41,216 @@ impl Seen {
                 (self.is_in_transaction, self.has_written) = (false, false);
             }
             None if self.is_in_transaction || class::is_administration(text) => {}
-            None => self.has_written |= !class::is_read_only(text),
+            None => {
+                self.has_written |= changes_rows(text);
+                self.has_acted |= !tokens(text).next().is_some_and(|first| first.is_word("SET"));
+            }
         }
-    }
-
-    /// What the session had done before the log. One that begins transactions itself had begun this one; another one has
-    /// no autocommit.
-    fn before(&self) -> Option<&'static [u8]> {
-        let text: &[u8] = if self.has_begun_one {
-            b"BEGIN"
-        } else {
-            b"SET autocommit = 0"
-        };
-        self.has_ended_unbegun.then_some(text)
     }
 }
 
-/// Begins the sessions with what they must have done before the log: COMMIT or ROLLBACK after changes that no BEGIN
-/// precedes ends a transaction. Returns these sessions.
-pub fn begin_transactions(events: &mut Vec<Event>, begun_before: &BTreeSet<u32>) -> Vec<u32> {
-    let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
-    for event in events.iter().filter(|event| begun_before.contains(&event.session)) {
-        seen.entry(event.session).or_default().take(&event.action);
+/// Whether COMMIT and ROLLBACK decide on it: not so on definitions.
+fn changes_rows(text: &[u8]) -> bool {
+    let first = tokens(text).next();
+    let words = ["INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH"];
+    first.is_some_and(|first| first.is_any(&words)) && !class::is_read_only(text)
+}
+
+/// The sessions that were found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Begun {
+    /// Those that were in a transaction, or without autocommit.
+    pub in_transaction: BTreeSet<u32>,
+    /// Beside those, some that do not show whether they were.
+    pub unknown: BTreeSet<u32>,
+}
+
+impl Begun {
+    /// Counts them, with the places where those that began before the log are first seen.
+    pub fn count(self, problems: &mut Problems, places: &BTreeMap<u32, LogPosition>) {
+        for (problem, sessions) in [
+            (Problem::InTransaction, self.in_transaction),
+            (Problem::UnknownAutocommit, self.unknown),
+        ] {
+            for session in sessions {
+                problems.count_at(problem, 1, places.get(&session).cloned());
+            }
+        }
     }
-    let mut before: BTreeMap<u32, &[u8]> = seen
-        .iter()
-        .filter_map(|(session, seen)| Some((*session, seen.before()?)))
-        .collect();
-    let sessions = before.keys().copied().collect();
+}
+
+/// Begins sessions with what the log lacks. COMMIT or ROLLBACK after changes of rows that no BEGIN precedes ends a
+/// transaction: of a session that began before the log and has other BEGINs, this one; otherwise there is no autocommit.
+/// With a given value, all sessions have it until they set it.
+pub fn begin_transactions(events: &mut Vec<Event>, begun_before: &BTreeSet<u32>, autocommit: Option<bool>) -> Begun {
+    let mut seen: BTreeMap<Part, Seen> = BTreeMap::new();
+    let mut resets: BTreeMap<u32, u32> = BTreeMap::new();
+    for event in &*events {
+        let part = part(event, &mut resets);
+        let seen = seen.entry(part).or_default();
+        if let Action::Statement(statement) = &event.action {
+            seen.take(&statement.text);
+        }
+    }
+    let mut begun = Begun::default();
+    let mut before: BTreeMap<Part, &[u8]> = BTreeMap::new();
+    for (part, seen) in &seen {
+        let began_before = part.1 == 0 && begun_before.contains(&part.0);
+        let text: &[u8] = match autocommit {
+            Some(false) if seen.has_acted => b"SET autocommit = 0",
+            None if seen.has_ended_unbegun && !seen.has_begun_one => b"SET autocommit = 0",
+            None | Some(true) if seen.has_ended_unbegun && began_before => b"BEGIN",
+            None if seen.has_acted && !seen.is_known => {
+                begun.unknown.insert(part.0);
+                continue;
+            }
+            _ => continue,
+        };
+        before.insert(*part, text);
+        begun.in_transaction.insert(part.0);
+    }
     if before.is_empty() {
-        return sessions;
+        return Begun::default();
     }
+    resets.clear();
     for event in std::mem::take(events) {
-        if let Some(text) = before.remove(&event.session) {
-            let statement = Statement {
+        let text = before.remove(&part(&event, &mut resets));
+        let begins = matches!(event.action, Action::Connect { .. } | Action::Reset { .. });
+        let first = text.map(|text| Event {
+            action: Action::Statement(Statement {
                 text: text.to_vec(),
                 ..Statement::default()
-            };
-            events.push(Event {
-                action: Action::Statement(statement),
-                ..event.clone()
-            });
-        }
+            }),
+            ..event.clone()
+        });
+        let place = events.len() + usize::from(begins);
         events.push(event);
+        if let Some(first) = first {
+            events.insert(place, first);
+        }
     }
-    sessions
+    begun
+}
+
+fn part(event: &Event, resets: &mut BTreeMap<u32, u32>) -> Part {
+    let count = resets.entry(event.session).or_default();
+    *count += u32::from(matches!(event.action, Action::Reset { .. }));
+    (event.session, *count)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn begun(texts: &[&str]) -> Option<String> {
-        let event = |text: &&str| Event {
-            at_us: 0,
-            session: 1,
-            action: Action::Statement(Statement {
+    /// The events of session 1: its beginning, resets and statements.
+    fn events(session: u32, texts: &[&str]) -> Vec<Event> {
+        let action = |text: &&str| match *text {
+            "connect" => Action::Connect {
+                connection_id: 1,
+                user: None,
+                schema: None,
+            },
+            "reset" => Action::Reset {
+                user: None,
+                schema: None,
+            },
+            text => Action::Statement(Statement {
                 text: text.as_bytes().to_vec(),
                 ..Statement::default()
             }),
         };
-        let mut events: Vec<Event> = texts.iter().map(event).collect();
-        let sessions = begin_transactions(&mut events, &[1].into());
-        assert_eq!(events.len(), texts.len() + sessions.len());
-        let Action::Statement(first) = &events[0].action else {
-            return None;
+        let event = |text| Event {
+            at_us: 0,
+            session,
+            action: action(text),
         };
-        (!sessions.is_empty()).then(|| String::from_utf8_lossy(&first.text).into_owned())
+        texts.iter().map(event).collect()
+    }
+
+    fn shown(events: &[Event]) -> Vec<String> {
+        let shown = events.iter().map(|event| match &event.action {
+            Action::Statement(statement) => String::from_utf8_lossy(&statement.text).into_owned(),
+            Action::Connect { .. } => "connect".into(),
+            _ => "reset".into(),
+        });
+        shown.collect()
+    }
+
+    fn begun(texts: &[&str], autocommit: Option<bool>) -> Vec<String> {
+        let mut events = events(1, texts);
+        let before = if texts[0] == "connect" {
+            BTreeSet::new()
+        } else {
+            [1].into()
+        };
+        begin_transactions(&mut events, &before, autocommit);
+        shown(&events)
     }
 
     #[test]
     fn an_end_after_changes_without_a_begin_shows_a_transaction() {
-        let off = Some("SET autocommit = 0".to_string());
-        assert_eq!(begun(&["DELETE FROM t", "COMMIT", "DELETE FROM u", "ROLLBACK"]), off);
-        assert_eq!(begun(&["SELECT 1", "UPDATE t SET a = 1", "ROLLBACK"]), off);
-        let within = begun(&["DELETE FROM t", "COMMIT", "BEGIN", "DELETE FROM t", "COMMIT"]);
-        assert_eq!(within.as_deref(), Some("BEGIN"), "the log began within a transaction");
+        let first = |texts: &[&str]| begun(texts, None)[0].clone();
+        let off = "SET autocommit = 0";
+        assert_eq!(first(&["DELETE FROM t", "COMMIT", "DELETE FROM u", "ROLLBACK"]), off);
+        assert_eq!(first(&["SELECT 1", "UPDATE t SET a = 1", "ROLLBACK"]), off);
+        let within = first(&["DELETE FROM t", "COMMIT", "BEGIN", "DELETE FROM t", "COMMIT"]);
+        assert_eq!(within, "BEGIN", "the log began within a transaction");
         for known in [
             &["BEGIN", "DELETE FROM t", "COMMIT"][..],
             &["SELECT 1", "COMMIT"],
             &["DELETE FROM t", "DELETE FROM t"],
+            &["CREATE TABLE t (a INT)", "COMMIT"],
             &["SET autocommit = 1", "DELETE FROM t", "COMMIT"],
             &["BEGIN", "COMMIT", "DELETE FROM t", "ROLLBACK"],
+            &["connect", "SET autocommit = 1", "DELETE FROM t", "COMMIT"],
+            &["connect", "DELETE FROM t", "COMMIT", "BEGIN", "COMMIT"],
         ] {
-            assert_eq!(begun(known), None, "{known:?}");
+            assert_eq!(begun(known, None), known);
         }
+    }
+
+    #[test]
+    fn sessions_of_a_server_without_autocommit_begin_so_again_after_each_reset() {
+        let texts = [
+            "connect",
+            "INSERT INTO t VALUES (1)",
+            "ROLLBACK",
+            "reset",
+            "DELETE FROM t",
+            "COMMIT",
+        ];
+        let expected = [
+            "connect",
+            "SET autocommit = 0",
+            "INSERT INTO t VALUES (1)",
+            "ROLLBACK",
+            "reset",
+            "SET autocommit = 0",
+            "DELETE FROM t",
+            "COMMIT",
+        ];
+        assert_eq!(begun(&texts, None), expected);
+        assert_eq!(begun(&texts, Some(false)), expected);
+        assert_eq!(begun(&texts, Some(true)), texts);
+    }
+
+    #[test]
+    fn what_others_do_makes_autocommit_unknown_unless_it_is_given() {
+        let mut all = events(1, &["connect", "DELETE FROM t", "COMMIT"]);
+        all.extend(events(2, &["connect", "DELETE FROM t"]));
+        all.extend(events(3, &["SELECT 1"]));
+        all.extend(events(
+            4,
+            &["connect", "SET NAMES utf8mb4", "BEGIN", "DELETE FROM t", "COMMIT"],
+        ));
+        all.extend(events(5, &["connect", "SET autocommit = 1", "DELETE FROM t"]));
+        let found = begin_transactions(&mut all.clone(), &[3].into(), None);
+        assert_eq!((found.in_transaction, found.unknown), ([1].into(), [2, 3].into()));
+        let found = begin_transactions(&mut all, &[3].into(), Some(false));
+        assert_eq!((found.in_transaction, found.unknown), ([1, 2, 3].into(), [].into()));
+        let begins = shown(&all).iter().filter(|text| *text == "SET autocommit = 0").count();
+        assert_eq!(begins, 3);
+        let mut alone = events(2, &["connect", "DELETE FROM t"]);
+        assert_eq!(begin_transactions(&mut alone, &[].into(), None), Begun::default());
     }
 }

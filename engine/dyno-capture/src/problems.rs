@@ -54,6 +54,8 @@ pub enum Problem {
     UnknownSchema,
     /// Sessions of them that were in a transaction, or without autocommit.
     InTransaction,
+    /// Sessions that do not show whether autocommit was on, where that of others was off.
+    UnknownAutocommit,
     /// Statements of the provider's own accounts, such as rdsadmin.
     OfThePlatform,
     /// Statements of accounts that were not selected.
@@ -101,8 +103,12 @@ impl Problem {
                 "statements of these sessions that name tables without a schema: a replay needs --database"
             }
             Self::InTransaction => {
-                "sessions whose COMMIT or ROLLBACK ends changes that they had not begun in the log: the capture begins them \
-                 with SET autocommit = 0, or with BEGIN"
+                "sessions with --autocommit off, or whose COMMIT or ROLLBACK ends changes that they had not begun in the log: \
+                 the capture begins them with SET autocommit = 0, or with BEGIN"
+            }
+            Self::UnknownAutocommit => {
+                "sessions that do not show whether autocommit was on, while others show that theirs was off: it is on in a \
+                 replay, unless --autocommit off is given for all"
             }
             Self::OfThePlatform => "statements of the provider's own accounts (rdsadmin and the like), left out",
             Self::OtherUser => "statements of other accounts, or of unknown ones (--user), left out",
@@ -162,7 +168,7 @@ impl Problems {
     /// Counts several at one place.
     pub fn count_many(&mut self, problem: Problem, count: u64, line: u64) {
         let place = self.place(line);
-        self.count_at(problem, count, place);
+        self.count_at(problem, count, Some(place));
     }
 
     /// A line of the present file.
@@ -173,8 +179,8 @@ impl Problems {
         }
     }
 
-    /// Counts several at a place of any file.
-    pub fn count_at(&mut self, problem: Problem, count: u64, place: LogPosition) {
+    /// Counts several at a place of any file, if it is known.
+    pub fn count_at(&mut self, problem: Problem, count: u64, place: Option<LogPosition>) {
         let seen = self.seen.entry(problem).or_insert_with(|| ProblemCount {
             problem,
             text: problem.describe().into(),
@@ -183,7 +189,7 @@ impl Problems {
         });
         seen.count += count;
         if seen.first.len() < FIRST_PLACES {
-            seen.first.push(place);
+            seen.first.extend(place);
         }
     }
 

@@ -29,5 +29,8 @@ pub const STATE_FOR_A_DUMP: &str = "SET SESSION autocommit = 1, wait_timeout = 2
      ',NO_BACKSLASH_ESCAPES,', ','), ',ORACLE,', ','), ',POSTGRESQL,', ',') \
      /*M!100101 , max_statement_time = 0 */ /*!50708 , max_execution_time = 0 */";
 
+/// For captured statements: what a server's autocommit was is in the capture.
+pub const CAPTURED_STATE: &str = "SET SESSION autocommit = 1, wait_timeout = 2147483";
+
 /// For the user's statements, which run in the state that the server gives each session, however long it is idle.
 pub const INHERITED_STATE: &str = "SET SESSION wait_timeout = 2147483";

@@ -135,7 +135,8 @@ fn what_is_unknown_of_sessions_that_began_before_the_log_is_counted() {
         [
             (Problem::BegunBefore, 1),
             (Problem::UnknownSchema, 1),
-            (Problem::InTransaction, 1)
+            (Problem::InTransaction, 1),
+            (Problem::UnknownAutocommit, 1)
         ]
     );
     let Action::Statement(first) = &capture.events[0].action else {

@@ -16,7 +16,7 @@ const FIRST_BYTES: u64 = 256 * 1024;
 ///
 /// # Errors
 /// When a file cannot be read, is no log that is known, or is of another kind than the first.
-pub fn capture_files(paths: &[PathBuf], selection: Selection) -> Result<Capture, Error> {
+pub fn capture_files(paths: &[PathBuf], selection: Selection, autocommit: Option<bool>) -> Result<Capture, Error> {
     let mut opened = Vec::new();
     for path in paths {
         let (file, kind, begin) = open(path)?;
@@ -45,6 +45,7 @@ pub fn capture_files(paths: &[PathBuf], selection: Selection) -> Result<Capture,
         time_is_end: kind == LogKind::Slow,
     });
     assembler.select(selection);
+    assembler.autocommit = autocommit;
     let mut log = LogReader::new(kind);
     for (path, file, _, _) in opened {
         assembler.enter(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
@@ -117,7 +118,7 @@ mod tests {
             std::fs::write(folder.join(name), text).unwrap();
         }
         let paths = ["slow.log", "slow.log.1", "slow.log.2"].map(|name| folder.join(name));
-        let capture = capture_files(&paths, Selection::default()).unwrap();
+        let capture = capture_files(&paths, Selection::default(), None).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(capture.header.files, ["slow.log.2", "slow.log.1", "slow.log"]);
         assert_eq!(capture.header.sessions, 1);

@@ -18,7 +18,7 @@ const DEFAULT_LONGEST_TEXT: usize = 1024;
 ///
 /// # Errors
 /// When the server is away, or keeps no history, with what to set.
-pub fn capture_history(connection: &ConnectionSpec) -> Result<Capture, Error> {
+pub fn capture_history(connection: &ConnectionSpec, autocommit: Option<bool>) -> Result<Capture, Error> {
     let options = connection.options(false, Some(OWN_STATE))?;
     let mut client = connect(&options)?;
     check_consumer(&mut client)?;
@@ -34,6 +34,7 @@ pub fn capture_history(connection: &ConnectionSpec) -> Result<Capture, Error> {
     );
     let result = client.query(&question).map_err(|error| failed(&question, &error))?;
     let mut history = History::new(&version, longest);
+    history.assume_autocommit(autocommit);
     for row in result.rows {
         history.push(history_row(row));
     }

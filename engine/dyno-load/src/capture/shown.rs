@@ -51,13 +51,11 @@ fn write_table(out: &mut String, capture: &Capture, output: &str) -> std::fmt::R
     for seen in &header.problems {
         let places: Vec<String> = seen.first.iter().map(LogPosition::to_string).collect();
         let more = if seen.count > places.len() as u64 { ", …" } else { "" };
-        writeln!(
-            out,
-            "  {:>9}  {}: {}{more}",
-            seen.count,
-            seen.problem.describe(),
-            places.join(", ")
-        )?;
+        let places = match places[..] {
+            [] => String::new(),
+            _ => format!(": {}{more}", places.join(", ")),
+        };
+        writeln!(out, "  {:>9}  {}{places}", seen.count, seen.problem.describe())?;
     }
     let frequent = most_frequent(capture);
     if !frequent.is_empty() {

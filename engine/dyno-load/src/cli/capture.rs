@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use dyno_capture::Selection;
 
 use super::connection::ConnectionArguments;
@@ -28,6 +28,13 @@ const USER: &str =
     "With log files: capture what these accounts did alone, as in app,report. With --history: account to \
                     connect as [default: root]";
 
+/// Values of `--autocommit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Autocommit {
+    On,
+    Off,
+}
+
 /// The options of `capture`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -46,6 +53,10 @@ pub struct CaptureArguments {
     /// Capture statements with these default schemas alone, or that name one of them; as in shop,crm
     #[arg(long, value_delimiter = ',', conflicts_with = "history")]
     schema: Vec<String>,
+    /// The autocommit of sessions that do not set it: the server's own value. Default: what the log shows, on where it
+    /// shows nothing
+    #[arg(long)]
+    autocommit: Option<Autocommit>,
     /// Replace strings, numbers and users by pseudonyms of the same type and length; leave out comments
     #[arg(long)]
     anonymise: bool,
@@ -86,9 +97,10 @@ pub fn run(arguments: &CaptureArguments) -> Result<Exit, Error> {
         )?),
         false => None,
     };
+    let autocommit = arguments.autocommit.map(|value| value == Autocommit::On);
     let mut captured = match arguments.history {
-        true => capture::capture_history(&connection(arguments))?,
-        false => capture::capture_files(&arguments.files, selection(arguments))?,
+        true => capture::capture_history(&connection(arguments), autocommit)?,
+        false => capture::capture_files(&arguments.files, selection(arguments), autocommit)?,
     };
     if let Some(mut anonymiser) = anonymiser {
         capture::refuse_ansi_quotes(&captured)?;

@@ -29,7 +29,7 @@ use dyno_core::clock::now_ns;
 use crate::error::{Error, Exit};
 use crate::quality::RunQuality;
 use crate::server::Facts;
-use dyno_mysql::session_state::INHERITED_STATE;
+use dyno_mysql::session_state::CAPTURED_STATE;
 use worker::{Shared, Worker, LEAD_NS};
 
 /// Sessions for which one thread is enough.
@@ -124,7 +124,7 @@ fn replay(
         pace: run.pace,
         checksums: run.results.is_some(),
         address: run.connection.address()?,
-        options: run.connection.options(false, Some(INHERITED_STATE))?,
+        options: run.connection.options(false, Some(CAPTURED_STATE))?,
         grace_ns: run.grace.as_nanos() as u64,
         done: AtomicU64::new(0),
         errors: AtomicU64::new(0),

@@ -9,7 +9,7 @@ use super::{ConnectionSpec, LoadSpec, RandomSpec, SqlDescription};
 use crate::error::Error;
 use crate::sql::oltp::{self, Context, OltpOptions, Workload};
 use crate::sql::{SqlSettings, SqlWorkload};
-use dyno_mysql::session_state::{INHERITED_STATE, MEASURED_STATE, OWN_STATE_IN_TRANSACTIONS};
+use dyno_mysql::session_state::{CAPTURED_STATE, INHERITED_STATE, MEASURED_STATE, OWN_STATE_IN_TRANSACTIONS};
 
 /// What to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -74,7 +74,8 @@ fn state_of(workload: &SqlWorkload) -> Option<&'static str> {
         SqlWorkload::Oltp(_) => Some(MEASURED_STATE),
         // COMMIT and ROLLBACK are the only limits of transactions, as in tpcc-mysql: no BEGIN.
         SqlWorkload::Tpcc(_) => Some(OWN_STATE_IN_TRANSACTIONS),
-        SqlWorkload::Script(_) | SqlWorkload::File(_) | SqlWorkload::Captured(_) => Some(INHERITED_STATE),
+        SqlWorkload::Script(_) | SqlWorkload::File(_) => Some(INHERITED_STATE),
+        SqlWorkload::Captured(_) => Some(CAPTURED_STATE),
     }
 }
 
