@@ -17,7 +17,6 @@ from mydyno.errors import UserError
 from mydyno.execution.planning.design_choice import choose_design
 from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.study_record import new_study
-from mydyno.experiments import load
 from mydyno.files.atomic import write_text
 from mydyno.fleet.batch import Batch, kubernetes_job, slurm_script
 from mydyno.fleet.group_rules import check_server
@@ -58,7 +57,7 @@ def script(
             "--kubernetes needs --image and --claim",
             "an image with mydyno on its PATH, and the PersistentVolumeClaim that holds the studies folder",
         )
-    resolved, source = load(experiment, scale, arguments.all_settings(settings, blocks))
+    resolved, source = experiments.load(experiment, scale, arguments.all_settings(settings, blocks))
     if resolved.design.time is not None:
         # A job has no looks: effects are not examined between its tasks.
         fixed = ['design.time="none"', f"design.blocks={resolved.design.blocks}"]

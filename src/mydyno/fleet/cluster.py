@@ -1,4 +1,4 @@
-"""Host groups that execute blocks: which group executes which block.
+"""Which host group executes which block.
 
 Nothing of it is kept: what is to do is rebuilt from the plan and the journal. A group that is lost takes no more blocks
 until it is added again, and its block goes to another one.
@@ -17,6 +17,8 @@ from mydyno.errors import StudyError
 
 MOST_WAITING_S = 900.0
 """Without any live group, for those that may return."""
+LOOKS_EVERY_S = 0.5
+"""For groups that are back."""
 Work = Callable[[str, int], Awaitable[Any]]
 """(group, block) → result. Raises GroupLostError where another group must take the block."""
 
@@ -51,7 +53,6 @@ class Cluster:
         """Since when no group is live."""
         self._live = dict.fromkeys(groups)
         self._flying: dict[asyncio.Task[Any], tuple[str, int]] = {}
-        self._added = asyncio.Event()
 
     @property
     def live(self) -> list[str]:
@@ -61,7 +62,6 @@ class Cluster:
     def add(self, name: str) -> None:
         """Let a group take blocks: a lost one that is back."""
         self._live[name] = None
-        self._added.set()
 
     async def __aenter__(self) -> Cluster:
         return self
@@ -84,10 +84,10 @@ class Cluster:
                 block = waiting.popleft()
                 self._flying[asyncio.ensure_future(self._work(group, block))] = (group, block)
             self._check_live()
-            self._added.clear()
-            added = asyncio.ensure_future(self._added.wait())
-            await asyncio.wait([*self._flying, added], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
-            added.cancel()
+            if self._flying:
+                await asyncio.wait(self._flying, timeout=LOOKS_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await asyncio.sleep(LOOKS_EVERY_S)
             for task in [task for task in self._flying if task.done()]:
                 group, block = self._flying.pop(task)
                 try:

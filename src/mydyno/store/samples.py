@@ -45,7 +45,7 @@ def write_samples(path: Path, samples: Iterable[Sample], run_started_unix_ns: in
         "metric": np.array([one.metric for one in found], object),
         "value": np.array([one.value for one in found]),
     }
-    # DuckDB writes files alone: one in memory, so that nothing is left of it whatever happens.
+    # DuckDB writes to files only: to one in memory, of which nothing is left whatever happens.
     with os.fdopen(os.memfd_create(path.name), "rb") as file, database() as connection:
         connection.register("samples", columns)
         connection.execute(
