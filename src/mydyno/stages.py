@@ -10,7 +10,7 @@ a test, a stage costs one look into the environment.
 | `start PROGRAM` | when a program of that file name has been started |
 | `end PROGRAM` | when it has got SIGTERM |
 | `load` | after each second of a step's load (design "blocks") |
-| `slice`, `pilot`, `warm-up`, … | before a slice of that kind (design "interleaved") |
+| `slice`, `warm-up`, … | before a slice of that kind (design "interleaved") |
 """
 
 from __future__ import annotations

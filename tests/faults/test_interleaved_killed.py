@@ -20,7 +20,7 @@ SLICE_S = 0.2
 IN_CYCLE_2 = ",slice" * (LANES + 2)
 STAGES = {
     "servers start": "block_began" + ",start mariadbd" * LANES,
-    "first block": "block_began,pilot" + IN_CYCLE_2,
+    "first block": "block_began" + IN_CYCLE_2,
     "second block": "block_began,block_began" + IN_CYCLE_2,
 }
 """Stage → MYDYNO_TEST_STOP_AT."""

@@ -332,7 +332,7 @@ killed = {{ environment = {{ MARK = "killed" }} }}
     before = program.leftovers()
     path = program.write(interleaved_text("fails", arms, [("oltp_point_select", 4)], cycles=4))
     with program.started("run", path) as process:
-        wait_for(lambda: "pilot" in program.events(), process)
+        wait_for(program.in_slices, process)
         pid = marked_server("killed")
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -404,7 +404,7 @@ def test_a_server_that_dies_between_two_slices_is_that_arms_failure(program: Pro
     before = program.leftovers()
     text = interleaved_text("between", arms, [("oltp_point_select", 4)], blocks=1, cycles=6, slice_s=1.0)
     with program.started("run", program.write(text)) as process:
-        wait_for(lambda: "pilot" in program.events(), process)
+        wait_for(program.in_slices, process)
         pid = marked_server("dies")
         assert pid is not None
         wait_for(lambda: is_idle(pid), process)

@@ -183,6 +183,10 @@ class Program:
         lines = [line for path in self.studies.glob("*/journal.jsonl") for line in path.read_text().splitlines()]
         return [json.loads(line)["event"] for line in lines if line.endswith("}")]
 
+    def in_slices(self) -> bool:
+        """Whether slices of the study were begun, by its live.jsonl."""
+        return any('"state":"slice"' in path.read_text() for path in self.studies.glob("*/live.jsonl"))
+
     def write(self, text: str) -> str:
         """An experiment file in the folder; gives its path."""
         path = self.folder / "experiment.toml"

@@ -151,7 +151,7 @@ def _summaries(
     steps = experiment.resolved_steps
     damage = {run.folder: words for run in runs if (words := damage_of(folder.samples_path(run.folder)))}
     if interleaving:  # its values are in the slices
-        found = tuple(_interleaved_summary(run, interleaving, steps) for run in runs)
+        found = tuple(interleaved_summary(run, interleaving, steps) for run in runs)
         return tuple(_with_warning(run, damage.get(run.folder)) for run in found)
     several = experiment.most_instances > 1
     found = tuple(
@@ -240,7 +240,8 @@ def _measured(runs: Sequence[RunSummary]) -> list[str]:
     return ordered({metric for run in runs for values in run.values.values() for metric in values})
 
 
-def _interleaved_summary(run: RunRecord, values: InterleavedValues, steps: Sequence[Step]) -> RunSummary:
+def interleaved_summary(run: RunRecord, values: InterleavedValues, steps: Sequence[Step]) -> RunSummary:
+    """What a run of an interleaved study measured."""
     lane = (run.block, run.arm, run.copy_number)
     after = {step.id: {RSS_AFTER: step.rss_after_bytes} for step in run.steps if step.rss_after_bytes is not None}
     adjusted, unadjusted = (

@@ -1,29 +1,32 @@
 """The precision of an interleaved study so far and at its next look; it contains nothing about any effect.
 
-From the residuals of lanes after block and lane means have been taken out, per step and metric, pooled over lanes: the
-same noise that the intervals at a look are made of.
+From the noise of every contrast, as in the intervals at a look: pooled over lanes, or its own where that is larger.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
+from math import expm1, log1p, sqrt
 
 from mydyno.model.definition.plan import Plan
+from mydyno.model.metrics import ordered
 from mydyno.model.stored.records import SliceRecord
-from mydyno.results.families import expected_contrasts, verdict_metrics
-from mydyno.results.values.interleaved import Values, interleaved_values
-from mydyno.stats.power import projected_half_width
+from mydyno.results.facts import interleaved_summary
+from mydyno.results.families import families, verdict_metrics
+from mydyno.results.values.interleaved import interleaved_values
+from mydyno.stats.contrast import Estimate
+from mydyno.stats.paired import LARGEST_LOG, t_quantile
 from mydyno.store.slices import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
+from mydyno.verdicts.decide import measure
+from mydyno.verdicts.together import estimates_of
 
 LEAST_BLOCKS = 2
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Half-widths that are to be expected at `blocks` blocks, as fractions, of the least precise step."""
+    """Half-widths that are to be expected at `blocks` blocks, as fractions, of the least precise contrast."""
 
     blocks: int
     made: int
@@ -41,20 +44,33 @@ def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision 
     metrics = verdict_metrics(experiment)
     compared = [metric for declared in experiment.verdict.compare for metric in declared.metrics]
     found = interleaved_values(experiment, slices, only=[*metrics, *compared])
-    measured = {metric for steps in found.adjusted.values() for values in steps.values() for metric in values}
-    contrasts = expected_contrasts(experiment, sorted(measured))
+    runs = [interleaved_summary(run, found, experiment.resolved_steps) for run in folder.runs() if run.block <= made]
+    measured = ordered({metric for run in runs for values in run.values.values() for metric in values})
+    members = [
+        one
+        for family in families(experiment, runs, measured)
+        if family.primary
+        for one in measure(family)
+        if one.estimate.n > 0
+    ]
+    alpha = plan.schedule.alpha_at(blocks) if plan.schedule is not None else None
+    one_alpha = -expm1(log1p(-(alpha or experiment.verdict.error_rate)) / max(1, len(members)))  # Šidák
     widths: dict[str, float] = {}
-    for metric in metrics:
-        sds = [sd for step in {one.step for one in slices} if (sd := residual_sd(found.adjusted, step, metric))]
-        if sds:
-            alpha = plan.schedule.alpha_at(blocks) if plan.schedule is not None else None
-            # The sd of one lane's values; projected_half_width takes that of the difference of two copies.
-            width = projected_half_width(2**0.5 * max(sds), blocks, len(experiment.arms) + 1, contrasts,
-                                         alpha or experiment.verdict.error_rate)  # fmt: skip
-            if width is not None:
-                widths[metric] = round(width, 5)
+    for one, estimate in zip(members, estimates_of(members), strict=True):
+        metric, width = one.family.metric.name, projected(estimate, blocks, one_alpha)
+        if width is not None and metric in metrics:
+            widths[metric] = max(width, widths.get(metric, 0.0))
     workloads = frozenset(step.workload for step in experiment.resolved_steps)
     return Precision(blocks, made, widths, workloads) if widths else None
+
+
+def projected(estimate: Estimate, blocks: int, alpha: float) -> float | None:
+    """The half-width of an estimate's interval at so many blocks, with the noise that it has now; None if unknown."""
+    if estimate.error is None or estimate.n < LEAST_BLOCKS:
+        return None
+    freedom = max(1, round(estimate.freedom * (blocks - 1) / (estimate.n - 1)))
+    half = t_quantile(1.0 - alpha / 2.0, freedom) * estimate.error * sqrt(estimate.n / blocks)
+    return round(expm1(min(half, LARGEST_LOG)), 5)
 
 
 def _blocks_so_far(folder: StudyFolder) -> tuple[int, list[SliceRecord]]:
@@ -80,19 +96,3 @@ def carry_over_so_far(folder: StudyFolder, washout_s: float) -> dict[str, float]
         return {}
     # The slopes for throughput are all that it takes of the values.
     return interleaved_values(folder.study().experiment, own, only=["qps"]).record.carry_over
-
-
-def residual_sd(values: Values, step: str, metric: str) -> float | None:
-    """The standard deviation of one lane's log value in one block beyond block and lane means; None if unknown."""
-    blocks = sorted({block for block, _, _ in values})
-    lanes = sorted({(arm, copy) for _, arm, copy in values})
-    table = np.array(
-        [[values.get((block, *lane), {}).get(step, {}).get(metric, np.nan) for lane in lanes] for block in blocks]
-    )
-    table = table[:, ~np.isnan(table).any(axis=0)]
-    if table.shape[0] < LEAST_BLOCKS or table.shape[1] < 2 or not (table > 0).all():
-        return None
-    logs = np.log(table)
-    residuals = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
-    freedom = (logs.shape[0] - 1) * (logs.shape[1] - 1)
-    return float(np.sqrt((residuals**2).sum() / freedom))

@@ -85,12 +85,17 @@ class Together:
         return Interval(ratio_of(low), ratio_of(high), level), expm1(min((high - low) / 2.0, LARGEST_LOG))
 
 
-def tested_together(members: Sequence[MeasuredContrast], alpha: float, seed: int) -> Together:
-    """The joint test and the simultaneous intervals of these contrasts; each has a block."""
+def estimates_of(members: Sequence[MeasuredContrast]) -> tuple[Estimate, ...]:
+    """The estimate of each contrast, with the noise that it has among these."""
     bar = 1.0 - (1.0 - UNEQUAL_ABOVE) ** (1.0 / max(1, len(members)))
-    found = tuple(
+    return tuple(
         grouped_estimate(one.gathered.blocks, one.noise, one.family.host_groups, unequal_above=bar) for one in members
     )
+
+
+def tested_together(members: Sequence[MeasuredContrast], alpha: float, seed: int) -> Together:
+    """The joint test and the simultaneous intervals of these contrasts; each has a block."""
+    found = estimates_of(members)
     joint = joint_test([one.exchange for one in members], seed)
     return Together(alpha, found, _largest_t(members, found, alpha, seed), joint)
 

@@ -26,8 +26,7 @@ from mydyno.execution.interleaved.capacity_search import BlockSearches
 from mydyno.execution.interleaved.kernel_slices import KernelSlices
 from mydyno.execution.interleaved.lane import Lane, check_variables
 from mydyno.execution.interleaved.long_transactions import may_be_empty, slice_too_short
-from mydyno.execution.interleaved.pilot import CYCLES as PILOT_CYCLES
-from mydyno.execution.interleaved.pilot import pilot_lengths_s
+from mydyno.execution.interleaved.pilot import is_enough
 from mydyno.execution.interleaved.profiled_slices import ProfiledSlices
 from mydyno.execution.interleaved.quiet_wait import QuietWait
 from mydyno.execution.interleaved.slices import Around, slice_record, speed_between
@@ -42,7 +41,6 @@ from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import PlannedBlock, PlannedRun
 from mydyno.model.definition.profile_spec import apart_slice_s
 from mydyno.model.definition.replay_speed import speed_of
-from mydyno.model.memory import compares_memory
 from mydyno.model.stored.obstacles import GIVEN_UP
 from mydyno.model.stored.records import ClientLoad, RunRecord, SliceRecord, StepRecord
 from mydyno.servers.templates import Template
@@ -60,7 +58,7 @@ ALONE_SLICES = 8
 ALONE_CYCLE, PROFILED_CYCLE, WAITS_CYCLE, KERNEL_CYCLE = (number * 1_000_000 for number in range(1, 5))
 """Numbers of the streams of slices apart: beyond those of every cycle."""
 
-SliceKind = Literal["warm-up", "pilot", "slice", "profile", "waits", "kernel", "alone"]
+SliceKind = Literal["warm-up", "slice", "profile", "waits", "kernel", "alone"]
 
 
 class SliceWatcher(Protocol):
@@ -106,7 +104,7 @@ async def make_block(
 ) -> BlockResult:
     """Run one block and save it. `given_up` are arms that failed too often to be started again.
 
-    `pilot` receives a few short slices of the control's two copies, run before the first cycle; they are not saved.
+    `pilot` receives the slices of the first cycles of the block's first step.
     `searches` choose the rates of a capacity search.
     `alone`: at the end the other servers are stopped, and the control is loaded alone (alone.jsonl).
 
@@ -245,9 +243,6 @@ class _Block:
                 await lane.slice(step, self.searches.warmup(step, self._key(lane), warmup))
         for lane in self._present(step):
             await self._ramp(step, lane)
-        if self.pilot is not None and speed_of(step) is None:  # the pilot's slices would be played by the control alone
-            pilot, self.pilot = self.pilot, None
-            pilot(await self._pilot_slices(step))
         cycle, last_s = 0, 0.0
         slice_s = self.environment.experiment.design.slice
         has_room = partial(self._captured.has_room, step, self.washout_s + slice_s)
@@ -261,9 +256,11 @@ class _Block:
                 await self._require_transactions(step)
             self._quiet.note_steal([o.steal for o in self.slices if (o.step, o.cycle) == (step.id, cycle)])
             last_s = time.monotonic() - began_s
+            self._state_precision(step, cycle)
             for apart in self._apart:
                 if apart.slices.due(cycle) and self._pace.another_cycle(cycle - 1, last_s) and has_room_apart():
                     await self._cycle_apart(apart, step, cycle)
+        self._state_precision(step, cycle, last=True)
         samples = [] if self._probe is None or self.environment.clients is None else self._probe.so_far()
         throttled = throttled_since(before_quota, root)
         commands = [lane.load_command for lane in self.lanes]
@@ -295,25 +292,12 @@ class _Block:
         busy = busy_pct(samples, windows_of(slices))
         return tuple(ClientLoad(name=agent.name, busy_pct=busy.get(agent.name)) for agent in clients.agents)
 
-    async def _pilot_slices(self, step: Step) -> list[SliceRecord]:
-        """Slices of A and A′ alone, each first in turn; where memory is compared, the others get as much load."""
-        found = []
-        control = [lane for lane in self._present(step) if lane.planned.arm == self.environment.experiment.control]
-        washout_s, slice_s = pilot_lengths_s(self.environment.experiment.design)
-        for cycle in range(1, PILOT_CYCLES + 1):
-            order = SliceOrder(f"pilot/{cycle}", self._stream(step, -cycle), washout_s, slice_s)
-            for position, lane in enumerate(control if cycle % 2 else control[::-1], 1):
-                self._begins("pilot", step, 0, lane)
-                parts = await lane.slice(step, order)
-                if parts:
-                    facts = (step, lane.planned.block, cycle, position, *self._key(lane))
-                    found.append(slice_record(*facts, parts, Around()))
-        order = SliceOrder("pilot/others", self._stream(step, -1), 0.0, PILOT_CYCLES * (washout_s + slice_s))
-        for lane in self._present(step) if compares_memory(self.environment.experiment) else ():
-            if lane not in control:
-                self._begins("pilot", step, 0, lane)
-                await lane.slice(step, order)
-        return found
+    def _state_precision(self, step: Step, cycles: int, last: bool = False) -> None:
+        """After so many cycles of the block's first step: the pilot, once they are enough, or there are no more."""
+        own = [one for one in self.slices if one.step == step.id]
+        if self.pilot is not None and (last or is_enough(cycles, len({(one.arm, one.copy_number) for one in own}))):
+            pilot, self.pilot = self.pilot, None
+            pilot(own)
 
     async def _cycle(self, step: Step, cycle: int) -> None:
         design = self.environment.experiment.design

@@ -87,11 +87,11 @@ class Lane:
     handshakes: dict[str, Any] = field(default_factory=dict)
     """TLS handshakes of the load since connect(): full, resumed, negotiated."""
     whole: dict[str, int] = field(default_factory=dict)
-    """What the load did since connect(), warm-up and pilot included; to be compared with the servers' counters."""
+    """What the load did since connect(), warm-up included; to be compared with the servers' counters."""
     findings: tuple[DriverFinding, ...] = ()
     """What the load programs' own rules found in all slices since connect()."""
     served: int = 0
-    """Queries that its servers answered since their start: warm-up, pilot and washouts included."""
+    """Queries that its servers answered since their start: warm-up and washouts included."""
     begun: dict[int, dict[str, float]] = field(default_factory=dict)
     """Server counters at the beginning of the current step, by instance."""
     memory: MemoryCounters = field(default_factory=MemoryCounters.read)

@@ -64,7 +64,8 @@ async def execute_order(
 ) -> BlockResult:
     """Make one block of the plan in this folder. Raises HostError for what would spoil every block.
 
-    The first block of a study begins with a pilot, and ends with the control alone if the study is long enough.
+    In the first block of a study a pilot follows the first cycles, and it ends with the control alone if the study is
+    long enough.
     """
     experiment = environment.experiment
     shape = shape_of(experiment)
@@ -80,7 +81,7 @@ async def execute_order(
 
     def pilot(slices: Sequence[SliceRecord]) -> None:
         planned = pilot_plan(plan, experiment, cycles)
-        expected = expected_half_widths(slices, experiment.control, planned)
+        expected = expected_half_widths(slices, planned)
         folder.journal.append(PILOT_EVENT, of=planned.blocks, half_widths=expected)
         watcher.pilot_ended(planned.blocks, expected)
         watcher.say(words(expected, planned))
@@ -110,7 +111,7 @@ def pilot_plan(plan: Plan, experiment: Experiment, cycles: float) -> PilotPlan:
     """What the study will have after its pilot, with so many cycles of each step in a block."""
     return PilotPlan(
         len(plan.blocks), cycles, len(experiment.arms) + 1, expected_contrasts(experiment),
-        plan.schedule, experiment.design.slice, experiment.verdict.error_rate,
+        plan.schedule, experiment.verdict.error_rate,
     )  # fmt: skip
 
 

@@ -166,7 +166,7 @@ def _time(plan: Plan, expected: Forecast) -> Entry:
         return Entry(
             "time", (f"about {whole} ({format_duration(expected.run_s)} a run)", prepare, *expected.builds.time)
         )
-    precision = "the precision to expect is measured on this host by a pilot of the control when it runs"
+    precision = "the precision to expect on this host is stated after the first cycles"
     return Entry(
         "time", (f"{'at most' if plan.sequential else 'about'} {whole}", precision, prepare, *expected.builds.time)
     )

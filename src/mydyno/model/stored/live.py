@@ -20,7 +20,6 @@ LiveState = Literal[
     "preparing",
     "starting",
     "warm-up",
-    "pilot",
     "step",
     "slice",
     "profile",

@@ -103,7 +103,7 @@ class BlockFinished(_Event):
 
 
 class Pilot(_Event):
-    """The precision to expect, from a pilot of the control."""
+    """The precision to expect, from the first cycles of the first block."""
 
     event: Literal["pilot"]
     of: int

@@ -36,7 +36,7 @@
   ];
   const WORDS = {
     preparing: "Servers, programs and data are being prepared.", starting: "Data are restored and servers started.",
-    "warm-up": "The server is warmed up.", pilot: "The pilot loads the control and its own copy.", step: "The server is under load.",
+    "warm-up": "The server is warmed up.", step: "The server is under load.",
     slice: "The servers are loaded in turn.", profile: "The servers are profiled in turn; these slices do not count.", alone: "The control is loaded with all other servers stopped.", analysing: "Servers stop, and results are computed.",
     hosts: "Host groups execute the blocks.",
   };
@@ -51,7 +51,7 @@
   });
 
   const STATES = {
-    preparing: "preparing", starting: "starting", "warm-up": "warm-up", pilot: "pilot", step: "step", slice: "slice",
+    preparing: "preparing", starting: "starting", "warm-up": "warm-up", step: "step", slice: "slice",
     profile: "profile", waits: "waits", kernel: "kernel", alone: "alone", analysing: "analysing", hosts: "hosts", complete: "complete", partial: "partial",
     failed: "failed", killed: "killed", copied: "copied", ended: "ended", silent: "silent", running: "running", waiting: "waiting", lost: "lost",
   };
@@ -108,7 +108,7 @@
     for (const [metric, width] of Object.entries(line.half_widths)) list.append(element("li", `±${number(100 * width, 2)} % of ${names[metric] ?? metric}`));
     const expected = line.made
       ? `Expected at ${line.blocks} blocks, from ${line.made} blocks:`
-      : `Expected at ${line.blocks} blocks, from the pilot:`;
+      : `Expected at ${line.blocks} blocks, from the first cycles:`;
     byId("precision").replaceChildren(element("p", expected), list);
   }
 

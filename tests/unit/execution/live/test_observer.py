@@ -94,7 +94,7 @@ async def test_an_interleaved_study_shows_its_precision_and_no_effect(
     folder, _ = await run_study(Request(asked, "", tmp_path), paths, Watched(script), opener(script))
     found = live_records(folder.path)
     precisions = [one for one in found if isinstance(one, LivePrecision)]
-    assert [one.made for one in precisions] == [0, 2, 3, 4], "the pilot, then every block from the second one on"
+    assert [one.made for one in precisions] == [0, 2, 3, 4], "the first cycles, then every block from the second one on"
     assert all(width > 0 for one in precisions for width in one.half_widths.values())
     assert len([one for one in found if isinstance(one, LiveRun)]) == 12
 

@@ -14,7 +14,6 @@ from mydyno.model.definition.experiment import Experiment, Step, StepSpec
 from mydyno.model.definition.plan import Design, make_plan
 from mydyno.workloads.captures import captured
 from tests.support.fake_script import Script, experiment
-from tests.support.study_times import allowing, with_time
 from tests.unit.execution.interleaved.test_study import study
 
 DESIGN = {"kind": "interleaved", "blocks": 1, "cycles": 4, "quiet_wait": 0, "slice": 2, "washout": 0.5}
@@ -67,16 +66,6 @@ async def test_a_capture_that_writes_is_played_once(
     await study(script, paths, tmp_path, asked(capture(tmp_path, 7.4), options))
     played = [name for name in found if name.startswith("monday-7/")]
     assert played == [f"monday-7/{cycle}" for cycle in range(1, cycles + 1)]
-
-
-async def test_no_pilot_takes_a_part_of_the_capture_from_the_control_alone(
-    script: Script, paths: HostPaths, tmp_path: Path
-) -> None:
-    found = places(script)
-    in_time = with_time(asked(capture(tmp_path, 600), {}, blocks=8), 8)
-    await study(script, paths, tmp_path, in_time, allowing([8]))
-    assert found["monday-7/1"][0] == 1500
-    assert not any(name.startswith("pilot/") for name in found)
 
 
 @pytest.mark.parametrize(

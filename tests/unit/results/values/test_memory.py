@@ -34,7 +34,7 @@ def test_memory_that_grows_with_the_queries_is_no_larger_for_a_faster_arm() -> N
 
 
 def test_load_before_the_first_cycle_counts_and_memory_is_compared_early_and_late() -> None:
-    """The control's copies also had the pilot: 300,000 queries that the other arm did not have."""
+    """The control's copies also had a longer warm-up: 300,000 queries that the other arm did not have."""
     served = Counter({("glibc", 1): 300_000, ("glibc", 2): 300_000})
     slices = []
     for one in Simulation(effects={}, blocks=1, cycles=20, host=QUIET).slices(seed=1):
