@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from mydyno.language import agreed, listing
 from mydyno.model.stored.records import RunRecord, StudyRecord
@@ -24,7 +25,7 @@ from mydyno.results.precision import (
 )
 from mydyno.results.values.doubts import doubts_of
 from mydyno.wording.hosts import hosts_sharpen
-from mydyno.wording.numbers import blocks, duration_option, duration_words, half_widths_text, option_s
+from mydyno.wording.numbers import blocks, duration_option, duration_words, half_widths_text, option_s, size
 
 NOTICED_STEAL = 0.03
 NOTICED_STRANGERS = 0.05
@@ -32,6 +33,9 @@ FIRST_SHARE = 0.1
 """From this share of the CPU time on, what took it is the first line."""
 STARTS_DOMINATE = 1.5
 """Above this ratio of the spread between starts to what the slices explain, more starts improve the precision."""
+ODD_START = 4.0
+"""A block is far from the others if its ratio is more than so many of their standard deviations from their mean."""
+FEWEST_OTHERS = 4
 
 
 def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> tuple[str, ...]:
@@ -51,6 +55,7 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
     if sequential and (open_ or summary.look is None) and not hopeless:
         lines += _look(summary, records)
     lines += [line for line in taken if line not in lines]
+    lines += _odd_starts(summary, judged)
     if summary.interleaving is not None:
         lines += _starts(summary, summary.interleaving)
     invalid = [run for run in summary.runs if not run.valid and not run.failures]
@@ -211,3 +216,29 @@ def _starts(summary: Summary, interleaving: InterleavingRecord) -> list[str]:
     if ratios and min(ratios) > STARTS_DOMINATE:
         return ["Server starts differ more than slices of one start do: more blocks help, longer blocks do not."]
     return []
+
+
+def _odd_starts(summary: Summary, judged: Sequence[EffectRecord]) -> list[str]:
+    """The block that widens an arm's own interval: the first such metric of each arm."""
+    lines: dict[str, str] = {}
+    for one in judged:
+        found = _odd_block(one.details.log_ratios) if one.details.method == "pairs" else None
+        if found is not None and one.arm not in lines:
+            block, off = found
+            lines[one.arm] = (
+                f"{one.arm} in block {block}: {summary.phrase(one.metric).short_subject} {size(math.expm1(off))} "
+                f"{'higher' if off > 0 else 'lower'} than in its other blocks, relative to {one.control}. "
+                "This widens its interval; more blocks make it narrower."
+            )
+    return list(lines.values())
+
+
+def _odd_block(log_ratios: Mapping[int, float]) -> tuple[int, float] | None:
+    """The block that is far from all others, and by how much; None if there is none."""
+    if len(log_ratios) <= FEWEST_OTHERS:
+        return None
+    middle = statistics.median(log_ratios.values())
+    odd = max(log_ratios, key=lambda block: abs(log_ratios[block] - middle))
+    others = [ratio for block, ratio in log_ratios.items() if block != odd]
+    off = log_ratios[odd] - statistics.mean(others)
+    return (odd, off) if abs(off) > ODD_START * statistics.stdev(others) else None

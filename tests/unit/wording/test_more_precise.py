@@ -28,6 +28,20 @@ def test_steal_and_starts_are_named_as_what_would_help() -> None:
     assert any(line.startswith("Server starts differ more than slices") for line in said)
 
 
+@pytest.mark.parametrize(("method", "said"), [("pairs", True), ("pooled", False)])
+def test_the_block_that_widens_an_arms_own_interval_is_named(method: str, said: bool) -> None:
+    of = experiment()
+    one = effect("jemalloc", "inconclusive", 1.0, 6.0)
+    ratios = {1: 0.011, 2: -0.004, 3: 0.006, 4: 0.130, 5: -0.002, 6: 0.004}
+    details = one.details.model_copy(update={"method": method, "log_ratios": ratios})
+    made = summary(of, [one.model_copy(update={"details": details})])
+    line = (
+        "jemalloc in block 4: queries per second 14 % higher than in its other blocks, relative to glibc. "
+        "This widens its interval; more blocks make it narrower."
+    )
+    assert (line in answer_study(made, study(of), records(of)).sharpen) is said
+
+
 def test_a_decided_study_needs_nothing_more() -> None:
     of = experiment(("glibc", "jemalloc"))
     found = answer_study(summary(of, [effect("jemalloc", "higher", 4.0)]), study(of), records(of))
