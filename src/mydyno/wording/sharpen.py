@@ -222,7 +222,7 @@ def _odd_starts(summary: Summary, judged: Sequence[EffectRecord]) -> list[str]:
     """The block that widens an arm's own interval: the first such metric of each arm."""
     lines: dict[str, str] = {}
     for one in judged:
-        found = _odd_block(one.details.log_ratios) if one.details.method == "pairs" else None
+        found = _odd_block(one.details.log_ratios or {}) if one.details.method == "pairs" else None
         if found is not None and one.arm not in lines:
             block, off = found
             lines[one.arm] = (
