@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.output import print_json
 from mydyno.cli.verbosity import set_verbosity
+from mydyno.execution.planning.design_choice import plan_study
+from mydyno.execution.planning.forecast import forecast
+from mydyno.experiments import built_in, load
 from mydyno.hosts import memory_bandwidth
 from mydyno.hosts.capabilities import capabilities
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.remote.left_studies import left_studies
+from mydyno.model.definition.quantities import format_bytes
 
 
 def register(app: typer.Typer) -> None:
@@ -27,7 +31,7 @@ def doctor(
     as_json: arguments.Json = False,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Print the host's facts and capabilities."""
+    """Print which built-in experiments it can run, its capabilities, and its facts."""
     set_verbosity(verbose)
     paths = HostPaths.resolve(data)
     facts, found = host_facts(paths.data, paths.root), capabilities(paths)
@@ -42,13 +46,62 @@ def doctor(
             "left_studies": [str(study) for study in left],
         })  # fmt: skip
         return
-    for name, value in facts.items():
-        text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
-        print(f"{name:<28} {text}")
+    _print_experiments(paths)
+    for study in left:
+        print(f"\nleft by a mydyno on another host: {study}; to remove it: mydyno clean")
+    width = max(len(ability.name) for ability in found)
+    for title, possible in (("Not on this host", False), ("On this host", True)):
+        print(f"\n{title}")
+        for ability in found:
+            if ability.possible == possible:
+                print(f"  {ability.name:<{width}}  {ability.text}")
+    print("\nThe host")
+    for name, text in _host(facts).items():
+        print(f"  {name:<{width}}  {text}")
     if bandwidth is not None:
         print("\n" + "\n".join(memory_bandwidth.lines(bandwidth)))
-    print()
-    for study in left:
-        print(f"left by a mydyno on another host: {study}; to remove it: mydyno clean")
-    for ability in found:
-        print(f"{'yes' if ability.possible else 'NO ':<4} {ability.name:<30} {ability.text}")
+
+
+def _print_experiments(paths: HostPaths) -> None:
+    """How many of the built-in experiments this host can run, and what the others lack."""
+    names = built_in()
+    lacking: dict[str, list[str]] = {}
+    for name in names:
+        experiment, _ = load(name, "quick")
+        if obstacles := forecast(experiment, plan_study(experiment, paths), paths).obstacles:
+            lacking.setdefault(obstacles[0], []).append(name)
+    able = len(names) - sum(map(len, lacking.values()))
+    print(f"This host can run {able} of {len(names)} built-in experiments.")
+    for obstacle, without in lacking.items():
+        print(f"  {', '.join(without)}: {obstacle}")
+
+
+def _host(facts: dict[str, Any]) -> dict[str, str]:
+    """The facts in words: {label: text}; what is not known is left out."""
+    disk = facts.get("filesystem", {})
+    free = f"{format_bytes(disk['free_bytes'])} free" if "free_bytes" in disk else None
+    pages = {"transparent_hugepages": "transparent huge pages", "transparent_hugepages_defrag": "defragmentation"}
+    words: dict[str, tuple[object, ...]] = {
+        "name": (facts.get("hostname"),),
+        "system": (
+            facts.get("distribution"), _worded(facts, "kernel"), facts.get("architecture"), _worded(facts, "glibc"),
+            facts.get("virtualisation"),
+        ),
+        "CPUs": (
+            f"{facts['cpus_usable']} of {facts['cpus']}", facts.get("cpu_model"),
+            _worded(facts, "cpu_governor", "governor"), _worded(facts, "numa_nodes", "NUMA nodes"),
+            _worded(facts, "load_average_before", "load average"),
+        ),
+        "memory": (
+            format_bytes(facts.get("memory_usable_bytes") or facts["memory_bytes"]), _worded(facts, "swappiness"),
+            *(_worded(facts, name, label) for name, label in pages.items()),
+        ),
+        "data": (disk.get("mount"), disk.get("type"), disk.get("device"), free),
+        "clock": (facts.get("clock_source"),),
+    }  # fmt: skip
+    return {label: ", ".join(str(one) for one in some if one) for label, some in words.items() if any(some)}
+
+
+def _worded(facts: dict[str, Any], name: str, label: str | None = None) -> str | None:
+    """A fact with its label in front; None without it."""
+    return f"{label or name} {facts[name]}" if name in facts else None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import shorten
 
 import typer
 
@@ -20,6 +23,11 @@ from mydyno.results.published.studies import published_studies
 from mydyno.store.study_folder import StudyFolder, studies_below
 
 NOT_HERE = "not on this host"
+NONE = "-"
+WHOLE = 1000
+"""Columns where no terminal limits them."""
+FEWEST_COLUMNS = 30
+"""Of a question, on a narrow terminal."""
 MOST_NAMED = 3
 """Damaged files of a study."""
 
@@ -36,12 +44,12 @@ def list_all(studies: arguments.Studies = arguments.DEFAULT_STUDIES, as_json: ar
     if as_json:
         print_json({"experiments": experiments, "studies": found})
         return
-    print("experiments")
+    width = get_terminal_size().columns if sys.stdout.isatty() else WHOLE
+    print(f"  {'experiment':<24} {'quick':<10} question")
     for experiment in experiments:
-        print(f"  {experiment['name']:<24} {experiment['question']}")
-        if experiment["repeats"]:
-            print(f"  {'':<24} {experiment['repeats']}")
-        print(f"  {'':<24} {experiment['here']}")
+        row = f"  {experiment['name']:<24} {experiment['quick'] or NONE:<10} "
+        print(row + shorten(experiment["question"], max(FEWEST_COLUMNS, width - len(row)), placeholder=" …"))
+    print(f"\n  {NONE} {NOT_HERE}; mydyno plan NAME says why, and what an experiment does")
     print(f"\nstudies in {studies}/")
     for study in found:
         print(f"  {study['name']:<36} {study['state']:<10} {study['runs']}")
@@ -52,6 +60,7 @@ def list_all(studies: arguments.Studies = arguments.DEFAULT_STUDIES, as_json: ar
 def _experiment(name: str) -> dict[str, str]:
     paths = HostPaths.resolve()
     found: dict[str, str] = {}
+    quick = ""
     scales = ("quick", "standard", *(("published",) if "published" in source_of(name).tree.get("scale", {}) else ()))
     for scale in scales:
         experiment, _ = load(name, scale)
@@ -59,11 +68,15 @@ def _experiment(name: str) -> dict[str, str]:
         if expected.obstacles:
             found[scale] = f"{NOT_HERE}: {expected.obstacles[0]}"
         else:
-            found[scale] = f"about {format_duration(expected.study_s)}"
+            time = format_duration(expected.study_s)
+            found[scale] = f"about {time}"
+            quick = time if scale == "quick" else quick
     told = list(dict.fromkeys(found.values()))
     alike = len(told) == 1 and told[0].startswith(NOT_HERE)
     here = told[0] if alike else ", ".join(f"{scale} {words}" for scale, words in found.items())
-    return {"name": name, "question": experiment.question, "repeats": _repeats(experiment), "here": here}
+    return {
+        "name": name, "question": experiment.question, "repeats": _repeats(experiment), "here": here, "quick": quick,
+    }  # fmt: skip
 
 
 def _repeats(experiment: Experiment) -> str:

@@ -1,7 +1,8 @@
-"""Progress on stderr: a bar on a terminal, plain lines elsewhere. Never on stdout."""
+"""Progress on stderr: one line that is rewritten on a terminal, plain lines elsewhere. Never on stdout."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from textwrap import shorten
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import Progress, TaskID, TextColumn
 
 from mydyno.drivers import base
 from mydyno.execution.interleaved.block import BlockResult
@@ -34,14 +35,15 @@ class ProgressWatcher:
         """The study's, once it has one."""
         self._console = Console(file=styled(sys.stderr), highlight=False)
         self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[tail]}"),
+            TextColumn("{task.percentage:>3.0f} % · {task.description} · {task.fields[tail]}"),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
         )
+        self._every_block = not self._console.is_terminal or logging.getLogger("mydyno").isEnabledFor(logging.DEBUG)
+        """Whether each block, or run, has a line of its own; else the bar shows the last one, and only failures do."""
+        self._noted: list[str] = []
+        """What the bar shows of the last block."""
         self._task: TaskID | None = None
         self._load_s = load_s_per_run
         self._overhead_s = overhead_s_per_run
@@ -94,15 +96,16 @@ class ProgressWatcher:
         self._show(f"{step.id} {phase}  {progress.qps:,.0f} queries/s")
 
     def run_ended(self, record: RunRecord) -> None:
-        """One line a run: how long it took, and what failed or is not used; never a rate of the arm."""
+        """How long a run took, and what failed or is not used; never a rate of the arm."""
         copy = " (A/A copy)" if record.copy_number == 2 else ""
         seconds = (record.ended_unix_ns - record.started_unix_ns) / 1e9
         verdict = "" if record.valid else f"  INVALID: {shorten(record.reasons[0].sentence, 240, placeholder=' …')}"
-        self._console.print(
-            f"block {record.block:>2} · {record.arm}{copy} · {format_duration(seconds)}{verdict}",
-            markup=False,
-            soft_wrap=True,
-        )
+        if verdict or self._every_block:
+            self._console.print(
+                f"block {record.block:>2} · {record.arm}{copy} · {format_duration(seconds)}{verdict}",
+                markup=False,
+                soft_wrap=True,
+            )
         for step in record.steps:
             if record.valid and (step.failed or step.reasons):
                 words = f"FAILED: {step.failed}" if step.failed else f"is not used: {step.reasons[0].sentence}"
@@ -128,17 +131,20 @@ class ProgressWatcher:
         self._show_block(f"{step.id} cycle {cycle}{steal}")
 
     def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
-        """One line a block: what failed, what the host gave, and the precision to be expected."""
-        steals = [one.steal for one in result.slices if one.steal is not None]
-        words = [f"block {block:>2}/{self._total}", f"{len(result.slices)} slices"]
-        if steals:
-            words.append(f"steal {sum(steals) / len(steals):.0%}")
-        taken = [one.strangers for one in result.slices if one.strangers is not None]
-        if taken and sum(taken) / len(taken) >= WORTH_KNOWING:
-            words.append(f"other programs {sum(taken) / len(taken):.0%}")
+        """What failed; and, in a line or in the bar, what the host gave and the precision to be expected."""
+        words = []
+        for name, shares in (
+            ("other programs", [one.strangers for one in result.slices if one.strangers is not None]),
+            ("steal", [one.steal for one in result.slices if one.steal is not None]),
+        ):
+            if shares and sum(shares) / len(shares) >= WORTH_KNOWING:
+                words.append(f"{name} {sum(shares) / len(shares):.0%}")
+        self._noted = words
         if precision is not None:
-            words.append(precision_words(precision))
-        self._console.print(agreed(" · ".join(words)), markup=False, soft_wrap=True)
+            words = [*words, precision_words(precision)]
+        if self._every_block:
+            line = " · ".join([f"block {block:>2}/{self._total}", f"{len(result.slices)} slices", *words])
+            self._console.print(agreed(line), markup=False, soft_wrap=True)
         for run in result.runs:
             copy = " (A/A copy)" if run.copy_number == 2 else ""
             failures = [run.failed] if run.failed else [f"{s.id}: {s.failed}" for s in run.steps if s.failed]
@@ -152,11 +158,11 @@ class ProgressWatcher:
     def _show_block(self, what: str) -> None:
         if self._task is None:
             return
-        tail = what
+        words = [*self._noted, what]
         if self._left_s is not None:
             left_s = max(0.0, self._left_s - (time.monotonic() - self._left_at))
-            tail += f"  about {format_duration(left_s)} left"
-        self._bar.update(self._task, description=self._run, completed=self._done_runs, tail=tail)
+            words.insert(0, f"about {format_duration(left_s)} left")
+        self._bar.update(self._task, description=self._run, completed=self._done_runs, tail=" · ".join(words))
 
     def _show(self, what: str) -> None:
         if self._task is None:

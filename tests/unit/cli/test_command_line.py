@@ -14,6 +14,7 @@ import pytest
 from mydyno import __version__
 from mydyno.cli import COMMANDS
 from mydyno.cli.clean import clean_here
+from mydyno.experiments import built_in
 from mydyno.hosts.paths import HostPaths
 from tests.support import ROOT
 from tests.support.fake_study_folder import Shape, build
@@ -70,8 +71,10 @@ def test_the_list_is_as_the_golden_file(tmp_path: Path) -> None:
     (damaged / "study.json").write_text("{")
     done = mydyno(tmp_path, "list")
     assert (done.returncode, done.stderr) == (0, "")
-    text = re.sub(r"(?m)^(  \S+ +)?( *)(quick about|not on this host).*$", r"\1\2HERE", done.stdout)
-    text = re.sub(r"(damaged +damaged +).*", r"\1WHY", text)
+    lines = done.stdout.splitlines()
+    listed = [line for line in lines if re.match(r"  \S+ +(-|\d+ min( \d+ s)?) +\S.*\?$", line)]
+    assert len(listed) == len(built_in()), "a line each"
+    text = re.sub(r"(damaged +damaged +).*", r"\1WHY", done.stdout)
     studies = text[text.index("studies in") :]
     assert "allocators-20261118T110640Z" in studies
     assert "damaged-20261118T110640Z" in studies
@@ -212,7 +215,12 @@ def test_the_doctor_tells_and_ends_with_0(tmp_path: Path) -> None:
     }
     done = mydyno(tmp_path, "doctor")
     assert done.returncode == 0
-    assert "kernel" in done.stdout
+    able = re.match(r"This host can run (\d+) of (\d+) built-in experiments.\n", done.stdout)
+    assert able is not None, done.stdout
+    listed = json.loads(mydyno(tmp_path, "list", "--json").stdout)["experiments"]
+    assert [int(able[1]), int(able[2])] == [sum(bool(one["quick"]) for one in listed), len(listed)]
+    assert re.search(r"(?m)^  system +.*kernel ", done.stdout)
+    assert "_bytes" not in done.stdout
 
 
 def test_servers_are_listed_without_getting_any(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from mydyno.cli.verbosity import set_verbosity
 from mydyno.cli.watcher import ProgressWatcher
 from mydyno.execution.interleaved.block import BlockResult
 from mydyno.hosts.paths import HostPaths
@@ -54,8 +56,25 @@ def test_a_block_s_line_names_other_programs_and_a_changed_number_of_blocks(caps
         watcher.block_begins(4, 20, None, 4.0)
     lines = capsys.readouterr().err.splitlines()
     assert [line for line in lines if line] == [
-        "block  1/16 · 3 slices · steal 0% · other programs 34%",
+        "block  1/16 · 3 slices · other programs 34%",
         "26 blocks are planned now instead of 16: blocks take less time than expected",
-        "block  3/26 · 1 slice · steal 0%",
+        "block  3/26 · 1 slice",
         "20 blocks are planned now instead of 26: blocks take more time than expected",
     ]
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_on_a_terminal_only_verbose_prints_a_line_for_each_block(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verbose: bool
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    slices = [one.model_copy(update={"strangers": 0.34}) for one in Simulation(blocks=1, cycles=1).slices(1)]
+    set_verbosity(verbose)
+    with ProgressWatcher(1.0, 1.0) as watcher:
+        watcher.block_begins(1, 16, 600.0, 4.0)
+        watcher.block_ended(1, BlockResult(slices=slices), None)
+        watcher.block_begins(2, 16, 560.0, 4.0)
+    set_verbosity(verbose=False)
+    shown = capsys.readouterr().err
+    assert ("3 slices" in shown) is verbose
+    assert re.search("6 % · block 2/16 · about 9 min( 20 s)? left · other programs 34% · steal 8% · st", shown)
