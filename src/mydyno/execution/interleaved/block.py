@@ -437,6 +437,7 @@ class _Block:
         results = await asyncio.gather(*(lane.stop() for lane in self.lanes), return_exceptions=True)
         for lane in reversed(self.lanes):
             await lane.undo()
+        await asyncio.gather(*(asyncio.to_thread(lane.remove_data) for lane in self.lanes))
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -476,6 +477,7 @@ class _Block:
                 lane, steps, self._probe_words, memory, self.environment.experiment.validity, self._unsampled
             )
             samples = self._local(lane, self._samples)
+            lane.write_configurations()
             write_samples(lane.folder / "samples.parquet", samples, lane.started_unix_ns, steps)
             runs.append(record)
         return BlockResult(runs, self.slices, self._quiet.waited_s)

@@ -101,6 +101,8 @@ class Lane:
     kernel: tuple[CountFacts, ...] = ()
     connection_memory: dict[str, float] = field(default_factory=dict)
     """{step: memory of the servers per connection in bytes}, for the first connected step: later ones reuse memory."""
+    configurations: dict[str, str] = field(default_factory=dict)
+    """The servers' option files, by their names in the run's folder."""
     connected: bool = False
     """Whether any step was connected."""
     stopped: bool = False
@@ -330,15 +332,24 @@ class Lane:
                 self.warnings.append(warning)
 
     async def undo(self) -> None:
-        """Undo the treatments and remove the data."""
+        """Undo the treatments."""
         for treatment in reversed([one for own in self.treatments.values() for one in own]):
             await treatment.undo()
+
+    def remove_data(self) -> None:
+        """Remove the servers' folders."""
         for index, instance in enumerate(self.instances):
             configuration = instance.folder / "my.cnf"
-            if configuration.exists() and self.folder.is_dir():
-                name = "my.cnf" if index == 0 else f"my-{index + 1}.cnf"
-                write_text(self.folder / name, configuration.read_text())
+            if configuration.exists():
+                self.configurations["my.cnf" if index == 0 else f"my-{index + 1}.cnf"] = configuration.read_text()
             remove_tree(instance.folder)
+
+    def write_configurations(self) -> None:
+        """The servers' option files, once the data of every lane are removed: a file that is written through to the
+        disk before takes all that the servers wrote with it.
+        """
+        for name, text in self.configurations.items():
+            write_text(self.folder / name, text)
 
     async def _guarded(self, work: Callable[[], Awaitable[object]]) -> None:
         """Do it where the lane is up; a failure of the server or its load is the arm's result."""

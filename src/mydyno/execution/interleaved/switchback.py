@@ -246,6 +246,11 @@ class SwitchedLane(Lane):
         if self.first is None:
             await super().undo()
 
+    def remove_data(self) -> None:
+        """The first lane removes the data of the one server."""
+        if self.first is None:
+            super().remove_data()
+
 
 def lanes_of(environment: StudyEnvironment, block: PlannedBlock, aside: Path, switchback: bool) -> list[Lane]:
     """The lanes of a block in its order; with one server the control's first, which has it and is never given up."""
