@@ -23,8 +23,10 @@ from pydantic import BaseModel
 
 from mydyno.cli import COMMANDS, make_app
 from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli.list_ import repeats_words
 from mydyno.execution import validity
 from mydyno.experiment_file import thresholds, vary
+from mydyno.experiments import built_in, load
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import (
     DataSpec,
@@ -37,6 +39,7 @@ from mydyno.model.definition.experiment import (
     ValiditySpec,
 )
 from mydyno.model.definition.profile_spec import ProfileSpec
+from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
@@ -56,6 +59,9 @@ SUBCOMMANDS = [
 ]
 
 
+EXPERIMENTS = """`mydyno plan NAME` prints the settings, the time and the disk space of each, and what this host lacks.
+`--scale standard` has more data and load levels, `--scale published` the parameters of a published study.
+"""
 INSTANCES = """## Several instances
 
 `instances = 2`, before any section, gives every run two servers, each with its own copy of the data, its own socket,
@@ -81,6 +87,7 @@ def pages() -> dict[str, str]:
     """File name → text of every reference page."""
     return {
         "commands.md": commands(),
+        "experiments.md": experiments(),
         "experiment.md": experiment(),
         "metrics.md": metrics(),
         "gates-and-verdicts.md": gates_and_verdicts(),
@@ -101,6 +108,18 @@ def commands() -> str:
     for command, shown in helps.items():
         text += [f"## {command}\n", *_command(shown, shared)]
     text += ["## Exit codes\n", _table(("code", "meaning"), _codes())]
+    return "\n".join(text)
+
+
+def experiments() -> str:
+    """Every built-in experiment: what it asks, what it does, how long, and what it repeats."""
+    text = [NOTE, "# Built-in experiments\n", EXPERIMENTS]
+    for name in built_in():
+        quick, _ = load(name, "quick")
+        repeats = repeats_words(quick)
+        time = format_duration(quick.design.time) if quick.design.time else f"{quick.design.blocks} blocks"
+        facts = [f"`mydyno run {name}`: {time}", *([repeats] if repeats else [])]
+        text.append(f"## {name}\n\n**{quick.question}** {quick.description}\n\n" + "; ".join(facts) + ".\n")
     return "\n".join(text)
 
 

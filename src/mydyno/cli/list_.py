@@ -75,11 +75,11 @@ def _experiment(name: str) -> dict[str, str]:
     alike = len(told) == 1 and told[0].startswith(NOT_HERE)
     here = told[0] if alike else ", ".join(f"{scale} {words}" for scale, words in found.items())
     return {
-        "name": name, "question": experiment.question, "repeats": _repeats(experiment), "here": here, "quick": quick,
+        "name": name, "question": experiment.question, "repeats": repeats_words(experiment), "here": here, "quick": quick,
     }  # fmt: skip
 
 
-def _repeats(experiment: Experiment) -> str:
+def repeats_words(experiment: Experiment) -> str:
     """The published studies that it repeats; empty if it is of mydyno's own."""
     known = published_studies()
     titles = []

@@ -15,7 +15,7 @@ from mydyno.cli.output import print_json
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
 from mydyno.execution.planning.forecast import Forecast, shared_host_caution
-from mydyno.execution.planning.plan_text import ORDER, plan_parts
+from mydyno.execution.planning.plan_text import plan_parts
 from mydyno.execution.planning.preview import preview
 from mydyno.fleet.group_rules import check_groups
 from mydyno.fleet.groups import parse_hosts
@@ -95,8 +95,5 @@ def _print(experiment: Experiment, plan: Plan, expected: Forecast) -> None:
     for part in plan_parts(experiment, plan, expected):
         print()
         for entry in part:
-            if entry.label == ORDER:
-                print(agreed("\n".join(f"  {line}" for line in entry.lines)))
-                continue
             for label, line in zip((entry.label, *[""] * len(entry.lines)), entry.lines, strict=False):
                 print(agreed(f"{label:<9} {line}"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mydyno.errors import MydynoError
-from mydyno.execution.planning.plan_text import OBSTACLE, ORDER, Part, plan_parts
+from mydyno.execution.planning.plan_text import OBSTACLE, Part, plan_parts
 from mydyno.execution.planning.preview import preview
 from mydyno.experiment_file.parsing import parse_experiment, scales_of
 from mydyno.experiment_file.toml_source import TomlSource
@@ -114,7 +114,4 @@ def checked(draft: Draft, start_programs: bool) -> dict[str, Any]:
 
 
 def _shown_part(part: Part) -> list[dict[str, Any]]:
-    return [
-        {"label": entry.label, "lines": entry.lines, "list": entry.label == ORDER, "alarm": entry.label == OBSTACLE}
-        for entry in part
-    ]
+    return [{"label": entry.label, "lines": entry.lines, "alarm": entry.label == OBSTACLE} for entry in part]

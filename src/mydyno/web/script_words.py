@@ -14,7 +14,6 @@ def design_words() -> dict[str, Any]:
         "too_large": "too large to be checked",
         "no_access": "access has ended: open the URL that mydyno printed last",
         "no_answer": "the server did not answer",
-        "order": "order of the runs",
         "copied": "Copied.",
         "selected": "Selected: copy it with Ctrl-C.",
         "starting": "Starting…",

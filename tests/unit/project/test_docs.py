@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +67,18 @@ def test_links_between_pages_lead_somewhere() -> None:
             if not path.exists() or (heading and heading not in headings(path)):
                 broken.append(f"{page.relative_to(ROOT)}: {target}#{heading}")
     assert broken == []
+
+
+def test_the_site_has_every_page_and_builds_without_a_warning(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("__pycache__"))
+    settings = shutil.copy(ROOT / "zensical.toml", tmp_path)
+    command = [sys.executable, "-m", "zensical", "build", "--strict"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    named = set(re.findall(r'= "(.+\.md)"', Path(settings).read_text()))
+    assert named == {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert all((tmp_path / "build/site" / name.removesuffix("index.md").removesuffix(".md") / "index.html").is_file()
+               for name in named)  # fmt: skip
 
 
 def headings(page: Path) -> set[str]:
@@ -129,6 +144,6 @@ def test_the_guide_describes_every_key_of_the_design() -> None:
     assert [key for key in DesignSpec.model_fields if f"| `design.{key}` |" not in guide] == []
 
 
-def test_the_readme_lists_every_built_in_experiment() -> None:
-    readme = (ROOT / "README.md").read_text()
-    assert [name for name in built_in() if f"`{name}`" not in readme] == []
+def test_the_readme_counts_the_built_in_experiments_and_their_page_has_each(made: dict[str, str]) -> None:
+    assert f"{len(built_in())} built-in experiments" in (ROOT / "README.md").read_text()
+    assert [name for name in built_in() if f"\n## {name}\n" not in made["experiments.md"]] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from mydyno.execution.planning.captured_time import replay_lines
@@ -14,7 +15,7 @@ from mydyno.experiment_file.screen import coded
 from mydyno.experiment_file.thresholds import limit_words
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ScreenSpec
-from mydyno.model.definition.plan import Plan, PlannedBlock
+from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.profile_spec import PROFILE_EVERY
 from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.definition.server_options import option_name
@@ -25,8 +26,8 @@ from mydyno.stats.power import minimum_blocks
 from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.workloads.data import kind_of
 
-MOST_SHOWN = 6
-"""Blocks whose arms are printed; each has all of them, in random order."""
+COLUMNS = 90
+"""Of a description."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,6 @@ class Entry:
 
 Part = tuple[Entry, ...]
 """Entries that belong together."""
-ORDER = "order"
-"""The label of the runs of each block."""
 OBSTACLE = "OBSTACLE"
 """The label of what prevents the study on this host."""
 
@@ -57,6 +56,8 @@ def plan_parts(experiment: Experiment, plan: Plan, expected: Forecast) -> tuple[
 
 def _what(experiment: Experiment, expected: Forecast) -> Iterator[Entry]:
     server = experiment.server
+    if experiment.description:
+        yield Entry("about", tuple(wrap(experiment.description, COLUMNS)))
     variables = (f"{name} = {value}" for name, value in server.variables.items())
     yield Entry("server", (server.title, *variables))
     if expected.builds.builds:
@@ -136,27 +137,18 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
         yield Entry(
             "blocks", (f"up to {count}, each with about {cycles:.1f} cycles of every step; looks at: {looks}", ends)
         )
-    start = "one server" if plan.design == "switchback" else "started together"
-    order = [f"{_block(block)}  ({start})" for block in plan.blocks[:MOST_SHOWN]]
-    if count > MOST_SHOWN:
-        order.append(f"… {count - MOST_SHOWN} more")
-    yield Entry(ORDER, (*order, _seed(plan)))
+    yield Entry("order", (_order(plan),))
 
 
 def _blocks(plan: Plan, expected: Forecast) -> Iterator[Entry]:
     yield Entry("design", (f"blocks: {plan.why or 'one run after the other'}",))
     blocks = len(plan.blocks)
-    yield Entry("runs", (f"{expected.runs} in {blocks} blocks, each with a second copy of the control (A/A):",))
-    yield Entry(ORDER, (*(_block(block) for block in plan.blocks), _seed(plan)))
+    yield Entry("runs", (f"{expected.runs} in {blocks} blocks, each with a second copy of the control (A/A)",))
+    yield Entry("order", (_order(plan),))
 
 
-def _seed(plan: Plan) -> str:
-    return f"random orders of seed {plan.seed}: --set design.seed={plan.seed} repeats them"
-
-
-def _block(block: PlannedBlock) -> str:
-    runs = "  ".join(run.arm + ("′" if run.copy_number == 2 else "") for run in block.runs)
-    return f"block {block.block:>2}  {runs}"
+def _order(plan: Plan) -> str:
+    return f"random in each block, of seed {plan.seed}: --set design.seed={plan.seed} repeats it; --json prints it"
 
 
 def _time(plan: Plan, expected: Forecast) -> Entry:

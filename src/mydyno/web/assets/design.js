@@ -106,15 +106,7 @@
     if (!plan) { holder.replaceChildren(); return; }
     const parts = plan.parts.map((part) => {
       const list = element("dl", undefined, "entries");
-      for (const { label, lines, list: isList, alarm } of part) {
-        if (isList) {
-          const box = element("dd", undefined, "wide");
-          const text = element("pre", lines.join("\n"));
-          text.tabIndex = 0;
-          box.append(text);
-          list.append(element("dt", words.order, "reader"), box);
-          continue;
-        }
+      for (const { label, lines, alarm } of part) {
         const value = element("dd", undefined, alarm ? "alarm-entry" : "");
         lines.forEach((line) => value.append(element("div", line)));
         list.append(element("dt", label, alarm ? "alarm-entry" : ""), value);
