@@ -20,6 +20,7 @@ use toml::Spanned;
 use super::rules::Rule;
 use super::scale::{with_rows, Scale, Scales};
 use crate::sources::Sources;
+use crate::sql::server::quoted;
 
 /// The most rows of a table: its number and a row's share 64 bits.
 const MOST_ROWS: u64 = 1 << 40;
@@ -208,11 +209,6 @@ fn read(form: FileForm, text: &str, folder: &Path, scale: Option<Scale>) -> Resu
         });
     }
     Ok(Schema { tables })
-}
-
-/// A name in backticks: it may be a reserved word.
-pub fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
 }
 
 /// Where a key is written, from the start of `text`; 0 where it cannot be told.
