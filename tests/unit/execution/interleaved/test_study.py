@@ -359,6 +359,18 @@ async def test_transactions_longer_than_a_slice_end_the_study_in_its_first_block
     assert sum(loaded) < 100, "the study ended after its first cycle"
 
 
+@pytest.mark.parametrize("kind", ["interleaved", "blocks"])
+async def test_an_arm_whose_data_cannot_be_prepared_fails_and_not_the_study(
+    script: Script, paths: HostPaths, tmp_path: Path, kind: str
+) -> None:
+    script.unprepared["jemalloc"] = "initialisation failed with exit code 1\n  error log: [ERROR] no key management"
+    folder, summary, _ = await study(script, paths, tmp_path, interleaved(kind=kind))
+    failed = [run for run in folder.runs() if run.arm == "jemalloc"]
+    assert "no key management" in failed[0].failed
+    assert all(run.failed for run in failed)
+    assert all(run.valid for run in summary.runs if run.arm == "glibc")
+
+
 async def test_an_arm_without_a_transaction_is_a_result(script: Script, paths: HostPaths, tmp_path: Path) -> None:
     script.slice_qps = lambda arm, _copy, _step, _order: 0.0 if arm == "jemalloc" else 1000.0
     _, summary, _ = await study(script, paths, tmp_path, interleaved())
