@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from mydyno.execution.environments.private_environment import PrivateEnvironment
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.templates import Template, copy_template, present_template
-from tests.server.support import small_experiment
+from tests.server.support import one_run, small_experiment
 
 
 def checksums(folder: Path) -> dict[str, str]:
@@ -85,6 +86,19 @@ async def test_preparing_that_ends_half_way_leaves_nothing_under_the_name(
     root = fresh_environment.paths.data / "templates"
     assert not root.exists() or list(root.iterdir()) == []
     assert fresh_environment.close() == []
+
+
+async def test_an_arm_that_the_server_does_not_initialise_fails_with_the_servers_words(
+    real_paths: HostPaths, tmp_path: Path
+) -> None:
+    paths = replace(real_paths, data=tmp_path / "fresh")
+    arms = 'control = "plain"\nplain = {}\nencrypted = { variables = { innodb_encrypt_tables = "ON" } }'
+    name = f"unprepared-{os.getpid()}-x"
+    environment = await open_private_environment(paths, small_experiment(arms), name, tmp_path, print)
+    record = await one_run(environment, "encrypted", tmp_path / "run")
+    assert "initialisation failed" in record.failed
+    assert re.search(r"error log: .*\[ERROR\].*encrypt", record.failed)
+    assert environment.close() == []
 
 
 def test_a_folder_without_its_facts_is_no_template(tmp_path: Path) -> None:

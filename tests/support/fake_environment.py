@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.base import Progress
+from mydyno.errors import ServerError
 from mydyno.execution.counters.wait_counter import StartCounting
 from mydyno.execution.interleaved.block import BlockResult
 from mydyno.hosts.local import LocalHost
@@ -106,12 +107,15 @@ class FakeEnvironment:
         return []
 
     async def template(self, arm: ArmSpec, say: Callable[[str], None]) -> Template | None:
-        return None
+        failure = self.script.unprepared.get(arm.name)
+        return None if failure is None else Template(self.paths.data / "template", 0, failure)
 
     async def prewarm(self, instance: RunningServer) -> None:
         self.script.events.append("prewarm")
 
     async def restore(self, template: Template | None, instance: RunningServer) -> None:
+        if template is not None and template.failure:
+            raise ServerError(template.failure)
         self.script.events.append("restore")
 
     def close(self) -> list[str]:

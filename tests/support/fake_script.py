@@ -73,6 +73,8 @@ class Script:
     """(arm, copy, slice) → operations of a step's rate that never started in that slice."""
     start_error: Callable[[str, int], str | None] = lambda _arm, _copy: None
     """(arm, copy) → why its server does not start in an interleaved study."""
+    unprepared: dict[str, str] = field(default_factory=dict)
+    """{arm: why its data cannot be prepared}."""
     executed: Callable[[str, int], dict[str, Any]] = lambda _arm, _queries: {"server": None, "load": None}
     """(arm, queries) → what the processor counted of server and load; None: it does not count."""
     host_speed: Callable[[], float] = lambda: 1.0

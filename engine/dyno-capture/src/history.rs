@@ -1,8 +1,8 @@
 //! performance_schema.events_statements_history_long: the last statements of all sessions, from a running server.
 
 use crate::assembler::{Assembler, Origin};
+use crate::compound::first_end;
 use crate::event::{Capture, Statement};
-use crate::lexer::{tokens, Token};
 use crate::problems::Problem;
 use crate::raw::{Raw, RawAction};
 use crate::source::Source;
@@ -123,25 +123,9 @@ impl History {
     }
 }
 
-/// The text up to the end of its first statement. Of a packet with several, the row of each has the text of all that
-/// follow; what has statements within is one.
+/// Of a packet with several statements, the row of each has the text of all that follow.
 fn first_statement(mut text: Vec<u8>) -> Vec<u8> {
-    let all: Vec<Token<'_>> = tokens(&text).collect();
-    let begins = |words| all.first().is_some_and(|token| token.is_any(words));
-    let is_routine = |token: &Token<'_>| token.is_any(&["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"]);
-    let is_compound = match all.iter().find(|token| token.is_symbol(b';')) {
-        None => true,
-        Some(end) => {
-            let before = all.iter().take_while(|token| token.start < end.start);
-            begins(&["CREATE", "ALTER"]) && before.clone().any(is_routine)
-                || begins(&["BEGIN", "IF", "CASE", "LOOP", "WHILE", "REPEAT", "FOR", "DECLARE"]) && before.count() > 1
-        }
-    };
-    let end = all
-        .iter()
-        .find(|token| token.is_symbol(b';') && !is_compound)
-        .map(|token| token.start);
-    text.truncate(end.unwrap_or(text.len()));
+    text.truncate(first_end(&text));
     text
 }
 
@@ -172,29 +156,6 @@ fn is_rewritten(event_name: &str, text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_text_ends_with_its_first_statement() {
-        for (text, first) in [
-            (
-                "INSERT INTO t VALUES (';'); SELECT 1; SELECT 2",
-                "INSERT INTO t VALUES (';')",
-            ),
-            ("BEGIN; DELETE FROM t; COMMIT", "BEGIN"),
-            ("SELECT 1;", "SELECT 1"),
-            ("SELECT 1", "SELECT 1"),
-        ] {
-            assert_eq!(first_statement(text.into()), first.as_bytes(), "{text}");
-        }
-        for whole in [
-            "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END",
-            "CREATE OR REPLACE DEFINER = a@b TRIGGER x BEFORE INSERT ON t FOR EACH ROW BEGIN SET @a = 1; END",
-            "BEGIN NOT ATOMIC SELECT 1; SELECT 2; END",
-            "IF 1 THEN SELECT 1; END IF",
-        ] {
-            assert_eq!(first_statement(whole.into()), whole.as_bytes());
-        }
-    }
 
     #[test]
     fn rows_become_events_and_what_was_cut_off_or_nested_is_counted() {

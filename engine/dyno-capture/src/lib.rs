@@ -17,6 +17,7 @@
 mod anonymise;
 mod assembler;
 pub mod class;
+mod compound;
 mod digest;
 mod event;
 mod fingerprint;

@@ -76,6 +76,71 @@ fn tables_that_are_not_as_the_options_say_are_refused() {
     std::fs::remove_file(&file).unwrap();
 }
 
+/// Prepare, also with --resume, and cleanup refuse what has a table's name, and write and drop nothing.
+#[test]
+fn what_no_preparation_made_is_neither_written_nor_dropped() {
+    let test = "what_no_preparation_made_is_neither_written_nor_dropped";
+    let Some(server) = PrivateServer::start("foreign", test) else {
+        return;
+    };
+    let mut control = client(&server.socket());
+    let file = std::env::temp_dir().join(format!("dynoload-shop-{}.toml", std::process::id()));
+    let tables = "[[tables]]\nname = \"maker\"\nrows = 5\n[tables.columns]\na = { type = \"INT\", values = \
+                  \"sequence(1)\" }\n";
+    std::fs::write(&file, tables).unwrap();
+    let own = format!("sql prepare {}", file.display());
+    let sbtest = "oltp prepare --tables 2 --table-size 100";
+    for (made, prepare, words) in [
+        (
+            "VIEW sbtest2 AS SELECT a AS id, a AS k, a AS c, a AS pad FROM shop",
+            sbtest,
+            "sbtest2 is a view",
+        ),
+        (
+            "TABLE sbtest2 (id INT, k INT)",
+            sbtest,
+            "sbtest2 is a table without the column c",
+        ),
+        (
+            "TABLE old (id INT, k INT, c INT, pad INT) ENGINE = MyISAM; CREATE TABLE sbtest2 LIKE old; \
+             ALTER TABLE sbtest2 ENGINE = MERGE UNION = (old)",
+            sbtest,
+            "a table of the engine MRG_MyISAM",
+        ),
+        (
+            "TABLE orders (id INT)",
+            "tpcc prepare",
+            "orders is a table without the column o_id",
+        ),
+        ("VIEW maker AS SELECT * FROM shop", &own, "maker is a view"),
+    ] {
+        let anew =
+            "DROP DATABASE IF EXISTS dyno_shop; CREATE DATABASE dyno_shop; USE dyno_shop; CREATE TABLE shop (a INT)";
+        control
+            .exec(&format!(
+                "{anew} ENGINE = MyISAM; INSERT INTO shop VALUES (7); CREATE {made}"
+            ))
+            .unwrap();
+        let count =
+            "SELECT COUNT(*) + (SELECT a FROM shop) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'dyno_shop'";
+        let before = control.query_text(count).unwrap();
+        let cleanup = prepare.replace("prepare", "cleanup").replace(" --table-size 100", "");
+        let resume = format!("{prepare} --resume");
+        let commands = [prepare, &cleanup, &resume];
+        for command in &commands[..if prepare == own { 2 } else { 3 }] {
+            let result = plain(&format!("{command} --socket {} --database dyno_shop", server.socket()));
+            assert!(
+                result.code == 2 && result.stderr.contains(words),
+                "{command}: {}{}",
+                result.stderr,
+                result.stdout
+            );
+        }
+        assert_eq!(control.query_text(count).unwrap(), before, "{made}");
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
 #[test]
 fn warehouses_whose_preparation_was_interrupted_are_refused() {
     let test = "warehouses_whose_preparation_was_interrupted_are_refused";

@@ -19,7 +19,7 @@ from mydyno.servers.build import ServerBuild, first_existing
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.running.base import CONTROL_USER, LOAD_SCHEMA, LOAD_USER
 from mydyno.servers.running.mysqld import ACCOUNT_HOSTS, MysqldServer
-from mydyno.servers.running.private import LOG_TAIL_LINES, START_TIMEOUT_S
+from mydyno.servers.running.private import START_TIMEOUT_S, of_a_failure
 from mydyno.servers.variables_by_version import adapt_variables
 
 NEEDED_SQL = ("system_tables", "system_tables_data")
@@ -60,8 +60,8 @@ async def initialise(instance: MysqldServer) -> None:
     ]
     done = await (_by_itself(instance, options) if build.version.initialises_itself else _bootstrap(instance, options))
     if done.exit_code or not (instance.data / "mysql").is_dir():
-        words = "\n  ".join(done.output.strip().splitlines()[-LOG_TAIL_LINES:])
-        raise ServerError(f"{build.name}: initialisation failed with exit code {done.exit_code}:\n  {words}")
+        lines = "".join(f"\n  error log: {line}" for line in of_a_failure(done.output.strip().splitlines()))
+        raise ServerError(f"{build.name}: initialisation failed with exit code {done.exit_code}{lines}")
     await _make_accounts(instance)
 
 

@@ -65,6 +65,8 @@ class Template:
 
     folder: Path
     size_bytes: int
+    failure: str = ""
+    """Why there is none: each copy of it fails with this."""
 
     @property
     def data(self) -> Path:
@@ -139,8 +141,11 @@ async def build_template(
 async def copy_template(template: Template, instance: PrivateServer, host: LocalHost) -> None:
     """Create the instance's own copy of the data; blocks are shared if the file system supports it (reflink).
 
-    Raises HostError if the disk is too full or an earlier copy cannot be removed, before a byte is copied.
+    Raises HostError if the disk is too full or an earlier copy cannot be removed, before a byte is copied, and
+    ServerError if the data could not be prepared.
     """
+    if template.failure:
+        raise ServerError(template.failure)
     free_bytes = shutil.disk_usage(template.folder).free
     if free_bytes < template.size_bytes * 1.1 + (256 << 20):
         raise HostError(

@@ -29,11 +29,16 @@ HISTORY_S = 1800
 """How many seconds back the charts of the live page begin."""
 MOST_SECONDS = 6000
 """Most seconds in the history that a page loads, over all host groups together."""
+OVER: frozenset[LiveKind] = frozenset({"ended", "copied"})
+"""After these no line follows that a page waits for; live.js has the same."""
 _SECOND = '{"record":"second"'
 
 
 async def live_events(study: Path, offset: int) -> AsyncIterator[bytes]:
-    """Every line after the offset, as it is written, and `process` whenever what is known of the process changes."""
+    """Every line after the offset, as it is written, and `process` whenever what is known of the process changes.
+
+    Ends with the study, after the `process` at which the page closes its connection and so makes no new one.
+    """
     path = study / LIVE_FILE
     status = live_status(study)
     opened, ended = status.opened, status.kind == "ended"
@@ -61,6 +66,8 @@ async def live_events(study: Path, offset: int) -> AsyncIterator[bytes]:
                 kind = now
                 data = json.dumps({"kind": now, "words": LiveStatus(now, opened).words})
                 yield ServerSentEvent(data, event="process", retry=RETRY_MS).encode()
+                if now in OVER:
+                    return
         quiet_s = 0.0 if lines else quiet_s + POLL_S
         if quiet_s >= PING_S:
             quiet_s = 0.0

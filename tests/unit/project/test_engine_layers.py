@@ -15,8 +15,8 @@ ENGINE = ROOT / "engine"
 LAYERS = {
     "dyno-allocations": "",
     "dyno-capture": """
-        timestamp lexer reach statements class digest fingerprint query unique unqualified nondeterminism problems
-        source event implicit timeline heading raw selection
+        timestamp lexer reach compound statements class digest fingerprint query unique unqualified nondeterminism
+        problems source event implicit timeline heading raw selection
         assembler general_log slow_log log history anonymise format transactions
     """,
     "dyno-core": """

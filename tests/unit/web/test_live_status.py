@@ -60,6 +60,14 @@ def test_a_copy_of_a_running_study_does_not_run(tmp_path: Path) -> None:
     assert first == {"kind": "copied", "words": status.words}, "also to whoever listens"
 
 
+async def test_the_stream_ends_with_the_study(tmp_path: Path) -> None:
+    study = written(tmp_path, opened(), LiveEnded(unix_ns=2, state="complete"))
+    async with asyncio.timeout(60):
+        events = [one.decode() async for one in live_events(study, 0)]
+    assert ["event: line" in one for one in events] == [True, True, False]
+    assert '"kind": "ended"' in events[-1], "the page closes its connection at this"
+
+
 async def first_of_process(study: Path) -> object:
     async with aclosing(live_events(study, (study / LIVE_FILE).stat().st_size)) as events:
         text = (await anext(events)).decode()

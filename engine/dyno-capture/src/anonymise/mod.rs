@@ -120,7 +120,7 @@ impl Anonymiser {
             match token.kind {
                 Kind::String | Kind::Number if context.keeps(&all, place) => out.extend_from_slice(token.text),
                 Kind::String => self.string(&all, place, &context, &mut out),
-                Kind::Number => self.number(token.text, &mut out),
+                Kind::Number => self.number(token.text, &context, &mut out),
                 _ => out.extend_from_slice(token.text),
             }
             context.take(&all, place);
@@ -176,7 +176,7 @@ impl Anonymiser {
                     .flat_map(|byte| format!("{byte:02x}").into_bytes())
                     .collect()
             }
-            None => self.permutation.hexadecimal(digits),
+            None => self.permutation.hexadecimal_number(digits),
         }
     }
 
@@ -196,16 +196,16 @@ impl Anonymiser {
         self.permutation.text(content, |place| fixed[place])
     }
 
-    fn number(&self, text: &[u8], out: &mut Vec<u8>) {
+    fn number(&self, text: &[u8], context: &Context, out: &mut Vec<u8>) {
         let (mark, digits) = text.split_at(2.min(text.len()));
-        let decimal = || String::from_utf8_lossy(text);
+        let decimal = String::from_utf8_lossy(text);
         match mark {
             b"0x" | b"0X" => out.extend([mark, &self.coded(digits)].concat()),
             b"0b" | b"0B" => out.extend([mark, &self.permutation.bits(digits)].concat()),
-            _ => match self.permutation.number_or_date(&decimal()) {
-                Some(made) => out.extend(made),
-                None => out.extend(self.permutation.number(&decimal()).into_bytes()),
-            },
+            _ if context.is_call(&["PERIOD_ADD", "PERIOD_DIFF"]) && text.len() == 4 => {
+                out.extend(self.permutation.short_period(&decimal).into_bytes());
+            }
+            _ => out.extend(self.permutation.number(&decimal).into_bytes()),
         }
     }
 }

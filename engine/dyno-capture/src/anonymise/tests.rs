@@ -127,6 +127,106 @@ fn values_keep_their_types() {
     assert_eq!(anonymised("SELECT x'416e6e61'").len(), "SELECT x'416e6e61'".len());
 }
 
+/// Values at the ends of types stay within them; dates stay dates, periods periods, times times.
+#[test]
+fn values_stay_within_their_types() {
+    let number = |literal: &str| anonymised(&format!("SELECT {literal}"))["SELECT ".len()..].to_string();
+    for (least, most) in [
+        (-128i128, 127i128),
+        (-32_768, 32_767),
+        (-8_388_608, 8_388_607),
+        (-2_147_483_648, 2_147_483_647),
+        (-9_223_372_036_854_775_808, 9_223_372_036_854_775_807),
+        (0, 255),
+        (0, 18_446_744_073_709_551_615),
+        (1901, 2155),
+    ] {
+        for value in [least, least + 1, most - 1, most] {
+            let made: i128 = number(&value.to_string()).parse().unwrap();
+            assert!((least..=most).contains(&made), "{value}: {made}");
+            assert_eq!(made.to_string(), of(&value.to_string()));
+        }
+    }
+    for (literal, most) in [
+        ("0x7F", 0x7f),
+        ("0x007fff", 0x7fff),
+        ("0xFE", 0xff),
+        ("0b01111110", 0x7f),
+    ] {
+        let made = number(literal);
+        let radix = if literal.starts_with("0x") { 16 } else { 2 };
+        assert_eq!(made.len(), literal.len());
+        assert!(i64::from_str_radix(&made[2..], radix).unwrap() <= most, "{made}");
+    }
+    for kept in ["1.7976931348623157E308", "3.4e38", "b'1'", "b'0'", "0b1"] {
+        assert_eq!(number(kept), kept);
+    }
+    for degrees in ["89.9", "179.99"] {
+        let made: f64 = number(degrees).parse().unwrap();
+        assert!(made < if degrees.len() == 4 { 90.0 } else { 180.0 }, "{made}");
+    }
+    for text in [
+        "26-02-28",
+        "99-12-31",
+        "260228",
+        "26-02-28 10:30:00",
+        "260228103000",
+        "26/02/28",
+        "26.2.28",
+    ] {
+        let made = of(text);
+        let digits: Vec<u32> = if text.contains(|mark: char| !mark.is_ascii_digit()) {
+            made.split(|mark: char| !mark.is_ascii_digit())
+                .map(|field| field.parse().unwrap())
+                .collect()
+        } else {
+            made.as_bytes()
+                .chunks(2)
+                .map(|field| std::str::from_utf8(field).unwrap().parse().unwrap())
+                .collect()
+        };
+        assert!(made != text && made.len() == text.len(), "{text}: {made}");
+        assert!(
+            (1..=12).contains(&digits[1]) && (1..=31).contains(&digits[2]),
+            "{text}: {made}"
+        );
+        assert!(digits.get(3).is_none_or(|hour| *hour < 24), "{text}: {made}");
+    }
+    for period in ["202602", "202602", "2026-02", "200112"] {
+        let made = of(period);
+        assert!(
+            made != period && (1971..=2037).contains(&made[..4].parse().unwrap()),
+            "{made}"
+        );
+        assert!((1..=12).contains(&made[made.len() - 2..].parse().unwrap()), "{made}");
+    }
+    let period = anonymised("SELECT PERIOD_ADD(2602, 1)");
+    assert!(
+        (1..=12).contains(&period["SELECT PERIOD_ADD(26".len()..][..2].parse().unwrap()),
+        "{period}"
+    );
+    for kept in ["838:59:59", "-838:59:59", "838:59:59.000000", "24:00:00", "00-00-00"] {
+        assert_eq!(of(kept), kept);
+    }
+    for (time, before) in [
+        ("837:12:59.5", "837:"),
+        ("-30:15:00", "-30:"),
+        ("3 10:30:00", "3 "),
+        ("-12:30:00", "-"),
+    ] {
+        let made = of(time);
+        let fields: Vec<&str> = made[before.len()..].split(':').collect();
+        assert!(
+            made != time && made.starts_with(before) && made.len() == time.len(),
+            "{made}"
+        );
+        assert!(
+            fields.iter().all(|field| field.parse::<f64>().unwrap() < 60.0),
+            "{made}"
+        );
+    }
+}
+
 #[test]
 fn what_is_no_data_stays() {
     for text in [
@@ -181,6 +281,13 @@ fn different_literals_stay_different() {
         texts.iter().map(|text| of(text).to_lowercase()).collect()
     };
     assert_eq!(made((0..1000).map(|number| number.to_string()).collect()).len(), 1000);
+    // Numbers, dates and periods of six digits.
+    let some: Vec<String> = (199_900..201_400).map(|number| number.to_string()).collect();
+    assert_eq!(made(some.clone()).len(), some.len());
+    let hours: Vec<String> = (0..60)
+        .flat_map(|minute| ["30", "31"].map(|hour| format!("{hour}:{minute:02}:00")))
+        .collect();
+    assert_eq!(made(hours.clone()).len(), hours.len());
     let letters = || b'a'..=b'z';
     let pairs = letters().flat_map(|a| letters().map(move |b| String::from_utf8(vec![a, b]).unwrap()));
     let pairs: Vec<String> = pairs.collect();

@@ -2,26 +2,36 @@
 
 use serde::de::IgnoredAny;
 
-use super::dates::has_free_separators;
+use super::dates::{has_free_separators, is_compact_date};
 use super::permutation::{kind, Digit, Permutation};
 
-/// Values that are the largest of a type (or of a year, a latitude, a longitude): pseudonyms do not cross them.
+/// Values that are the largest of a type (or of a year, a latitude, a longitude), also below zero: pseudonyms do not cross
+/// them.
 const BOUNDS: &[u128] = &[
     90,
     127,
+    128,
     180,
     255,
     1900,
     2155,
     32_767,
+    32_768,
     65_535,
     8_388_607,
+    8_388_608,
     16_777_215,
     2_147_483_647,
+    2_147_483_648,
     4_294_967_295,
     9_223_372_036_854_775_807,
+    9_223_372_036_854_775_808,
     18_446_744_073_709_551_615,
 ];
+/// The largest latitude and longitude, which no fraction follows.
+const DEGREES: [u128; 2] = [90, 180];
+/// Exponents of the largest FLOAT and DOUBLE.
+const LARGEST_EXPONENTS: [i32; 2] = [38, 308];
 /// Words that are values of flags, and arguments of functions of JSON.
 const FLAGS: &[&str] = &["true", "false", "yes", "no", "on", "off", "null", "one", "all"];
 const WELL_KNOWN_TEXTS: &[&str] = &[
@@ -95,10 +105,16 @@ impl Permutation {
         out
     }
 
-    /// A decimal number without a sign: as many digits before and after the point, and of the same types of integers. 0
-    /// and 1 stay.
+    /// A decimal number without a sign: as many digits before and after the point, and of the same types of integers; of
+    /// digits alone it may be a date. 0 and 1 stay.
     pub(super) fn number(&self, text: &str) -> String {
+        if let Some(made) = self.compact_date(text) {
+            return made;
+        }
         let (mantissa, exponent) = text.split_at(text.find(['e', 'E']).unwrap_or(text.len()));
+        if exponent.get(1..).is_some_and(is_largest) {
+            return text.to_string();
+        }
         let (whole, fraction) = mantissa.split_at(mantissa.find('.').unwrap_or(mantissa.len()));
         let significant = whole.trim_start_matches('0');
         let zeros = &whole[..whole.len() - significant.len()];
@@ -106,7 +122,7 @@ impl Permutation {
         let (point, rest) = fraction.split_at(fraction.len().min(1));
         let made = [
             zeros,
-            &self.whole(significant),
+            &self.whole(zeros, significant, !digits.is_empty(), text.len() == whole.len()),
             point,
             &self.fraction(digits),
             &rest[digits.len()..],
@@ -115,9 +131,11 @@ impl Permutation {
         made.concat()
     }
 
-    /// A number that does not begin with 0.
-    fn whole(&self, text: &str) -> String {
-        if text.is_empty() || text == "1" {
+    /// What of a number follows its first zeros, up to the point.
+    fn whole(&self, zeros: &str, text: &str, has_fraction: bool, is_alone: bool) -> String {
+        let value = text.parse::<u128>().ok();
+        let is_bound = |value: u128| !has_fraction && BOUNDS.contains(&value) && BOUNDS.contains(&(value - 1));
+        if text.is_empty() || text == "1" || value.is_some_and(is_bound) {
             return text.to_string();
         }
         let first = |place| u16::from(place == 0);
@@ -132,15 +150,15 @@ impl Permutation {
                 .map(|(place, digit)| char::from(b'0' + (digit.value + first(place)) as u8))
                 .collect()
         };
-        let range = |text: &str| {
-            text.parse().map_or(BOUNDS.len(), |value: u128| {
-                BOUNDS.partition_point(|bound| *bound < value)
-            })
+        let range = |text: &str| match text.parse::<u128>() {
+            Ok(value) if has_fraction => DEGREES.partition_point(|bound| *bound <= value),
+            Ok(value) => BOUNDS.partition_point(|bound| *bound < value),
+            Err(_) => BOUNDS.len(),
         };
         let own = range(text);
         self.permute_within(kind::WHOLE, &mut digits, |digits| {
             let made = shown(digits);
-            range(&made) == own && made != "1"
+            range(&made) == own && made != "1" && !(is_alone && is_compact_date(&format!("{zeros}{made}")))
         });
         shown(&digits)
     }
@@ -167,27 +185,8 @@ impl Permutation {
             && unsigned.bytes().any(|byte| byte.is_ascii_digit())
             && unsigned.matches('.').count() <= 1
             && unsigned.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        if !is_number {
-            return None;
-        }
         let sign = &text[..text.len() - unsigned.len()];
-        let is_compact = matches!(unsigned.len(), 8 | 14) && unsigned.bytes().all(|byte| byte.is_ascii_digit());
-        let compact = is_compact
-            .then(|| {
-                let (date, time) = unsigned.split_at(8);
-                let dashed = format!("{}-{}-{}", &date[..4], &date[4..6], &date[6..]);
-                let date = self.date(&dashed)?.replace('-', "");
-                let time = match time {
-                    "" => String::new(),
-                    _ => self
-                        .clock_time(&format!("{}:{}:{}", &time[..2], &time[2..4], &time[4..]))?
-                        .replace(':', ""),
-                };
-                Some(date + &time)
-            })
-            .flatten();
-        let made = compact.unwrap_or_else(|| self.number(unsigned));
-        Some([sign, &made].concat().into_bytes())
+        is_number.then(|| [sign, &self.number(unsigned)].concat().into_bytes())
     }
 
     /// IPv4.
@@ -206,6 +205,19 @@ impl Permutation {
         Some(shown.join(".").into_bytes())
     }
 
+    /// Hexadecimal digits of a number, or of bytes: zeros at its beginning and the half of its first digit stay, so that it
+    /// is in the range of the same types of integers.
+    pub(super) fn hexadecimal_number(&self, text: &[u8]) -> Vec<u8> {
+        let zeros = text.iter().take_while(|byte| **byte == b'0').count();
+        let half = |text: &[u8]| text.first().map(|byte| char::from(*byte).to_digit(16).unwrap_or(0) / 8);
+        let (zeros, significant) = text.split_at(zeros);
+        let mut made = self.hexadecimal(significant);
+        while half(&made) != half(significant) || made.starts_with(b"0") {
+            made = self.hexadecimal(&made);
+        }
+        [zeros, &made].concat()
+    }
+
     /// Hexadecimal digits; what stands between them stays.
     pub(super) fn hexadecimal(&self, text: &[u8]) -> Vec<u8> {
         const DIGITS: [&[u8; 16]; 2] = [b"0123456789abcdef", b"0123456789ABCDEF"];
@@ -213,9 +225,14 @@ impl Permutation {
         self.digits(kind::HEX, text, 16, shown)
     }
 
-    /// Binary digits.
+    /// Binary digits after the first 1.
     pub(super) fn bits(&self, text: &[u8]) -> Vec<u8> {
-        self.digits(kind::BITS, text, 2, b"01")
+        let first = text
+            .iter()
+            .position(|byte| *byte == b'1')
+            .map_or(text.len(), |place| place + 1);
+        let (kept, rest) = text.split_at(first);
+        [kept, &self.digits(kind::BITS, rest, 2, b"01")].concat()
     }
 
     fn digits(&self, kind: u8, text: &[u8], radix: u16, shown: &[u8]) -> Vec<u8> {
@@ -311,6 +328,12 @@ impl Permutation {
         }
         Some((out + rest).into_bytes())
     }
+}
+
+fn is_largest(exponent: &str) -> bool {
+    exponent
+        .parse()
+        .is_ok_and(|exponent: i32| LARGEST_EXPONENTS.contains(&exponent))
 }
 
 /// UUIDs, digests, IPv6 and MAC addresses.

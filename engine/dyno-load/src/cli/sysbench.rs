@@ -70,7 +70,8 @@ const LONGEST_S: u32 = 100 * 3600;
 /// sysbench's verbosity below which it prints no progress.
 const NOTICE: u32 = 3;
 
-/// Turns the script's own options into --script-option, and sysbench's names into dynoload's.
+/// Turns the script's own options into --script-option, and sysbench's names into dynoload's. Of what is given several
+/// times under sysbench's names the last one counts, as there.
 ///
 /// # Errors
 /// With an option of sysbench for which dynoload has none, and what to do.
@@ -80,11 +81,24 @@ pub fn translate(arguments: Vec<OsString>) -> Result<Vec<OsString>, String> {
     }
     let known = known_options();
     let mut translated = Vec::new();
+    // Places in `translated` of what stands for sysbench's options.
+    let mut made_at: Vec<usize> = Vec::new();
     // Worker threads are of interest beside connections alone.
     let is_connections = |text: &str| text.split('=').next() == Some("--connections");
     let has_connections = arguments
         .iter()
         .any(|argument| argument.to_str().is_some_and(is_connections));
+    let given = arguments.clone();
+    let mut add = |translated: &mut Vec<OsString>, made: String, argument: &OsString| {
+        let made = OsString::from(made);
+        let same = |place: &&usize| name_of(&translated[**place]) == name_of(&made);
+        if let Some(place) = made_at.iter().find(same) {
+            translated[*place] = made;
+        } else if made == *argument || !given.contains(&made) {
+            made_at.push(translated.len());
+            translated.push(made);
+        }
+    };
     for argument in arguments {
         let Some(text) = argument
             .to_str()
@@ -96,11 +110,15 @@ pub fn translate(arguments: Vec<OsString>) -> Result<Vec<OsString>, String> {
         let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
         let meaning = OPTIONS.iter().find(|(other, _)| *other == name);
         if matches!(name, "--threads" | "--num-threads") && !has_connections {
-            translated.push(format!("--connections{value}").into());
+            add(&mut translated, format!("--connections{value}"), &argument);
         } else if let Some((_, meaning)) = meaning {
-            translated.extend(meant(name, value, *meaning)?.map(OsString::from));
+            if let Some(made) = meant(name, value, *meaning)? {
+                add(&mut translated, made, &argument);
+            }
         } else if let Some(made) = special(name, value)? {
-            translated.extend(made.map(OsString::from));
+            if let Some(made) = made {
+                add(&mut translated, made, &argument);
+            }
         } else if known.contains(&name[2..].to_string()) {
             translated.push(argument);
         } else {
@@ -108,6 +126,11 @@ pub fn translate(arguments: Vec<OsString>) -> Result<Vec<OsString>, String> {
         }
     }
     Ok(translated)
+}
+
+/// An option without its value.
+fn name_of(argument: &OsString) -> Option<&str> {
+    argument.to_str()?.split('=').next()
 }
 
 /// What stands for an option; none for one without an effect.
@@ -174,7 +197,8 @@ pub fn notes(arguments: &[OsString], error: &str) -> Vec<String> {
     });
     named
         .chain([("--threads", "--connections"), ("--num-threads", "--connections")])
-        .filter(|(other, own)| is_given(other) && !is_given(own) && error.contains(&format!("'{own}")))
+        .filter(|(other, own)| is_given(other) && (!is_given(own) || error.contains("multiple times")))
+        .filter(|(_, own)| error.contains(&format!("'{own}")))
         .map(|(other, own)| format!("note: sysbench's {other} is {own} here"))
         .collect()
 }
@@ -234,6 +258,12 @@ mod tests {
         assert_eq!(notes(&given("dynoload script x.lua --threads -1"), error), note);
         assert!(notes(&given("dynoload script x.lua --threads=4 --connections=-1"), error).is_empty());
         assert!(notes(&given("dynoload script x.lua --time=x --threads=4"), "for '--rate <N>'").is_empty());
+        let twice = "error: the argument '--duration <TIME>' cannot be used multiple times";
+        let note = ["note: sysbench's --time is --duration here"];
+        assert_eq!(
+            notes(&given("dynoload script x.lua --duration=9s --time=5"), twice),
+            note
+        );
         assert!(notes(&given("dynoload oltp run --threads=-1"), error).is_empty());
     }
 
@@ -248,6 +278,11 @@ mod tests {
                 "",
             ),
             ("--verbosity=0", "--quiet"),
+            ("--verbosity=0 --quiet", "--quiet"),
+            ("--quiet --verbosity=1 --verbosity=2", "--quiet"),
+            ("--time=60 --max-time=30 --time=20", "--duration=20s"),
+            ("--threads=4 --num-threads=2", "--connections=2"),
+            ("--mysql-compression=on --compression=zlib", "--compression=zlib"),
             (
                 "--verbosity=3 --debug=off --db-debug=off --mysql-debug=off --mysql-dry-run=off",
                 "",

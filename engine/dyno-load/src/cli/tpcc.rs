@@ -170,9 +170,8 @@ fn print_report(out: &mut dyn std::io::Write, report: &check::Report) -> std::io
 }
 
 fn cleanup(arguments: &CleanupArguments) -> Result<Exit, Error> {
-    let names = schema::TABLES.iter().rev().map(|table| table.name.to_string());
     let options = arguments.connection.spec().options(true, Some(OWN_STATE))?;
-    drop_tables(&options, names)?;
+    drop_tables(&options, schema::TABLES.iter().rev().map(schema::Table::prepared))?;
     if let Ok(mut client) = crate::sql::server::connect(&options) {
         procedures::drop(&mut client)?;
     }

@@ -16,16 +16,25 @@ pub fn judge(inputs: &QualityInputs<'_>) -> Option<Finding> {
     let longest_s = measured.response.max_ns() as f64 / 1e9;
     let median_s = measured.response.percentile_ns(50.0) as f64 / 1e9;
     let silence_s = measured.longest_silence_s;
+    let served_s = measured.service.max_ns() as f64 / 1e9;
+    // From the first byte sent on, the server is waited for; before it, a connection.
+    let (waited, cause) = if served_s < longest_s / 2.0 {
+        (
+            format!("waited {longest_s:.1} s for a connection, and none took more than {served_s:.1} s on one"),
+            "lost connections, and for a --rate that is too high for this number of connections",
+        )
+    } else {
+        (format!("waited {longest_s:.1} s"), "locks")
+    };
     let reason = if silence_s >= SILENCE_S && longest_s >= silence_s && silence_s > TIMES_THE_MEDIAN * median_s {
         format!(
-            "the server answered nobody for {silence_s:.1} s, and a transaction waited {longest_s:.1} s: look for locks and \
-             its log; the other figures are of the rest of the {:.1} s",
+            "no transaction ended for {silence_s:.1} s, and one {waited}: look at the server's log, and for {cause}; the \
+             other figures are of the rest of the {:.1} s",
             inputs.duration_s
         )
     } else if longest_s > MOST_OF_THE_RUN * inputs.duration_s && longest_s > TIMES_THE_MEDIAN * median_s {
         format!(
-            "a transaction waited {longest_s:.1} s in a measurement of {:.1} s, and its connection did nothing else: look \
-             for locks",
+            "in a measurement of {:.1} s a transaction {waited}: look for {cause}",
             inputs.duration_s
         )
     } else {

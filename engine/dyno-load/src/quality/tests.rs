@@ -214,6 +214,24 @@ fn a_server_that_answers_nobody_and_a_connection_that_waits_for_most_of_the_run_
         assert_eq!(quality == RunQuality::Suspect, is_found, "{wait_s} s, {silence_s} s");
         assert_eq!(rules == vec!["stalled"], is_found);
     }
+    // Before its first byte is sent, a transaction waits for a connection; after that, for the server.
+    for (served_s, silence_s, words) in [
+        (6, 0.0, "a transaction waited 6.0 s: look for locks"),
+        (6, 3.0, "one waited 6.0 s: look at the server's log, and for locks"),
+        (
+            1,
+            0.0,
+            "waited 6.0 s for a connection, and none took more than 1.0 s on one: look for lost connections",
+        ),
+        (1, 3.0, "and for lost connections, and for a --rate"),
+    ] {
+        let mut waiting = totals();
+        waiting.measured.response.record(6_000_000_000);
+        waiting.measured.service.record(served_s * 1_000_000_000);
+        waiting.longest_silence_s = silence_s;
+        let reason = judge(&inputs(&waiting)).1.remove(0).reason;
+        assert!(reason.contains(words), "{reason}");
+    }
     // A load of long transactions is none that waits.
     let mut long = Totals::new(0);
     long.measured.counts.transactions = 3;

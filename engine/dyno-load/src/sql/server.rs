@@ -108,18 +108,29 @@ pub fn failed(question: &str, error: &dyno_mysql::Error) -> Error {
     Error::Server(format!("\"{question}\" failed: {error}"))
 }
 
+/// A name in backticks: it may be a reserved word.
+pub fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// A name as a string that needs no escapes, whatever the SQL mode.
+pub fn in_hexadecimal(name: &str) -> String {
+    let digits: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
+    format!("CONVERT(x'{digits}' USING utf8)")
+}
+
 /// Makes a database, if it is missing, whose tables can take rows as bytes of ASCII.
 ///
 /// # Errors
 /// When the server refuses, or new tables would have a character set of two or four bytes for each character: their
 /// texts would be other ones, and shorter.
 pub fn make_database(client: &mut Client, database: &str) -> Result<(), Error> {
-    let name = database.replace('`', "``");
-    let sql = format!("CREATE DATABASE IF NOT EXISTS `{name}`");
+    let name = quoted(database);
+    let sql = format!("CREATE DATABASE IF NOT EXISTS {name}");
     client.exec(&sql).map_err(|error| failed(&sql, &error))?;
-    let text: String = database.bytes().map(|byte| format!("{byte:02x}")).collect();
     let question = format!(
-        "SELECT DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = CONVERT(x'{text}' USING utf8)"
+        "SELECT DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = {}",
+        in_hexadecimal(database)
     );
     let found = client
         .query_text(&question)
@@ -128,7 +139,7 @@ pub fn make_database(client: &mut Client, database: &str) -> Result<(), Error> {
         None => Ok(()),
         Some(wide) => Err(Error::User(format!(
             "the database {database} has the character set {wide}, with two or four bytes for each character; the tables \
-             need one in which ASCII has one byte: ALTER DATABASE `{name}` CHARACTER SET utf8mb4"
+             need one in which ASCII has one byte: ALTER DATABASE {name} CHARACTER SET utf8mb4"
         ))),
     }
 }

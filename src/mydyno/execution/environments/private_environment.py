@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.drivers.catalogue import DRIVERS
+from mydyno.errors import StudyError
 from mydyno.execution.counters.kernel_counter import BpftraceCounter, KernelCounter
 from mydyno.execution.counters.profiler import PerfProfiler, Profiler
 from mydyno.execution.counters.task_profiler import TaskProfiler
@@ -86,6 +87,8 @@ class PrivateEnvironment:
     credentials: Credentials = field(default_factory=Credentials)
     clients: LoadClients | None = None
     say: Say = silent
+    _unprepared: dict[str, Template] = field(default_factory=dict, init=False)
+    """Templates that could not be made, by key."""
 
     def __post_init__(self) -> None:
         for password in (self.credentials.control, self.credentials.load):
@@ -157,46 +160,62 @@ class PrivateEnvironment:
         return found
 
     async def template(self, arm: ArmSpec, say: Say) -> Template | None:
-        """The arm's prepared data; created now if no study created it before. None: its server keeps none."""
+        """The arm's prepared data; created now if no study created it before. None: its server keeps none.
+
+        Where the arm's own settings or server prevent it, the arm fails and not the study: each copy fails then.
+        """
         build = self.builds[arm.name]
         if not build.version.has_sql:
             return None
-        base = adapt_variables(self.base_variables(), build.version, build.variables).variables
-        shaping = shaping_variables({**base, **arm.treatments.get("variables", {})})
-        data = self.experiment.data
+        key, shaping = self._template_of(arm)
         root = self.paths.data / "templates"
-        kind = kind_of(data)
-        facts = data.model_dump(include=set(kind.own_keys))
-        key = template_key(build, shaping, f"{data.workload}-{kind.short(data)}", facts)
-        found = present_template(root, key)
+        found = self._unprepared.get(key) or present_template(root, key)
         if found is not None:
             LOGGER.debug("the data of arm %s are prepared already: %s", arm.name, found.folder)
             return found
-        say(f"preparing data once: {kind.words(data)} on {build.version.name}")
+        data = self.experiment.data
+        say(f"preparing data once: {kind_of(data).words(data)} on {build.version.name}")
         folder = root / f".{key}.new"
         number = self.undo.will_change("folder", path=str(folder))
         log = self.scratch / "template.log"
-        settings = InstanceSettings(base=self.base_variables(), variables=dict(shaping))
+        settings = InstanceSettings(base=self.base_variables(), variables=shaping)
         instance = MysqldServer(build, self.host, folder, self.sockets, log, self.credentials, settings)
         instance.say = say
-        driver = self.drivers[self.experiment.resolved_steps[0].driver]
-
-        async def fill(running: MysqldServer) -> None:
-            if kind.schema_sql is not None:
-                async with running.control() as control:
-                    for statement in kind.schema_sql(data):
-                        await control.rows(statement)
-                return
-            async with running.control() as control:
-                # For the functions and triggers of a dump, where the binary log is on; this server ends with its data.
-                await control.rows("SET GLOBAL log_bin_trust_function_creators = 1")
-                await driver.prepare(running.address(LOAD_USER), data, self.sockets, self.scratch / "prepare.log")
-            async with running.control(unbounded=True) as control:
-                await analyze(control, SCHEMA)
-
-        template = await build_template(root, key, instance, fill)
+        try:
+            template = await build_template(root, key, instance, self._fill)
+        except StudyError as error:
+            if key == self._template_of(self.experiment.arm(self.experiment.control))[0]:
+                raise
+            template = Template(root / key, 0, failure=error.message)
+            self._unprepared[key] = template
+            say(f"arm {arm.name}: its data cannot be prepared: {error.message}")
         self.undo.undone(number)
         return template
+
+    def _template_of(self, arm: ArmSpec) -> tuple[str, dict[str, Scalar]]:
+        """The key of the arm's template, and the variables that shape it."""
+        build, data = self.builds[arm.name], self.experiment.data
+        base = adapt_variables(self.base_variables(), build.version, build.variables).variables
+        shaping = shaping_variables({**base, **arm.treatments.get("variables", {})})
+        kind = kind_of(data)
+        facts = data.model_dump(include=set(kind.own_keys))
+        return template_key(build, shaping, f"{data.workload}-{kind.short(data)}", facts), shaping
+
+    async def _fill(self, running: MysqldServer) -> None:
+        """Load the experiment's data into a server that has none."""
+        data = self.experiment.data
+        kind, driver = kind_of(data), self.drivers[self.experiment.resolved_steps[0].driver]
+        if kind.schema_sql is not None:
+            async with running.control() as control:
+                for statement in kind.schema_sql(data):
+                    await control.rows(statement)
+            return
+        async with running.control() as control:
+            # For the functions and triggers of a dump, where the binary log is on; this server ends with its data.
+            await control.rows("SET GLOBAL log_bin_trust_function_creators = 1")
+            await driver.prepare(running.address(LOAD_USER), data, self.sockets, self.scratch / "prepare.log")
+        async with running.control(unbounded=True) as control:
+            await analyze(control, SCHEMA)
 
     def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Sampler:
         """The sampler of one run, not yet started."""

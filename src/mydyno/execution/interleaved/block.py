@@ -348,7 +348,7 @@ class _Block:
             parts = await lane.slice(step, order)
             return sum(int(part.record["counts"]["transactions"]) for part in parts)
 
-        raise await slice_too_short(step, slice_s, load, lane.instances[0])
+        raise await slice_too_short(step, self.environment.experiment.design, load, lane.instances[0])
 
     async def _cycle_apart(self, apart: _Apart, step: Step, cycle: int) -> None:
         design, lanes = self.environment.experiment.design, self._present(step)

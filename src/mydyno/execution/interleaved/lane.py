@@ -149,6 +149,9 @@ class Lane:
         except (HostError, UserError) as error:
             self.failed = f"{error.message}"
             return
+        await self._guarded(lambda: self._restore(template))
+
+    async def _restore(self, template: Template | None) -> None:
         for instance in self.instances:
             await self.environment.restore(template, instance)
 

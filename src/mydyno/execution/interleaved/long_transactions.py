@@ -7,7 +7,7 @@ from contextlib import suppress
 from math import ceil
 
 from mydyno.errors import HostError, ServerError
-from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.experiment import DesignSpec, Step
 from mydyno.model.definition.quantities import format_duration
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 
@@ -25,7 +25,7 @@ def may_be_empty(step: Step, slice_s: float) -> bool:
 
 
 async def slice_too_short(
-    step: Step, slice_s: float, load: Callable[[float], Awaitable[int]], instance: RunningServer
+    step: Step, design: DesignSpec, load: Callable[[float], Awaitable[int]], instance: RunningServer
 ) -> HostError:
     """The error that ends a study of which no transaction of the control ended within a slice of this length.
 
@@ -34,22 +34,29 @@ async def slice_too_short(
     """
     statement = await _longest_statement(instance)
     running = f"; the server was executing: {statement}" if statement else ""
-    length_s = slice_s
+    length_s = design.slice
     while length_s < LONGEST_S:
         length_s *= GROWTH
         ended = await load(length_s)
         if ended:
             needed = f"{ceil(ENOUGH * length_s / ended)}s"
             return HostError(
-                f"step {step.id}: no transaction of the control ended within a slice of {format_duration(slice_s)}, "
-                f"{ended} ended in {format_duration(length_s)}{running}",
-                f"use --set design.slice={needed}, in which about {ENOUGH} end, with a longer design.time; a statement "
-                "that should be faster may lack an index",
+                f"step {step.id}: no transaction of the control ended within a slice of "
+                f"{format_duration(design.slice)}, {ended} ended in {format_duration(length_s)}{running}",
+                f"use --set design.slice={needed}, in which about {ENOUGH} end{_room(design)}; a statement that should "
+                "be faster may lack an index",
             )
     return HostError(
         f"step {step.id}: no transaction of the control ended within {format_duration(length_s)}{running}",
         "shorten the transactions, or look for a missing index or a lock that is never released",
     )
+
+
+def _room(design: DesignSpec) -> str:
+    """What else longer slices need, by what sets the length of this study."""
+    if design.time is not None:
+        return ", with a longer design.time"
+    return "" if design.cycles is not None else ", with a longer steps.measure"
 
 
 async def _longest_statement(instance: RunningServer) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -338,8 +338,12 @@ async def test_a_load_program_that_never_runs_ends_the_tries(script: Script, pat
     assert "stood still during it, 5 times in a row" in failed.failures[STEP]
 
 
+@pytest.mark.parametrize(
+    ("design", "rest"),
+    [({}, ";"), ({"cycles": None}, ", with a longer steps.measure;"), ({"time": 600}, ", with a longer design.time;")],
+)
 async def test_transactions_longer_than_a_slice_end_the_study_in_its_first_block(
-    script: Script, paths: HostPaths, tmp_path: Path
+    script: Script, paths: HostPaths, tmp_path: Path, design: dict[str, Any], rest: str
 ) -> None:
     loaded: list[float] = []
 
@@ -349,10 +353,22 @@ async def test_transactions_longer_than_a_slice_end_the_study_in_its_first_block
 
     script.slice_qps = qps
     with pytest.raises(HostError, match=r"no transaction of the control ended within a slice of 2 s") as raised:
-        await study(script, paths, tmp_path, interleaved())
-    assert re.search(r"--set design\.slice=32s, in which about 10 end", raised.value.hint or "")
+        await study(script, paths, tmp_path, interleaved(**design))
+    assert f"--set design.slice=32s, in which about 10 end{rest}" in raised.value.hint
     assert max(loaded) == 32.0
     assert sum(loaded) < 100, "the study ended after its first cycle"
+
+
+@pytest.mark.parametrize("kind", ["interleaved", "blocks"])
+async def test_an_arm_whose_data_cannot_be_prepared_fails_and_not_the_study(
+    script: Script, paths: HostPaths, tmp_path: Path, kind: str
+) -> None:
+    script.unprepared["jemalloc"] = "initialisation failed with exit code 1\n  error log: [ERROR] no key management"
+    folder, summary, _ = await study(script, paths, tmp_path, interleaved(kind=kind))
+    failed = [run for run in folder.runs() if run.arm == "jemalloc"]
+    assert "no key management" in failed[0].failed
+    assert all(run.failed for run in failed)
+    assert all(run.valid for run in summary.runs if run.arm == "glibc")
 
 
 async def test_an_arm_without_a_transaction_is_a_result(script: Script, paths: HostPaths, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ mod rows;
 pub mod tables;
 mod verify;
 
-pub use cleanup::{cleanup, drop_tables};
+pub use cleanup::{cleanup, drop_tables, Prepared};
 pub use prepare::{prepare, Preparation, Request};
 pub use rows::{Row, RowSource};
 pub use verify::{verify, TableCheck};

@@ -12,7 +12,7 @@ use dyno_mysql::blocking::Client;
 use dyno_mysql::{Charset, Options, Statement, Value};
 
 use super::rows::{Row, RowSource};
-use super::tables;
+use super::{tables, Prepared};
 use crate::error::Error;
 use crate::sql::oltp::OltpOptions;
 use crate::sql::server::{connect_unbounded, failed};
@@ -75,10 +75,7 @@ struct Progress {
 pub fn prepare(request: &Request, say: &(dyn Fn(String) + Sync)) -> Result<Preparation, Error> {
     let start_ns = dyno_core::clock::now_ns();
     let mut client = make_database(request)?;
-    let oltp = &request.oltp;
-    for table in 1..=oltp.tables {
-        make_table(&mut client, request, table)?;
-    }
+    make_tables(&mut client, request)?;
     let progress = plan(request);
     std::thread::scope(|scope| {
         let work = |thread: usize| {
@@ -117,18 +114,26 @@ fn make_database(request: &Request) -> Result<Client, Error> {
     connect(request)
 }
 
-fn make_table(client: &mut Client, request: &Request, table: u32) -> Result<(), Error> {
-    if tables::exists(client, table)? {
-        if request.resume {
-            return Ok(());
+/// Creates the tables that are not there, if nothing else has the name of one.
+fn make_tables(client: &mut Client, request: &Request) -> Result<(), Error> {
+    let mut missing = Vec::new();
+    for table in 1..=request.oltp.tables {
+        match Prepared::sbtest(table).is_there(client)? {
+            false => missing.push(table),
+            true if request.resume => {}
+            true => {
+                return Err(Error::User(format!(
+                    "table sbtest{table} is there already; `dynoload oltp cleanup` drops it, --resume completes an \
+                     interrupted prepare with the same options"
+                )))
+            }
         }
-        return Err(Error::User(format!(
-            "table sbtest{table} is there already; `dynoload oltp cleanup` drops it, --resume completes an interrupted \
-             prepare with the same options"
-        )));
     }
-    let sql = tables::create(&request.oltp, table);
-    client.exec(&sql).map(|_| ()).map_err(|error| failed(&sql, &error))
+    for table in missing {
+        let sql = tables::create(&request.oltp, table);
+        client.exec(&sql).map_err(|error| failed(&sql, &error))?;
+    }
+    Ok(())
 }
 
 /// Chunks of all tables; each thread gets a stretch and works from its high end down. A table's highest ids come first, so

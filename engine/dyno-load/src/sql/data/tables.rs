@@ -28,13 +28,6 @@ pub fn create_index(table: u32) -> String {
     format!("CREATE INDEX k_{table} ON sbtest{table}(k)")
 }
 
-/// Whether a table is there.
-pub fn exists(client: &mut Client, table: u32) -> Result<bool, Error> {
-    let question = format!("SHOW TABLES LIKE 'sbtest{table}'");
-    let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
-    Ok(!answer.rows.is_empty())
-}
-
 /// Whether the index on k is there.
 pub fn has_index(client: &mut Client, table: u32) -> Result<bool, Error> {
     let question = format!("SHOW INDEX FROM sbtest{table} WHERE Key_name = 'k_{table}'");

@@ -6,10 +6,10 @@ use dyno_core::random::{Domain, RandomStream};
 use dyno_mysql::blocking::Client;
 use dyno_mysql::Options;
 
-use super::schema::{quoted, Column, Schema, Table};
+use super::schema::{Column, Schema, Table};
 use crate::error::Error;
-use crate::sql::data::drop_tables;
-use crate::sql::server::{connect_unbounded, failed, make_database};
+use crate::sql::data::{drop_tables, Prepared};
+use crate::sql::server::{connect_unbounded, failed, make_database, quoted};
 
 /// Bits of the row's number below the table's.
 const ROW_BITS: u32 = 40;
@@ -49,7 +49,15 @@ pub fn prepare(request: &Request, say: &(dyn Fn(String) + Sync)) -> Result<u64, 
     make_database(&mut client, &request.database)?;
     let mut client = connect(request)?;
     for table in &request.schema.tables {
-        make(&mut client, table)?;
+        if prepared(table).is_there(&mut client)? {
+            return Err(Error::User(format!(
+                "the table {} exists already; `dynoload sql cleanup` with the same file drops its tables",
+                table.name
+            )));
+        }
+    }
+    for table in &request.schema.tables {
+        run(&mut client, &create(table))?;
     }
     let mut rows = 0;
     for (number, table) in (0u64..).zip(&request.schema.tables) {
@@ -79,25 +87,17 @@ pub fn prepare(request: &Request, say: &(dyn Fn(String) + Sync)) -> Result<u64, 
     Ok(rows)
 }
 
-/// Creates a table; one that exists is left alone.
-fn make(client: &mut Client, table: &Table) -> Result<(), Error> {
-    const TABLE_EXISTS: u16 = 1050;
-    let sql = create(table);
-    client.exec(&sql).map(|_| ()).map_err(|error| match error.server() {
-        Some(server) if server.code == TABLE_EXISTS => Error::User(format!(
-            "the table {} exists already; `dynoload sql cleanup` with the same file drops its tables",
-            table.name
-        )),
-        _ => failed(&sql, &error),
-    })
-}
-
 /// Drops the tables, those that refer to others first.
 ///
 /// # Errors
-/// When the server is away or refuses.
+/// As [`drop_tables`].
 pub fn cleanup(options: &Options, schema: &Schema) -> Result<(), Error> {
-    drop_tables(options, schema.tables.iter().rev().map(|table| quoted(&table.name)))
+    drop_tables(options, schema.tables.iter().rev().map(prepared))
+}
+
+fn prepared(table: &Table) -> Prepared {
+    let columns: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    Prepared::new(&table.name, &columns)
 }
 
 fn connect(request: &Request) -> Result<Client, Error> {

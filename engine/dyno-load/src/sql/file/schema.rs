@@ -20,6 +20,7 @@ use toml::Spanned;
 use super::rules::Rule;
 use super::scale::{with_rows, Scale, Scales};
 use crate::sources::Sources;
+use crate::sql::server::quoted;
 
 /// The most rows of a table: its number and a row's share 64 bits.
 const MOST_ROWS: u64 = 1 << 40;
@@ -179,22 +180,11 @@ fn read(form: FileForm, text: &str, folder: &Path, scale: Option<Scale>) -> Resu
             let read = column_of(&column, value, folder, &tables);
             columns.push(read.map_err(|message| Mistake { at, message })?);
         }
-        let known = |key: &Spanned<String>| -> Result<String, Mistake> {
-            let mut quoted_parts = Vec::new();
-            for part in key.get_ref().split(',') {
-                let part = part.trim();
-                let (word, rest) = part.split_at(part.find([' ', '(']).unwrap_or(part.len()));
-                let word = word.trim_matches('`');
-                quoted_parts.push(quoted(word) + rest);
-                if !columns.iter().any(|column| column.name == word) {
-                    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-                    return Err(Mistake {
-                        at: key.span().start,
-                        message: format!("'{word}' is no column of {name}; allowed: {}", names.join(", ")),
-                    });
-                }
-            }
-            Ok(quoted_parts.join(", "))
+        let known = |key: &Spanned<String>| {
+            key_of(key.get_ref(), &name, &columns).map_err(|message| Mistake {
+                at: key.span().start,
+                message,
+            })
         };
         let primary_key = form.primary_key.as_ref().map(known).transpose()?;
         let indexes = form.indexes.iter().map(known).collect::<Result<_, _>>()?;
@@ -210,9 +200,52 @@ fn read(form: FileForm, text: &str, folder: &Path, scale: Option<Scale>) -> Resu
     Ok(Schema { tables })
 }
 
-/// A name in backticks: it may be a reserved word.
-pub fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
+/// The columns and expressions of a key of this table, as SQL has them.
+fn key_of(key: &str, table: &str, columns: &[Column]) -> Result<String, String> {
+    let mut quoted_parts = Vec::new();
+    for part in parts_of(key).map(str::trim) {
+        if part.starts_with('(') {
+            quoted_parts.push(part.to_string());
+            continue;
+        }
+        let (word, rest) = part.split_at(part.find([' ', '(']).unwrap_or(part.len()));
+        let word = word.trim_matches('`');
+        if columns.iter().any(|column| column.name == word) {
+            quoted_parts.push(quoted(word) + rest);
+            continue;
+        }
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        let allowed = names.join(", ");
+        let is_length = |text: &str| {
+            text.trim_start()
+                .starts_with(|character: char| character.is_ascii_digit())
+        };
+        return Err(match rest.strip_prefix('(') {
+            _ if word.is_empty() => format!("'{key}' has a part without a column; allowed: {allowed}"),
+            Some(argument) if !is_length(argument) => {
+                format!("'{word}' is no column of {table}; an expression is in parentheses of its own: ({part})")
+            }
+            _ => format!("'{word}' is no column of {table}; allowed: {allowed}"),
+        });
+    }
+    Ok(quoted_parts.join(", "))
+}
+
+/// The parts of a key: columns, and expressions in parentheses, which may have commas of their own.
+fn parts_of(key: &str) -> impl Iterator<Item = &str> {
+    let mut quote = None;
+    let mut depth = 0;
+    key.split(move |character| {
+        match (quote, character) {
+            (Some(open), _) if open == character => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"' | '`') => quote = Some(character),
+            (None, '(') => depth += 1,
+            (None, ')') => depth -= 1,
+            _ => {}
+        }
+        character == ',' && quote.is_none() && depth == 0
+    })
 }
 
 /// Where a key is written, from the start of `text`; 0 where it cannot be told.
@@ -355,5 +388,29 @@ mod tests {
         let schema = parsed(&text).unwrap();
         assert_eq!(schema.tables[0].primary_key.as_deref(), Some("`key`"));
         assert_eq!(schema.tables[0].indexes, ["`key` DESC, `key`(5)"]);
+    }
+
+    #[test]
+    fn expressions_are_parts_of_indexes() {
+        let key = "(lower(name), concat(a, ',)')) DESC, id";
+        let indexes = |key: &str| {
+            SHOP.replacen(
+                "[tables.columns]",
+                &format!("indexes = [\"{key}\"]\n[tables.columns]"),
+                1,
+            )
+        };
+        let schema = parsed(&indexes(key)).unwrap();
+        assert_eq!(schema.tables[0].indexes, ["(lower(name), concat(a, ',)')) DESC, `id`"]);
+        for (key, words) in [
+            ("id,", "a part without a column; allowed: id"),
+            (
+                "lower(id)",
+                "'lower' is no column of maker; an expression is in parentheses of its own: (lower(id))",
+            ),
+        ] {
+            let error = parsed(&indexes(key)).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
     }
 }

@@ -139,7 +139,7 @@ fn make_tables(client: &mut Client, request: &Request) -> Result<(), Error> {
         )));
     }
     for table in schema::TABLES {
-        if !existing.iter().any(|name| name == table.name) {
+        if !existing.contains(&table.name) {
             run(client, &table.create())?;
         }
     }

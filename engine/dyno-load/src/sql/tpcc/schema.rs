@@ -8,6 +8,7 @@
 use dyno_mysql::blocking::Client;
 
 use crate::error::Error;
+use crate::sql::data::Prepared;
 use crate::sql::server::failed;
 
 /// W_ID is a SMALLINT.
@@ -252,6 +253,11 @@ const FOREIGN_KEYS: [(&str, &str, &str, &str); 10] = [
 ];
 
 impl Table {
+    /// The table, as [`Self::create`] makes it.
+    pub fn prepared(&self) -> Prepared {
+        Prepared::new(self.name, self.columns)
+    }
+
     /// CREATE TABLE.
     pub fn create(&self) -> String {
         format!("CREATE TABLE {} ({}) ENGINE = InnoDB", self.name, self.body)
@@ -268,19 +274,15 @@ impl Table {
 /// Which of the tables are there.
 ///
 /// # Errors
-/// When the server refuses.
-pub fn existing(client: &mut Client) -> Result<Vec<String>, Error> {
-    let names: Vec<String> = TABLES.iter().map(|table| format!("'{}'", table.name)).collect();
-    let question = format!(
-        "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ({})",
-        names.join(",")
-    );
-    let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
-    Ok(answer
-        .texts()
-        .into_iter()
-        .filter_map(|row| row.into_iter().next()?)
-        .collect())
+/// When the server refuses, or something else has the name of one.
+pub fn existing(client: &mut Client) -> Result<Vec<&'static str>, Error> {
+    let mut names = Vec::new();
+    for table in TABLES {
+        if table.prepared().is_there(client)? {
+            names.push(table.name);
+        }
+    }
+    Ok(names)
 }
 
 /// What has to be done after the load: indexes, then foreign keys; each with the table it is on and its name.

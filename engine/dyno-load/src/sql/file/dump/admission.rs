@@ -5,7 +5,7 @@ use dyno_capture::class;
 use dyno_capture::lexer::{tokens, Kind, Token};
 use dyno_capture::reach::{beyond, definer, is_program, is_system_schema, named_schemas, object, Beyond, NamedSchema};
 
-use crate::sql::file::schema::quoted;
+use crate::sql::server::quoted;
 
 /// First words of what a dump consists of, besides CREATE, ALTER and DROP.
 const OF_A_DUMP: &[&str] = &[

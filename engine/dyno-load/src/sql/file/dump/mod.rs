@@ -14,7 +14,7 @@ use dyno_mysql::Options;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::sql::file::schema::quoted;
+use crate::sql::server::quoted;
 use crate::sql::server::{connect_unbounded, failed};
 use crate::sql::statistics;
 use admission::{shown, Admission, Admitted};
