@@ -26,10 +26,8 @@ impl<E> Observer<E> for Nobody {
 
 /// Allocations and transactions of one run.
 fn measure(server: &NullServer, name: &str, prepared: bool, duration_ns: u64) -> (u64, u64) {
-    let options = OltpOptions {
-        tables: 2,
-        ..OltpOptions::default()
-    };
+    let mut options = OltpOptions::default();
+    options.table.tables = 2;
     let address: std::net::SocketAddr = server.place.parse().unwrap();
     let endpoint = Endpoint::tcp("127.0.0.1", address.port());
     let shape = LoadShape {
@@ -48,7 +46,7 @@ fn measure(server: &NullServer, name: &str, prepared: bool, duration_ns: u64) ->
         load: LoadSettings::new(shape, endpoint.to_string(), Address::Tcp(address)),
         options: Arc::new(Options::new(endpoint, "null")),
         workload: SqlWorkload::Oltp(Context {
-            definition: (oltp::named(name).unwrap().define)(&options),
+            definition: oltp::named(name).unwrap().define(&options),
             options,
             distribution: Distribution::named("special", &Parameters::default()).unwrap(),
             seed: 1,

@@ -5,43 +5,27 @@ use std::sync::Arc;
 
 use serde_json::{json, Value};
 
-use super::job;
-use super::observed::observe_load;
-use super::{exit_of, print_table, run_slices, without_priority, Outputs, SliceOptions};
+use super::observed::{observe_load, Conclusion};
+use super::{exit_of, job, print_table, run_slices, without_priority, Outputs, RunOptions};
 use crate::agents::{Coordinator, Job};
 use crate::error::{Error, Exit};
 use crate::kv::server::{self, Counters};
 use crate::kv::{KvRecord, KvSession, KvSettings};
-use crate::output::progress::Progress;
-use crate::output::sinks::Sinks;
-use crate::output::{json, kv as output, table, Final};
+use crate::output::kv as output;
+use crate::output::sinks::{Progress, Sinks};
 use crate::quality::KvInputs;
 use crate::server::Facts;
 use crate::slices::{Input, KvTarget, NoObserver};
 use crate::spec::{fill, KvData, KvPart, KvServer, KvSpec, LoadSpec, RunSpec};
 
-/// One run of memcached operations.
-#[derive(Debug)]
-pub struct KvRun {
-    /// What to run.
-    pub spec: KvSpec,
-    /// Commands that start agents; empty where this program loads.
-    pub agents: Vec<String>,
-    /// Slices in place of one measurement.
-    pub slices: Option<SliceOptions>,
-    /// Where results go.
-    pub outputs: Outputs,
-}
-
 /// Runs it.
 ///
 /// # Errors
 /// When the run cannot begin, or an output fails.
-pub fn run_kv(run: &KvRun) -> Result<Exit, Error> {
-    let mut spec = run.spec.clone();
+pub fn run_kv(mut spec: KvSpec, run: &RunOptions) -> Result<Exit, Error> {
     // What is wrong with the options is found before any agent is started.
     spec.parts()?;
-    let input = run.slices.as_ref().map(|_| Input::open()).transpose()?;
+    let input = run.slices.then(Input::open).transpose()?;
     let interrupted = match &input {
         Some(input) => Arc::clone(&input.interrupted),
         None => crate::host::interruption()?,
@@ -49,23 +33,23 @@ pub fn run_kv(run: &KvRun) -> Result<Exit, Error> {
     let team = engage(run, &mut spec, &interrupted)?;
     let parts = spec.parts()?;
     if let Some(part) = parts.first() {
-        if run.spec.fills_counters()? {
+        if spec.fills_counters()? {
             set_counters(&part.settings)?;
         }
     }
-    match (&run.slices, &input) {
-        (Some(options), Some(input)) => fill_then_slices(&parts, options, team, input),
-        _ => execute(&parts, &run.outputs, team, &interrupted),
+    match &input {
+        Some(input) => fill_then_slices(&parts, run.server_pid, team, input),
+        None => execute(&parts, &run.outputs, team, &interrupted),
     }
 }
 
 /// The agents with their shares; none without --agent. `spec` then contains the threads of all agents.
 fn engage(
-    run: &KvRun,
+    run: &RunOptions,
     spec: &mut KvSpec,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Option<Coordinator<KvRecord>>, Error> {
-    if run.agents.is_empty() {
+    if run.agent.is_empty() {
         return Ok(None);
     }
     if spec.preset.name.is_some() || spec.operations.is_some() {
@@ -88,9 +72,9 @@ fn engage(
         any_server: true,
         password: Vec::new(),
         ssl_ca_text: None,
-        slices: run.slices.is_some(),
+        slices: run.slices,
     };
-    let team = job::engage(&run.agents, &mut job, spec.server.connect_timeout, interrupted)?;
+    let team = job::engage(&run.agent, &mut job, spec.server.connect_timeout, interrupted)?;
     spec.load = job.spec.load_mut().clone();
     Ok(Some(team))
 }
@@ -153,22 +137,22 @@ fn execute(
             settings.depth
         ));
         let loads = if position + 1 == parts.len() { team.take() } else { None };
-        let result = measure(part, &facts, &mut counters, interrupted, &mut sinks, loads)?;
+        let (end, exit) = measure(part, &facts, &mut counters, interrupted, &mut sinks, loads)?;
         let only_filled = settings.name == "fill" && position + 1 < parts.len();
-        if !only_filled || result.exit != Exit::Done {
-            print_table(&result.text, outputs.json.as_deref())?;
+        if !only_filled || exit != Exit::Done {
+            print_table(&end.text, outputs.json.as_deref())?;
         }
-        let failed = !matches!(result.exit, Exit::Done | Exit::Invalid);
+        let failed = !matches!(exit, Exit::Done | Exit::Invalid);
         if position + 1 < parts.len() && !failed {
-            sinks.record("part", &result.record)?;
-            records.push(result.record);
+            sinks.record("part", &end.record)?;
+            records.push(end.record);
             continue;
         }
-        let mut record = result.record;
+        let mut record = end.record;
         // What came before stands in the final record too, so that a reader needs no other.
         record["parts"] = records.iter().map(summary_of_part).collect();
         sinks.finish(&record)?;
-        return Ok(result.exit);
+        return Ok(exit);
     }
     Ok(Exit::Done)
 }
@@ -184,12 +168,6 @@ fn summary_of_part(record: &Value) -> Value {
     })
 }
 
-struct PartResult {
-    record: Value,
-    text: String,
-    exit: Exit,
-}
-
 fn measure(
     part: &KvPart,
     facts: &Facts,
@@ -197,7 +175,7 @@ fn measure(
     interrupted: &Arc<AtomicBool>,
     sinks: &mut Sinks,
     team: Option<Coordinator<KvRecord>>,
-) -> Result<PartResult, Error> {
+) -> Result<(Conclusion, Exit), Error> {
     let settings = &part.settings;
     let mut read = || server_counters.read();
     let observed = observe_load::<KvSession, _>(settings, team, interrupted, &mut read, sinks)?;
@@ -212,42 +190,28 @@ fn measure(
         all: &totals.sums,
         expected_hit_share: part.expected_hit_share,
     });
-    let (quality, findings) = observed.judge(&settings.load, &counters, kv, None);
     let mut shown = output::settings(settings, &part.words);
     if !observed.agents.is_empty() {
         without_priority(&mut shown);
     }
-    let result = Final {
-        settings: &shown,
-        server: facts,
-        outcome,
-        agents: &observed.agents,
-        counters: &counters,
-        quality,
-        findings: &findings,
-        duration_s,
-    };
-    let mut record = json::final_record(&result);
-    let mut text = table::render(&result);
+    let mut end = observed.conclude(&settings.load, (&shown, facts), &counters, kv, None);
     if let Some(totals) = &outcome.totals {
-        record["kv"] = output::body(settings, totals, duration_s);
-        text.push_str(&output::table(settings, totals, duration_s));
+        end.record["kv"] = output::body(settings, totals, duration_s);
+        end.text.push_str(&output::table(settings, totals, duration_s));
     }
     if let Some(operations) = settings.load.limit.as_ref().map(|limit| limit.operations) {
-        record["kv"]["total_time_s"] = json!(duration_s);
-        text.push_str(&format!("\n  {operations} operations: total time {duration_s:.3} s\n"));
+        end.record["kv"]["total_time_s"] = json!(duration_s);
+        end.text
+            .push_str(&format!("\n  {operations} operations: total time {duration_s:.3} s\n"));
     }
-    Ok(PartResult {
-        record,
-        text,
-        exit: exit_of(outcome, quality),
-    })
+    let exit = exit_of(outcome, end.quality);
+    Ok((end, exit))
 }
 
 /// Fills, if requested, then runs slices of the last part.
 fn fill_then_slices(
     parts: &[KvPart],
-    options: &SliceOptions,
+    server_pid: Option<u32>,
     team: Option<Coordinator<KvRecord>>,
     input: &Input,
 ) -> Result<Exit, Error> {
@@ -269,7 +233,7 @@ fn fill_then_slices(
     }
     let shown = output::settings(settings, &last.words);
     let target = KvTarget::new(Arc::clone(settings), control);
-    run_slices(target, team, &settings.load, options, shown, &facts, input)
+    run_slices(target, team, &settings.load, server_pid, shown, &facts, input)
 }
 
 /// Stores 0 under every counter.

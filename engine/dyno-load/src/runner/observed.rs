@@ -1,17 +1,71 @@
-//! One load with what is read around it: the server's counters, the host's TCP segments, and how long it lasted.
+//! One load with what is read around it: the server's counters, the host's TCP segments, and how long it lasted, also
+//! where a number of operations ended it.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use dyno_core::clock::now_ns;
-use dyno_loop::{Address, LoadSettings, Observer, Outcome, Rest, Session, Totals, START_DELAY_NS};
+use dyno_loop::recorder::Extra;
+use dyno_loop::{Address, Interval, LoadSettings, Observer, Outcome, Rest, Session, Totals, START_DELAY_NS};
+use serde_json::Value;
 
-use super::ending::{measured_s, ClampedObserver};
 use crate::agents::{AgentFacts, Coordinator, Shippable};
 use crate::error::Error;
 use crate::host::TcpSegments;
-use crate::quality::{self, Finding, KvInputs, Measurement, OwnSql, QualityInputs, RunQuality};
-use crate::server::CounterCheck;
+use crate::output::{json, table, Final, Shown};
+use crate::quality::{self, KvInputs, Measurement, OwnSql, QualityInputs, RunQuality};
+use crate::server::{CounterCheck, Facts};
+
+/// Passes intervals on; the last one of a run that its operations end is as long as they took.
+pub struct ClampedObserver<'a, E> {
+    /// Where to.
+    pub inner: &'a mut dyn Observer<E>,
+    /// When the last operation ended, 0 before; none where time alone ends the run.
+    pub ended_ns: Option<&'a AtomicU64>,
+    /// When the load began: a run that its operations end has no warm-up.
+    pub started_ns: &'a AtomicU64,
+}
+
+impl<E> Observer<E> for ClampedObserver<'_, E> {
+    fn interval(&mut self, interval: &Interval<'_, E>) -> io::Result<()> {
+        let ended_ns = self.ended_ns.map_or(0, |ended_ns| ended_ns.load(Ordering::Relaxed));
+        let ended_s = ended_ns.saturating_sub(self.started_ns.load(Ordering::Relaxed)) as f64 / 1e9;
+        let longest_s = if ended_ns == 0 {
+            f64::MAX
+        } else {
+            (ended_s - interval.start_s).max(0.0)
+        };
+        self.inner.interval(&Interval {
+            phase: interval.phase,
+            index: interval.index,
+            start_s: interval.start_s,
+            length_s: interval.length_s.min(longest_s),
+            recorder: interval.recorder,
+            plan: interval.plan,
+        })
+    }
+}
+
+/// How long the measurement lasted.
+pub fn measured_s<E: Extra>(load: &LoadSettings, outcome: &Outcome<E>, interrupted: &AtomicBool) -> f64 {
+    let planned_s = load.shape.duration_ns as f64 / 1e9;
+    let Some(timeline) = outcome.timeline else {
+        return planned_s;
+    };
+    let until = |end_ns: u64| (end_ns.saturating_sub(timeline.measure_ns) as f64 / 1e9).clamp(1e-6, planned_s);
+    if outcome.failure.is_some() || interrupted.load(Ordering::Relaxed) {
+        return until(now_ns());
+    }
+    match load
+        .limit
+        .as_ref()
+        .map_or(0, |limit| limit.ended_ns.load(Ordering::Relaxed))
+    {
+        0 => planned_s,
+        ended_ns => until(ended_ns),
+    }
+}
 
 /// A load that has ended; `C` are the server's counters.
 pub struct ObservedLoad<E: Shippable, C> {
@@ -80,7 +134,17 @@ where
     })
 }
 
-impl<E: Shippable, C> ObservedLoad<E, C> {
+/// What a load ends with.
+pub struct Conclusion {
+    /// The final record.
+    pub record: Value,
+    /// The table.
+    pub text: String,
+    /// How far the figures can be believed.
+    pub quality: RunQuality,
+}
+
+impl<E: Shippable + Shown, C> ObservedLoad<E, C> {
     /// The server's counters against ours; empty where there is nothing to compare. `compare` is given the server's counters
     /// before and after, the sums, and how many operations were cut off, so that the server may have done them.
     pub fn reconcile(&self, compare: impl FnOnce(&C, &C, &Totals<E>, u64) -> Vec<CounterCheck>) -> Vec<CounterCheck> {
@@ -91,30 +155,46 @@ impl<E: Shippable, C> ObservedLoad<E, C> {
         compare(before, after, totals, cut_off)
     }
 
-    /// The quality of the run; `kv` is what only memcached has, `own_sql` what only a user's statements have.
-    pub fn judge(
+    /// The result, judged; `kv` is what only memcached has, `own_sql` what only a user's statements have.
+    pub fn conclude(
         &self,
         load: &LoadSettings,
+        (settings, server): (&Value, &Facts),
         counters: &[CounterCheck],
         kv: Option<KvInputs<'_>>,
         own_sql: Option<OwnSql>,
-    ) -> (RunQuality, Vec<Finding>) {
-        let Some(totals) = &self.outcome.totals else {
-            return quality::without_load();
+    ) -> Conclusion {
+        let (quality, findings) = match &self.outcome.totals {
+            None => quality::without_load(),
+            Some(totals) => quality::judge(&QualityInputs {
+                measured: Measurement::of(totals),
+                end: self.outcome.end,
+                duration_s: self.duration_s,
+                failure: self.outcome.failure.as_ref(),
+                threads: load.shape.threads,
+                open_loop: load.shape.is_timed(),
+                counters,
+                counters_read: self.before.is_some() && self.after.is_some(),
+                agents: &self.agents,
+                tcp: self.tcp,
+                kv,
+                own_sql,
+            }),
         };
-        quality::judge(&QualityInputs {
-            measured: Measurement::of(totals),
-            end: self.outcome.end,
-            duration_s: self.duration_s,
-            failure: self.outcome.failure.as_ref(),
-            threads: load.shape.threads,
-            open_loop: load.shape.is_timed(),
-            counters,
-            counters_read: self.before.is_some() && self.after.is_some(),
+        let result = Final {
+            settings,
+            server,
+            outcome: &self.outcome,
             agents: &self.agents,
-            tcp: self.tcp,
-            kv,
-            own_sql,
-        })
+            counters,
+            quality,
+            findings: &findings,
+            duration_s: self.duration_s,
+        };
+        Conclusion {
+            record: json::final_record(&result),
+            text: table::render(&result),
+            quality,
+        }
     }
 }

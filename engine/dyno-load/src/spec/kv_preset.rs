@@ -1,25 +1,79 @@
-//! The presets of `kv run`: the operations of memslap and memaslap, so that results can be compared with published
-//! ones.
+//! YCSB's workloads in the commands of memcached, and the presets of `kv run`: the operations of memslap and memaslap,
+//! so that results can be compared with published ones.
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::LoadSpec;
 use crate::error::Error;
 use crate::kv::keys::{of_32_bits, share, Choice};
+use crate::kv::workload::Mix;
+use crate::parse::{count, kilo};
+
+/// The letters of those that memcached's protocol can carry, for messages.
+pub const ALLOWED: &str = "a, b, c, d or f";
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ycsb {
+    /// Its name in results.
+    pub name: &'static str,
+    /// Shares of the commands; the rest is get.
+    pub mix: Mix,
+    /// Which keys: see [`Choice::parse`](crate::kv::keys::Choice::parse).
+    pub key_choice: &'static str,
+}
+
+impl Ycsb {
+    /// The workload of this letter.
+    ///
+    /// # Errors
+    /// A sentence that names the letters.
+    pub fn of(letter: &str) -> Result<Self, String> {
+        let (name, set, cas, key_choice) = match letter {
+            "a" => ("ycsb_a", 0.5, 0.0, ZIPFIAN),
+            "b" => ("ycsb_b", 0.05, 0.0, ZIPFIAN),
+            "c" => ("ycsb_c", 0.0, 0.0, ZIPFIAN),
+            "d" => ("ycsb_d", 0.05, 0.0, "latest:0.99"),
+            // Half reads, half reads with an update of what was read.
+            "f" => ("ycsb_f", 0.0, 0.5, ZIPFIAN),
+            "e" => {
+                return Err(format!(
+                    "e reads ranges of keys, and memcached's protocol has no command for that; use {ALLOWED}"
+                ))
+            }
+            _ => return Err(format!("'{letter}' is not one of YCSB's workloads; use {ALLOWED}")),
+        };
+        let mix = Mix {
+            set,
+            cas,
+            ..Mix::default()
+        };
+        Ok(Self { name, mix, key_choice })
+    }
+}
+
+const ZIPFIAN: &str = "zipfian:0.99";
 
 /// Which preset, and its own options.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Presets")]
 pub struct PresetSpec {
     /// memslap (a number of operations: set, then get, total time of each; keys of 100 B, values of 400 B) or memaslap
     /// (a time; 90/10; keys of 64 B, values of 1024 B; a window of keys for each connection)
+    #[arg(id = "preset", long = "preset", value_name = "PRESET", conflicts_with = "slices")]
     pub name: Option<String>,
     /// memslap: operations of each connection
+    #[arg(long, default_value = "10000", value_parser = count)]
     pub execute_number: u32,
     /// memslap: set, get (of what a set stored before), or both
+    #[arg(long, default_value = "both")]
     pub test: String,
     /// memaslap: keys in the window of each connection; 10k is 10,240, as there
+    #[arg(long, default_value = "10k", value_parser = kilo)]
     pub window: u32,
     /// memaslap: share of sets that overwrite a key of the window
+    #[arg(long, default_value = "0")]
     pub overwrite: String,
 }
 
@@ -70,7 +124,7 @@ impl PresetSpec {
     }
 
     fn memslap(&self, load: &LoadSpec) -> Result<Preset, Error> {
-        let operations = u64::from(self.execute_number) * u64::from(load.connections);
+        let operations = u64::from(self.execute_number) * u64::from(load.connections());
         // Every key once in each phase: what get asks for, set has stored.
         let phase = |name, ratio| Phase {
             name,
@@ -113,5 +167,25 @@ impl PresetSpec {
                 operations: None,
             }],
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_letter_has_its_shares_and_the_one_with_ranges_is_refused() {
+        let shares = |letter: &str| {
+            let ycsb = Ycsb::of(letter).unwrap();
+            (ycsb.mix.set, ycsb.mix.cas, ycsb.key_choice)
+        };
+        assert_eq!(shares("a"), (0.5, 0.0, "zipfian:0.99"));
+        assert_eq!(shares("b"), (0.05, 0.0, "zipfian:0.99"));
+        assert_eq!(shares("c"), (0.0, 0.0, "zipfian:0.99"));
+        assert_eq!(shares("d"), (0.05, 0.0, "latest:0.99"));
+        assert_eq!(shares("f"), (0.0, 0.5, "zipfian:0.99"));
+        assert!(Ycsb::of("e").unwrap_err().contains("ranges"));
+        assert!(Ycsb::of("g").unwrap_err().contains("a, b, c, d or f"));
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use dyno_core::local_ports::LocalPorts;
+use dyno_loop::{Address, LoadSettings, Think};
 use dyno_mysql::blocking::Client;
 
-use super::account_limit;
 use super::data::tables;
-use super::oltp::{self, OltpOptions, RowText};
+use super::oltp::{self, RowText, TableOptions};
 use super::server::failed;
 use super::settings::{SqlSettings, SqlWorkload};
 use super::tpcc;
@@ -38,7 +39,7 @@ pub fn check(client: &mut Client, needs: &Needs<'_>) -> Result<Facts, Error> {
         )));
     }
     check_connections(client, &facts, needs)?;
-    account_limit::check(client, &needs.settings.options.user, needs.settings.connections())?;
+    check_account(client, &needs.settings.options.user, needs.settings.connections())?;
     check_prepared_statements(client, needs)?;
     match &needs.settings.workload {
         SqlWorkload::Tpcc(context) => tpcc::check::warehouses_for(client, context.config.warehouses)?,
@@ -50,7 +51,7 @@ pub fn check(client: &mut Client, needs: &Needs<'_>) -> Result<Facts, Error> {
 }
 
 fn check_oltp(client: &mut Client, context: &oltp::Context, needs: &Needs<'_>, facts: &Facts) -> Result<(), Error> {
-    let (name, tables) = (&context.definition.name, context.options.tables);
+    let (name, tables) = (&context.definition.name, context.options.table.tables);
     if needs.single_table && tables > 1 {
         return Err(Error::User(format!(
             "{name} works on one table, --tables is {tables}; leave it at 1"
@@ -64,7 +65,7 @@ fn check_oltp(client: &mut Client, context: &oltp::Context, needs: &Needs<'_>, f
         // It may describe indexes in another way, or not at all.
         return Ok(());
     }
-    (1..=tables).try_for_each(|table| check_shape(client, &context.options, table))
+    (1..=tables).try_for_each(|table| check_shape(client, &context.options.table, table))
 }
 
 /// What the server reports about itself.
@@ -161,7 +162,7 @@ fn check_prepared_statements(client: &mut Client, needs: &Needs<'_>) -> Result<(
 }
 
 fn check_tables(client: &mut Client, context: &oltp::Context) -> Result<(), Error> {
-    let options = &context.options;
+    let options = &context.options.table;
     // oltp_insert without auto_inc starts from empty tables, and oltp_delete may go on until they are empty.
     let by_size = !["oltp_insert", "oltp_delete"].contains(&context.definition.name.as_str());
     for table in 1..=options.tables {
@@ -187,7 +188,7 @@ fn check_tables(client: &mut Client, context: &oltp::Context) -> Result<(), Erro
 }
 
 /// Refuses a table without the keys, the index and the kind of text that the options say; the seed may be any.
-fn check_shape(client: &mut Client, options: &OltpOptions, table: u32) -> Result<(), Error> {
+fn check_shape(client: &mut Client, options: &TableOptions, table: u32) -> Result<(), Error> {
     let found = tables::keys(client, table)?;
     let wanted = tables::wanted_keys(options);
     let differing = |these: &BTreeSet<String>, others: &BTreeSet<String>| {
@@ -209,7 +210,7 @@ fn check_shape(client: &mut Client, options: &OltpOptions, table: u32) -> Result
     })
 }
 
-fn check_text(client: &mut Client, options: &OltpOptions, table: u32) -> Result<Option<String>, Error> {
+fn check_text(client: &mut Client, options: &TableOptions, table: u32) -> Result<Option<String>, Error> {
     let question = format!("SELECT c FROM sbtest{table} ORDER BY id LIMIT 1");
     let first = client
         .query_text(&question)
@@ -219,7 +220,7 @@ fn check_text(client: &mut Client, options: &OltpOptions, table: u32) -> Result<
     Ok((found != wanted).then(|| format!("has the text {}, not {}", found.name(), wanted.name())))
 }
 
-fn missing(error: &dyno_mysql::Error, table: u32, options: &OltpOptions) -> Error {
+fn missing(error: &dyno_mysql::Error, table: u32, options: &TableOptions) -> Error {
     const NO_SUCH_TABLE: u16 = 1146;
     match error.server() {
         Some(server) if server.code == NO_SUCH_TABLE => Error::User(format!(
@@ -229,6 +230,90 @@ fn missing(error: &dyno_mysql::Error, table: u32, options: &OltpOptions) -> Erro
         )),
         _ => failed(&format!("SELECT MAX(id) FROM sbtest{table}"), error),
     }
+}
+
+/// Privileges with which the server's own limit does not count; MySQL's and MariaDB's names.
+const UNLIMITED: [&str; 4] = ["SUPER", "CONNECTION_ADMIN", "CONNECTION ADMIN", "ALL PRIVILEGES ON *.*"];
+
+/// Refuses more connections than the account's MAX_USER_CONNECTIONS, or else the server's max_user_connections, leaves.
+///
+/// # Errors
+/// With the limit, what is in use, and what to try.
+pub fn check_account(client: &mut Client, user: &str, wanted: u32) -> Result<(), Error> {
+    // A session has the account's own limit, if it has one, and else the global one. 0: no limit.
+    let mut read = |scope: &str| {
+        let value = client.query_text(&format!("SELECT @@{scope}.max_user_connections"));
+        // Servers of other kinds may lack the variable. MariaDB: -1 admits none but privileged accounts.
+        value.ok().flatten().and_then(|text| text.parse::<i64>().ok())
+    };
+    let (Some(allowed), global) = (read("SESSION"), read("GLOBAL")) else {
+        return Ok(());
+    };
+    if allowed <= 0 || (global == Some(allowed) && is_unlimited(client)?) {
+        return Ok(());
+    }
+    let in_use = connections_of(client, user)?;
+    if i64::from(wanted) + in_use <= allowed {
+        return Ok(());
+    }
+    Err(Error::User(format!(
+        "--connections {wanted} is more than the account '{user}' may have: max_user_connections is {allowed}, {in_use} in use \
+         (this one is 1); lower --connections, or raise the account's MAX_USER_CONNECTIONS or the server's \
+         max_user_connections"
+    )))
+}
+
+fn is_unlimited(client: &mut Client) -> Result<bool, Error> {
+    const QUESTION: &str = "SHOW GRANTS";
+    let grants = client.query(QUESTION).map_err(|error| failed(QUESTION, &error))?;
+    Ok(grants.texts().into_iter().flatten().flatten().any(|grant| {
+        let grant = grant.to_uppercase();
+        UNLIMITED.iter().any(|privilege| grant.contains(privilege))
+    }))
+}
+
+/// Number of connections of this name; an account without PROCESS sees all of its own.
+fn connections_of(client: &mut Client, user: &str) -> Result<i64, Error> {
+    const QUESTION: &str = "SHOW PROCESSLIST";
+    let list = client.query(QUESTION).map_err(|error| failed(QUESTION, &error))?;
+    let is_own = |row: &&Vec<Option<String>>| row.get(1).is_some_and(|name| name.as_deref() == Some(user));
+    Ok(list.texts().iter().filter(is_own).count() as i64)
+}
+
+/// New connections a second that one connection of a closed loop makes at least: 5 ms each, which few servers need.
+const MODEST_PER_S: f64 = 200.0;
+
+/// Warns where every transaction is a connection, and there are too few ports for them.
+pub fn warn_of_local_ports(settings: &SqlSettings) {
+    let Address::Tcp(server) = settings.load.address else {
+        return;
+    };
+    if !settings.connects_each_time() {
+        return;
+    }
+    let (per_s, duration_s) = expected(&settings.load);
+    let shortage = LocalPorts::read().and_then(|ports| ports.shortage(server, per_s, duration_s));
+    if let Some(shortage) = shortage {
+        let each = match settings.load.shape.schedule {
+            Some(_) => String::new(),
+            None => format!(" at only {MODEST_PER_S:.0} a second on each connection,"),
+        };
+        dyno_core::tell!("dynoload: warning: workload connect:{each} {shortage}");
+    }
+}
+
+/// New connections a second, and for how long. Those of a closed loop are not known: at least so many.
+fn expected(load: &LoadSettings) -> (f64, f64) {
+    let duration_s = (load.shape.warmup_ns + load.shape.duration_ns) as f64 / 1e9;
+    let pause_s = match load.think {
+        Think::No => 0.0,
+        Think::Constant { pause_ns: ns } | Think::Exponential { mean_ns: ns } => ns as f64 / 1e9,
+    };
+    let per_s = match &load.shape.schedule {
+        Some(schedule) => schedule.operations_by(duration_s) / duration_s,
+        None => f64::from(load.shape.connections) / (1.0 / MODEST_PER_S + pause_s),
+    };
+    (per_s, duration_s)
 }
 
 #[cfg(test)]

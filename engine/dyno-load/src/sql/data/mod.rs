@@ -4,9 +4,7 @@ mod cleanup;
 mod prepare;
 mod rows;
 pub mod tables;
-mod verify;
 
 pub use cleanup::{cleanup, drop_tables, Prepared};
 pub use prepare::{prepare, Preparation, Request};
-pub use rows::{Row, RowSource};
-pub use verify::{verify, TableCheck};
+pub use rows::{verify, Row, RowSource, TableCheck};
