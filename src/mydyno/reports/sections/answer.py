@@ -1,9 +1,12 @@
-"""The question answered: short sentences, one table, what would improve it, and its scope."""
+"""The question answered: short sentences, one picture or matrix, its scope, and what would improve it."""
 
 from __future__ import annotations
 
+from markupsafe import Markup
+
 from mydyno.language import agreed
 from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.picture import picture
 from mydyno.reports.sections.section import Cell, Section, Table, render, sentence_markup
 from mydyno.results.precision import failures_of
 from mydyno.wording.claims import claims, conditions, counted
@@ -11,13 +14,18 @@ from mydyno.wording.full_sentences import full_sentences
 from mydyno.wording.numbers import percent
 from mydyno.wording.published import SIGNED
 from mydyno.wording.server_settings import settings_compared
-from mydyno.wording.verdict_table import SYMBOLS, WORDS, verdict_table
+from mydyno.wording.verdict_table import SYMBOLS, WORDS, Grid, VerdictCell, VerdictTable, step_heading, verdict_table
+
+FEWEST_LEVELS = 3
+"""Load levels of a workload from which on the answer is a matrix."""
 
 
 def build(result: StudyResult) -> Section:
     """The first section. Without effects it says why there is no answer."""
     table = verdict_table(result)
     found = result.answer
+    matrix = by_level(result, table) if table else ()
+    shown = _picture(result, table) if table and not matrix else Markup("")
     return Section(
         "answer",
         "Answer",
@@ -29,7 +37,10 @@ def build(result: StudyResult) -> Section:
             answer=found.answer,
             further=found.further,
             table=table,
-            legend=[(SYMBOLS[word], WORDS[word], css) for word, css in table.words()] if table else [],
+            grids=(*table.grids, *matrix) if table else (),
+            steps=table.steps if table and not (shown or matrix) else (),
+            picture=shown,
+            legend=[(SYMBOLS[word], WORDS[word], css) for word, css in table.words()] if table and not shown else [],
             sharpen=found.sharpen,
             scope=found.scope,
             claims=_claims(result),
@@ -37,6 +48,33 @@ def build(result: StudyResult) -> Section:
             margin=percent(result.summary.margin),
         ),
     )
+
+
+def _picture(result: StudyResult, table: VerdictTable) -> Markup:
+    """The contrasts that are not in a grid of factors."""
+    controls = dict.fromkeys((result.summary.control, *(one.control for one in result.summary.effects if one.verdict)))
+    return picture(result, [one for one in controls if not (table.grids and one == result.summary.control)])
+
+
+def by_level(result: StudyResult, table: VerdictTable) -> tuple[Grid, ...]:
+    """Of a sweep a matrix for each metric and workload: arms by load levels; empty for fewer than FEWEST_LEVELS."""
+    most = max(len(result.steps_of_workload(workload)) for workload in result.workloads)
+    if table.grids or result.several_controls or most < FEWEST_LEVELS:
+        return ()
+    rows = {step.heading: dict(step.rows) for step in table.steps}
+    grids = []
+    for index, column in enumerate(table.columns):
+        for workload in result.workloads:
+            steps = [one for one in result.steps_of_workload(workload) if step_heading(result, one) in rows]
+            found = [rows[step_heading(result, one)] for one in steps]
+            arms = dict.fromkeys(arm for of_step in found for arm in of_step)
+            lines = tuple(
+                ((arm,), tuple(of_step[arm][index] if arm in of_step else VerdictCell() for of_step in found))
+                for arm in arms
+            )
+            caption = f"{column}, {workload}" if len(result.workloads) > 1 else column
+            grids.append(Grid(caption, "", ("arm",), tuple(one.short_level for one in steps), lines))
+    return tuple(grid for grid in grids if grid.rows)
 
 
 MOST_CLAIMS = 10
