@@ -115,10 +115,10 @@ def _before(result: StudyResult, slices: StudySlices) -> list[Section]:
         ]),
         ("why", "Why", "", [
             Part(costs.build(result)),
+            Part(waits.build(result)),
+            Part(kernel.build(result)),
+            Part(profile.build(result)),
             Part(metrics.build(result), folded=True),
-            Part(waits.build(result), folded=True),
-            Part(kernel.build(result), folded=True),
-            Part(profile.build(result), folded=True),
             Part(queueing.build(result, slices), folded=True),
             *(Part(section, folded=True) for section in network.build(result)),
             Part(memory.build(result), folded=True),
