@@ -406,10 +406,10 @@ def test_folded_sections_say_in_one_line_what_they_hold(full: tuple[StudyFolder,
     visible = full[2].visible
     assert "18 of 20 runs valid, treatment not proved in 1 run (allocator: " in visible
     assert "the control differs from its own copy by up to" in visible
-    assert re.search(r"Comparison with published figures \d (agrees?|undecided|disagrees?)", visible)
+    assert re.search(r"What published studies claim \d (agrees?|undecided|disagrees?)", visible)
 
 
-def test_claims_of_published_studies_stand_open_after_the_answers_table(tmp_path: Path) -> None:
+def test_claims_of_published_studies_stand_once_and_the_answer_links_to_them(tmp_path: Path) -> None:
     folder = build(tmp_path / "study", Shape(blocks=1, connections=(16,), **SHORT))
     told = [("agrees", "N1"), ("agrees", "N2"), ("cannot tell", "N3")]
     conclusions = tuple(
@@ -428,8 +428,8 @@ def test_claims_of_published_studies_stand_open_after_the_answers_table(tmp_path
     text, page = make(folder)
     assert_clean(page)
     assert "Claims of published studies, and what this host shows: 2 agree, 1 undecided" in page.visible
-    assert text.index("What published studies claim") < text.index("Every comparison in full")
-    assert "TLS costs about 10 % at one connection (study-4)" in page.visible
+    assert text.index('<a href="#published">Claims of published studies</a>: 2 agree') < text.index('<section id="why"')
+    assert text.count("TLS costs about 10 % at one connection (study-4)") == len(told)
     assert "It would take a study at 1 connection: --set 'steps.connections=[1]'." in page.visible
     assert "Network bandwidth, protocol compression and TLS (2019); two bare-metal hosts" in page.visible
 

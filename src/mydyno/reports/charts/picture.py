@@ -119,7 +119,7 @@ def _axis(svg: Svg, scale: Linear, ticks: Sequence[float], ends: tuple[float, fl
     zero = min(range(len(ticks)), key=lambda index: abs(ticks[index]))
     for index, (tick, text) in enumerate(texts.items()):
         half = len(text) * LETTER / 2
-        fits = ends[0] - 10 <= scale(tick) - half and scale(tick) + half <= ends[1] + 10
+        fits = ends[0] - 5 <= scale(tick) - half and scale(tick) + half <= ends[1] + 5
         if (index - zero) % every == 0 and fits:
             svg.text(scale(tick), y + 16, text, "t soft", "middle")
 

@@ -11,7 +11,7 @@ from mydyno.hosts.canary import READINGS
 from mydyno.model.stored.summary import CanaryRecord
 from mydyno.reports.charts.noise import NoiseRow, noise_chart
 from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
+from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.wording.interference import adjustment_sentence
 from mydyno.wording.numbers import percent, percent_range, signed_percent
 from mydyno.wording.stored_result import ReportStep
@@ -40,7 +40,7 @@ def build(result: StudyResult) -> Section:
         render(
             "figures.html",
             intro="Every block runs the control twice. The difference between the copies is the noise of this set-up.",
-            legend=legend(result, with_copy=False),
+            legend="",
             groups=groups,
             empty="" if found else "No block has two valid runs of the control, so there is no noise floor.",
         ),
