@@ -206,15 +206,34 @@ def test_the_page_of_a_study_leads_to_its_report(page: Page, server: WebServer) 
     expect(page.locator("html.explorer-runs")).to_have_count(1)  # its script runs in the sandbox
 
 
-def test_a_wide_report_has_sentences_and_table_side_by_side(page: Page, server: WebServer) -> None:
-    for width, beside in ((1280, True), (390, False)):
+def test_the_answer_of_a_report_fits_the_first_screen_and_a_phone(page: Page, server: WebServer) -> None:
+    for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 900})
         page.goto(at(server, f"/studies/{COMPLETE}/report.html"))
-        left, right = page.locator(".lead").bounding_box(), page.locator(".tables").bounding_box()
-        assert left is not None and right is not None
-        assert (right["x"] >= left["x"] + left["width"]) == beside, width
-        assert (right["y"] < left["y"] + left["height"]) == beside, width
+        box = page.locator("#answer :is(svg.picture, .verdicts)").locator("visible=true").first.bounding_box()
+        assert box is not None and box["y"] < 900 and box["x"] + box["width"] <= width
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_click_on_a_heading_sorts_the_table_of_metrics_and_a_link_opens_its_fold(
+    page: Page, server: WebServer
+) -> None:
+    page.goto(at(server, f"/studies/{COMPLETE}/report.html#metrics"))
+    table = page.locator("table.sortable")
+    expect(table).to_be_visible()
+    names = table.locator("tbody th").all_inner_texts()
+    heading = table.get_by_role("button", name="metric")
+    heading.click()
+    assert table.locator("tbody th").all_inner_texts() == sorted(names, key=str.casefold)
+    expect(table.locator("thead th").first).to_have_attribute("aria-sort", "ascending")
+    heading.click()
+    heading.click()
+    assert table.locator("tbody th").all_inner_texts() == names
+    table.get_by_role("button", name="jemalloc").click()
+    column = table.locator("thead th").all_inner_texts().index("jemalloc")
+    changes = [float(text.split("%")[0].strip(" ▲▼≈?\u202f").replace("\u2212", "-"))
+               for text in table.locator(f"tbody tr > :nth-child({column + 1})").all_inner_texts() if "%" in text]  # fmt: skip
+    assert len(changes) > 3 and changes == sorted(changes, reverse=True)
 
 
 def test_the_list_follows_what_is_typed(page: Page, server: WebServer) -> None:

@@ -83,17 +83,6 @@ def read_session(runs: Mapping[Path, RunSummary], series: Series, width_s: float
     return _collect(rows, widths, {SESSION: duration_s}).get((SESSION, *series), {})
 
 
-def read_blocks(runs: Mapping[Path, RunSummary], series: Series, width_s: float) -> dict[int, Panel]:
-    """As read_session, block by block: within a block the order of steps is the same for all arms."""
-    blocks: dict[int, Panel] = {}
-    for block in sorted({run.block for run in runs.values()}):
-        of_block = {path: run for path, run in runs.items() if run.block == block}
-        panel = read_session(of_block, series, width_s, session_duration_s(of_block))
-        if panel:
-            blocks[block] = panel
-    return blocks
-
-
 def session_duration_s(files: Mapping[Path, RunSummary]) -> float:
     """The longest time from a run's beginning to its last sample; 0 without files."""
     if not files:

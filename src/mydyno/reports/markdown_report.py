@@ -101,7 +101,9 @@ def _answer_table(result: StudyResult) -> str:
             for name, cells in step.rows
         ]
         parts.append("\n".join([head, rule(head, head.count("|")), *rows]))
-    parts.append(" ".join([f"{escape(table.caption)}.", *map(escape, table.notes)]))
+    parts.append(
+        " ".join(filter(None, [f"{escape(table.caption)}.", *map(escape, table.notes), escape(table.unadjusted)]))
+    )
     return "\n\n".join(parts)
 
 

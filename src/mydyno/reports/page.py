@@ -1,20 +1,20 @@
-"""The HTML page: sections in the order of a reader's questions, with styles and script inside; nothing is loaded."""
+"""The HTML page: six chapters in the order of a reader's questions, with styles and script inside."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
 from mydyno.reports.page_assets import asset, script_json
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import (
-    adjusted,
     answer,
     builds,
     capacity,
     costs,
-    effects,
     evidence,
     factors,
     gate,
@@ -22,10 +22,10 @@ from mydyno.reports.sections import (
     kernel,
     key_values,
     memory,
+    metrics,
     network,
     noise,
     over_time,
-    per_block,
     profile,
     published,
     queueing,
@@ -38,68 +38,45 @@ from mydyno.reports.sections import (
     sweep,
     waits,
 )
-from mydyno.reports.sections.section import render
-from mydyno.reports.slices import read_study_slices
-from mydyno.reports.telemetry import page_data, read_telemetry
+from mydyno.reports.sections.section import Section, render
+from mydyno.reports.slices import StudySlices, read_study_slices
+from mydyno.reports.telemetry import Telemetry, page_data, read_telemetry
 from mydyno.store.study_folder import StudyFolder
 
-TARGET_BYTES = 1_800_000
-TELEMETRY_BYTES = 850_000
-"""What packed telemetry may take; less where the rest of the page is large."""
-LEAST_TELEMETRY_BYTES = 150_000
-STILL_SHARE = 0.3
-"""Still pictures take about this share of what the packed telemetry takes."""
+TARGET_BYTES = 380_000
+"""Without the charts of memory over time."""
+LEAST_TELEMETRY_BYTES = 60_000
+"""What packed telemetry may take where the rest of the page is large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A section within a chapter. A `bare` one has the chapter's heading alone."""
+
+    section: Section | None
+    """None: the study has none, and the part is left out."""
+    folded: bool = False
+    bare: bool = False
+
+    @property
+    def html(self) -> Markup:
+        """The section, its headings one level lower unless the chapter's own stands directly above."""
+        assert self.section is not None
+        if self.bare:
+            return self.section.html
+        return Markup(_HEADING.sub(r"\g<1>4", str(self.section.html)))
 
 
 def render_page(folder: StudyFolder) -> str:
     """The whole page as text. Raises UserError if the study folder is damaged."""
     result = StudyResult.load(folder)
-    links = network.build(result)
     slices = read_study_slices(result)
-    open_ = [
-        answer.build(result),
-        factors.build(result),
-        gate.build(result),
-        capacity.build(result, slices),
-        screening.build(result),
-        None if result.summary.screening else effects.build(result),
-        hosts.build(result),
-        scalability.build(result),
-        costs.build(result),
-        queueing.build(result, slices),
-        replay.build(result, slices),
-        waits.build(result),
-        kernel.build(result),
-        profile.build(result),
-        adjusted.build(result),
-        slices_over_time.build(result, slices),
-        per_block.build(result),
-    ]
-    charts = [
-        key_values.build(result),
-        *links,
-        sweep.build(result, elsewhere=network.metrics(result) if links else ()),
-    ]
-    after = [
-        noise.build(result),
-        memory.build(result),
-        builds.build(result),
-        servers.build(result),
-        published.build(result),
-        evidence.build(result),
-        repeat.build(result),
-    ]
-    interleaved = result.summary.design != "blocks"
-    others = [section for section in (*open_, *charts, *after) if section is not None]
-    used = sum(len(section.html.encode()) for section in others) + sum(len(asset(name)) for name in _ASSET_NAMES)
-    budget = max(LEAST_TELEMETRY_BYTES, min(TELEMETRY_BYTES, (TARGET_BYTES - used) / (1 + STILL_SHARE)))
-    telemetry = read_telemetry(result, budget)
-    over = over_time.build(result, telemetry)
-    folded = [*charts, over, *after] if interleaved else after
-    sections = [
-        *((section, False) for section in (*open_, *(() if interleaved else (*charts, over))) if section is not None),
-        *((section, True) for section in folded if section is not None),
-    ]
+    before, after = _before(result, slices), _after(result, slices)
+    used = sum(len(chapter.html.encode()) for chapter in (*before, *after))
+    used += sum(len(asset(name)) for name in _ASSET_NAMES)
+    telemetry = None
+    if result.summary.design == "blocks":
+        telemetry = read_telemetry(result, max(LEAST_TELEMETRY_BYTES, TARGET_BYTES - used))
     study = result.study
     ended = [record.ended_unix_ns for record in result.records.values()]
     first = repeat.when(study.created_unix_ns)
@@ -113,16 +90,81 @@ def render_page(folder: StudyFolder) -> str:
         version=study.mydyno_version,
         chips=answer.chips(result),
         margin=repeat.margin_words(result),
-        sections=sections,
+        sections=[(chapter, False) for chapter in (*before, *_over_time(result, slices, telemetry), *after)],
         css=Markup(asset("uPlot.min.css") + "\n" + asset("report.css")),
+        behaviour=Markup(asset("report.js")),
         licence=Markup("/*\n" + asset("uPlot.LICENSE") + "\n*/"),
         library=Markup(asset("uPlot.iife.min.js")),
         script=Markup(asset("telemetry.js")),
-        data=script_json(page_data(result, telemetry)) if telemetry.panels else None,
+        data=script_json(page_data(result, telemetry)) if telemetry and telemetry.panels else None,
     )
     return _FORBIDDEN.sub("\ufffd", str(page))
 
 
-_ASSET_NAMES = ("uPlot.min.css", "report.css", "uPlot.LICENSE", "uPlot.iife.min.js", "telemetry.js")
+def _before(result: StudyResult, slices: StudySlices) -> list[Section]:
+    """Answer and why."""
+    return _chapters(
+        ("answer", "Answer", "", [
+            Part(answer.build(result), bare=True),
+            Part(gate.build(result)),
+            Part(factors.build(result)),
+            Part(capacity.build(result, slices)),
+            Part(screening.build(result)),
+            Part(key_values.build(result)),
+            Part(hosts.build(result)),
+        ]),
+        ("why", "Why", "", [
+            Part(costs.build(result)),
+            Part(waits.build(result)),
+            Part(kernel.build(result)),
+            Part(profile.build(result)),
+            Part(metrics.build(result), folded=True),
+            Part(queueing.build(result, slices), folded=True),
+            *(Part(section, folded=True) for section in network.build(result)),
+            Part(memory.build(result), folded=True),
+            Part(servers.build(result), folded=True),
+            Part(builds.build(result), folded=True),
+        ]),
+    )  # fmt: skip
+
+
+def _over_time(result: StudyResult, slices: StudySlices, telemetry: Telemetry | None) -> list[Section]:
+    """The time of the blocks of an interleaved study, or the telemetry of steps; and memory over whole runs."""
+    parts = [
+        Part(slices_over_time.build(result, slices)),
+        Part(over_time.build(telemetry) if telemetry else None),
+        Part(over_time.memory(result), folded=True),
+    ]
+    return _chapters(("over-time", "Over time", "", parts))
+
+
+def _after(result: StudyResult, slices: StudySlices) -> list[Section]:
+    """Load levels, trust and repeat."""
+    checked, noisy = evidence.build(result), noise.build(result)
+    found = "; ".join(filter(None, (checked.says, noisy.says)))
+    return _chapters(
+        ("load", "Load levels", "", [Part(sweep.build(result)), Part(scalability.build(result))]),
+        ("trust", "Trust", found, [
+            Part(replace(noisy, says=""), folded=True),
+            Part(replace(checked, says=""), folded=True),
+            Part(published.build(result), folded=True),
+            Part(replay.build(result, slices), folded=True),
+        ]),
+        ("repeat", "Repeat", "", [Part(repeat.build(result), bare=True)]),
+    )  # fmt: skip
+
+
+def _chapters(*chapters: tuple[str, str, str, Sequence[Part]]) -> list[Section]:
+    """(id, title, finding, parts) of each as a section; without a part there is no chapter."""
+    found = []
+    for id_, title, says, parts in chapters:
+        present = [part for part in parts if part.section is not None]
+        if present:
+            found.append(Section(id_, title, title, render("chapter.html", parts=present), says))
+    return found
+
+
+_ASSET_NAMES = ("uPlot.min.css", "report.css", "report.js", "uPlot.LICENSE", "uPlot.iife.min.js", "telemetry.js")
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Control characters that HTML forbids; server logs and status texts can contain them."""
+_HEADING = re.compile(r"(</?h)3\b")

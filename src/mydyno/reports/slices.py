@@ -1,14 +1,13 @@
-"""The slices of an interleaved study for its report: read once, with the blocks' segments one after another.
+"""The slices of an interleaved study for its report: read once, with its blocks one after another on an axis of time.
 
-A segment is one step of one block: its slices follow one another without a gap. The time axis of a step joins its
-segments, so that no time without load takes room.
+Time without load, such as the start of the servers, takes no room. Blocks of several host groups, which may be executed
+at the same time, follow one another too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from mydyno.errors import UserError
 from mydyno.model.stored.records import SliceRecord
@@ -16,40 +15,46 @@ from mydyno.reports.result import StudyResult
 from mydyno.store.slices import SLICES_FILE, read_slices
 
 GAP_SHARE = 0.02
-"""Room between two segments, as a share of a step's loaded time."""
+"""Room between two blocks, as a share of the loaded time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """The slices of one step in one block; `begins_s` is where it stands on the step's joined time axis."""
+class BlockTime:
+    """One block's loaded time: from `first_unix_ns` on, at `begins_s` to `ends_s` of the axis."""
 
     block: int
+    first_unix_ns: int
     begins_s: float
     ends_s: float
-    slices: tuple[SliceRecord, ...]
 
-    def at(self, one: SliceRecord) -> float:
-        """The middle of a slice on the joined time axis, in seconds."""
-        return self.begins_s + (one.started_unix_ns - self.slices[0].started_unix_ns) / 1e9 + one.length_s / 2
+    def at(self, unix_ns: int, offset_s: float = 0.0) -> float:
+        """Where a moment stands on the axis."""
+        return self.begins_s + (unix_ns - self.first_unix_ns) / 1e9 + offset_s
 
 
 @dataclass(frozen=True, slots=True)
 class StudySlices:
-    """{step: its segments in order of blocks}, and why slices are missing where they are."""
+    """{step: its slices in order of blocks and time}, the blocks' times, and why slices are missing where they are."""
 
-    segments: dict[str, tuple[Segment, ...]]
+    by_step: dict[str, list[SliceRecord]]
+    blocks: dict[int, BlockTime]
     missing: str = ""
 
     def of_step(self, step: str) -> list[SliceRecord]:
         """Every slice of a step in order of time."""
-        return [one for segment in self.segments.get(step, ()) for one in segment.slices]
+        return self.by_step.get(step, [])
+
+    def at(self, one: SliceRecord) -> float:
+        """The middle of a slice on the axis, in seconds."""
+        return self.blocks[one.block].at(one.started_unix_ns, one.length_s / 2)
 
 
 def read_study_slices(result: StudyResult) -> StudySlices:
     """Every block's slices.jsonl; empty for a study of blocks. A damaged file leaves its block out and is named."""
     if result.summary.design == "blocks":
-        return StudySlices({})
-    by_step: dict[str, list[list[SliceRecord]]] = {step.id: [] for step in result.steps}
+        return StudySlices({}, {})
+    known = {step.id for step in result.steps}
+    by_block: dict[int, list[SliceRecord]] = {}
     missing = []
     for block in sorted({run.block for run in result.runs}):
         try:
@@ -57,25 +62,30 @@ def read_study_slices(result: StudyResult) -> StudySlices:
         except UserError as error:
             missing.append(str(error))
             continue
-        if not slices:
+        found = sorted((one for one in slices if one.step in known), key=lambda one: one.started_unix_ns)
+        if found:
+            by_block[block] = found
+        else:
             missing.append(f"block {block} has no slices")
-        for step, of_step in by_step.items():
-            found = sorted((one for one in slices if one.step == step), key=lambda one: one.started_unix_ns)
-            if found:
-                of_step.append(found)
-    return StudySlices({step: _joined(found) for step, found in by_step.items() if found}, "; ".join(missing))
+    by_step: dict[str, list[SliceRecord]] = {}
+    for slices in by_block.values():
+        for one in slices:
+            by_step.setdefault(one.step, []).append(one)
+    return StudySlices(by_step, _times(by_block), "; ".join(missing))
 
 
-def _joined(groups: Sequence[list[SliceRecord]]) -> tuple[Segment, ...]:
-    lengths = [
-        (slices[-1].started_unix_ns - slices[0].started_unix_ns) / 1e9 + slices[-1].length_s for slices in groups
-    ]
-    gap = GAP_SHARE * sum(lengths)
-    segments, at = [], 0.0
-    for slices, length in zip(groups, lengths, strict=True):
-        segments.append(Segment(slices[0].block, at, at + length, tuple(slices)))
-        at += length + gap
-    return tuple(segments)
+def _times(by_block: dict[int, list[SliceRecord]]) -> dict[int, BlockTime]:
+    lengths = {block: _length_s(slices) for block, slices in by_block.items()}
+    gap = GAP_SHARE * sum(lengths.values())
+    times, at = {}, 0.0
+    for block, slices in by_block.items():
+        times[block] = BlockTime(block, slices[0].started_unix_ns, at, at + lengths[block])
+        at += lengths[block] + gap
+    return times
+
+
+def _length_s(slices: Sequence[SliceRecord]) -> float:
+    return (slices[-1].started_unix_ns - slices[0].started_unix_ns) / 1e9 + slices[-1].length_s
 
 
 def rate(one: SliceRecord, metric: str) -> float | None:
@@ -85,18 +95,3 @@ def rate(one: SliceRecord, metric: str) -> float | None:
     if metric in one.rates:
         return one.rates[metric]
     return (one.transactions if metric == "tps" else one.queries or one.transactions) / one.length_s
-
-
-def driver_cost(slices: Sequence[SliceRecord]) -> dict[int, float]:
-    """{index of slice: the load program's CPU time per query, relative to the median}."""
-    found = {
-        index: one.driver_cpu_s / one.queries
-        for index, one in enumerate(slices)
-        if one.driver_cpu_s and one.queries and not one.failed
-    }
-    return _relative(found)
-
-
-def _relative(values: dict[int, float]) -> dict[int, float]:
-    usual = median(values.values()) if values else 1.0
-    return {index: value / usual for index, value in values.items()}

@@ -16,7 +16,6 @@ from pathlib import Path
 from sys import byteorder
 from typing import Any
 
-from mydyno.model.metrics import split_instance
 from mydyno.model.stored.summary import RunSummary
 from mydyno.reports import envelopes
 from mydyno.reports.charts.palette import copy_style
@@ -60,8 +59,6 @@ EXPLAINING = (
     "cgroup_throttled_pct",
 )
 PREFERRED_SCOPES = {"qps": "driver", "tps": "driver", "cpu_user_pct": "host", "latency": "driver", "driver": "driver"}
-RATES_OF_SLICES = frozenset({"ops", "qps", "tps", "tpmc"})
-"""Drawn by slice in an interleaved study: seconds in which other lanes are loaded are no throughput of this one."""
 BYTES_PER_VALUE = 4 * 4 / 3
 COARSE_BUCKETS = 40
 LEAST_BUCKETS = 20
@@ -82,13 +79,6 @@ class Telemetry:
     invalid: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """{step: arms} that are drawn from runs that are not valid there, because there are no others."""
     missing_files: int = 0
-    session: dict[int, Panel] = field(default_factory=dict)
-    """Resident memory over whole runs, by block."""
-    session_all: Panel = field(default_factory=dict)
-
-    def core(self, metric: str) -> Series | None:
-        """The (scope, metric) that stands for a metric of the published studies, or None if no run has it."""
-        return preferred([pair for pair in self.series if pair[1] == metric])
 
 
 def preferred(pairs: Sequence[Series]) -> Series | None:
@@ -105,7 +95,7 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
     present = readable_samples(result)
     durations = _durations(result)
     files, invalid = _choose(present, list(durations))
-    found = _listed(result, present)
+    found = envelopes.list_series(list(present))
     constant = sorted(pair for pair, greatest in found.items() if greatest == 0 and pair[1] not in CORE)
     series = _ordered(set(found) - set(constant))
     core = [
@@ -118,7 +108,6 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
     carried = more[: max(0, int(room // _cost(result, durations, coarse)))] if durations else []
     panels = envelopes.read_panels(files, core, fine, durations)
     panels |= envelopes.read_panels(files, carried, coarse, durations)
-    rss = next((pair for pair in core if pair[1] == "server_rss_bytes"), None)
     return Telemetry(
         panels,
         (*core, *carried),
@@ -128,7 +117,6 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
         tuple(label(pair) for pair in constant),
         invalid=invalid,
         missing_files=len(result.runs) - len(present),
-        **_session({path: run for path, run in present.items() if run.valid} or present, rss),
     )
 
 
@@ -144,7 +132,7 @@ def read_one(result: StudyResult, series: Series, buckets: int) -> tuple[dict[st
 
 def offered(result: StudyResult) -> tuple[list[Series], dict[str, float]]:
     """(every series that is not zero throughout, those that explain most first; {step: how long its load lasted})."""
-    found = _listed(result, readable_samples(result))
+    found = envelopes.list_series(list(readable_samples(result)))
     return _ordered({pair for pair, greatest in found.items() if greatest != 0}), _durations(result)
 
 
@@ -161,16 +149,6 @@ def readable_samples(result: StudyResult) -> dict[Path, RunSummary]:
     """{samples.parquet: its run}, of the runs that have one, without damaged ones."""
     every = {result.folder.samples_path(run.folder): run for run in result.runs}
     return {path: run for path, run in every.items() if path.is_file() and not damage_of(path)}
-
-
-def _listed(result: StudyResult, present: Mapping[Path, RunSummary]) -> dict[Series, float]:
-    """{series: its greatest value} of what is drawn over time."""
-    left = RATES_OF_SLICES if result.summary.design != "blocks" else frozenset()
-    return {
-        pair: greatest
-        for pair, greatest in envelopes.list_series(list(present)).items()
-        if split_instance(pair[1])[0] not in left
-    }
 
 
 def _lines(result: StudyResult) -> int:
@@ -208,15 +186,15 @@ def _choose(
     return files, invalid
 
 
-def _session(files: Mapping[Path, RunSummary], rss: Series | None) -> dict[str, Any]:
-    """Resident memory over whole runs: of all blocks together, and block by block."""
+def read_session_rss(result: StudyResult) -> Panel:
+    """Resident memory over whole runs, of all blocks together; empty where no run has it."""
+    present = readable_samples(result)
+    files = {path: run for path, run in present.items() if run.valid} or present
+    rss = preferred([pair for pair in envelopes.list_series(list(files)) if pair[1] == "server_rss_bytes"])
     duration_s = envelopes.session_duration_s(files)
     if rss is None or duration_s <= 0:
         return {}
-    return {
-        "session_all": envelopes.read_session(files, rss, envelopes.bucket_width_s(duration_s, 150), duration_s),
-        "session": envelopes.read_blocks(files, rss, envelopes.bucket_width_s(duration_s, 100)),
-    }
+    return envelopes.read_session(files, rss, envelopes.bucket_width_s(duration_s, 150), duration_s)
 
 
 def _durations(result: StudyResult) -> dict[str, float]:

@@ -109,7 +109,7 @@ def _print_table(console: Console, table: VerdictTable, plain: bool) -> None:
         _print_grid(console, grid, plain)
     if table.steps:
         _print_steps(console, table, plain)
-    for note in (f"{table.caption}.", *table.notes):
+    for note in filter(None, (f"{table.caption}.", *table.notes, table.unadjusted)):
         for line in textwrap.wrap(plain_text(flat(note), plain).replace(" %", UNBROKEN), console.width):
             console.print(line.replace(UNBROKEN, " %"), style="dim")
 

@@ -30,6 +30,8 @@ class Claim:
     """What would decide an undecided claim."""
     stored: bool = False
     """Whether `here` is a stored text."""
+    because: str = ""
+    """What the answer on a figure rests on, and what is noted of it."""
 
 
 def claims(result: StoredResult) -> list[Claim]:
@@ -43,7 +45,15 @@ def claims(result: StoredResult) -> list[Claim]:
     answered = answered_metrics(summary)
     figures = sorted(summary.published, key=lambda one: one.metric not in answered)
     return found + [
-        Claim(one.study, _figure(result, one), _effect(one), one.agreement, steps.of_figure(one)) for one in figures
+        Claim(
+            one.study,
+            _figure(result, one),
+            _effect(one),
+            one.agreement,
+            steps.of_figure(one),
+            because="; ".join(filter(None, (fact_clauses(one.facts), fact_clauses(one.notes)))),
+        )
+        for one in figures
     ]
 
 

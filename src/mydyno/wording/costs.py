@@ -83,19 +83,6 @@ def contrast(result: StoredResult, one: EffectRecord | CostRecord) -> str:
     return arm if len(result.steps) == 1 or step is None else ", ".join((arm, step_heading(result, step)))
 
 
-def sorted_costs(candidates: Sequence[CandidateRecord], costs: Sequence[CostRecord]) -> list[CostRecord]:
-    """One contrast's costs: what accompanied its effect first, then what changed, then the rest in the usual order."""
-    rank = named_costs(candidates)
-    return sorted(
-        costs,
-        key=lambda one: (
-            rank.get((one.arm, one.control, one.step, one.cost), len(rank)),
-            not one.beyond_noise,
-            list(COSTS).index(one.cost) if one.cost in COSTS else len(COSTS),
-        ),
-    )
-
-
 def named_costs(candidates: Sequence[CandidateRecord]) -> dict[tuple[str, str, str, str], int]:
     """{(arm, control, step, cost): rank} of the costs that accompanied an effect."""
     costs = [one for one in candidates if one.kind == "cost"]

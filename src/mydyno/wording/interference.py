@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from mydyno.language import agreed
+from mydyno.language import agreed, listing
 from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.summary import AloneRecord, InterleavingRecord
 from mydyno.wording.numbers import percent, ratio_interval, signed
 
+COVARIATES = {
+    "driver_cpu_around": "the load program's CPU time per query in the slices of other arms around",
+    "available_cpu_around": (
+        "the share of CPU time not used by hypervisor and other programs in the slices of other arms around"
+    ),
+    "speed_around": "the speed meter in the slices of other arms around",
+    "driver_cpu": "the load program's CPU time per query",
+    "speed": "the speed meter",
+    "unstolen_cpu": "the share of CPU time that the hypervisor left",
+    "available_cpu": "the share of CPU time not used by hypervisor and other programs",
+}
 NOTES = {
     "not adjusted": "Not adjusted for {covariate}: it differs with {arms}.",
     "longer washout": (
@@ -29,6 +40,14 @@ NOTES = {
         "than they are."
     ),
 }
+
+
+def adjustment_sentence(record: InterleavingRecord) -> str:
+    """What values are adjusted for; empty where they are not."""
+    if not record.covariates:
+        return ""
+    names = listing([COVARIATES.get(one, one) for one in record.covariates])
+    return f"Values are adjusted for the host's speed, as shown by {names}, with the same coefficients for all arms."
 
 
 def interference_sentences(record: InterleavingRecord, control: str) -> list[str]:

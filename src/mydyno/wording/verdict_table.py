@@ -98,6 +98,8 @@ class VerdictTable:
     steps: tuple[StepRows, ...]
     grids: tuple[Grid, ...] = ()
     notes: tuple[str, ...] = ()
+    unadjusted: str = ""
+    """The effects without the adjustment for the host's speed; empty where nothing is adjusted."""
 
     def words(self) -> list[tuple[str, str]]:
         """(word, CSS class) of every verdict in the table, each once."""
@@ -136,7 +138,6 @@ def verdict_table(result: StoredResult) -> VerdictTable | None:
             f"Equivalent: the {level_percent(2 * summary.alpha)} interval of the comparison by itself is "
             "within ±margin (two one-sided tests); the simultaneous interval is wider."
         )
-    notes += _without_adjustment(result, metrics)
     if summary.factors is not None:
         notes.append(
             "Sentences on a level of a factor: means over the combinations of the factors that they do not name."
@@ -147,9 +148,9 @@ def verdict_table(result: StoredResult) -> VerdictTable | None:
         if steps:
             relative_to = f"{relative_to}, or to the control that a heading names"
     caption = f"Relative to {relative_to}, with simultaneous {level_percent(summary.alpha)} intervals"
-    return VerdictTable(
-        caption, tuple(column_name(one, result.workloads) for one in metrics), tuple(steps), grids, tuple(notes)
-    )
+    columns = tuple(column_name(one, result.workloads) for one in metrics)
+    plain = _without_adjustment(result, metrics)
+    return VerdictTable(caption, columns, tuple(steps), grids, tuple(notes), plain)
 
 
 def is_adjusted(effect: EffectRecord) -> bool:
@@ -169,18 +170,18 @@ def moved_by(effect: EffectRecord) -> float:
     return effect.ratio / effect.unadjusted[0] - 1
 
 
-def _without_adjustment(result: StoredResult, metrics: Sequence[str]) -> list[str]:
+def _without_adjustment(result: StoredResult, metrics: Sequence[str]) -> str:
     """The effects of the table before their adjustment; of many the range of what it moved."""
     found = [one for one in result.summary.effects if one.metric in metrics and one.verdict and is_adjusted(one)]
     found = [one for one in found if one.ratio is not None]
     if not found:
-        return []
+        return ""
     if len(found) > MOST_UNADJUSTED:
         moved = [moved_by(one) for one in found]
-        return [
+        return (
             f"The adjustment for the host's speed moved these effects by {signed_percent(min(moved))} to "
-                f"{signed_percent(max(moved))}."
-        ]  # fmt: skip
+            f"{signed_percent(max(moved))}."
+        )
     levels = {step.id: step.level for step in result.steps}
     effects = [
         f"{result.contrast_name(one)}{f', {levels[one.step]}' if len(levels) > 1 else ''}, "
@@ -188,7 +189,7 @@ def _without_adjustment(result: StoredResult, metrics: Sequence[str]) -> list[st
         f"({ratio_interval(*(one.unadjusted or (1.0, None, None))[1:])}), moved by {signed_percent(moved_by(one))}"
         for one in found
     ]
-    return [f"Without the adjustment for the host's speed: {'; '.join(effects)}."]
+    return f"Without the adjustment for the host's speed: {'; '.join(effects)}."
 
 
 def _exceeds_margin(result: StoredResult, effect: EffectRecord) -> bool:
@@ -302,11 +303,11 @@ def _grids(result: StoredResult, factors: Factors, metrics: Sequence[str]) -> tu
     return tuple(grids)
 
 
-def absolute(result: StoredResult, metric: str, step: str, arm: str) -> str:
+def absolute(result: StoredResult, metric: str, step: str, arm: str, digits: int = 3) -> str:
     """An arm's absolute value with its unit."""
     level = result.level_of(metric, step, arm)
     known = result.summary.metrics.get(metric)
-    return NONE if level is None else display_unit(metric, level, known.unit if known else "").text(level)
+    return NONE if level is None else display_unit(metric, level, known.unit if known else "").text(level, digits)
 
 
 def flat(text: str) -> str:

@@ -67,7 +67,7 @@ def test_what_came_with_an_effect_is_named_with_the_experiment_that_tests_it(tmp
     assert "mydyno run allocators --time 10m --set &#39;arms={" in page
     assert "innodb_flush_log_at_trx_commit = 2" in page
     assert "only an experiment that changes one of them on purpose shows which" in page
-    assert "None, or almost none, in both arms: temporary tables on disk." in page
+    assert "None, or almost none, in all arms: temporary tables on disk." in page
 
 
 def test_an_effect_without_a_cost_that_explains_it_says_so(tmp_path: Path) -> None:

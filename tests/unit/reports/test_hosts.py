@@ -60,7 +60,7 @@ def twelve(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
 
 
 def section(page: str, name: str) -> str:
-    return page.partition(f'<section id="{name}"')[2].partition("</section>")[0]
+    return page.partition(f' id="{name}"')[2].partition("</section>")[0]
 
 
 def printed(folder: StudyFolder) -> str:

@@ -1,11 +1,10 @@
-"""The report of an interleaved study: the answer's table, slices over time, each block's number, the adjustment."""
+"""The report of an interleaved study: the answer's table, slices over time, the adjustment."""
 
 from __future__ import annotations
 
 import csv
 import io
 import itertools
-import math
 import re
 import shutil
 from dataclasses import replace
@@ -23,8 +22,9 @@ from mydyno.store.slices import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.decide import decide
 from mydyno.wording.full_sentences import full_sentences
-from mydyno.wording.verdict_table import VerdictCell, verdict_table
-from tests.support.fake_interleaved_folder import COST, FACTORS, PLANTED, Interleaved, build
+from mydyno.wording.numbers import signed_percent
+from mydyno.wording.verdict_table import VerdictCell, absolute, verdict_table
+from tests.support.fake_interleaved_folder import COST, FACTORS, Interleaved, build
 from tests.support.worded import worded
 from tests.unit.reports.test_html import Page, assert_clean, make
 
@@ -57,15 +57,14 @@ def factors(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudyFolder, str,
     return folder, *make(folder)
 
 
-def test_the_page_is_clean_and_has_the_sections_in_order(study: tuple[StudyFolder, str, Page]) -> None:
+def test_the_page_is_clean_and_has_the_chapters_in_order(study: tuple[StudyFolder, str, Page]) -> None:
     _, text, page = study
     assert_clean(page)
-    order = ("answer", "effects", "adjusted", "slices", "blocks", "connections", "noise", "evidence", "repeat")
-    places = [text.index(f'<section id="{name}"') for name in order]
+    places = [text.index(f'<section id="{name}"') for name in ("answer", "why", "over-time", "trust", "repeat")]
     assert places == sorted(places)
-    opened = text.split('<details class="section">')[0]
-    assert all(f'<section id="{name}"' in opened for name in order[:5])
-    assert '<section id="evidence"' not in opened and '<section id="repeat"' not in opened
+    assert '<section id="load"' not in text, "each workload has one level of load"
+    assert page.tags.count("details") <= 15 and len(page.charts) <= 20
+    assert len(text.encode()) < 400_000
 
 
 def test_the_table_has_effect_interval_and_verdict_of_throughput_and_cost(study: tuple[StudyFolder, str, Page]) -> None:
@@ -104,12 +103,23 @@ def test_an_equivalent_effect_with_an_interval_beyond_the_margin_is_explained(
     assert (note in table.notes) == explained
 
 
-def test_words_stand_beside_colours(study: tuple[StudyFolder, str, Page]) -> None:
-    cells = re.findall(r'<td class="verdict (?!control)[^"]*">(.*?)</td>', study[1])
-    assert len(cells) == 12
-    for cell in cells:
-        assert re.search(r"higher|lower|equivalent|inconclusive|not measurable|failed", cell)
-        assert 'class="symbol" aria-hidden="true"' in cell
+def test_the_picture_has_values_changes_and_verdicts(study: tuple[StudyFolder, str, Page]) -> None:
+    folder, text, _ = study
+    result = StudyResult.load(folder)
+    chart = unescape(text.split('data-chart="answer"')[1].split("</svg>")[0])
+    assert result.answer.answer[0] in chart.split("</title>")[0], "the alternative text is the finding"
+    labels = re.findall(r'<text class="t label"[^>]*>(.*?)</text>', chart)
+    assert len(labels) == len(STEPS) * 3 * 3, "three arms, in throughput, CPU per query and p99"
+    judged = [label for label in labels if re.search(r"[▲▼≈?∅] ", label)]
+    assert len(judged) == len(STEPS) * 3 * 2 and all(
+        re.search(r"higher|lower|equivalent|inconclusive", one) for one in judged
+    )
+    for step in STEPS:
+        for arm in ("jemalloc", "tcmalloc", "mimalloc"):
+            (effect,) = (one for one in result.effects("qps", step) if one.arm == arm)
+            assert any(label.startswith(signed_percent((effect.ratio or 1.0) - 1)) for label in labels)
+        assert absolute(result, "qps", step, "glibc", digits=4) in chart
+    assert 'data-chart="answer-narrow"' in text or 'data-chart="answer:narrow"' in text
 
 
 def test_a_failed_arm_is_failed_in_the_table_and_has_no_number(failed: tuple[StudyFolder, str, Page]) -> None:
@@ -159,28 +169,21 @@ def test_twelve_arms_of_factors_are_a_grid(factors: tuple[StudyFolder, str, Page
 
 
 def test_every_slice_is_drawn_at_its_time_with_the_host_below(study: tuple[StudyFolder, str, Page]) -> None:
-    folder, text, page = study
-    assert {f"slices:{step}" for step in STEPS} <= page.charts
+    folder, text, _ = study
     found = read_study_slices(StudyResult.load(folder))
     assert not found.missing
+    assert list(found.blocks) == [1, 2, 3, 4, 5, 6]
+    assert all(a.ends_s < b.begins_s for a, b in itertools.pairwise(found.blocks.values()))
     for step in STEPS:
-        segments = found.segments[step]
-        assert [segment.block for segment in segments] == [1, 2, 3, 4, 5, 6]
-        assert sum(len(segment.slices) for segment in segments) == 6 * 4 * 5
-        times = [segment.at(one) for segment in segments for one in segment.slices]
+        assert len(found.of_step(step)) == 6 * 4 * 5
+        times = [found.at(one) for one in found.of_step(step)]
         assert times == sorted(times)
-        assert all(a.ends_s < b.begins_s for a, b in itertools.pairwise(segments))
-    chart = unescape(text.split('data-chart="slices:oltp_read_only-64"')[1].split("</svg>")[0])
+        assert all(found.blocks[one.block].begins_s < found.at(one) < found.blocks[one.block].ends_s
+                   for one in found.of_step(step))  # fmt: skip
+    chart = unescape(text.split('data-chart="clock"')[1].split("</svg>")[0])
     marks = sum(path.count("M") for path in re.findall(r'<path class="slice" d="([^"]*)"', chart))
-    assert marks == 6 * 4 * 4, "every arm's first copy; triangles, circles, … are one M each"
-    assert re.findall(r">(Load program's CPU per query|Speed meter|Steal)<", chart) == [
-        "Load program's CPU per query", "Speed meter", "Steal"]  # fmt: skip
-
-
-def test_without_a_speed_meter_there_is_no_line_of_it(tmp_path: Path) -> None:
-    folder = build(tmp_path / "study", Interleaved(cycles=2, speed_meter=False, workloads=("oltp_read_only",)))
-    chart = make(folder)[0].split('data-chart="slices:oltp_read_only-64"')[1].split("</svg>")[0]
-    assert "Speed meter" not in chart and "Steal" in chart
+    assert marks == 2 * 6 * 4 * 4, "every arm's first copy in both steps; triangles, circles, … are one M each"
+    assert re.findall(r">(CPU time of other programs|Steal)<", chart) == ["CPU time of other programs", "Steal"]
 
 
 def test_missing_or_damaged_slices_are_named_and_the_page_is_made(tmp_path: Path) -> None:
@@ -191,41 +194,25 @@ def test_missing_or_damaged_slices_are_named_and_the_page_is_made(tmp_path: Path
     _, page = make(folder)
     assert_clean(page)
     assert "block 3 has no slices" in page.visible and "slices.jsonl, line" in page.visible
-    assert f"slices:{STEPS[0]}" in page.charts
+    assert "clock" in page.charts
 
 
 @pytest.mark.slow
-def test_a_long_study_stays_below_two_megabytes(tmp_path: Path) -> None:
+def test_a_long_study_stays_below_400_kb(tmp_path: Path) -> None:
     folder = build(tmp_path / "study", Interleaved(blocks=40, planned=40, cycles=25))
     text, page = make(folder)
     assert_clean(page)
-    assert len(text.encode()) < 2_000_000
-    assert "Only one cycle in 2 is drawn" in page.visible
-    chart = text.split('data-chart="slices:oltp_read_only-64"')[1].split("</svg>")[0]
+    assert len(text.encode()) < 400_000
+    assert "Only one cycle in 4 is drawn" in page.visible
+    chart = text.split('data-chart="clock"')[1].split("</svg>")[0]
     marks = sum(path.count("M") for path in re.findall(r'<path class="dot" d="([^"]*)"', chart))
-    assert marks == 40 * 13 * 5, "cycles 1, 3, … 25 of every arm and of the copy"
+    assert marks == 2 * 40 * 7 * 5, "cycles 1, 5, … 25 of every arm and of the copy, in two steps"
 
 
-def test_each_blocks_number_and_the_copy_are_drawn(study: tuple[StudyFolder, str, Page]) -> None:
-    folder, text, page = study
-    assert f"blocks:qps:{STEPS[0]}" in page.charts and f"blocks:{COST}:{STEPS[1]}" in page.charts
-    chart = text.split(f'data-chart="blocks:qps:{STEPS[0]}"')[1].split("</svg>")[0]
-    assert chart.count("<title>block") == 6 * 4, "three arms and the control's copy in six blocks"
-    summary = folder.summary()
-    assert summary is not None
-    (effect,) = (one for one in summary.effects if (one.metric, one.step, one.arm) == ("qps", STEPS[0], "jemalloc"))
-    share = math.exp((effect.details.log_ratios or {})[2]) - 1
-    assert f"block 2, jemalloc: {share * 100:+.1f}" in chart
-
-
-def test_adjusted_and_unadjusted_stand_side_by_side(study: tuple[StudyFolder, str, Page]) -> None:
-    folder, text, page = study
-    assert "adjusted:qps" in page.charts
-    chart = text.split('data-chart="adjusted:qps"')[1].split("</svg>")[0]
-    assert chart.count('class="before"') == len(STEPS) * (len(PLANTED) - 1)
-    assert "narrower by" in page.visible and re.search(r"×\d", page.visible)
-    assert "the load program&#39;s CPU time per query and the share of CPU time not used by " in text
-    assert folder.summary() is not None
+def test_the_effects_without_the_adjustment_stand_once_in_the_page(study: tuple[StudyFolder, str, Page]) -> None:
+    visible = study[2].visible
+    assert visible.count("The adjustment for the host's speed moved these effects by ") == 1
+    assert "the load program's CPU time per query and the share of CPU time not used by " in visible
 
 
 def test_before_the_first_look_there_is_no_table_and_no_verdict(tmp_path: Path) -> None:
@@ -235,16 +222,8 @@ def test_before_the_first_look_there_is_no_table_and_no_verdict(tmp_path: Path) 
     assert "No answer yet: 3 of 6 blocks; continue with: mydyno resume early --time" in page.visible
     assert 'class="scroll verdicts"' not in text
     assert not re.search(r"[▲▼] (higher|lower)", page.visible)
-    assert "No look is due yet." in page.visible and not any(chart.startswith("forest:") for chart in page.charts)
+    assert "answer" not in page.charts
     assert not any(effect.sentence in page.visible for effect in worded(folder).effects)
-
-
-def test_a_study_of_blocks_has_none_of_these_sections(tmp_path: Path) -> None:
-    from tests.support.fake_study_folder import Shape
-    from tests.support.fake_study_folder import build as build_blocks
-
-    text, _ = make(build_blocks(tmp_path / "blocks", Shape(blocks=1, connections=(16,), warmup_s=2, measure_s=4)))
-    assert not any(f'<section id="{name}"' in text for name in ("adjusted", "slices", "blocks"))
 
 
 def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(
@@ -252,7 +231,7 @@ def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(
 ) -> None:
     folder = StudyFolder(shutil.copytree(factors[0].path, tmp_path / "study"))
     summary, of = folder.summary(), folder.study().experiment
-    assert summary is not None and '<section id="factors"' not in factors[1], "a study of an earlier version has none"
+    assert summary is not None and 'id="factors"' not in factors[1], "a study of an earlier version has none"
     of = of.model_copy(update={"verdict": of.verdict.model_copy(update={"primary": ("qps",)})})
     record = factors_record(of, summary.runs, list(families(of, summary.runs, ("qps",))), summary.alpha, False)
     assert record is not None
@@ -260,7 +239,7 @@ def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(
     text, page = make(folder)
     assert_clean(page)
     assert "factors:network:qps:oltp_read_only-64" in page.charts
-    section = text[text.index('<section id="factors"') : text.index('<section id="effects"')]
+    section = text[text.index('id="factors"') : text.index('<section id="why"')]
     assert "10 Gbit/s" in section and "compression: raw → zlib" in section
     assert "Main effects" in section and "Interactions" in section
     assert "means over the combinations of the factors" in str(reports.write(folder, "md"))
@@ -269,24 +248,15 @@ def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(
 def test_throughput_has_one_value_on_the_page_of_which_the_effect_is_the_ratio(
     study: tuple[StudyFolder, str, Page],
 ) -> None:
-    folder, text, page = study
+    folder, text, _ = study
     result = StudyResult.load(folder)
     (family,) = families(result.study.experiment, result.summary.runs, ("qps",))
     for effect in decide(family):
         arm, control = (result.level_of("qps", effect.step, name) for name in (effect.arm, effect.control))
         assert arm and control and effect.ratio == pytest.approx(arm / control, rel=1e-9)
-    values = text[text.index('<section id="connections"') : text.index('<section id="noise"')]
-    shown = re.search(r">QPS, k/s</th>.*?>([\d.]+)<", values, re.DOTALL)
-    expected = (result.level_of("qps", STEPS[0], "glibc") or 0) / 1000
-    assert shown and float(shown[1]) == pytest.approx(expected, abs=0.006)
-    assert "throughput, per second" not in page.visible and "<svg" not in values
-
-
-def test_an_interleaved_study_has_no_order_of_runs(study: tuple[StudyFolder, str, Page]) -> None:
-    _, _, page = study
-    assert not [name for name in page.charts if name.startswith(("order:", "position:"))]
-    assert "F test" not in page.visible and "not for a decision" not in page.visible
-    assert "in order of execution" not in page.visible and "the control differs from its own copy" in page.visible
+    expected = absolute(result, "qps", STEPS[0], "glibc", digits=4)
+    values = text[text.index('id="metrics"') : text.index('<section id="over-time"')]
+    assert expected in values and expected in text[: text.index('<section id="why"')], "in the table as in the picture"
 
 
 def test_every_metric_that_is_judged_has_its_margin(study: tuple[StudyFolder, str, Page]) -> None:

@@ -53,7 +53,7 @@ def folder(path: Path, kernel: KernelRecord, verdict: str = "lower") -> StudyFol
 
 def section(made: StudyFolder) -> str:
     text = page(made)
-    text = text[text.index('<section id="kernel"') :]
+    text = text[text.index('id="kernel"') :]
     return text[: text.index("</section>")]
 
 

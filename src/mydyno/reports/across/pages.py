@@ -30,6 +30,7 @@ def page(
         below=below,
         sections=sections,
         css=Markup(asset("uPlot.min.css") + "\n" + asset("report.css")),
+        behaviour=Markup(asset("report.js")),
         licence=Markup("/*\n" + asset("uPlot.LICENSE") + "\n*/"),
         library=Markup(asset("uPlot.iife.min.js")),
         script=Markup(asset("telemetry.js")),

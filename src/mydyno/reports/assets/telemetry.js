@@ -213,26 +213,6 @@
     );
   }
 
-  /* A folded section opens when a link leads to it. */
-  const openTarget = () => {
-    const folded = location.hash.length > 1 && byId(location.hash.slice(1))?.querySelector("details.section");
-    if (folded) folded.open = true;
-  };
-  addEventListener("hashchange", openTarget);
-  openTarget();
-
-  /* Folded parts are opened for print, and closed again. */
-  let opened = [];
-  addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll(
-      "details.section:not([open]), details.open-in-print:not([open]), figure details.numbers:not([open])",
-    )];
-    for (const one of opened) one.open = true;
-  });
-  addEventListener("afterprint", () => {
-    for (const one of opened) one.open = false;
-  });
-
   try {
     if (!window.uPlot) throw new Error("uPlot is not there");
     start();

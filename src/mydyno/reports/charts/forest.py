@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import expm1, log1p
 
 from mydyno.reports.charts.palette import ArmStyle
-from mydyno.reports.charts.scale import Linear, Ratios, nice_ticks, ratio_ticks, tick_decimals
+from mydyno.reports.charts.scale import Linear, nice_ticks, tick_decimals
 from mydyno.reports.charts.svg import Svg
 from mydyno.wording.numbers import signed_percent
 
-ROW, GROUP_GAP, TOP, BOTTOM = 19.0, 12.0, 8.0, 38.0
-LETTER = 6.4
+ROW, GROUP_GAP, TOP, BOTTOM = 22.0, 12.0, 8.0, 42.0
+LETTER = 7.2
 """The average width of a letter of an arm's name, in pixels."""
 NOTHING = -1.0
 """−100 %: no rate lies below."""
@@ -38,8 +37,8 @@ class ForestRow:
     """The verdict, printed at the row's end where there is room."""
     reference: float | None = None
     """A published effect, drawn as a hollow diamond."""
-    before: tuple[float, float | None, float | None] | None = None
-    """The effect with its interval before an adjustment, drawn thin below."""
+    css: str = ""
+    """What the verdict means, for the picture of the answer: better, worse, same, …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,33 +58,24 @@ def forest_chart(
     groups: Sequence[ForestGroup],
     margin: float | None,
     width: float = 560,
-    beside: Sequence[ForestGroup] = (),
-    ratios: bool = False,
 ) -> str:
-    """The plot; below 480 px the numbers at the rows' ends are left to the table beside it.
-
-    `beside` are groups of neighbouring plots: they get room on the axis too, so that all have the same one. `ratios`:
-    a logarithmic axis, for effects of very different sizes.
-    """
+    """The plot; below 480 px the numbers at the rows' ends are left to the table beside it."""
     wide = width >= 480
     longest = max((len(row.style.name) for group in groups for row in group.rows), default=0)
-    least, most, right = (118.0, 210.0, 164.0) if wide else (104.0, 150.0, 18.0)
+    least, most, right = (118.0, 210.0, 178.0) if wide else (104.0, 150.0, 18.0)
     left = min(max(least, 24 + longest * LETTER), most)
     rows = sum(len(group.rows) for group in groups)
     height = TOP + rows * ROW + len(groups) * (GROUP_GAP + 15) + BOTTOM
     svg = Svg(key, width, height, title, description)
-    if ratios:
-        ticks, scale = _ratio_scale(groups, left, width - right, 7 if wide else 5)
-    else:
-        ticks, scale = _scale([*groups, *beside], margin, left, width - right, 5)
+    ticks, scale = effect_scale(groups, margin, left, width - right, 5)
     bottom = height - BOTTOM + 4
     if margin:
         svg.rect(scale.clamp(-margin), TOP, scale.clamp(margin) - scale.clamp(-margin), bottom - TOP, "margin")
-    decimals = 0 if ratios else max(0, tick_decimals(ticks) - 2)
+    decimals = max(0, tick_decimals(ticks) - 2)
     for tick in ticks:
         svg.line(scale(tick), TOP, scale(tick), bottom, "zero" if tick == 0 else "grid")
-        svg.text(scale(tick), bottom + 14, signed_percent(tick, decimals) if tick else "0", "t", "middle")
-    svg.text(scale(0), bottom + 29, "relative to the control", "t soft", "middle")
+        svg.text(scale(tick), bottom + 15, signed_percent(tick, decimals) if tick else "0", "t", "middle")
+    svg.text(scale(0), bottom + 32, "relative to the control", "t soft", "middle")
     y = TOP
     for group in groups:
         y += GROUP_GAP
@@ -99,46 +89,24 @@ def forest_chart(
     return svg.render("wide" if wide else "narrow" if key.endswith(":narrow") else "")
 
 
-def _scale(
+def effect_scale(
     groups: Sequence[ForestGroup], margin: float | None, start: float, end: float, count: int
-) -> tuple[list[float], Linear | Ratios]:
+) -> tuple[list[float], Linear]:
     """An axis that holds every effect and, unless one is wild, every interval."""
     rows = [row for group in groups for row in group.rows]
     centres = [abs(value) for row in rows for value in (row.effect, row.reference) if value is not None]
-    befores = [value for row in rows for value in row.before or () if value is not None]
-    ends = sorted([*(abs(v) for row in rows for v in (row.low, row.high) if v is not None), *map(abs, befores)])
+    ends = sorted(abs(v) for row in rows for v in (row.low, row.high) if v is not None)
     typical = ends[len(ends) // 2] if ends else 0.0
     largest = max([*centres, margin or 0.01, *(group.noise or 0 for group in groups)])
     bound = max(largest, min(max(ends, default=0.0), max(4 * typical, 1.5 * largest), WILD))
     values = [value for row in rows for value in (row.effect, row.low, row.high, row.reference) if value is not None]
-    values += befores
     low = max(-bound, min([*values, -(margin or 0.01), *(-(group.noise or 0) for group in groups)]))
     high = min(bound, max([*values, margin or 0.01, *(group.noise or 0 for group in groups)]))
     ticks = [tick for tick in nice_ticks(low, high, count) if tick >= NOTHING]
     return ticks, Linear(max(NOTHING, min(low, ticks[0])), ticks[-1], start, end)
 
 
-def _ratio_scale(
-    groups: Sequence[ForestGroup], start: float, end: float, count: int
-) -> tuple[list[float], Linear | Ratios]:
-    """The same with a logarithmic axis: an interval beyond twice the largest effect is cut."""
-    rows = [row for group in groups for row in group.rows]
-    logs = [log1p(row.effect) for row in rows if row.effect is not None and row.effect > NOTHING]
-    bound = 2 * max(map(abs, logs), default=0.0)
-    ends = [log1p(one) for row in rows for one in (row.low, row.high) if one is not None and one > NOTHING]
-    reach = [max(-bound, min(bound, one)) for one in (*logs, *ends)]
-    ticks = ratio_ticks(expm1(min(reach, default=0.0)), expm1(max(reach, default=0.0)), count)
-    return ticks, Ratios(ticks[0], ticks[-1], start, end)
-
-
-def _draw_before(svg: Svg, scale: Linear | Ratios, before: tuple[float, float | None, float | None], y: float) -> None:
-    effect, low, high = before
-    if low is not None and high is not None:
-        svg.line(scale.clamp(low), y, scale.clamp(high), y, "before")
-    svg.marks("circle", [(scale.clamp(effect), y)], 2.2, "reference")
-
-
-def _noise_bracket(svg: Svg, scale: Linear | Ratios, noise: float, y: float) -> None:
+def _noise_bracket(svg: Svg, scale: Linear, noise: float, y: float) -> None:
     left, right = scale.clamp(-noise), scale.clamp(noise)
     svg.path(f"M{left:.1f} {y - 4:.1f}v8M{left:.1f} {y:.1f}H{right:.1f}M{right:.1f} {y - 4:.1f}v8", "noise")
 
@@ -151,11 +119,8 @@ def shortened(name: str, letters: int) -> str:
     return f"{name[: letters - 1 - tail]}…{name[-tail:]}"
 
 
-def _draw_row(svg: Svg, scale: Linear | Ratios, row: ForestRow, y: float, text_end: float | None, letters: int) -> None:
+def _draw_row(svg: Svg, scale: Linear, row: ForestRow, y: float, text_end: float | None, letters: int) -> None:
     svg.open_group(row.style.css)
-    if row.before is not None:
-        _draw_before(svg, scale, row.before, y + 5)
-        y -= 2.5
     svg.text(14, y + 4, shortened(row.style.name, letters), "t arm")
     inside = [(scale(value), y) for value in row.blocks if scale.low <= value <= scale.high]
     svg.marks("dot", inside, 1.6, "faint")
@@ -171,7 +136,7 @@ def _draw_row(svg: Svg, scale: Linear | Ratios, row: ForestRow, y: float, text_e
         svg.marks(row.style.shape, [(scale.clamp(row.effect), y)], 4.2, "mark")
     if text_end is not None:
         effect = signed_percent(row.effect) if row.effect is not None else "no estimate"
-        svg.text(text_end - 104, y + 4, effect, "t num", "end")
+        svg.text(text_end - 114, y + 4, effect, "t num", "end")
         if row.word:
-            svg.text(text_end - 98, y + 4, row.word, "t soft")
+            svg.text(text_end - 108, y + 4, row.word, "t soft")
     svg.close_group()

@@ -9,8 +9,8 @@ from mydyno.reports.charts.scale import Linear, tick_decimals, value_ticks
 from mydyno.reports.charts.svg import Svg
 from mydyno.wording.numbers import MINUS, NARROW_SPACE, DisplayUnit
 
-LEFT, RIGHT, TOP, BOTTOM = 46.0, 10.0, 24.0, 36.0
-HEADING_EM, TEXT_EM = 7.4, 6.3
+LEFT, RIGHT, TOP, BOTTOM = 52.0, 10.0, 42.0, 40.0
+HEADING_EM, TEXT_EM = 7.8, 7.1
 """The average width of a letter, in pixels: as wide as in the widest of the fonts that report.css names."""
 
 
@@ -42,16 +42,10 @@ def value_frame(
 
 
 def _headline(svg: Svg, heading: str, unit: str, cut: bool) -> None:
-    """The chart's heading on the left, on the right its unit and whether the axis is cut; the heading gives way."""
-    room = svg.width - RIGHT - 8
-    notes = [f"{unit} · axis not from 0", f"{unit} · cut axis"] if cut else [unit]
-    note = next((one for one in notes if len(heading) * HEADING_EM + len(one) * TEXT_EM < room), notes[-1])
-    longest = max(4, int((room - len(note) * TEXT_EM) / HEADING_EM))
-    shown = heading
-    while len(shown) > longest:
-        shown = shown.removesuffix("…")[:-1] + "…"
-    svg.text(0, 11, shown, "t strong")
-    svg.text(svg.width - RIGHT, 11, note, "t soft", "end")
+    """The chart's heading, and below it its unit and whether the axis is cut."""
+    longest = int((svg.width - RIGHT) / HEADING_EM)
+    svg.text(0, 12, heading if len(heading) <= longest else f"{heading[: longest - 1]}…", "t strong")
+    svg.text(0, 29, f"{unit} · axis not from 0" if cut else unit, "t soft")
 
 
 def tick_text(tick: float, decimals: int) -> str:
@@ -67,7 +61,7 @@ def level_labels(
     last = -1e9
     for level, x in sorted(positions.items()):
         text = f"{level:.10g}" if texts is None else texts[level]
-        half = len(text) * 3.4
+        half = len(text) * 3.8
         svg.line(x, frame.bottom, x, frame.bottom + 4, "axis")
         if x - half > last + 5:
             svg.text(x, frame.bottom + 16, text, "t num", "middle")

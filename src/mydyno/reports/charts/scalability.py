@@ -13,7 +13,7 @@ from mydyno.reports.charts.scale import Linear, tick_decimals, value_ticks
 from mydyno.reports.charts.svg import Svg, area, polyline
 from mydyno.wording.numbers import DisplayUnit
 
-WIDTH, HEIGHT = 356.0, 232.0
+WIDTH, HEIGHT = 356.0, 250.0
 INSET = 14.0
 BAND_ROOM = 1.5
 """The axis leaves this many times the highest mark or point of a curve for bands."""

@@ -28,35 +28,6 @@ class Linear:
         return self(min(max(value, self.low), self.high))
 
 
-@dataclass(frozen=True, slots=True)
-class Ratios:
-    """Shares low..high (0.05 is +5 %, −1 < low) to pixels by the logarithm of 1 + share: ÷2 is as far as ×2."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        """The pixel of a share above −1."""
-        return Linear(math.log1p(self.low), math.log1p(self.high), self.start, self.end)(math.log1p(value))
-
-    def clamp(self, value: float) -> float:
-        """As calling it, but never outside the pixels."""
-        return self(min(max(value, self.low), self.high))
-
-
-def ratio_ticks(low: float, high: float, count: int = 7) -> list[float]:
-    """At most about `count` shares that enclose low..high and 0: the powers of one ratio, as close as these allow."""
-    least, most = math.log1p(min(0.0, low)), math.log1p(max(0.0, high))
-    for ratio in (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0, 10.0, 100.0, 1e4):
-        step = math.log(ratio)
-        first, last = math.floor(least / step + 1e-9), math.ceil(most / step - 1e-9)
-        if last - first < count:
-            break
-    return [ratio**power - 1 for power in range(first, max(last, first + 1) + 1)]
-
-
 def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
     """About `count` round numbers that enclose low..high (the first is <= low, the last >= high)."""
     if high <= low:

@@ -13,7 +13,7 @@ from mydyno.reports.charts.svg import Svg, polyline
 from mydyno.stats.absolute import absolute_mean
 from mydyno.wording.numbers import DisplayUnit
 
-WIDTH, HEIGHT = 356.0, 232.0
+WIDTH, HEIGHT = 356.0, 250.0
 
 
 @dataclass(frozen=True, slots=True)

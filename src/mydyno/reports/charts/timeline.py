@@ -1,4 +1,4 @@
-"""Telemetry over time as still pictures: what is printed, and shown where scripts do not run."""
+"""A metric over time as a still picture: median and range of each arm's runs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,11 @@ def timeline_chart(
     series: Sequence[TimeSeries],
     duration_s: float,
     window: tuple[float, float] | None = None,
-    size: tuple[float, float] = (356, 176),
-    marks: Sequence[tuple[float, str]] = (),
+    size: tuple[float, float] = (356, 200),
     css: str = "",
     ceiling: tuple[float, str] | None = None,
 ) -> str:
-    """The chart; `window` is the measured part (the rest is shaded), `marks` are (second, label) of what began then.
+    """The chart; `window` is the measured part (the rest is shaded).
 
     `ceiling` is (value, label) of what the series cannot exceed; with it the axis begins at zero.
     """
@@ -55,9 +54,6 @@ def timeline_chart(
     for tick in ticks:
         svg.text(x(tick), frame.bottom + 15, f"{tick:g}", "t num", "middle")
     svg.text((frame.left + frame.right) / 2, svg.height - 5, "seconds", "t soft", "middle")
-    for second, label in marks:
-        svg.line(x(second), frame.top, x(second), frame.bottom, "event")
-        svg.text(x(second) + 2, frame.top + 8, label, "t tiny")
     for one in series:
         svg.open_group(one.style.css)
         if one.low is not None and one.high is not None:
@@ -69,7 +65,7 @@ def timeline_chart(
     if ceiling:
         y = frame.y(ceiling[0])
         svg.line(frame.left, y, frame.right, y, "ceiling")
-        svg.text(frame.right - 2, y - 4, ceiling[1], "t tiny", "end")
+        svg.text(frame.right - 2, y - 4, ceiling[1], "t soft", "end")
     return svg.render(css)
 
 

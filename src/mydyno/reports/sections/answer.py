@@ -1,23 +1,31 @@
-"""The question answered: short sentences, one table, what would improve it, and its scope."""
+"""The question answered: short sentences, one picture or matrix, its scope, and what would improve it."""
 
 from __future__ import annotations
 
+from markupsafe import Markup
+
 from mydyno.language import agreed
 from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Section, Table, render, sentence_markup
+from mydyno.reports.sections.picture import picture
+from mydyno.reports.sections.section import Section, render
 from mydyno.results.precision import failures_of
-from mydyno.wording.claims import claims, conditions, counted
+from mydyno.wording.claims import claims, counted
 from mydyno.wording.full_sentences import full_sentences
 from mydyno.wording.numbers import percent
-from mydyno.wording.published import SIGNED
 from mydyno.wording.server_settings import settings_compared
-from mydyno.wording.verdict_table import SYMBOLS, WORDS, verdict_table
+from mydyno.wording.verdict_table import SYMBOLS, WORDS, Grid, VerdictCell, VerdictTable, step_heading, verdict_table
+
+FEWEST_LEVELS = 3
+"""Load levels of a workload from which on the answer is a matrix."""
 
 
 def build(result: StudyResult) -> Section:
     """The first section. Without effects it says why there is no answer."""
     table = verdict_table(result)
     found = result.answer
+    compared = [] if result.before_first_look else claims(result)
+    matrix = by_level(result, table) if table else ()
+    shown = _picture(result, table) if table and not matrix else Markup("")
     return Section(
         "answer",
         "Answer",
@@ -29,45 +37,51 @@ def build(result: StudyResult) -> Section:
             answer=found.answer,
             further=found.further,
             table=table,
-            legend=[(SYMBOLS[word], WORDS[word], css) for word, css in table.words()] if table else [],
+            grids=(*table.grids, *matrix) if table else (),
+            steps=table.steps if table and not (shown or matrix) else (),
+            picture=shown,
+            legend=[(SYMBOLS[word], WORDS[word], css) for word, css in table.words()] if table and not shown else [],
             sharpen=found.sharpen,
             scope=found.scope,
-            claims=_claims(result),
+            claims=counted(one.answer for one in compared),
             sentences=full_sentences(result),
             margin=percent(result.summary.margin),
         ),
     )
 
 
-MOST_CLAIMS = 10
-"""Rows of the table; all figures are in the section Published."""
+def _picture(result: StudyResult, table: VerdictTable) -> Markup:
+    """The contrasts that are not in a grid of factors."""
+    controls = dict.fromkeys((result.summary.control, *(one.control for one in result.summary.effects if one.verdict)))
+    return picture(result, [one for one in controls if not (table.grids and one == result.summary.control)])
 
 
-def _claims(result: StudyResult) -> Table | None:
-    """What published studies claim beside what this host shows; None if the experiment repeats none."""
-    found = [] if result.before_first_look else claims(result)
-    if not found:
-        return None
-    rows: list[list[str | Cell]] = []
-    for one in found[:MOST_CLAIMS]:
-        here = agreed(one.here) if one.stored else one.here
-        would = f"It would take {one.next_step}." if one.next_step else ""
-        answer = Cell(SIGNED[one.answer], "word")
-        rows.append([f"{one.claim} ({one.study})", answer, Cell(here, "prose", below=sentence_markup(would))])
-    left = len(found) - len(rows)
-    more = [agreed(f"{left} more figures are below, in Published.")] if left else []
-    note = [*more, *conditions(result)]
-    count = counted(one.answer for one in found)
-    head = ("claim", "agreement", "what this host shows")
-    caption = f"Claims of published studies, and what this host shows: {count}"
-    return Table(caption, head, rows, " ".join(note))
+def by_level(result: StudyResult, table: VerdictTable) -> tuple[Grid, ...]:
+    """Of a sweep a matrix for each metric and workload: arms by load levels; empty for fewer than FEWEST_LEVELS."""
+    most = max(len(result.steps_of_workload(workload)) for workload in result.workloads)
+    if table.grids or result.several_controls or most < FEWEST_LEVELS:
+        return ()
+    rows = {step.heading: dict(step.rows) for step in table.steps}
+    grids = []
+    for index, column in enumerate(table.columns):
+        for workload in result.workloads:
+            steps = [one for one in result.steps_of_workload(workload) if step_heading(result, one) in rows]
+            found = [rows[step_heading(result, one)] for one in steps]
+            arms = dict.fromkeys(arm for of_step in found for arm in of_step)
+            lines = tuple(
+                ((arm,), tuple(of_step[arm][index] if arm in of_step else VerdictCell() for of_step in found))
+                for arm in arms
+            )
+            caption = f"{column}, {workload}" if len(result.workloads) > 1 else column
+            grids.append(Grid(caption, "", ("arm",), tuple(one.short_level for one in steps), lines))
+    return tuple(grid for grid in grids if grid.rows)
 
 
 def _state_words(result: StudyResult) -> str:
     """What a study that is not complete means for its answer; empty for a complete one."""
     planned, finished = len(result.plan.runs), len(result.runs)
     if result.runs and not result.any_valid:
-        return "No run of this study is valid, so there is no answer. The gates below show the reasons."
+        return "No run of this study is valid, so there is no answer. The chapter Trust shows the reasons."
     if result.summary.state == "complete":
         return ""
     if result.summary.state == "failed":

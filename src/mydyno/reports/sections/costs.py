@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from mydyno.language import listing
-from mydyno.model.stored.candidates import CandidateRecord
+from mydyno.language import agreed, listing
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.summary import CostRecord, CostsRecord
 from mydyno.reports.result import StudyResult
@@ -15,14 +14,17 @@ from mydyno.wording.costs import (
     accompanied,
     caution,
     change_text,
-    contrast,
     interval_text,
     is_there,
     named_costs,
-    sorted_costs,
     value_text,
 )
+from mydyno.wording.numbers import NONE
 from mydyno.wording.reasons import alarm_clause
+from mydyno.wording.verdict_table import step_heading
+
+Contrast = tuple[str, str]
+"""(arm, control)."""
 
 
 def build(result: StudyResult) -> Section | None:
@@ -30,11 +32,8 @@ def build(result: StudyResult) -> Section | None:
     record = result.summary.costs
     if record is None or not record.costs or result.before_first_look:
         return None
-    contrasts: dict[tuple[str, str, str], list[CostRecord]] = {}
-    for one in record.costs:
-        contrasts.setdefault((one.arm, one.control, one.step), []).append(one)
     found = accompanied(result, record)
-    candidates = result.summary.candidates
+    beyond = {one.cost for one in record.costs if one.beyond_noise}
     return Section(
         "costs",
         "Costs that changed with the effect" if found else "What a transaction costs",
@@ -44,15 +43,9 @@ def build(result: StudyResult) -> Section | None:
             found=found,
             caution=caution(found),
             intro=_intro(record, bool(found), result),
-            tables=[
-                (
-                    contrast(result, costs[0]),
-                    _table(candidates, sorted_costs(candidates, costs)),
-                )
-                for costs in contrasts.values()
-            ],
+            heading=agreed(f"Costs of a transaction: {len(beyond)} changed beyond noise"),
+            table=_table(result, record),
         ),
-        says="CPU time, waits, I/O, rows and calls per transaction of each arm",
     )
 
 
@@ -66,26 +59,53 @@ def _intro(record: CostsRecord, effects: bool, result: StudyResult) -> str:
     return intro + " No effect on throughput, latency or the server's CPU time is shown, so no cause is looked for."
 
 
-def _table(candidates: Sequence[CandidateRecord], costs: Sequence[CostRecord]) -> Table:
-    named = named_costs(candidates)
+def _table(result: StudyResult, record: CostsRecord) -> Table:
+    """A row for each cost of each step, a column for the control and each arm; what changed with an effect first."""
+    contrasts = list(dict.fromkeys((one.arm, one.control) for one in record.costs))
+    rank = named_costs(result.summary.candidates)
     rows: list[Sequence[str | Cell]] = []
-    for one in filter(is_there, costs):
-        css = "num strong" if (one.arm, one.control, one.step, one.cost) in named else "num"
-        rows.append(
-            [
-                COSTS[one.cost].label,
-                Cell(value_text(one.cost, one.control_value), "num"),
-                Cell(value_text(one.cost, one.arm_value), "num"),
-                Cell(change_text(one), css),
-                Cell(interval_text(one), "num"),
-                "beyond noise" if one.beyond_noise else "",
-            ]
-        )
-    first = costs[0]
-    absent = [COSTS[one.cost].label for one in costs if not is_there(one)]
-    return Table(
-        f"Costs of a transaction: {first.arm} and {first.control}",
-        ("cost of a transaction", first.control, first.arm, "change", "interval", ""),
-        rows,
-        f"None, or almost none, in both arms: {listing(absent)}." if absent else "",
-    )
+    there: set[str] = set()
+    for step in result.steps:
+        of_step: dict[str, dict[Contrast, CostRecord]] = {}
+        for one in record.costs:
+            if one.step == step.id:
+                of_step.setdefault(one.cost, {})[one.arm, one.control] = one
+        names = [name for name in COSTS if any(map(is_there, of_step.get(name, {}).values()))]
+        names.sort(key=lambda name: _place(rank, list(of_step[name].values())))
+        if names and len(result.steps) > 1:
+            rows.append([step_heading(result, step)])
+        rows += [_row(result, name, contrasts, of_step[name], rank) for name in names]
+        there.update(names)
+    absent = [COSTS[one].label for one in dict.fromkeys(one.cost for one in record.costs) if one not in there]
+    control = result.summary.control
+    head = ("cost of a transaction", control, *(a if c == control else f"{a} against {c}" for a, c in contrasts))
+    note = "Bold: the interval excludes no change; below it are interval and value."
+    if absent:
+        note += f" None, or almost none, in all arms: {listing(absent)}."
+    return Table("Costs of a transaction, those that changed first", head, rows, note)
+
+
+def _place(rank: Mapping[tuple[str, str, str, str], int], costs: Sequence[CostRecord]) -> tuple[int, bool]:
+    """What accompanied an effect first, then what changed; the rest in the usual order."""
+    named = min(rank.get((one.arm, one.control, one.step, one.cost), len(rank)) for one in costs)
+    return named, not any(one.beyond_noise for one in costs)
+
+
+def _row(
+    result: StudyResult,
+    name: str,
+    contrasts: Sequence[Contrast],
+    costs: Mapping[Contrast, CostRecord],
+    rank: Mapping[tuple[str, str, str, str], int],
+) -> list[str | Cell]:
+    base = next((one for one in costs.values() if one.control == result.summary.control), None)
+    cells = [Cell(value_text(name, base.control_value) if base else NONE, "num")]
+    for contrast in contrasts:
+        one = costs.get(contrast)
+        if one is None:
+            cells.append(Cell(NONE, "num"))
+            continue
+        shown = one.beyond_noise or (one.arm, one.control, one.step, one.cost) in rank
+        below = f"{interval_text(one)}; {value_text(name, one.arm_value)}"
+        cells.append(Cell(change_text(one), "num strong" if shown else "num", below=below))
+    return [COSTS[name].label, *cells]

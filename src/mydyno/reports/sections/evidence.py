@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 from markupsafe import Markup
@@ -10,14 +9,13 @@ from markupsafe import Markup
 from mydyno.language import agreed
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.reasons import joined
-from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import RunSummary
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Section, Table, glyph, reasons_text, render, swatch
 from mydyno.wording import unsampled
 
-MAX_FACTS = 4000
-"""Characters of one run's facts that the page repeats; run.json holds them all."""
+MOST_TEXTS = 6
+"""Different texts of one arm's evidence; run.json has each run's, with its facts."""
 
 
 def build(result: StudyResult) -> Section:
@@ -28,7 +26,7 @@ def build(result: StudyResult) -> Section:
     warnings = Counter(warning for run in result.runs for warning in run.warnings)
     return Section(
         "evidence",
-        "Evidence and gates",
+        "Runs that count, and evidence for each treatment",
         "Evidence",
         render(
             "evidence.html",
@@ -114,11 +112,10 @@ def _steps_table(result: StudyResult) -> Table:
 
 
 def _arm(result: StudyResult, arm: str) -> dict[str, object]:
-    """The evidence of one arm: how many runs it holds in, what it says in most of them, and every run's facts."""
+    """The evidence of one arm: how many runs it holds in, and what it says in most of them."""
     runs = [run for run in result.runs if run.arm == arm]
-    evidence = [(run, one) for run in runs for one in run.evidence]
     holding = sum(_is_proved(result, run) for run in runs)
-    texts = Counter((one.treatment, one.holds, one.text) for _, one in evidence)
+    texts = Counter((one.treatment, one.holds, one.text) for run in runs for one in run.evidence)
     return {
         "name": result.styles[arm].label,
         "swatch": swatch(result.styles[arm]),
@@ -128,19 +125,10 @@ def _arm(result: StudyResult, arm: str) -> dict[str, object]:
         "unproved": sum(not run.evidence and not _is_proved(result, run) for run in runs),
         "texts": [
             {"treatment": treatment, "holds": holds, "text": text, "count": count}
-            for (treatment, holds, text), count in texts.most_common()
+            for (treatment, holds, text), count in texts.most_common(MOST_TEXTS)
         ],
-        "each": [
-            {"folder": run.folder, "holds": one.holds, "text": one.text, "facts": _facts(one)} for run, one in evidence
-        ],
+        "more": max(0, len(texts) - MOST_TEXTS),
     }
-
-
-def _facts(evidence: Evidence) -> str:
-    if not evidence.facts:
-        return ""
-    text = json.dumps(evidence.facts, ensure_ascii=False, default=str, sort_keys=True)
-    return text if len(text) <= MAX_FACTS else text[:MAX_FACTS] + " … (complete in run.json)"
 
 
 def _grid(result: StudyResult) -> list[dict[str, object]]:

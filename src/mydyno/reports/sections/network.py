@@ -70,11 +70,6 @@ class Traffic:
     """{arm: bytes per second of frames}; absent if the bandwidth was not reached."""
 
 
-def metrics(result: StudyResult) -> tuple[str, ...]:
-    """What has its charts in these sections."""
-    return (*PRICES, _traffic(result)[1])
-
-
 def build(result: StudyResult) -> list[Section]:
     """The sections; empty for an experiment that leaves the network alone."""
     experiment = result.study.experiment
@@ -98,7 +93,7 @@ def _overview(result: StudyResult, traffic: Traffic) -> Section:
     for workload in result.workloads:
         steps = result.steps_of_workload(workload)
         linked = any(_bandwidth(result, arm) != LOOPBACK for arm in result.styles)
-        wanted = metrics(result) if linked else PRICES
+        wanted = (*PRICES, _traffic(result)[1]) if linked else PRICES
         figures = [figure for metric in wanted if (figure := metric_figure(result, metric, workload, steps))]
         groups.append(FigureGroup(f"The cost of a transaction, and the traffic: {workload}", figures))
     return Section(

@@ -1,7 +1,8 @@
-"""The published studies' figures and those of this study, as ratios."""
+"""What published studies claim beside what this study shows; of figures also a chart, as ratios."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 
 from markupsafe import Markup
@@ -10,90 +11,78 @@ from mydyno.language import agreed
 from mydyno.model.stored.summary import PublishedEntry
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
-from mydyno.wording.claims import counted
-from mydyno.wording.numbers import percent_range, signed_percent
-from mydyno.wording.published import SIGNED, fact_clauses
+from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render, sentence_markup
+from mydyno.wording.claims import Claim, claims, conditions, counted
+from mydyno.wording.published import SIGNED
 
 
 def build(result: StudyResult) -> Section | None:
     """The section, or None if the experiment repeats no published study."""
-    entries = result.summary.published
-    if not entries:
+    found = [] if result.before_first_look else claims(result)
+    if not found:
         return None
-    groups = [
+    entries = result.summary.published
+    charts = [
         FigureGroup(study, [_figure(result, study, [entry for entry in entries if entry.study == study])])
-        for study in dict.fromkeys(entry.study for entry in entries)
+        for study in dict.fromkeys(entry.study for entry in entries if entry.arm in result.styles)
     ]
+    intro = "Absolute figures of another host cannot be compared; ratios of arm to control can."
+    if charts:
+        intro += " The hollow diamond is the published ratio, the mark with its interval is that of this study."
     return Section(
         "published",
-        "Comparison with published figures",
+        "What published studies claim",
         "Published",
         render(
             "figures.html",
-            intro="Absolute figures of another host cannot be compared; ratios of arm to control can. The hollow "
-            "diamond is the published ratio, the mark with its interval is that of this study.",
+            intro=intro,
             legend="",
-            groups=groups,
+            groups=[
+                FigureGroup("", [Figure([], _table(result, found), "", "full claims", numbers_open=True)]),
+                *charts,
+            ],
             empty="",
         ),
-        counted(entry.agreement for entry in entries),
+        counted(one.answer for one in found),
     )
 
 
-def _figure(result: StudyResult, study: str, entries: list[PublishedEntry]) -> Figure:
-    by_group: dict[str, list[ForestRow]] = {}
+def _table(result: StudyResult, found: Sequence[Claim]) -> Table:
     rows: list[list[str | Cell]] = []
+    for one in found:
+        here = agreed(one.here) if one.stored else one.here
+        would = f"It would take {one.next_step}." if one.next_step else ""
+        because = f"{one.because[:1].upper()}{one.because[1:]}." if one.because else ""
+        below = sentence_markup(" ".join(filter(None, (because, would))))
+        rows.append([f"{one.claim} ({one.study})", Cell(SIGNED[one.answer], "word"), Cell(here, "prose", below=below)])
+    caption = f"Claims of published studies, and what this host shows: {counted(one.answer for one in found)}"
+    return Table(caption, ("claim", "agreement", "what this host shows"), rows, " ".join(conditions(result)))
+
+
+def _figure(result: StudyResult, study: str, entries: Sequence[PublishedEntry]) -> Figure:
+    by_group: dict[str, list[ForestRow]] = {}
     for entry in entries:
+        if entry.arm not in result.styles:
+            continue
         published, ours, low, high = map(_share, (entry.published_ratio, entry.ratio, entry.ci_low, entry.ci_high))
-        agreement = SIGNED[entry.agreement]
-        label = ", ".join((result.metric_name(entry.metric), entry.step))
-        if entry.arm in result.styles:
-            row = ForestRow(result.styles[entry.arm], ours, low, high, (), agreement, published)
-            by_group.setdefault(label, []).append(row)
-        interval = "–" if low is None or high is None else percent_range(low, high)
-        why = agreed(" · ".join(filter(None, (fact_clauses(entry.facts), fact_clauses(entry.notes)))))
-        cells = [_percent(published), _percent(ours), interval]
-        rows.append(
-            [label, entry.arm, *(Cell(cell, "num") for cell in cells), Cell(agreement, "word"), Cell(why, "prose")]
-        )
-    charts = []
-    if by_group:
-        forest = [ForestGroup(label, tuple(of_group)) for label, of_group in by_group.items()]
-        charts = [
-            Markup(
-                forest_chart(
-                    f"published:{study}{suffix}",
-                    f"{study}: published and measured effects",
-                    "Hollow diamonds are published ratios; marks with intervals are this study's.",
-                    forest,
-                    result.summary.margin,
-                    width,
-                )
+        row = ForestRow(result.styles[entry.arm], ours, low, high, (), SIGNED[entry.agreement], published)
+        by_group.setdefault(", ".join((result.metric_name(entry.metric), entry.step)), []).append(row)
+    forest = [ForestGroup(label, tuple(of_group)) for label, of_group in by_group.items()]
+    charts = [
+        Markup(
+            forest_chart(
+                f"published:{study}{suffix}",
+                f"{study}: published and measured effects",
+                "Hollow diamonds are published ratios; marks with intervals are this study's.",
+                forest,
+                result.summary.margin,
+                width,
             )
-            for suffix, width in (("", 560.0), (":narrow", 350.0))
-        ]
-    head = (
-        "figure",
-        "arm",
-        "published",
-        "ours",
-        "95 % interval",
-        "agreement",
-        "reason, and note",
-    )
-    return Figure(
-        charts,
-        Table(f"{study}: effect relative to the control", head, rows),
-        "",
-        "full",
-        numbers_open=True,
-    )
+        )
+        for suffix, width in (("", 560.0), (":narrow", 350.0))
+    ]
+    return Figure(charts, None, "", "double")
 
 
 def _share(ratio: float | None) -> float | None:
     return ratio - 1 if ratio is not None and isfinite(ratio) else None
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else signed_percent(share)

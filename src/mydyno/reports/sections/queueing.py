@@ -49,7 +49,6 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
             "queueing.html",
             sentences=[text for own in of_step for text in sentences(own)],
             tables=[table(step, own) for step, own in zip(steps, of_step, strict=True)],
-            folded=len(steps) > 1,
         ),
         says="whether the counts agree by Little's law, and how busy each resource is",
     )

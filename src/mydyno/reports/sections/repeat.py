@@ -34,13 +34,23 @@ PER_RUN_VARIABLES = {
     "relay_log_info_file",
 }
 """Variables that differ between any two runs and are irrelevant for the arms."""
+HOST_FACTS = {
+    "hostname": "name",
+    "distribution": "distribution",
+    "kernel": "kernel",
+    "cpu_model": "CPU",
+    "cpus_usable": "CPUs usable",
+    "memory_bytes": "memory",
+    "virtualisation": "virtualisation",
+    "transparent_hugepages": "transparent huge pages",
+}
+"""{fact: its name in the table}."""
 DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_doublewrite", "innodb_flush_method")
 
 
 def build(result: StudyResult) -> Section:
     """The section."""
     records = list(result.records.values())
-    experiment = result.study.experiment
     configuration, same = _configuration(result, records)
     return Section(
         "repeat",
@@ -51,10 +61,9 @@ def build(result: StudyResult) -> Section:
             limits=limits(result),
             command=join(result.study.command),
             source=result.study.experiment_source,
-            resolved=experiment.model_dump_json(indent=2, by_alias=True),
             seed=result.plan.seed,
-            host=facts_table("Host", result.study.host) if result.summary.host_groups is None else None,
-            server_host=facts_table("Host of the server", result.study.server_host),
+            host=_host(result.study.host) if result.summary.host_groups is None else None,
+            server_host=_host(result.study.server_host, "Host of the server"),
             versions=facts_table("Versions", result.study.versions),
             servers=_servers(result, records),
             differing=_differing_variables(result, records),
@@ -95,10 +104,10 @@ def limits(result: StudyResult) -> list[str]:
         found.append("The study is not complete: more blocks may change every interval.")
     invalid = sum(not run.valid for run in result.runs)
     if invalid:
-        found.append(agreed(f"{invalid} of {len(result.runs)} runs are not valid and were not used; see the gates."))
+        found.append(agreed(f"{invalid} of {len(result.runs)} runs are not valid and were not used; see Trust."))
     if result.unused_steps:
         found.append(
-            agreed(f"{len(result.unused_steps)} steps of valid runs are not valid and were not used; see the gates.")
+            agreed(f"{len(result.unused_steps)} steps of valid runs are not valid and were not used; see Trust.")
         )
     record = next(iter(result.records.values()), None)
     variables = record.servers[0].variables if record and record.servers else {}
@@ -138,9 +147,15 @@ def facts_table(caption: str, facts: dict[str, object] | dict[str, str]) -> Tabl
     return Table(caption, ("fact", "value"), rows) if rows else None
 
 
+def _host(facts: dict[str, object], caption: str = "Host") -> Table | None:
+    """What most depends on of a host; study.json has the rest."""
+    shown = {words: _fact(key, facts[key]) for key, words in HOST_FACTS.items() if facts.get(key)}
+    return facts_table(caption, shown)
+
+
 def _fact(key: str, value: object) -> str:
     if key.endswith("_bytes") and isinstance(value, int | float):
-        return f"{value} ({format_bytes(value)})"
+        return format_bytes(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 

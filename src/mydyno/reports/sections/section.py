@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,8 +24,6 @@ LONGEST_UNBROKEN = 24
 """Characters of a name that no line is broken in; a phone has room for some 36."""
 _HYPHENATED = re.compile(r"(?<![\w.-])([\w.]+(?:-[\w.]*\w)+)(?![\w-])")
 _COMMAND = re.compile(r"(`[^`]+`|mydyno resume [^ ]+(?: --time \w+)?|--blocks \d+)")
-CELL_CHARACTERS = 45
-"""A table's cell with its markup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +57,8 @@ class Table:
     head: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
     note: str = ""
+    sortable: bool = False
+    """Whether a click on a heading sorts the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,7 @@ class Figure:
     caption: str = ""
     css: str = ""
     numbers_open: bool = False
-
-    def characters(self) -> int:
-        """About how much room the figure takes in the page."""
-        cells = sum(len(row) for row in self.table.rows) if self.table else 0
-        return sum(len(chart) for chart in self.charts) + CELL_CHARACTERS * cells
+    """Whether the table stands below the charts, not in a fold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +87,7 @@ class FigureGroup:
     @property
     def stands_beside(self) -> bool:
         """Whether a wide page has the group beside its neighbour: it is one chart of part of the width."""
-        return len(self.figures) == 1 and self.figures[0].css != "full" and not (self.folded or self.above)
-
-
-def within(figures: Mapping[str, Sequence[Figure]], room: int) -> tuple[list[str], list[str]]:
-    """Which of these (by name, the most wanted first) fit into so many characters, and which are left."""
-    kept: list[str] = []
-    used = 0
-    for name, of_name in figures.items():
-        used += sum(figure.characters() for figure in of_name)
-        if used > room:
-            break
-        kept.append(name)
-    return kept, list(figures)[len(kept) :]
+        return len(self.figures) == 1 and not self.figures[0].css.startswith("full") and not (self.folded or self.above)
 
 
 @cache

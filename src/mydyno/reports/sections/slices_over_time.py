@@ -1,57 +1,74 @@
-"""Every slice of an interleaved study over time, with the host's speed and steal on the same time axis."""
+"""An interleaved study over the time of its blocks: every slice, what else used the CPUs, memory, disk and InnoDB."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from markupsafe import Markup
 
 from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
-from mydyno.model.stored.summary import InterleavingRecord
+from mydyno.model.stored.records import SliceRecord
+from mydyno.model.stored.summary import InterleavingRecord, RunSummary
+from mydyno.reports.charts.clock import Mark, Panel, clock_chart
 from mydyno.reports.charts.palette import ArmStyle, copy_style
-from mydyno.reports.charts.slices import HostLine, SlicePoint, slices_chart
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, legend, render
-from mydyno.reports.slices import StudySlices, driver_cost, rate
+from mydyno.reports.slices import BlockTime, StudySlices, rate
+from mydyno.reports.telemetry import readable_samples
+from mydyno.store.samples import read_metric
 from mydyno.wording.interference import interference_sentences
-from mydyno.wording.numbers import display_unit, percent
-from mydyno.wording.stored_result import ReportStep
+from mydyno.wording.numbers import DisplayUnit, display_unit, percent
+from mydyno.wording.verdict_table import step_heading
 
-MOST_MARKS = 8000
-SIZES = (("", 1120.0), (":narrow", 356.0))
+T = TypeVar("T")
+MOST_MARKS = 3000
+"""Marks of slices of a study, or samples of a panel, that the page has room for."""
+TALL, LOW, SMALL = 190.0, 120.0, 64.0
+PERCENT = DisplayUnit(1.0, "%")
+OF_ARMS = ("innodb_checkpoint_age_bytes", "innodb_dirty_pages_pct")
+OF_HOST = ("disk_write_bytes_per_s", "disk_util_pct")
 
 
 def build(result: StudyResult, slices: StudySlices) -> Section | None:
     """The section, or None for a study of blocks."""
     if result.summary.design == "blocks":
         return None
-    figures = [figure for step in result.steps if (figure := _figure(result, slices, step))]
+    panels = _load_panels(result, slices)
+    groups = [FigureGroup("", [_figure(slices, "clock", _title(result), panels)])] if panels else []
+    if panels and (resources := _resource_panels(result, slices)):
+        name = "Memory, CPU, disk and InnoDB over the same time"
+        figure = _figure(slices, "clock:resources", name, resources)
+        groups.append(FigureGroup(name, [figure], folded=True))
+    every = drawn_every(slices)
     return Section(
         "slices",
-        "Slices over time",
+        _title(result),
         "Slices",
         render(
             "figures.html",
             intro=_intro(result.summary.interleaving, result.summary.control)
-            + (
-                f" Only one cycle in {every} is drawn, to limit the size of the page."
-                if (every := drawn_every(slices)) > 1
-                else ""
-            )
+            + (f" Only one cycle in {every} is drawn, to limit the size of the page." if every > 1 else "")
             + (f" Missing: {slices.missing}." if slices.missing else ""),
             legend=legend(result, with_copy=True),
-            groups=[FigureGroup(_heading(result), figures)] if figures else [],
-            empty="" if figures else "No block has slices.",
+            groups=groups,
+            empty="" if groups else "No block has slices.",
         ),
     )
 
 
 def drawn_every(slices: StudySlices) -> int:
     """Every which cycle has marks, the same for all arms: a page has room for MOST_MARKS of a study."""
-    return max(1, -(-sum(len(slices.of_step(step)) for step in slices.segments) // MOST_MARKS))
+    return max(1, -(-sum(map(len, slices.by_step.values())) // MOST_MARKS))
 
 
-def _heading(result: StudyResult) -> str:
-    return f"{result.metric_name(_metric(result))} of each slice, and the host below"
+def _title(result: StudyResult) -> str:
+    name = result.metric_name(_metric(result))
+    interleaving = result.summary.interleaving
+    if interleaving is None or interleaving.strangers_mean is None:
+        return f"{name} of each slice"
+    return f"{name} of each slice; other programs used {percent(interleaving.strangers_mean)} of the CPU time"
 
 
 def _metric(result: StudyResult) -> str:
@@ -59,11 +76,11 @@ def _metric(result: StudyResult) -> str:
 
 
 def _intro(interleaving: InterleavingRecord | None, control: str) -> str:
-    words = "Each dot is one slice: a few seconds of load on one server, while the others wait."
+    words = "Each mark is one slice: a few seconds of load on one server, while the others wait."
     if interleaving is None:
         return words
     words = agreed(
-        f"Each dot is one slice: {interleaving.slice_s:g} s of load on one server after "
+        f"Each mark is one slice: {interleaving.slice_s:g} s of load on one server after "
         f"{interleaving.washout_s:g} s of washout, while the others wait. {interleaving.cycles} cycles in random "
         "order"
     )
@@ -76,79 +93,108 @@ def _intro(interleaving: InterleavingRecord | None, control: str) -> str:
         words += f" Time waited for a quieter host: {format_duration(interleaving.waited_s)}."
     if interleaving.steal_mean is not None:
         words += f" Mean steal: {percent(interleaving.steal_mean)}."
-    if interleaving.strangers_mean is not None:
-        words += f" CPU time used by other programs: {percent(interleaving.strangers_mean)}."
     return " ".join([words, *interference_sentences(interleaving, control)])
 
 
-def _figure(result: StudyResult, slices: StudySlices, step: ReportStep) -> Figure | None:
-    segments = slices.segments.get(step.id, ())
-    metric = _metric(result)
-    control = result.summary.control
-    points = []
+def _figure(slices: StudySlices, key: str, title: str, panels: Sequence[Panel]) -> Figure:
+    blocks = [(one.block, one.begins_s, one.ends_s) for one in slices.blocks.values()]
+    description = agreed(f"{', '.join(panel.heading for panel in panels)} over {len(blocks)} blocks.")
+    chart = Markup('<div class="scroll" tabindex="0" role="region" aria-label="{}">{}</div>').format(
+        title, Markup(clock_chart(key, title, description, panels, blocks))
+    )
+    return Figure([chart], css="full clock")
+
+
+def _load_panels(result: StudyResult, slices: StudySlices) -> list[Panel]:
+    """The rate of every slice, a panel for each step, and what took CPU time from them."""
+    metric, every = _metric(result), drawn_every(slices)
+    panels = []
+    for step in result.steps:
+        found = [one for one in slices.of_step(step.id) if (one.cycle - 1) % every == 0]
+        marks = _marks(result, slices, found, lambda one: rate(one, metric))
+        if marks:
+            height = TALL if len(slices.by_step) == 1 else LOW
+            unit = display_unit(metric, max(mark.value for mark in marks))
+            panels.append(Panel(f"{result.metric_name(metric)}, {step_heading(result, step)}", unit, height, marks))
+    if not panels:
+        return []
+    panels += _strokes(slices, "CPU time of other programs", lambda one: _pct(one.strangers))
+    panels += _strokes(slices, "Steal", lambda one: _pct(one.steal), "stroke alarm")
+    return panels
+
+
+def _resource_panels(result: StudyResult, slices: StudySlices) -> list[Panel]:
+    """Memory of each arm, the host's CPU and disk, and what InnoDB has still to write."""
     every = drawn_every(slices)
-    for segment in segments:
-        for one in (one for one in segment.slices if (one.cycle - 1) % every == 0):
-            value, style = rate(one, metric), _style(result, one.arm, one.copy_number, control)
-            if value is not None and style is not None:
-                points.append(SlicePoint(segment.at(one), value, style))
-    if not points:
-        return None
-    unit = display_unit(metric, max(point.value for point in points))
-    lines = _host_lines(slices, step)
-    blocks = [(segment.block, segment.begins_s, segment.ends_s) for segment in segments]
-    charts = [
-        Markup(
-            slices_chart(
-                f"slices:{step.id}{suffix}",
-                f"{result.metric_name(metric)}, {step.workload}, {step.short_level}" if width > 480 else step.workload,
-                agreed(f"{len(points)} slices in {len(segments)} blocks."),
-                unit,
-                points,
-                lines,
-                blocks,
-                width,
-            )
-        )
-        for suffix, width in SIZES
-    ]
-    return Figure(charts, None, "", "full")
+    ordered = [one for found in slices.by_step.values() for one in found if (one.cycle - 1) % every == 0]
+    panels = []
+    for heading, value in (
+        ("Resident memory of the server", lambda one: one.server_rss_bytes),
+        ("Virtual memory of the server", lambda one: one.server_vsize_bytes),
+    ):
+        marks = _marks(result, slices, ordered, value)
+        panels += _panel(heading, "server_rss_bytes", marks)
+    panels += _strokes(slices, "CPU of the host, user", lambda one: one.rates.get("cpu_user_pct"))
+    panels += _strokes(slices, "I/O wait", lambda one: one.rates.get("cpu_iowait_pct"))
+    samples = [(path, run) for path, run in readable_samples(result).items() if run.block in slices.blocks]
+    for metric in OF_HOST:
+        first = {run.block: path for path, run in reversed(samples)}
+        found = [(slices.blocks[block], read_metric(path, "host", metric)) for block, path in first.items()]
+        strokes = _thinned([pair for block, values in found for pair in _placed(block, values)])
+        if any(value for _, value in strokes):
+            unit = display_unit(metric, max(value for _, value in strokes))
+            panels.append(Panel(result.metric_name(metric), unit, SMALL, strokes=strokes))
+    for metric in OF_ARMS:
+        marks = []
+        for path, run in samples:
+            style = _style(result, run)
+            found_of = _placed(slices.blocks[run.block], read_metric(path, "instance:1", metric)) if style else []
+            marks += [Mark(at, value, style) for at, value in found_of if style]
+        panels += _panel(result.metric_name(metric), metric, _thinned(marks))
+    return panels
 
 
-def _style(result: StudyResult, arm: str, copy_number: int, control: str) -> ArmStyle | None:
-    if arm == control and copy_number == 2:
-        return copy_style(result.styles[control])
-    return result.styles.get(arm)
+def _panel(heading: str, metric: str, marks: Sequence[Mark]) -> list[Panel]:
+    largest = max((mark.value for mark in marks), default=0.0)
+    return [Panel(heading, display_unit(metric, largest), LOW, marks)] if largest else []
 
 
-def _host_lines(slices: StudySlices, step: ReportStep) -> list[HostLine]:
-    """The host in the same slices: the load program's CPU per query, the speed meter, steal."""
-    segments = slices.segments[step.id]
-    ordered = slices.of_step(step.id)
-    cost = driver_cost(ordered)
-    found: dict[str, list[list[tuple[float, float]]]] = {"cost": [], "speed": [], "steal": []}
-    usual = sorted(one.speed for one in ordered if one.speed)
-    index = 0
-    for segment in segments:
-        for series in found.values():
-            series.append([])
-        for one in segment.slices:
-            at = segment.at(one)
-            if index in cost:
-                found["cost"][-1].append((at, cost[index]))
-            if one.speed:
-                found["speed"][-1].append((at, one.speed / usual[len(usual) // 2]))
-            if one.steal is not None:
-                found["steal"][-1].append((at, one.steal))
-            index += 1
-    slower = "relative to its median; a slower host is higher"
-    headings = {
-        "cost": ("Load program's CPU per query", slower),
-        "speed": ("Speed meter", slower),
-        "steal": ("Steal", "%"),
-    }
-    return [
-        HostLine(heading, found[name], unit, percent=name == "steal")
-        for name, (heading, unit) in headings.items()
-        if any(found[name])
-    ]
+def _marks(
+    result: StudyResult, slices: StudySlices, found: Iterable[SliceRecord], value: Callable[[SliceRecord], float | None]
+) -> list[Mark]:
+    marks = []
+    for one in found:
+        number, style = value(one), _style(result, one)
+        if number is not None and style is not None:
+            marks.append(Mark(slices.at(one), number, style))
+    return marks
+
+
+def _strokes(
+    slices: StudySlices, heading: str, value: Callable[[SliceRecord], float | None], css: str = "stroke"
+) -> list[Panel]:
+    """A panel of what every slice knows of the host; none where no slice has more than 0."""
+    found = [(slices.at(one), pct) for of in slices.by_step.values() for one in of if (pct := value(one)) is not None]
+    return (
+        [Panel(heading, PERCENT, SMALL, strokes=_thinned(sorted(found)), css=css)] if any(p for _, p in found) else []
+    )
+
+
+def _pct(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _placed(block: BlockTime, values: Iterable[tuple[int, float]]) -> list[tuple[float, float]]:
+    """Samples of one block's loaded time on the axis."""
+    placed = [(block.at(unix_ns), value) for unix_ns, value in values]
+    return [(at, value) for at, value in placed if block.begins_s <= at <= block.ends_s]
+
+
+def _thinned(found: Sequence[T]) -> list[T]:
+    return list(found[:: max(1, -(-len(found) // (MOST_MARKS // 2)))])
+
+
+def _style(result: StudyResult, one: SliceRecord | RunSummary) -> ArmStyle | None:
+    if one.arm == result.summary.control and one.copy_number == 2:
+        return copy_style(result.styles[result.summary.control])
+    return result.styles.get(one.arm)

@@ -1,0 +1,163 @@
+"""Every metric in one table: the control's value, and each arm's change with its interval.
+
+The order is that of a reader's questions: the metrics of the study's question and the usual ones, then the others by
+size over noise, |log effect| / half of its interval on the log scale: above 1 the interval excludes "no effect".
+Intervals of metrics without verdicts are not adjusted: of those that did not change, one in twenty excludes it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, log
+
+from mydyno.language import agreed
+from mydyno.model.stored.summary import EffectRecord
+from mydyno.reports.result import StudyResult
+from mydyno.reports.sections.section import Cell, Section, Table, render
+from mydyno.results.precision import answered_metrics
+from mydyno.wording.numbers import NONE, change, level_percent, signed_percent
+from mydyno.wording.stored_result import ReportStep
+from mydyno.wording.verdict_table import SYMBOLS, absolute, interval_text, step_heading, verdict_text, verdict_word
+
+FIRST = ("ops", "qps", "tps", "latency_p99_us", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
+MOST_ROWS = 240
+"""In a longer table, metrics beyond the first ones have one load level: that with the largest change against noise."""
+NO_NOISE = 1e-12
+"""Half of an interval of log ratios that is rounding alone."""
+
+Contrast = tuple[str, str]
+"""(arm, control)."""
+
+
+def build(result: StudyResult) -> Section | None:
+    """The section; None where no run has a value yet."""
+    metrics = [metric for metric in result.metrics if not _is_zero(result, metric)]
+    if not metrics:
+        return None
+    shown = () if result.before_first_look else tuple(one for one in result.summary.effects if one.arm in result.styles)
+    found = {(one.metric, one.step, one.arm, one.control): one for one in shown}
+    contrasts = list(dict.fromkeys((one.arm, one.control) for one in shown))
+    table = _table(result, rows_of(result, metrics, shown), contrasts, found)
+    return Section(
+        "metrics",
+        agreed(f"All {len(metrics)} metrics"),
+        "Metrics",
+        render("metrics.html", intro=_intro(result, bool(contrasts)), table=table),
+        _in_one_line(shown),
+    )
+
+
+def _intro(result: StudyResult, compared: bool) -> str:
+    zeros = [result.metric_name(metric) for metric in result.metrics if _is_zero(result, metric)]
+    notes = ["Values are geometric means over the valid runs (of both copies of the control)."]
+    if compared:
+        notes.append(
+            f"Metrics with a verdict have simultaneous {level_percent(result.summary.alpha)} intervals, the others "
+            "exploratory ones of 95\u202f%: one in twenty excludes 0 although nothing changed. Bold: the interval "
+            "excludes 0."
+        )
+    if zeros:
+        notes.append(f"Zero in every run: {', '.join(zeros)}.")
+    return " ".join(notes)
+
+
+def _in_one_line(effects: Sequence[EffectRecord]) -> str:
+    """How many metrics changed with any arm."""
+    changed = {one.metric for one in effects if excludes_one(one)}
+    compared = {one.metric for one in effects if one.ratio is not None}
+    return agreed(f"{len(changed)} of {len(compared)} metrics changed with an arm") if compared else ""
+
+
+def excludes_one(effect: EffectRecord) -> bool:
+    """Whether the interval of a ratio excludes "no effect"."""
+    return effect.ci_low is not None and effect.ci_high is not None and not effect.ci_low <= 1 <= effect.ci_high
+
+
+def size_over_noise(effect: EffectRecord) -> float:
+    """|log effect| / half of its interval; infinite for an effect that is the same in every block; 0 without one."""
+    if not (effect.ratio and effect.ci_low and effect.ci_high):
+        return 0.0
+    size, half = abs(log(effect.ratio)), log(effect.ci_high / effect.ci_low) / 2
+    if half > NO_NOISE:
+        return size / half
+    return inf if size > NO_NOISE else 0.0
+
+
+def rows_of(
+    result: StudyResult, metrics: Sequence[str], effects: Sequence[EffectRecord], most: int = MOST_ROWS
+) -> list[tuple[str, ReportStep]]:
+    """(metric, step) of each row in order; of more than `most` the further metrics lose all levels but one."""
+    strength: dict[tuple[str, str], float] = {}
+    for one in effects:
+        key = (one.metric, one.step)
+        strength[key] = max(strength.get(key, 0.0), size_over_noise(one))
+
+    def strongest(metric: str) -> float:
+        return max((strength.get((metric, step.id), 0.0) for step in result.steps), default=0.0)
+
+    first = [one for one in dict.fromkeys((*answered_metrics(result.summary), *FIRST)) if one in metrics]
+    others = sorted((one for one in metrics if one not in first), key=strongest, reverse=True)
+    every = [(metric, step) for metric in (*first, *others) for step in result.steps if _known(result, metric, step)]
+    if len(every) <= most:
+        return every
+    chosen: dict[str, ReportStep] = {}
+    for metric, step in every:
+        if metric not in chosen or strength.get((metric, step.id), 0.0) > strength.get(
+            (metric, chosen[metric].id), 0.0
+        ):
+            chosen[metric] = step
+    return [(metric, step) for metric, step in every if metric in first or chosen[metric] == step]
+
+
+def _known(result: StudyResult, metric: str, step: ReportStep) -> bool:
+    return next(result.values(metric, step.id), None) is not None
+
+
+def _is_zero(result: StudyResult, metric: str) -> bool:
+    """Whether a metric is zero in every run at every step: named, not shown."""
+    return all(value == 0 for step in result.steps for _, value, _ in result.values(metric, step.id))
+
+
+def _table(
+    result: StudyResult,
+    places: Sequence[tuple[str, ReportStep]],
+    contrasts: Sequence[Contrast],
+    found: dict[tuple[str, str, str, str], EffectRecord],
+) -> Table:
+    """A column for the control and for each contrast; without effects each arm's values."""
+    control, several = result.summary.control, len(result.steps) > 1
+    rows: list[Sequence[str | Cell]] = []
+    for metric, step in places:
+        cells = [Cell(_value(result, metric, step, control), "num")]
+        if contrasts:
+            cells += [_cell(result, metric, step, found.get((metric, step.id, *contrast))) for contrast in contrasts]
+        else:
+            cells += [Cell(_value(result, metric, step, arm), "num") for arm in result.styles if arm != control]
+        where = [step_heading(result, step)] if several else []
+        rows.append([result.metric_name(metric), *where, *cells])
+    names = [arm if of == control else f"{arm} against {of}" for arm, of in contrasts]
+    head = [
+        "metric",
+        *(["load level"] if several else []),
+        control,
+        *(names or [a for a in result.styles if a != control]),
+    ]
+    caption = f"Values of {control}, and changes relative to it" if contrasts else "Values of each arm"
+    return Table(caption, head, rows, sortable=True)
+
+
+def _value(result: StudyResult, metric: str, step: ReportStep, arm: str) -> str:
+    return absolute(result, metric, step.id, arm, digits=4)
+
+
+def _cell(result: StudyResult, metric: str, step: ReportStep, effect: EffectRecord | None) -> Cell:
+    """The change; below it the interval and the arm's value."""
+    if effect is None:
+        return Cell(NONE, "num")
+    word = verdict_word(result, effect)
+    share = change(effect.ratio)
+    if share is None:
+        return Cell(verdict_text(result, effect) or NONE, "num", f"{SYMBOLS[word]} " if word else "")
+    below = f"{interval_text(effect)}; {_value(result, metric, step, effect.arm)}".removeprefix("; ")
+    css = "num strong" if excludes_one(effect) else "num"
+    return Cell(signed_percent(share), css, f"{SYMBOLS[word]} " if word else "", below)
