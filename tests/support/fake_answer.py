@@ -8,10 +8,13 @@ from typing import Any
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.stored.records import Metric, RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, RunSummary, Summary
+from mydyno.wording.answer import answer_study
 
 START_NS = 1_795_000_000_000_000_000
 MINUTE_NS = 60_000_000_000
 VARIABLES = {"innodb_buffer_pool_size": "1073741824", "innodb_flush_log_at_trx_commit": "1", "sync_binlog": "0"}
+COST = "server_cpu_us_per_query"
+METRICS = {"qps": Metric(unit="1/s", better="higher"), COST: Metric(unit="us", better="lower")}
 
 
 def experiment(arms: Sequence[str] = ("glibc", "jemalloc", "tcmalloc"), connections: tuple[int, ...] = (64,),
@@ -122,3 +125,18 @@ def records(of: Experiment, blocks: int = 6, block_minutes: float = 2.0) -> tupl
         )
         for run in runs(of, blocks)
     )
+
+
+def answer(effects: Sequence[EffectRecord], of: Experiment | None = None, blocks: int = 6, **changes: Any) -> str:
+    """The answer's sentences, of at most three, which never claim that there is no difference."""
+    of = of or experiment()
+    made = summary(of, effects, blocks, metrics=METRICS, **changes)
+    found = answer_study(made, study(of), records(of, blocks))
+    assert 1 <= len(found.answer) <= 3
+    assert "no difference" not in " ".join(found.answer).lower()
+    return " ".join(found.answer)
+
+
+def cost(arm: str, verdict: str, percent: float, half: float = 1.0, **changes: Any) -> EffectRecord:
+    """A verdict on CPU per query."""
+    return effect(arm, verdict, percent, half, metric=COST, **changes)

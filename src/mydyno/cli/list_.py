@@ -74,9 +74,8 @@ def _experiment(name: str) -> dict[str, str]:
     told = list(dict.fromkeys(found.values()))
     alike = len(told) == 1 and told[0].startswith(NOT_HERE)
     here = told[0] if alike else ", ".join(f"{scale} {words}" for scale, words in found.items())
-    return {
-        "name": name, "question": experiment.question, "repeats": repeats_words(experiment), "here": here, "quick": quick,
-    }  # fmt: skip
+    repeats = repeats_words(experiment)
+    return {"name": name, "question": experiment.question, "repeats": repeats, "here": here, "quick": quick}
 
 
 def repeats_words(experiment: Experiment) -> str:

@@ -70,7 +70,7 @@ def write(folder: StudyFolder) -> str:
         (WAITS, waits_part(result)),
         (INVALID, _invalid(result)),
         (SERVERS, _servers(result)),
-        f"Made by mydyno {escape(result.study.mydyno_version)}: `{code(join(result.study.command))}`, seed "
+        f"Made by mydyno {escape(result.mydyno_versions)}: `{code(join(result.study.command))}`, seed "
             f"{result.plan.seed}.",
     ]  # fmt: skip
     whole = f"report.html of the study, which `mydyno report {code(summary.study)}` writes"
@@ -119,8 +119,7 @@ def _sentences(result: StudyResult) -> str:
     if not sentences:
         return ""
     lines = [f"- {escape(sentence)}" for sentence in sentences]
-    title = COMPARISONS
-    heading = f"<details><summary>{title} ({len(lines)})</summary>"
+    heading = f"<details><summary>{COMPARISONS}</summary>"
     return "\n".join([heading, "", *lines, "", "</details>"])
 
 

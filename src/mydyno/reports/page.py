@@ -87,7 +87,7 @@ def render_page(folder: StudyFolder) -> str:
         experiment=result.summary.experiment,
         study=result.summary.study,
         when=f"{first} to {repeat.when(max(ended))}" if ended else first,
-        version=study.mydyno_version,
+        version=result.mydyno_versions,
         chips=answer.chips(result),
         margin=repeat.margin_words(result),
         sections=[(chapter, False) for chapter in (*before, *_over_time(result, slices, telemetry), *after)],

@@ -7,6 +7,7 @@ letters for them.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from rich.console import Console
@@ -20,7 +21,7 @@ from mydyno.wording import kernel, unsampled, waits
 from mydyno.wording.claims import claims, counted
 from mydyno.wording.host_groups import one_line
 from mydyno.wording.server_settings import settings_compared
-from mydyno.wording.verdict_table import SYMBOLS, Grid, VerdictCell, VerdictTable, flat, verdict_table
+from mydyno.wording.verdict_table import SYMBOLS, WORDS, Grid, VerdictCell, VerdictTable, flat, verdict_table
 
 PLAIN_WIDTH = 80
 WIDEST = 100
@@ -109,7 +110,7 @@ def _print_table(console: Console, table: VerdictTable, plain: bool) -> None:
         _print_grid(console, grid, plain)
     if table.steps:
         _print_steps(console, table, plain)
-    for note in filter(None, (f"{table.caption}.", *table.notes, table.unadjusted)):
+    for note in filter(None, (f"{table.caption}: {_signs(table)}.", *table.notes, table.unadjusted)):
         for line in textwrap.wrap(plain_text(flat(note), plain).replace(" %", UNBROKEN), console.width):
             console.print(line.replace(UNBROKEN, " %"), style="dim")
 
@@ -118,9 +119,8 @@ def _print_steps(console: Console, table: VerdictTable, plain: bool) -> None:
     """The steps' tables with the same columns, each under its heading."""
     cells = [cell for step in table.steps for _, row in step.rows for cell in row]
     names = max(len(name) for step in table.steps for name, _ in step.rows)
-    one_line, folded = (max(len(_lines(cell, folded)[0]) for cell in cells) for folded in (False, True))
-    two_lines = names + (one_line + 2) * len(table.columns) > console.width
-    width = max(folded if two_lines else one_line, *(len(_lines(cell, two_lines)[-1]) for cell in cells))
+    lines = _layout(cells, console.width - names, len(table.columns))
+    width = _width(cells, lines)
     for step in table.steps:
         console.print(plain_text(step.heading, plain), style="bold")
         made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
@@ -128,7 +128,7 @@ def _print_steps(console: Console, table: VerdictTable, plain: bool) -> None:
         for column in table.columns:
             made.add_column(column, min_width=min(width, 34), overflow="fold")
         for name, row in step.rows:
-            made.add_row(Text(plain_text(name, plain)), *(_text(cell, plain, two_lines) for cell in row))
+            made.add_row(Text(plain_text(name, plain)), *(_text(cell, plain, lines) for cell in row))
         console.print(made)
         console.print()
 
@@ -139,27 +139,57 @@ def _print_grid(console: Console, grid: Grid, plain: bool) -> None:
     made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in (*grid.row_factors, *grid.columns):
         made.add_column(plain_text(heading, plain), overflow="fold")
-    longest = max(len(_lines(cell, False)[0]) for _, cells in grid.rows for cell in cells if cell is not None)
+    compared = [cell for _, cells in grid.rows for cell in cells if cell is not None]
     levels = max(sum(len(level) + 2 for level in row) for row, _ in grid.rows)
-    two_lines = levels + (longest + 2) * len(grid.columns) > console.width
+    lines = _layout(compared, console.width - levels, len(grid.columns))
     control = Text(plain_text(flat(f"control {grid.control}"), plain), style="dim")
     for row, cells in grid.rows:
         made.add_row(
             *(Text(plain_text(level, plain)) for level in row),
-            *(control if cell is None else _text(cell, plain, two_lines) for cell in cells),
+            *(control if cell is None else _text(cell, plain, lines) for cell in cells),
         )
     console.print(made)
     console.print()
 
 
-def _lines(cell: VerdictCell, two_lines: bool) -> list[str]:
-    """Sign, effect, interval and verdict on one line, or the interval on a second."""
-    word = cell.verdict
-    if two_lines and cell.interval:
-        return [flat(" ".join(filter(None, (cell.symbol, cell.effect, word)))), flat(f"  {cell.interval}")]
+def _one_line(cell: VerdictCell) -> list[str]:
+    """Sign, effect, interval and verdict."""
     interval = f"({cell.interval})" if cell.interval else ""
-    return [flat(" ".join(filter(None, (cell.symbol, cell.effect, interval, word))))]
+    return [flat(" ".join(filter(None, (cell.symbol, cell.effect, interval, cell.verdict))))]
 
 
-def _text(cell: VerdictCell, plain: bool, two_lines: bool) -> Text:
-    return Text(plain_text("\n".join(_lines(cell, two_lines)), plain), style=COLOURS.get(cell.css, ""))
+def _compact(cell: VerdictCell) -> list[str]:
+    """Without the verdict's word, which its sign stands for."""
+    interval = f"[{flat(cell.interval).replace(' … ', ' ').removesuffix(' %')}]" if cell.interval else ""
+    return [flat(" ".join(filter(None, (cell.symbol, cell.effect, interval))))]
+
+
+def _two_lines(cell: VerdictCell) -> list[str]:
+    """The interval below sign and effect."""
+    first = flat(" ".join(filter(None, (cell.symbol, cell.effect))))
+    return [first, flat(f"  {cell.interval}")] if cell.interval else [first]
+
+
+Layout = Callable[[VerdictCell], list[str]]
+LAYOUTS: tuple[Layout, ...] = (_one_line, _compact, _two_lines)
+"""The first that fits is printed."""
+
+
+def _layout(cells: Sequence[VerdictCell], room: int, columns: int) -> Layout:
+    return next((one for one in LAYOUTS if (_width(cells, one) + 2) * columns <= room), LAYOUTS[-1])
+
+
+def _width(cells: Sequence[VerdictCell], layout: Layout) -> int:
+    return max(len(line) for cell in cells for line in layout(cell))
+
+
+def _signs(table: VerdictTable) -> str:
+    """What the table's signs stand for."""
+    cells = [cell for step in table.steps for _, row in step.rows for cell in row]
+    cells += [cell for grid in table.grids for _, row in grid.rows for cell in row if cell is not None]
+    used = dict.fromkeys((cell.symbol, WORDS[cell.word]) for cell in cells if cell.symbol)
+    return ", ".join(f"{symbol} {word}" for symbol, word in used)
+
+
+def _text(cell: VerdictCell, plain: bool, layout: Layout) -> Text:
+    return Text(plain_text("\n".join(layout(cell)), plain), style=COLOURS.get(cell.css, ""))

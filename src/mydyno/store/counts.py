@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import ValidationError
-
-from mydyno.errors import UserError
 from mydyno.files.atomic import write_text
 from mydyno.model.stored.slices_apart import CountedTotals
+from mydyno.store.reading import readable
 
 CountedKind = Literal["waits", "kernel"]
 """The folder below the run's."""
@@ -28,7 +26,5 @@ def write_totals(path: Path, totals: CountedTotals) -> None:
 
 def read_totals(path: Path, kind: type[T]) -> T:
     """The file's content. Raises UserError if it is missing or damaged."""
-    try:
+    with readable(path):
         return kind.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mydyno.errors import UserError
+from mydyno.store.reading import FORBIDDEN, INCOMPLETE
 
 if TYPE_CHECKING:
     import duckdb
@@ -49,7 +50,8 @@ def reading(*paths: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         missing = [path for path in paths if not path.exists()]
         named = str(paths[0]) if len(paths) == 1 else f"one of {len(paths)} files {paths[0].name}"
         what = f"{missing[0]} is missing" if missing else f"{named} cannot be read: {str(error).splitlines()[0]}"
-        raise UserError(what, "was the study's folder copied completely?") from error
+        may_read = missing or all(os.access(path, os.R_OK) for path in paths)
+        raise UserError(what, INCOMPLETE if may_read else FORBIDDEN) from error
 
 
 def window_means(path: Path, windows: dict[str, tuple[float, float]]) -> dict[str, dict[tuple[str, str], float]]:

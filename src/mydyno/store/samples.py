@@ -64,7 +64,7 @@ def damage_of(path: Path) -> str:
         with reading(path) as connection:
             connection.execute("select num_rows from parquet_file_metadata(?)", file_names(path)).fetchall()
     except UserError as error:
-        return f"{path.name} {error.message.removeprefix(f'{path} ')}" if path.exists() else ""
+        return error.message if path.exists() else ""
     return ""
 
 

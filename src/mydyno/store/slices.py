@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from mydyno.errors import UserError
 from mydyno.files.atomic import write_text
 from mydyno.model.stored.records import SliceRecord
+from mydyno.store.reading import INCOMPLETE, readable
 
 SLICES_FILE = "slices.jsonl"
 ALONE_FILE = "alone.jsonl"
@@ -29,16 +30,15 @@ def write_slices(path: Path, slices: Iterable[SliceRecord]) -> None:
 
 def read_slices(path: Path) -> list[SliceRecord]:
     """Every slice of the file, in its order; an absent file has none. Raises UserError if a line is damaged."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
+    with readable(path):
+        try:
+            lines = path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return []
     slices = []
     for number, line in enumerate(lines, 1):
         try:
             slices.append(SliceRecord.model_validate_json(line))
         except ValidationError as error:
-            raise UserError(f"{path}, line {number}: {error}", "is the study folder complete?") from error
+            raise UserError(f"{path}, line {number}: {error}", INCOMPLETE) from error
     return slices

@@ -7,11 +7,10 @@ space and the count; the format that flame graph programs read. A frame is MODUL
 from __future__ import annotations
 
 import gzip
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from mydyno.errors import UserError
+from mydyno.store.reading import readable
 
 PROFILES_FOLDER = "profiles"
 WAITING = "uninterruptible wait"
@@ -43,11 +42,9 @@ def write_stacks(path: Path, stacks: Stacks) -> None:
 def read_stacks(path: Path) -> dict[Stack, int]:
     """Every stack of the file. Raises UserError if it is missing or damaged."""
     found: dict[Stack, int] = {}
-    try:
+    with readable(path):
         content = path.read_bytes()
         for line in gzip.decompress(content or b"empty").decode().splitlines():
             frames, _, count = line.rpartition(" ")
             found[tuple(frames.split(";"))] = int(count)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
     return found

@@ -21,6 +21,7 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan, PlannedRun
 from mydyno.model.stored.records import FORMAT, RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
+from mydyno.store.reading import INCOMPLETE, readable
 
 Stored = TypeVar("Stored", bound=BaseModel)
 
@@ -256,18 +257,6 @@ class StudyFolder:
             return model.model_validate_json(path.read_bytes())
 
 
-@contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """UserError that names the path for what cannot be read, or is not what it should be."""
-    try:
-        yield
-    except OSError as error:
-        named = error.filename or path
-        raise UserError(f"{named} cannot be read: {error.strerror}", "is the study folder complete?") from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} cannot be read: {error}", "is the study folder complete?") from error
-
-
 def check_files(folder: Path) -> None:
     """Raise UserError for a FIFO or device in it, also one that a link leads to: reading it may not end."""
     for place, _, names in os.walk(folder):
@@ -276,7 +265,7 @@ def check_files(folder: Path) -> None:
             with suppress(OSError):
                 mode = path.stat().st_mode
                 if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-                    raise UserError(f"{path} is a special file", "is the study folder complete?")
+                    raise UserError(f"{path} is a special file", INCOMPLETE)
 
 
 def is_study(path: Path) -> bool:

@@ -12,7 +12,7 @@ from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import MOST_PROMISED, UNPLANNED
 from mydyno.results.values.found import found_less
-from mydyno.wording.reasons import alarm_clause, lost_blocks, recorded_failure
+from mydyno.wording.reasons import alarm_clause, lost_blocks, recorded_failure, unproved_words
 from mydyno.wording.stored_result import StoredResult
 
 TENFOLD = 10.0
@@ -33,6 +33,8 @@ def sentence_of(result: StoredResult, effect: EffectRecord) -> str:
     hosts = {result.group_of.get(block, "") for block in effect.details.log_ratios or {}}
     margin = result.study.experiment.verdict.margin_of(effect.metric)
     sentence = agreed(effect_sentence(effect, level, len(hosts), margin, result.summary.looks is not None))
+    if unproved := unproved_words(result.summary, (effect,)):
+        sentence += f" Not proved: {unproved}."
     pair = found_less(result.summary.found, effect)
     if pair is None:
         return sentence

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from mydyno.language import agreed, listing
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.obstacles import GIVEN_UP, ArmFailure, CopiesDiffer
+from mydyno.model.stored.reasons import GATE_LABELS
 from mydyno.model.stored.summary import EffectDetails, EffectRecord, FoundRecord, Summary
 from mydyno.results.precision import failed_blocks
 from mydyno.results.values.found import found_less
@@ -79,6 +80,16 @@ def lost_blocks(details: EffectDetails) -> list[str]:
     lost = [(reason, count) for reason, count in sorted(details.lost.items())]
     halved = [(f"{one}, one of two copies", count) for one, count in sorted(details.halved.items())]
     return [f"{reason} ({blocks(count)})" for reason, count in (*lost, *halved)]
+
+
+def unproved_words(summary: Summary, effects: Sequence[EffectRecord]) -> str:
+    """What was wanted of a treatment, and what the server has, where it cost these contrasts a block; else empty."""
+    label = GATE_LABELS["unproved"]
+    lost = (one for one in effects if any(label in reason for reason in one.details.lost))
+    arms = {name for one in lost for name in (one.arm, one.control)}
+    reasons = (reason for run in summary.runs if run.arm in arms for reason in run.reasons)
+    found = next((reason.text for reason in reasons if reason.gate == "unproved"), "")
+    return cut(found, SENTENCE_CHARACTERS)
 
 
 def less_work(summary: Summary, effects: Sequence[EffectRecord]) -> str:

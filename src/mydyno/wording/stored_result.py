@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
+from mydyno.language import listing
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.reasons import Reason
@@ -90,6 +91,13 @@ class StoredResult:
         gate = gate_study(self.folder, self.summary)
         decision = f"{TITLES[gate.outcome]}: {answer(gate)}"
         return replace(found, answer=(decision, *found.answer))
+
+    @cached_property
+    def mydyno_versions(self) -> str:
+        """Of the program that began the study, and of those that resumed it."""
+        resumed = (event.get("mydyno_version") for event in self.folder.journal.read())
+        versions = (self.study.mydyno_version, *(str(one) for one in resumed if one))
+        return listing(list(dict.fromkeys(versions)))
 
     @cached_property
     def before_first_look(self) -> bool:

@@ -83,7 +83,7 @@ def schema_sql(data: DataSpec) -> list[str]:
 def data_words(data: DataSpec) -> str:
     """The keys and their values."""
     return agreed(
-        "a table for {keys} keys of {key_bytes} bytes, values of {value_bytes}".format(
+        "{keys} keys of {key_bytes} bytes, values of {value_bytes}".format(
             keys=f"{data.keys:,}", key_bytes=data.key_bytes, value_bytes=data.value_bytes
         )
     )

@@ -192,6 +192,6 @@ def test_of_a_run_whose_samples_are_cut_the_report_says_so(script: Script, paths
     path.write_bytes(path.read_bytes()[:500])
     invalid = [one for one in summarise(folder).runs if not one.valid]
     assert [one.folder for one in invalid] == [run.folder]
-    assert invalid[0].reasons[0].text.startswith("samples.parquet cannot be read: ")
+    assert invalid[0].reasons[0].text.startswith(f"{path} cannot be read: ")
     for format_ in ("md", "json"):
         assert "samples.parquet cannot be read" in str(write(folder, format_))

@@ -84,6 +84,7 @@ def test_a_study_that_may_not_be_read_is_named(
         code, words = said(capsys, studies, command)
         assert code in (2, 3)
         assert "bad" in words and "Permission denied" in words, (command, words)
+        assert "is the study folder complete?" not in words
 
 
 def test_others_are_read_beside_it(

@@ -14,6 +14,7 @@ from mydyno.results.why.queueing import (
     ArmQueue,
     DiskReadings,
     closed_loops_of,
+    in_order,
     queues_of,
     queues_of_runs,
 )
@@ -31,6 +32,12 @@ def made(transactions: int = 800, server_cpu_s: float = 1.0, **more: object) -> 
         "rates": {"cpu_user_pct": 30.0, "cpu_system_pct": 10.0, "busiest_worker_pct": 12.0},
     }  # fmt: skip
     return [SliceRecord.model_validate({**plain, "cycle": cycle, **more}) for cycle in (1, 2)]
+
+
+def test_arms_are_in_the_order_of_the_experiment() -> None:
+    found = [ArmQueue(arm, STEPS[0].id, queues_of(made(), STEPS, 1, 2)[0].queue, {}) for arm in ("jemalloc", "glibc")]
+    asked = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(8,), rate=(400.0,)),))
+    assert [one.arm for one in in_order(found, asked)] == ["glibc", "jemalloc"]
 
 
 def test_the_figures_are_means_of_all_slices() -> None:

@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, StepSpec
-from mydyno.model.stored.obstacles import GIVEN_UP, NOTHING_ENDED, NOTHING_SERVED, CopiesDiffer
-from mydyno.model.stored.records import Metric
+from mydyno.model.definition.experiment import ArmSpec, DesignSpec, StepSpec
+from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
-from mydyno.results.precision import blocks_for, failed_blocks
+from mydyno.results.precision import blocks_for
 from mydyno.wording.answer import answer_study
 from mydyno.wording.numbers import whole
-from mydyno.wording.reasons import failure_of
-from tests.support.fake_answer import effect, experiment, records, runs, study, summary
-
-COST = "server_cpu_us_per_query"
-METRICS = {"qps": Metric(unit="1/s", better="higher"), COST: Metric(unit="us", better="lower")}
-
-
-def answer(effects: Sequence[EffectRecord], of: Experiment | None = None, blocks: int = 6, **changes: Any) -> str:
-    of = of or experiment()
-    made = summary(of, effects, blocks, metrics=METRICS, **changes)
-    found = answer_study(made, study(of), records(of, blocks))
-    assert 1 <= len(found.answer) <= 3
-    assert "no difference" not in " ".join(found.answer).lower()
-    return " ".join(found.answer)
-
-
-def cost(arm: str, verdict: str, percent: float, half: float = 1.0, **changes: Any) -> EffectRecord:
-    return effect(arm, verdict, percent, half, metric=COST, **changes)
+from tests.support.fake_answer import COST, METRICS, answer, cost, effect, experiment, records, runs, study, summary
 
 
 def test_two_faster_arms_that_cost_less_are_one_sentence() -> None:
@@ -139,26 +120,6 @@ def test_open_comparisons_of_unlike_noise_are_said_by_their_median_and_range() -
 def test_a_lower_arm_serves_fewer_and_never_more() -> None:
     said = answer([effect("jemalloc", "lower", -70.0), effect("tcmalloc", "lower", -66.0)])
     assert said == "jemalloc (−70 %) and tcmalloc (−66 %) serve fewer queries than glibc."
-
-
-def test_an_arm_that_failed_is_named_with_its_reason_and_has_no_number() -> None:
-    failures = dict.fromkeys([(2, "jemalloc"), (5, "jemalloc")], "the server ran out of memory")
-    effects = [effect("jemalloc", "not_measurable"), effect("tcmalloc", "higher", 6.0)]
-    said = answer(effects, failures=failures)
-    assert said.endswith("jemalloc failed in 2 of 6 blocks (the server ran out of memory).")
-    assert said.count("jemalloc") == 1
-
-
-def test_a_failure_that_only_the_verdict_knows_is_named() -> None:
-    told = {"failure": {"who": "arm", "blocks": 1, "tried": 6, "why": {NOTHING_SERVED: 1}}}
-    effects = [effect("jemalloc", "not_measurable", details=told), effect("tcmalloc", "higher", 6.0)]
-    assert answer(effects).endswith("jemalloc failed in 1 of 6 blocks (it served nothing).")
-
-
-def test_a_control_that_failed_is_said_as_such() -> None:
-    effects = [effect("jemalloc", "not_measurable"), effect("tcmalloc", "not_measurable")]
-    said = answer(effects, failures={(1, "glibc"): "mariadbd ended with signal 6"})
-    assert said == "The control glibc failed in 1 of 6 blocks (mariadbd ended with signal 6)."
 
 
 def test_under_an_alarm_nothing_is_concluded() -> None:
@@ -422,107 +383,8 @@ def test_the_scope_is_said_once_with_what_is_up_together() -> None:
     )
 
 
-def test_a_study_in_which_nothing_was_served_begins_with_cause_and_cure() -> None:
-    of = experiment(("pool", "plain"))
-    failure = {"failure": {"who": "control", "blocks": 2, "tried": 6, "why": {NOTHING_SERVED: 2}}}
-    made = summary(of, [effect("plain", "not_measurable", control="pool", details=failure)])
-    step = made.steps[0].id
-    runs = tuple(
-        run.model_copy(update={"values": {step: {"qps": 0.0 if run.arm == "pool" and run.block in (2, 5) else 90.0}}})
-        for run in made.runs
-    )
-    made = made.model_copy(update={"runs": runs})
-    assert failed_blocks(made.runs, "pool", step) == dict.fromkeys((2, 5), NOTHING_SERVED), "as verdicts count"
-    assert answer_study(made, study(of), records(of)).answer[:2] == (
-        "The control pool failed in 2 of 6 blocks (it served nothing).",
-        "No transaction ended within slices of 2 s: use longer ones: --set design.slice=10s.",
-    )
-    open_ = effect("plain", "inconclusive", 1.0, 400.0, control="pool")
-    said = answer_study(made.model_copy(update={"effects": (open_,)}), study(of), records(of)).answer
-    assert said[0].startswith("The control pool failed") and "±" not in " ".join(said)
-
-
-def test_an_arm_that_is_too_slow_for_the_slices_is_named_with_the_cure() -> None:
-    failures = dict.fromkeys([(block, "jemalloc") for block in range(1, 7)], NOTHING_ENDED)
-    said = answer([effect("jemalloc", "not_measurable"), effect("tcmalloc", "higher", 6.0)], failures=failures)
-    assert said.endswith(
-        "jemalloc failed in 6 of 6 blocks (no transaction ended). No transaction ended within slices of 2 s: use "
-        "longer ones: --set design.slice=10s."
-    )
-
-
-KILLED = (
-    "the kernel killed the server for lack of memory (exit code -9)\n  error log: 2026-11-29  6:00:{s}0 0 [ERROR] a"
-)
-
-
 def test_an_answer_is_not_followed_by_the_words_that_there_is_none() -> None:
     effects = [effect("jemalloc", "inconclusive", -12.0, 90.0), cost("jemalloc", "higher", 84.0, 30.0)]
     said = answer([*effects, effect("tcmalloc", "inconclusive", -2.0, 90.0)], strangers=0.72)
     assert "jemalloc uses 84 % more CPU per query than glibc. Other programs used 72 % of this host's CPU time." in said
     assert "too large for an answer" not in said
-
-
-def test_a_failure_is_named_beside_all_else_that_an_answer_says_and_by_its_cause() -> None:
-    of = experiment()
-    failures = {(block, "jemalloc"): KILLED.format(s=block) if block < 3 else GIVEN_UP for block in range(1, 7)}
-    why = {"why": {GIVEN_UP: 4, KILLED.format(s=1): 1, KILLED.format(s=2): 1}, "who": "arm", "blocks": 6, "tried": 6}
-    lost = [
-        effect("jemalloc", "not_measurable", details={"failure": why}),
-        effect("jemalloc", "not_measurable", metric=COST),
-    ]
-    effects = [*lost, effect("tcmalloc", "inconclusive", -9.0, 18.0), cost("tcmalloc", "higher", 12.0, 10.0)]
-    made = summary(of, effects, failures=failures, metrics=METRICS, strangers=0.74)
-    found = answer_study(made, study(of), records(of))
-    cause = "the kernel killed the server for lack of memory (exit code -9): a"
-    assert found.answer[-1] == f"jemalloc failed in 6 of 6 blocks ({cause})."
-    assert "tcmalloc is inconclusive in queries per second." in found.answer, "and not all comparisons"
-    assert "2 comparisons tested together" in found.scope, "what failed is not tested"
-    assert failure_of(made, effects[0]) == f"jemalloc failed in 6 of 6 blocks ({cause}: 2, {GIVEN_UP}: 4)"
-
-
-def found(arm: str, share: float, of: str = "keys") -> dict[str, object]:
-    return {"step": "oltp_read_only-64", "arm": arm, "of": of, "share": share}
-
-
-def test_a_gain_that_comes_from_finding_less_is_said_in_the_same_sentence() -> None:
-    effects = [effect("jemalloc", "higher", 14.0), effect("tcmalloc", "higher", 6.1)]
-    effects += [cost("jemalloc", "lower", -5.0), cost("tcmalloc", "lower", -5.0)]
-    shares = (found("glibc", 0.9999), found("jemalloc", 0.53), found("tcmalloc", 0.9999))
-    assert answer(effects, found=shares) == (
-        "jemalloc (+14 %) and tcmalloc (+6.1 %) serve more queries than glibc, at 5 % less CPU per query, where "
-        "jemalloc found 53 % of the keys instead of 100 %."
-    )
-    assert answer([effect("jemalloc", "higher", 14.0)], found=shares) == (
-        "jemalloc serves more queries than glibc: +14 % (between +13 % and +15 %), with 53 % of the keys found instead "
-        "of 100 %."
-    )
-    rows = (found("glibc", 1.0, "rows"), found("jemalloc", 0.5, "rows"))
-    assert answer([effect("jemalloc", "equivalent", 0.1)], found=rows).endswith(
-        ", with 50 % of the statements finding a row instead of 100 %."
-    )
-
-
-def test_an_open_comparison_of_unlike_work_says_so_too() -> None:
-    shares = (found("glibc", 1.0), found("jemalloc", 0.31))
-    effects, less = [effect("jemalloc", "inconclusive", -8.0, 6.0)], "with 31 % of the keys found instead of 100 %."
-    of = experiment()
-    made = summary(of, effects, found=shares)
-    assert answer_study(made, study(of), records(of)).answer[0].endswith(f"hidden by this host's noise, {less}")
-    busy = summary(of, effects, found=shares, strangers=0.8)
-    assert answer_study(busy, study(of), records(of)).answer[-1].endswith(f" per second are inconclusive, {less}")
-    beside = [effect("tcmalloc", "higher", 6.0), *effects]
-    assert answer(beside, found=shares).endswith(f"hidden by this host's noise, {less}")
-
-
-def test_a_control_that_serves_more_by_finding_less_is_no_better_either() -> None:
-    shares = (found("glibc", 0.2), found("jemalloc", 1.0))
-    said = answer([effect("jemalloc", "lower", -14.0)], found=shares)
-    assert said.endswith(", with 100 % of the keys found instead of 20 %.")
-    assert "found" not in answer([effect("jemalloc", "higher", 14.0)], found=shares), "more found is no doubt"
-
-
-def test_a_cost_that_is_less_for_less_work_is_said_in_the_same_sentence() -> None:
-    effects = [effect("jemalloc", "equivalent", 0.1), cost("jemalloc", "lower", -8.0)]
-    said = answer(effects, found=(found("glibc", 1.0), found("jemalloc", 0.156)))
-    assert "8 % less CPU per query than glibc, with 16 % of the keys found instead of 100 %" in said

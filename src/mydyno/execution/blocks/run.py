@@ -22,9 +22,11 @@ from mydyno.execution.blocks.step import run_step
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
 from mydyno.execution.validity import RunFacts, no_valid_step, run_reasons
+from mydyno.execution.validity.out_of_memory import others_killed
 from mydyno.execution.validity.step import judged
 from mydyno.files.atomic import write_text
 from mydyno.files.removal import remove_tree
+from mydyno.hosts.out_of_memory import killed_processes
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Plan, PlannedBlock, PlannedRun
@@ -233,7 +235,11 @@ def _finished(
     """Apply the gates, write the run's files, and return its record."""
     bounds = environment.experiment.validity
     memory = MemoryCounters.read().since(recorder.memory)
-    gate_reasons = run_reasons(RunFacts(bounds, recorder.evidence, memory.swapped_bytes, memory.out_of_memory_kills))
+    begun_s = (recorder.started_unix_ns - clock.of_monotonic(0)) / 1e9
+    killed = killed_processes(begun_s) if memory.out_of_memory_kills else None
+    servers_killed = len((killed or set()) & {server.pid for server in recorder.servers})
+    recorder.warnings += others_killed(memory.out_of_memory_kills, servers_killed)
+    gate_reasons = run_reasons(RunFacts(bounds, recorder.evidence, memory.swapped_bytes, servers_killed))
     by_id = {step.id: step for step in steps}
     steps_judged = [judged(environment.experiment, by_id[r.id], r, recorder.samples) for r in recorder.steps]
     reasons = [*gate_reasons, *recorder.reasons]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mydyno import clock
 from mydyno.drivers.dynoload_output import worst_level
 from mydyno.execution.validity import SLICES_RULES, RunFacts, StepFacts, no_valid_step, run_reasons, step_reasons
+from mydyno.execution.validity.out_of_memory import others_killed
 from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
 from mydyno.hosts.limits import usable_cpus
 from mydyno.hosts.vmstat import MemoryCounters
@@ -150,7 +151,7 @@ def run_record(
     """run.json of one lane. Memory counters are of the whole block: swapping closes the gate for all of its lanes."""
     reasons = [*lane.reasons]
     if memory.swapped_bytes is not None:
-        reasons += run_reasons(RunFacts(validity, (), memory.swapped_bytes, None))
+        reasons += run_reasons(RunFacts(validity, (), memory.swapped_bytes))
     if not lane.failed:
         reasons = reasons or no_valid_step(steps)
     planned = lane.planned
@@ -165,7 +166,7 @@ def run_record(
         valid=not reasons and not lane.failed,
         reasons=tuple(reasons or ([Reason(gate="failed", text=lane.failed)] if lane.failed else [])),
         failed=lane.failed,
-        warnings=tuple(dict.fromkeys((*lane.warnings, *words))),
+        warnings=tuple(dict.fromkeys((*lane.warnings, *words, *others_killed(memory.out_of_memory_kills)))),
         unsampled=unsampled,
         evidence=tuple(lane.evidence),
         servers=tuple(lane.servers),

@@ -17,7 +17,8 @@ class RunFacts:
     evidence: Sequence[Evidence]
     swapped_bytes: int | None
     """Swapped in and out while the run lasted; None if the kernel does not report it."""
-    out_of_memory_kills: int | None
+    servers_killed: int = 0
+    """Servers of the run that the kernel's log names as killed for lack of memory."""
 
 
 @dataclass(frozen=True)

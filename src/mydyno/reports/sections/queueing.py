@@ -13,6 +13,7 @@ from mydyno.results.why.queueing import (
     DiskReadings,
     closed_loops_of,
     closed_loops_of_runs,
+    in_order,
     queues_of,
     queues_of_runs,
 )
@@ -31,7 +32,7 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
     links = {(one.arm, one.step): one.shares["link"] for one in result.summary.limits if "link" in one.shares}
     measured = [one for step in result.steps for one in slices.of_step(step.id)]
     if result.summary.design != "blocks":
-        found = queues_of(measured, experiment.resolved_steps, experiment.instances, cpus)
+        found = in_order(queues_of(measured, experiment.resolved_steps, experiment.instances, cpus), experiment)
         found += closed_loops_of(measured, experiment, cpus, _disks(result), links)
     else:
         runs = [(result.records[one.folder], one) for one in result.runs if one.folder in result.records]

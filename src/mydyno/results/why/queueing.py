@@ -126,8 +126,14 @@ def queues_of_runs(
         if links and (arm, name) in links:
             shares[LINK] = links[arm, name]
         found.append(ArmQueue(arm, name, queue, shares))
-    order = list(steps)
-    return sorted(found, key=lambda one: order.index(one.step))
+    return in_order(found, experiment)
+
+
+def in_order(found: Sequence[ArmQueue], experiment: Experiment) -> list[ArmQueue]:
+    """By step, and arms as the experiment has them: what was found is in the order of the first block."""
+    steps = [step.id for step in experiment.resolved_steps]
+    arms = [arm.name for arm in experiment.arms]
+    return sorted(found, key=lambda one: (steps.index(one.step), arms.index(one.arm)))
 
 
 def closed_loops_of(
@@ -156,7 +162,7 @@ def closed_loops_of(
                 if links and (arm, step.id) in links:
                     shares[LINK] = links[arm, step.id]
                 found.append(ArmQueue(arm, step.id, loop, shares))
-    return found
+    return in_order(found, experiment)
 
 
 def closed_loops_of_runs(
@@ -175,8 +181,7 @@ def closed_loops_of_runs(
         if links and (arm, name) in links:
             shares[LINK] = links[arm, name]
         found.append(ArmQueue(arm, name, loop, shares))
-    order = list(steps)
-    return sorted(found, key=lambda one: order.index(one.step))
+    return in_order(found, experiment)
 
 
 Measured = tuple[StepRecord, Mapping[str, float]]

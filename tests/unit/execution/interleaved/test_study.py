@@ -21,6 +21,7 @@ from mydyno.store.slices import ALONE_FILE, SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, resume_study, run_study
 from mydyno.wording.reasons import recorded_failure
+from mydyno.wording.stored_result import StoredResult
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.stored_schemas import check
@@ -180,7 +181,9 @@ async def test_an_arm_whose_treatment_is_not_proved_has_no_values_and_has_not_fa
     (effect,) = [one for one in summary.effects if one.metric == "qps" and one.step == STEP]
     assert (effect.verdict, effect.details.failure) == ("not_measurable", None)
     (sentence,) = [one.sentence for one in worded(folder).effects if one.metric == "qps" and one.step == STEP]
-    assert "treatment not proved (2 blocks)" in sentence
+    assert "treatment not proved (2 blocks)" in sentence and sentence.endswith(" Not proved: fake: malloc is libc's.")
+    answer = " ".join(StoredResult.load(folder).answer.answer)
+    assert "treatment not proved (2 blocks): fake: malloc is libc's" in answer
 
 
 async def test_an_arm_that_never_starts_is_given_up_and_the_others_go_on(

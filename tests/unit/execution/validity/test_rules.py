@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mydyno.execution.validity import RunFacts, StepFacts, run_reasons, step_reasons
+from mydyno.execution.validity.out_of_memory import others_killed
 from mydyno.execution.validity.step import step_warnings
 from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.stored.records import DriverFinding, DriverResult, Evidence
@@ -22,7 +23,7 @@ DRIVER = DriverResult(
     cpu_system_s=0.0,
 )
 FINE = StepFacts(ValiditySpec(), DRIVER, whole_s=10.0, cpus=2)
-RUN = RunFacts(ValiditySpec(), (), swapped_bytes=0, out_of_memory_kills=0)
+RUN = RunFacts(ValiditySpec(), (), swapped_bytes=0)
 
 
 def driver(**changes: float) -> StepFacts:
@@ -100,11 +101,16 @@ def test_a_load_in_doubt_is_a_warning(rule: str) -> None:
     assert step_warnings(STEP, DRIVER.model_copy(update={"findings": (fine,)})) == ()
 
 
+def test_a_kill_of_another_program_is_a_warning() -> None:
+    words = "the kernel killed 1 process of this host for lack of memory meanwhile"
+    assert [others_killed(kills, own) for kills, own in ((2, 1), (1, 1), (0, 0), (None, 0))] == [(words,), (), (), ()]
+
+
 @pytest.mark.parametrize(
     ("facts", "gate"),
     [
         (replace(RUN, swapped_bytes=(1 << 20) + 1), "swap"),
-        (replace(RUN, out_of_memory_kills=1), "out_of_memory"),
+        (replace(RUN, servers_killed=1), "out_of_memory"),
         (replace(RUN, evidence=(Evidence(treatment="tls", holds=False, text="it is off"),)), "unproved"),
     ],
 )
