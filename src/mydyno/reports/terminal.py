@@ -25,7 +25,8 @@ from mydyno.wording.verdict_table import SYMBOLS, WORDS, Grid, VerdictCell, Verd
 
 PLAIN_WIDTH = 80
 WIDEST = 100
-UNBROKEN = "\u00a0%"
+NO_BREAK = "\u00a0"
+UNBROKEN = f"{NO_BREAK}%"
 """A percent sign that is not parted from its number."""
 COLOURS = {"better": "green", "worse": "red", "same": "blue", "neutral": "blue", "failed": "bold red"}
 ASCII = str.maketrans(
@@ -112,7 +113,7 @@ def _print_table(console: Console, table: VerdictTable, plain: bool) -> None:
         _print_steps(console, table, plain)
     for note in filter(None, (f"{table.caption}: {_signs(table)}.", *table.notes, table.unadjusted)):
         for line in textwrap.wrap(plain_text(flat(note), plain).replace(" %", UNBROKEN), console.width):
-            console.print(line.replace(UNBROKEN, " %"), style="dim")
+            console.print(line.replace(NO_BREAK, " "), style="dim")
 
 
 def _print_steps(console: Console, table: VerdictTable, plain: bool) -> None:
@@ -188,7 +189,7 @@ def _signs(table: VerdictTable) -> str:
     cells = [cell for step in table.steps for _, row in step.rows for cell in row]
     cells += [cell for grid in table.grids for _, row in grid.rows for cell in row if cell is not None]
     used = dict.fromkeys((cell.symbol, WORDS[cell.word]) for cell in cells if cell.symbol)
-    return ", ".join(f"{symbol} {word}" for symbol, word in used)
+    return ", ".join(f"{symbol}{NO_BREAK}{word}" for symbol, word in used)
 
 
 def _text(cell: VerdictCell, plain: bool, layout: Layout) -> Text:

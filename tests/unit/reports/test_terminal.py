@@ -58,7 +58,7 @@ def test_a_stream_without_the_signs_gets_ascii(study: StudyFolder) -> None:
     print_answer(study, file)
     file.flush()
     text = raw.getvalue().decode("ascii")
-    assert re.search(r"\^ \+[\d.]+ % higher", text) and "+/-" in text
+    assert re.search(r"\^ \+[\d.]+ % \[\+", text) and "^ higher" in text and "+/-" in text
 
 
 def test_factors_are_a_grid(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_factors_are_a_grid(tmp_path: Path) -> None:
     shape = Interleaved(planted=planted, treatments=FACTORS, workloads=("oltp_read_only",), cycles=2)
     text = printed(build(tmp_path / "network", shape))
     assert re.search(r"^network +tls +raw +zlib", text, re.MULTILINE)
-    assert re.search(r"^10gbit +plain +control [\d.]+ k/s +▼ −\d\d\.\d % lower", text, re.MULTILINE)
+    assert re.search(r"^10gbit +plain +control [\d.]+ k/s +▼ −\d\d\.\d % \[−", text, re.MULTILINE)
     assert max(map(len, text.splitlines())) <= 80
 
 
