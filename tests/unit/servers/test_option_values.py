@@ -120,6 +120,25 @@ async def test_values_that_a_server_refuses_or_clips_are_named_before_it_is_star
     assert "\n" not in error.value.message
 
 
+async def test_a_refused_option_of_a_file_is_named_with_its_line(tmp_path: Path) -> None:
+    made, host = build(tmp_path, f"cat <<'END'\n{TABLE}END"), LocalHost("values", None)
+    file = tmp_path / "my.cnf"
+    file.write_text("[mysqld]\n# small\nsort_buffer_size = 1\nsort_orders\n")
+    of_file: dict[str, Scalar] = {"sort_buffer_size": "1", "sort_orders": True}
+    asked = experiment(treatments={"jemalloc": {"variables": of_file}}, said={"jemalloc": {"option_file": str(file)}})
+    with pytest.raises(UserError) as error:
+        await check_values({"jemalloc": made}, asked, host)
+    assert error.value.message.startswith(f"{file}:3: arms.jemalloc.variables.sort_buffer_size = 1: MySQL 8.0.31 would")
+    with pytest.raises(UserError) as error:
+        await check_variables({"jemalloc": made}, asked, host)
+    assert error.value.message.startswith(
+        f"{file}:4: arms.jemalloc.variables.sort_orders: MySQL 8.0.31 has no variable"
+    )
+    of_file["sort_buffer_size"] = 2  # set beside the file
+    with pytest.raises(UserError, match=r"^arms\.jemalloc\.variables\.sort_buffer_size = 2"):
+        await check_values({"jemalloc": made}, asked, host)
+
+
 async def test_an_option_that_its_server_does_not_have_is_named_where_it_may_be_ignored(tmp_path: Path) -> None:
     made = build(tmp_path, f"cat <<'END'\n{TABLE}END")
     asked = experiment(treatments={"jemalloc": {"variables": {"loose_sort_buffer_size": 1024, "loose_no_such": 1}}})

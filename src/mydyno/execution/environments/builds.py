@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.execution.environments.environment import Say
@@ -14,6 +16,7 @@ from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, present_build
 from mydyno.servers.my_cnf import option_value
+from mydyno.servers.option_file import read_option_file
 from mydyno.servers.option_values import OptionValues, changed_by_server, option_values
 from mydyno.servers.performance_schema import start_variables
 from mydyno.servers.variables_by_version import adapt_variables, is_known, is_unshown, removed_in
@@ -68,7 +71,7 @@ async def check_variables(builds: Mapping[str, ServerBuild], experiment: Experim
             if await _refused({option_name(option): of_arms[arm][option]}, build, host):
                 unknown.setdefault((option, build.identity), []).append(arm)
     for (option, _), arms in unknown.items():
-        place = format_key(("arms", arms[0], "variables", option))
+        place = _place(experiment, ("arms", arms[0], "variables", option))
         if len(arms) > 1:
             place = f"variables.{option} (arms {', '.join(arms)})"
         problems.append(_no_variable(place, option, [builds[arms[0]]]))
@@ -124,7 +127,9 @@ async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment
             notes[f"arm {arm.name}: no variable of the server shows {', '.join(unshown)}: set, but not proved"] = None
         for name, words in value_problems(wanted, cached[key], build) if wanted else ():
             section: Key = ("arms", arm.name, "variables") if name in own or not name else ("server", "variables")
-            said = f"{format_key((*section, name))} = {option_value(wanted[name])}" if name else format_key(section)
+            said = format_key(section)
+            if name:
+                said = f"{_place(experiment, (*section, name))} = {option_value(wanted[name])}"
             problems.setdefault(f"{name}: {words}", f"{said}: {words}")
     if problems:
         raise UserError("\n  ".join(problems.values()), "a server's own limits are in its manual; nothing was started")
@@ -208,8 +213,23 @@ async def _of_all_servers(builds: Mapping[str, ServerBuild], experiment: Experim
     ]
     names = sorted(set.intersection(*unknown) & set(base)) if unknown else []
     return [
-        _no_variable(format_key(("server", "variables", base[name])), base[name], databases) for name in names
+        _no_variable(_place(experiment, ("server", "variables", base[name])), base[name], databases) for name in names
     ]  # fmt: skip
+
+
+def _place(experiment: Experiment, key: Key) -> str:
+    """The key of a variable; of one from an option file also its line, where that file is as it was read."""
+    table = experiment.server if key[0] == "server" else experiment.arm(str(key[1]))
+    option, variables = option_name(str(key[-1])), experiment.server.variables
+    if isinstance(table, ArmSpec):
+        variables = table.treatments.get("variables", {})
+    lines = []
+    if table.option_file:
+        with suppress(UserError):
+            lines = [one for one in read_option_file(Path(table.option_file)) if one.name == option]
+    if not lines or variables.get(str(key[-1])) != lines[-1].value:
+        return format_key(key)
+    return f"{lines[-1].place}: {format_key(key)}"
 
 
 async def _refused(variables: Mapping[str, Scalar], build: ServerBuild, host: LocalHost) -> list[str]:
