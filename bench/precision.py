@@ -48,7 +48,7 @@ copy-2 = {{ allocator = "glibc" }}
 margin = "0.01%"                        # nothing is decided before the time is over
 
 [scale.quick]
-design = {{ {settings}, canary = false }}
+design = {{ {settings} }}
 steps = [
   {{ workload = "oltp_read_write", connections = 64, {lengths} }},
 ]

@@ -36,7 +36,7 @@ server = {{ name = "mariadb-10.11", variables = {{ innodb_buffer_pool_size = "64
 data = {{ tables = 1, rows = 1000 }}
 validity = {{ steady = "report", driver_cpu = 1, steal = "99%" }}
 arms = {{ control = "one", one = {{ environment = {{ MARK = "one" }} }} }}
-design = {{ kind = "blocks", blocks = 1, canary = false }}
+design = {{ kind = "blocks", blocks = 1 }}
 steps = [{{ workload = "oltp_point_select", connections = 1, warmup = "{warmup:.0f}s", measure = "{seconds:.0f}s" }}]
 """
 # The pattern is written so that this text does not match itself.

@@ -36,7 +36,6 @@ measure = "60s"
 driver = "dynoload"
 [design]
 blocks = 1
-canary = false
 """
 
 

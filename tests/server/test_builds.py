@@ -80,7 +80,6 @@ warmup = "0.1s"
 measure = "1s"
 [design]
 {design}
-canary = false
 [verdict]
 primary = "server_cpu_us_per_query"
 """

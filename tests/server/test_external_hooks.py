@@ -50,7 +50,6 @@ warmup = "1s"
 measure = "3s"
 [design]
 blocks = 1
-canary = false
 """
 
 

@@ -41,7 +41,6 @@ measure = "2s"
 driver = "dynoload"
 [design]
 blocks = 1
-canary = false
 """
 
 

@@ -45,7 +45,6 @@ measure = "1s"
 driver = "dynoload"
 [design]
 blocks = 1
-canary = false
 """
 COMPRESSION = {
     "mariadb-11.8": ('{ algorithm = "zlib", level = 1 }', '"zlib"'),

@@ -100,9 +100,6 @@ class FakeEnvironment:
     def kernel_counter(self) -> FakeTracer | None:
         return None if self.script.kernel is None else FakeTracer(self.bench)
 
-    async def canary(self) -> dict[str, float]:
-        return self.script.canary()
-
     async def rehearse(self, say: Callable[[str], None]) -> list[Evidence]:
         return []
 

@@ -57,7 +57,6 @@ class Script:
     """What share of its reads an instance's server counts."""
     counted: Callable[[int], float] = float
     """What the server counts of so many reads."""
-    canary: Callable[[], dict[str, float]] = lambda: {"cpu_bytes_per_s": 1e9}
     events: list[str] = field(default_factory=list)
     """Everything that was done, in order."""
     current: PlannedRun | None = None

@@ -47,7 +47,7 @@ driver_cpu = 1
 def experiment_text(name: str, arms: str, steps: str, blocks: int = 1) -> str:
     """An experiment file on small data; its name is unique to this test process, so that its processes are too."""
     head = f'name = "{name}-{os.getpid()}"\nquestion = "Does the test pass?"\n'
-    return f"{head}{SMALL}[arms]\n{arms}\n{steps}\n[design]\nblocks = {blocks}\ncanary = false\n"
+    return f"{head}{SMALL}[arms]\n{arms}\n{steps}\n[design]\nblocks = {blocks}\n"
 
 
 ONE_ARM = 'control = "glibc"\nglibc = { allocator = "glibc" }\n'

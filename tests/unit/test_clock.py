@@ -101,7 +101,7 @@ def test_a_wall_clock_that_is_set_moves_no_sample_of_another_host(wall: WallCloc
 async def test_the_runs_of_a_study_say_that_the_clock_was_set(
     script: Script, paths: HostPaths, tmp_path: Path, wall: WallClock, design: dict[str, object]
 ) -> None:
-    asked: Experiment = experiment(design={"canary": False, **design})
+    asked: Experiment = experiment(design=design)
 
     def set_back(*_: object) -> float:
         wall.ahead_s = -30.0

@@ -53,20 +53,6 @@ async def test_a_study_goes_through_its_steps_in_order(script: Script, paths: Ho
     assert script.events == [*expected, "close"]
 
 
-async def test_a_canary_is_read_before_each_block_and_kept(script: Script, paths: HostPaths, tmp_path: Path) -> None:
-    folder, summary, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 2}))
-    events = [event["event"] for event in folder.journal.read()]
-    runs = ["run_began"] * (len(folder.plan().runs) // 2)
-    assert [event for event in events if event in {"canary", "run_began"}] == ["canary", *runs, "canary", *runs]
-    assert [(one.block, one.attempt, one.off) for one in summary.canaries] == [(1, 1, ()), (2, 1, ())]
-    assert summary.canaries[0].readings == script.canary()
-
-
-async def test_without_canaries_none_is_read(script: Script, paths: HostPaths, tmp_path: Path) -> None:
-    _, summary, _ = await study(script, paths, tmp_path, experiment(design={"blocks": 1, "canary": False}))
-    assert summary.canaries == ()
-
-
 async def test_a_planted_difference_is_found_and_its_size_is_right(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:

@@ -95,7 +95,7 @@ def render_page(folder: StudyFolder) -> str:
         behaviour=Markup(asset("report.js")),
         licence=Markup("/*\n" + asset("uPlot.LICENSE") + "\n*/"),
         library=Markup(asset("uPlot.iife.min.js")),
-        script=Markup(asset("telemetry.js")),
+        script=Markup(asset("charts.js") + "\n" + asset("telemetry.js")),
         data=script_json(page_data(result, telemetry)) if telemetry and telemetry.panels else None,
     )
     return _FORBIDDEN.sub("\ufffd", str(page))
@@ -164,7 +164,9 @@ def _chapters(*chapters: tuple[str, str, str, Sequence[Part]]) -> list[Section]:
     return found
 
 
-_ASSET_NAMES = ("uPlot.min.css", "report.css", "report.js", "uPlot.LICENSE", "uPlot.iife.min.js", "telemetry.js")
+_ASSET_NAMES = (
+    "uPlot.min.css", "report.css", "report.js", "uPlot.LICENSE", "uPlot.iife.min.js", "charts.js", "telemetry.js",
+)  # fmt: skip
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Control characters that HTML forbids; server logs and status texts can contain them."""
 _HEADING = re.compile(r"(</?h)3\b")

@@ -11,8 +11,6 @@ from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import (
-    CANARY_EVENT,
-    CanaryRecord,
     EffectRecord,
     RunSummary,
     StepLevel,
@@ -130,7 +128,6 @@ def facts_of(folder: StudyFolder) -> Summary:
         found=found_of(counted_runs),
         limits=limits,
         conclusions=conclusions_of(experiment, summaries, records, limits),
-        canaries=_canaries(folder),
         design=plan.design,
         look=look,
         looks=plan.schedule and dict(plan.schedule.rates),
@@ -188,11 +185,6 @@ def _with_unadjusted(records: Sequence[EffectRecord], effects: Sequence[EffectRe
 def _usable_cpus(study: StudyRecord) -> dict[str, float]:
     """{host group: usable CPUs of its server host}; that of "" where there is one."""
     return {group: float(facts.get("cpus_usable", 1)) for group, facts in (study.hosts or {"": study.host}).items()}
-
-
-def _canaries(folder: StudyFolder) -> tuple[CanaryRecord, ...]:
-    events = [event for event in folder.journal.read() if event["event"] == CANARY_EVENT]
-    return tuple(CanaryRecord.model_validate({k: e[k] for k in CanaryRecord.model_fields}) for e in events)
 
 
 def _floors(family: Family) -> dict[str, float]:

@@ -36,7 +36,7 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     common, differing = _durability(records)
     parts += [*common, *differing]
     if differing:
-        parts.append(_synced_write(summary, study))
+        parts.append(_synced_write(study))
     parts += _common_treatments(experiment)
     parts.append(blocks(finished_blocks(summary)))
     if summary.design == "switchback":
@@ -136,14 +136,11 @@ def _letters(text: str) -> str:
     return "".join(one for one in text.casefold() if one.isalnum())
 
 
-def _synced_write(summary: Summary, study: StudyRecord) -> str:
-    """How long the disk took for a synced write: the median of the canaries, else before the study; empty if unknown,
-    as for servers on other hosts.
-    """
+def _synced_write(study: StudyRecord) -> str:
+    """How long the disk took for a synced write before the study; empty if unknown, as for servers on other hosts."""
     if study.host_groups:
         return ""
-    rates = [rate for one in summary.canaries if (rate := one.readings.get("fsyncs_per_s"))]
-    rate = median(rates) if rates else study.host.get("synced_writes_per_s")
+    rate = study.host.get("synced_writes_per_s")
     return "a synced write of 4 KB took {time} ms".format(time=f"{1000 / rate:.2g}") if rate else ""
 
 

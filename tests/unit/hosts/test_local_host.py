@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import HostError
-from mydyno.execution.planning.forecast import CANARY_S, forecast
+from mydyno.execution.planning.forecast import forecast
 from mydyno.hosts.capabilities import Capability, capabilities
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.local import LocalHost, exit_with_parent
@@ -243,14 +243,6 @@ def test_a_server_user_must_exist_and_not_be_root(monkeypatch: pytest.MonkeyPatc
 def obstacles(paths: HostPaths, **changes: object) -> str:
     asked = experiment(**changes)
     return "\n".join(forecast(asked, make_plan(asked), paths).obstacles)
-
-
-def test_canaries_take_their_time_before_each_block(paths: HostPaths) -> None:
-    def study_s(canary: bool) -> float:
-        asked = experiment(design={"blocks": 4, "canary": canary})
-        return forecast(asked, make_plan(asked), paths).study_s
-
-    assert study_s(True) - study_s(False) == pytest.approx(4 * CANARY_S)
 
 
 def test_what_cannot_be_done_here_is_known_before_the_start(paths: HostPaths) -> None:

@@ -112,7 +112,7 @@ def test_every_journal_event_is_described() -> None:
     events = set(re.findall(r"""\w\.journal\.append\(\s*"(\w+)\"""", source))
     events |= set(re.findall(r"""^\w+_EVENT = "(\w+)"$""", source, re.MULTILINE))
     text = section("docs/reference/study-folder.md", "journal.jsonl")
-    assert {"block_finished", "pilot", "precision", "canary"} <= events
+    assert {"block_finished", "pilot", "precision"} <= events
     assert {event for event in events if f"`{event}`" not in text} == set()
 
 

@@ -1,12 +1,11 @@
-"""The noise floor from A/A, and canaries."""
+"""The noise floor from A/A."""
 
-from math import exp, nan
+from math import exp
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mydyno.stats.canary import canary_outliers
 from mydyno.stats.noise import noise_floor
 
 
@@ -36,24 +35,3 @@ def test_one_block_gives_a_floor_without_an_interval() -> None:
     floor = noise_floor([0.02])
     assert floor.floor == pytest.approx(exp(0.02))
     assert floor.interval.low is None
-
-
-def test_a_canary_beyond_three_mads_marks_its_block_and_its_neighbours_are_left_alone() -> None:
-    assert canary_outliers([100.0, 101.0, 99.0, 100.5, 90.0, 99.5]) == [4]
-    assert canary_outliers([100.0, 101.0, 99.0, 100.5, 98.5, 99.5]) == []
-
-
-def test_the_mads_of_a_canary_are_scaled_to_be_standard_deviations() -> None:
-    assert canary_outliers([100.0, 101.0, 99.0, 100.5, 98.5, 99.5, 104.4]) == []
-    assert canary_outliers([100.0, 101.0, 99.0, 100.5, 98.5, 99.5, 104.5]) == [6]
-
-
-def test_a_canary_that_gave_no_reading_is_marked() -> None:
-    assert canary_outliers([100.0, nan, 99.0, 101.0]) == [1]
-    assert canary_outliers([nan]) == [0]
-
-
-def test_equal_canaries_mark_only_the_one_that_differs() -> None:
-    assert canary_outliers([5.0, 5.0, 5.0, 5.1]) == [3]
-    assert canary_outliers([5.0, 5.0, 5.0]) == []
-    assert canary_outliers([]) == []

@@ -9,7 +9,6 @@ from mydyno.experiments import load
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, ServerSpec, StepSpec
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.stored.records import RunRecord, TablesRecord
-from mydyno.model.stored.summary import CanaryRecord
 from mydyno.results.why.server_differences import server_differences
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.scope_line import _load, arms_words, load_words, scope_line
@@ -40,15 +39,13 @@ def study_of_two_servers(path: Path) -> tuple[StudyFolder, list[RunRecord]]:
 
 def test_the_disk_is_part_of_the_scope_where_arms_differ_in_durability(tmp_path: Path) -> None:
     folder, runs = study_of_two_servers(tmp_path / "two")
-    canaries = tuple(CanaryRecord(block=n, attempt=1, readings={"fsyncs_per_s": r}) for n, r in ((1, 800.0), (2, None)))
-    found = summary(experiment(), [], canaries=canaries)
-    said = scope_line(found, folder.study(), runs)
+    found = summary(experiment(), [])
+    measured = folder.study().model_copy(update={"host": {"synced_writes_per_s": 800.0}})
+    said = scope_line(found, measured, runs)
     assert "sync_binlog=0; innodb_flush_log_at_trx_commit=1 with glibc and 2 with jemalloc;" in said
     assert "; a synced write of 4 KB took 1.2 ms;" in said
-    assert "a synced write" not in scope_line(found, folder.study(), list(folder.runs()))
-    assert "a synced write" not in scope_line(summary(experiment(), []), folder.study(), runs)
-    read_before = folder.study().model_copy(update={"host": {"synced_writes_per_s": 400.0}})
-    assert "a synced write of 4 KB took 2.5 ms;" in scope_line(summary(experiment(), []), read_before, runs)
+    assert "a synced write" not in scope_line(found, measured, list(folder.runs()))
+    assert "a synced write" not in scope_line(found, folder.study(), runs)
 
 
 def with_log_bin(run: RunRecord, log_bin: str, sync_binlog: str) -> RunRecord:

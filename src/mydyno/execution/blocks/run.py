@@ -15,7 +15,6 @@ from typing import Protocol
 from mydyno import clock
 from mydyno.drivers.base import Progress
 from mydyno.errors import DriverError, HostError, ServerError, StudyError, UserError
-from mydyno.execution.blocks.canaries import before_block
 from mydyno.execution.blocks.latency_log import write_latency_log
 from mydyno.execution.blocks.random_streams import with_stream
 from mydyno.execution.blocks.step import run_step
@@ -96,8 +95,6 @@ async def make_runs(
 ) -> AsyncIterator[RunRecord]:
     """Make the runs that the block lacks, in the plan's order, and give each of them when it is saved."""
     missing = [run for run in folder.missing_runs(plan) if run.block == block.block]
-    if missing and environment.experiment.design.canary:
-        await before_block(environment, folder, block.block, watcher.say)
     steps = {step.id: step for step in environment.experiment.resolved_steps}
     order = [steps[step_id] for step_id in block.step_order]
     for planned in missing:

@@ -95,9 +95,6 @@ class StudyEnvironment(Protocol):
     def kernel_counter(self) -> KernelCounter | None:
         """The counter of the kernel's events for the servers; None: not enabled."""
 
-    async def canary(self) -> dict[str, float]:
-        """The present speed of this host: see hosts/canary.py."""
-
     async def rehearse(self, say: Say) -> list[Evidence]:
         """Try the treatments that can be tried without a server, before the first block. Raises HostError."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from mydyno.execution.environments.folders import make_folders
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.private_environment import get_drivers
 from mydyno.execution.environments.probe import Probe
-from mydyno.hosts.canary import read_canary
 from mydyno.hosts.commands import protect
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.network_card import interface_towards
@@ -99,10 +97,6 @@ class ExternalEnvironment:
     def treatments(self, arm: ArmSpec) -> list[Treatment]:
         """The catalogue's treatments of the arm."""
         return treatments_of(arm)
-
-    async def canary(self) -> dict[str, float]:
-        """The present speed of this host: see hosts/canary.py."""
-        return await asyncio.to_thread(read_canary, self.paths.program("dynomem"), self.scratch)
 
     async def rehearse(self, say: Say) -> list[Evidence]:  # noqa: ARG002
         """Nothing: what is done to a load's path shows only on it."""

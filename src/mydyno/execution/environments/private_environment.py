@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,6 @@ from mydyno.execution.environments.environment import Sampler, Say
 from mydyno.execution.environments.folders import make_folders
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.probe import Probe
-from mydyno.hosts.canary import read_canary
 from mydyno.hosts.commands import protect
 from mydyno.hosts.limits import set_open_files
 from mydyno.hosts.local import LocalHost
@@ -136,10 +134,6 @@ class PrivateEnvironment:
     def treatments(self, arm: ArmSpec) -> list[Treatment]:
         """The catalogue's treatments of the arm."""
         return treatments_of(arm)
-
-    async def canary(self) -> dict[str, float]:
-        """The present speed of this host: see hosts/canary.py."""
-        return await asyncio.to_thread(read_canary, self.paths.program("dynomem"), self.scratch)
 
     async def rehearse(self, say: Say) -> list[Evidence]:
         """Try each different treatment once that can be tried without a server. Raises HostError if one fails."""

@@ -41,8 +41,6 @@ ENGINE_VARIABLES = ("default_storage_engine", "enforce_storage_engine", "storage
 CHARACTER_SET_VARIABLES = ("character_set_server", "collation_server", "default_character_set", "default_collation")
 WIDE_CHARACTER_SETS = ("ucs2", "utf16", "utf16le", "utf32")
 """With two or four bytes for each character; dynoload refuses them too (sql/server.rs)."""
-CANARY_S = 2.5
-"""Before each block, where the host is as usual (measured)."""
 STUDY_BYTES_PER_RUN_S = 9_000
 """Samples, logs and histograms (measured)."""
 
@@ -93,7 +91,6 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         most = shape.servers
     else:
         study_s = sum(arm_s[run.arm] for run in plan.runs)
-        study_s += CANARY_S * len(plan.blocks) if experiment.design.canary else 0.0
         most = experiment.most_instances
     free = _free_bytes(paths)
     host_changes = [change for arm in experiment.arms for change in _changes_of(arm, experiment, apart)]

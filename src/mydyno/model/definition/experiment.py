@@ -275,9 +275,6 @@ class DesignSpec(Frozen):
         5.0, le=3600, description="interleaved: longest wait for a quieter host before each cycle"
     )
     seed: int = Field(1, ge=0, description="seed of all orders; run draws and stores one where the file has none")
-    canary: bool = Field(
-        True, description="design blocks: measure the host's speed before each block; wait where it is unusual"
-    )
 
 
 class ValiditySpec(Frozen):

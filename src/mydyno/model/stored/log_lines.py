@@ -14,7 +14,6 @@ from mydyno.model.frozen_record import Record
 from mydyno.model.stored.live import LiveRecord
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import DriverResult
-from mydyno.model.stored.summary import CanaryDeviation
 
 
 class _Line(Record):
@@ -56,17 +55,6 @@ class TreatmentRehearsed(_Event):
     event: Literal["treatment_rehearsed"]
     treatment: str
     text: str
-
-
-class Canary(_Event):
-    """Readings of the host's speed before a block."""
-
-    event: Literal["canary"]
-    block: int
-    attempt: int
-    readings: dict[str, float | None]
-    off: tuple[CanaryDeviation | str, ...]
-    """The readings that deviate too much; sentences in format 1."""
 
 
 class RunBegan(_Event):
@@ -185,7 +173,6 @@ class JournalLine(
             | StudyResumed
             | StudyFinished
             | TreatmentRehearsed
-            | Canary
             | RunBegan
             | RunFinished
             | BlockBegan

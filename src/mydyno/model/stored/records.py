@@ -16,7 +16,7 @@ from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.stored.reasons import Reason
 
-FORMAT = 4
+FORMAT = 5
 """Of the files of a study; others are not read."""
 
 

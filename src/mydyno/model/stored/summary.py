@@ -221,30 +221,6 @@ class PublishedEntry(Record):
     """Where the figure was published, and of what it is."""
 
 
-CANARY_EVENT = "canary"
-"""The journal's event that holds one."""
-
-
-class CanaryDeviation(Record):
-    """A reading outside the range of the earlier ones, or missing."""
-
-    reading: str
-    """A name of hosts/canary.py, e.g. cpu_bytes_per_s."""
-    text: str
-
-
-class CanaryRecord(Record):
-    """The speed of the host at a moment before a block: see hosts/canary.py and execution/blocks/canaries.py."""
-
-    block: int
-    attempt: int
-    """From 1; the block begins after the last one."""
-    readings: dict[str, float | None]
-    """None: the reading failed."""
-    off: tuple[CanaryDeviation, ...] = ()
-    """Readings outside the range of the earlier ones."""
-
-
 class AloneRecord(Record):
     """The control loaded with the other servers stopped, relative to the same server in the cycles just before."""
 
@@ -440,8 +416,6 @@ class Summary(Record):
     """One for each arm and step with a proved link."""
     conclusions: tuple[ConclusionRecord, ...] = ()
     """Conclusions of published studies, tested against this one: see results/published/conclusions.py."""
-    canaries: tuple[CanaryRecord, ...] = ()
-    """Readings of the host's speed, in order of time."""
     design: DesignKind = "blocks"
     look: int | None = None
     """Blocks at the look that this summary is of; None: a fixed number of blocks, or no look yet."""

@@ -33,7 +33,7 @@ def page(
         behaviour=Markup(asset("report.js")),
         licence=Markup("/*\n" + asset("uPlot.LICENSE") + "\n*/"),
         library=Markup(asset("uPlot.iife.min.js")),
-        script=Markup(asset("telemetry.js")),
+        script=Markup(asset("charts.js") + "\n" + asset("telemetry.js")),
         data=None if data is None else script_json(data),
     )
     return _FORBIDDEN.sub("\ufffd", str(text))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import median
-
 from markupsafe import Markup
 
-from mydyno.hosts.canary import READINGS
-from mydyno.model.stored.summary import CanaryRecord
 from mydyno.reports.charts.noise import NoiseRow, noise_chart
 from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.wording.interference import adjustment_sentence
-from mydyno.wording.numbers import percent, percent_range, signed_percent
+from mydyno.wording.numbers import percent, percent_range
 from mydyno.wording.stored_result import ReportStep
 from mydyno.wording.verdict_table import verdict_table
 
@@ -22,13 +17,7 @@ def build(result: StudyResult) -> Section:
     """Noise floor of the primary metric at every step."""
     metric = result.summary.primary
     found = _noise(result, metric)
-    canaries = result.summary.canaries
     groups = [
-        FigureGroup(
-            "The host before each block",
-            [_canaries(canaries)] if canaries else [],
-            text=_canary_words(canaries) if canaries else "",
-        ),
         FigureGroup("The control against itself", [found] if found else []),
         FigureGroup("The adjustment for the host's speed", [], text=_adjustment(result)),
     ]
@@ -63,52 +52,6 @@ def _in_one_line(result: StudyResult, metric: str) -> str:
         return ""
     low, high = percent(min(floors)), percent(max(floors))
     return f"the control differs from its own copy by up to {high}" + ("" if low == high else f" ({low} at best)")
-
-
-def _usual(canaries: Sequence[CanaryRecord]) -> dict[str, float]:
-    """The median of each reading, where there is one."""
-    return {
-        name: median(values)
-        for name in READINGS
-        if (values := [value for one in canaries if (value := one.readings.get(name)) is not None])
-    }
-
-
-def _canary_words(canaries: Sequence[CanaryRecord]) -> str:
-    ranges = []
-    for name, usual in _usual(canaries).items():
-        values = [value / usual - 1 for one in canaries if (value := one.readings.get(name)) is not None]
-        ranges.append(f"{READINGS[name].label} {signed_percent(min(values))} to {signed_percent(max(values))}")
-    off = sorted({one.block for one in canaries if one.off})
-    told = (
-        f"Outside the usual range before block {', '.join(map(str, off))}."
-        if off
-        else "None was outside the usual range."
-    )
-    return (
-        f"Canaries read: {len(canaries)}, while nothing of the study ran, against their median: "
-        f"{'; '.join(ranges)}. {told} A reading outside the usual range (beyond 3 MADs and 5 % of the earlier "
-        "readings) is repeated after a pause, at most twice; the block begins after the last reading."
-    )
-
-
-def _canaries(canaries: Sequence[CanaryRecord]) -> Figure:
-    usual = _usual(canaries)
-    rows: list[list[str | Cell]] = [
-        [
-            str(one.block) if one.attempt == 1 else f"{one.block}, reading {one.attempt}",
-            *(Cell(_against(one.readings.get(name), usual.get(name)), "num") for name in READINGS),
-            ", ".join(READINGS[off.reading].label if off.reading in READINGS else off.reading for off in one.off)
-            or "–",
-        ]
-        for one in canaries
-    ]
-    heads = ("block", *(reading.label for reading in READINGS.values()), "outside the usual range")
-    return Figure([], Table("Canaries, relative to their median", heads, rows))
-
-
-def _against(value: float | None, usual: float | None) -> str:
-    return signed_percent(value / usual - 1) if value is not None and usual else "–"
 
 
 def _noise(result: StudyResult, metric: str) -> Figure | None:

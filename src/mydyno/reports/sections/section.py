@@ -81,13 +81,11 @@ class FigureGroup:
     figures: Sequence[Figure]
     folded: bool = False
     text: str = ""
-    above: str = ""
-    """A heading before this group and those that follow."""
 
     @property
     def stands_beside(self) -> bool:
         """Whether a wide page has the group beside its neighbour: it is one chart of part of the width."""
-        return len(self.figures) == 1 and not self.figures[0].css.startswith("full") and not (self.folded or self.above)
+        return len(self.figures) == 1 and not self.figures[0].css.startswith("full") and not self.folded
 
 
 @cache

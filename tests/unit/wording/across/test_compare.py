@@ -285,7 +285,7 @@ def test_a_saved_study_is_read_from_its_folder(tmp_path: Path) -> None:
 def spoil(folder: StudyFolder, how: str) -> None:
     if how == "older":
         path = folder.path / "study.json"
-        path.write_text(path.read_text().replace('"format": 4', '"format": 0'))
+        path.write_text(path.read_text().replace('"format": 5', '"format": 0'))
     elif how == "half":
         path = folder.path / "summary.json"
         path.write_bytes(path.read_bytes()[:1000])
