@@ -16,7 +16,7 @@ from mydyno.reports.charts.scale import Linear, tick_decimals
 from mydyno.reports.charts.svg import Svg
 from mydyno.wording.numbers import percent, signed_percent
 
-LETTER = 6.9
+LETTER, BOLD_LETTER = 6.9, 7.7
 """The average width of a letter, in pixels."""
 NARROW = 480.0
 ROW, VALUE_ROW, NOISE_ROW, HEADING, HEAD, AXIS, GAP = 46.0, 26.0, 38.0, 26.0, 44.0, 42.0, 28.0
@@ -44,7 +44,7 @@ def answer_picture(
     longest = max(
         len(name) for name in (f"{control} again", *(r.style.name for g in columns[0].groups for r in g.rows))
     )
-    names = min(max(LEAST_NAMES, longest * LETTER + 8), MOST_NAMES if wide else width / 3)
+    names = min(max(LEAST_NAMES, longest * BOLD_LETTER + 8), MOST_NAMES if wide else width / 3)
     parts = [columns] if wide else [[column] for column in columns]
     tall = HEAD + sum(_band_height(group, len(columns[0].groups) > 1) for group in columns[0].groups) + AXIS
     svg = Svg(key, width, tall * len(parts) + GAP * (len(parts) - 1), title, description)
@@ -65,7 +65,7 @@ def _part(svg: Svg, control: str, columns: Sequence[Column], names: float, top: 
         _column(svg, column, left, left + room - (GAP if index < len(columns) - 1 else 10), top)
     y = top + HEAD
     for group in columns[0].groups:
-        y = _names(svg, control, group, int((names - 6) / LETTER), y, len(columns[0].groups) > 1)
+        y = _names(svg, control, group, int((names - 6) / BOLD_LETTER), y, len(columns[0].groups) > 1)
 
 
 def _names(svg: Svg, control: str, group: ForestGroup, letters: int, y: float, headed: bool) -> float:
