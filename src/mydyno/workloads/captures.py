@@ -71,6 +71,8 @@ class Captured:
     """Statements that do not only read, of those that are played; None: unknown."""
     problems: tuple[str, ...] = ()
     """What the capture lacks, or what of it is unknown, with the counts."""
+    left_out: int = 0
+    """Statements that write and are not played, since the step is to read alone."""
 
     @property
     def writes(self) -> bool:
@@ -86,4 +88,5 @@ def captured(step: Step | StepSpec) -> Captured | None:
     reads_only = step.options.get("read_only") is True
     writing = 0 if reads_only else header.writing
     length_s = header.length_s / (speed_of(step) or 1.0)
-    return Captured(speed_of(step), length_s, header.statements, writing, header.problems)
+    left_out = (header.writing or 0) if reads_only else 0
+    return Captured(speed_of(step), length_s, header.statements, writing, header.problems, left_out)

@@ -75,6 +75,8 @@ def replay_lines(experiment: Experiment, plan: Plan, step: Step) -> Iterator[str
     one = captured(step)
     for problem in () if one is None else one.problems:
         yield f"of the log: {problem}"
+    if one is not None and one.left_out:
+        yield f"read_only leaves out {one.left_out} of {one.statements} captured statements, which write"
     if one is not None and one.speed is not None:
         yield from _captured_times(experiment, plan, step, one)
         return

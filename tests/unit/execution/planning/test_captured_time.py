@@ -76,6 +76,7 @@ async def test_a_capture_that_writes_is_played_once(
         (8, 5, {}, "5 of 40 captured statements write, so it is not played twice"),
         (8, None, {}, "the capture may write"),
         (8, 5, {"read_only": True}, "plays 12 s: after the end it begins again"),
+        (8, 5, {"read_only": True}, "read_only leaves out 5 of 40 captured statements, which write"),
         (8, 5, {"speed": "max"}, "inserts of captured keys fail then (error 1062)"),
     ],
 )  # fmt: skip
@@ -88,7 +89,7 @@ def test_the_plan_states_what_is_replayed(
 
 
 def test_a_load_without_captured_times_that_only_reads_has_no_warning(tmp_path: Path) -> None:
-    one = asked(capture(tmp_path, 8), {"speed": "max", "read_only": True})
+    one = asked(capture(tmp_path, 8, writing=0), {"speed": "max", "read_only": True})
     assert len(list(replay_lines(one, make_plan(one, Design("interleaved")), one.resolved_steps[0]))) == 2
     found = captured(one.resolved_steps[0])
     assert found is not None and (found.speed, found.writes) == (None, False)
