@@ -10,7 +10,6 @@ from typing import Any
 from mydyno.experiment_file.overrides import ARM_SECTIONS, merged, parse_set
 from mydyno.experiment_file.toml_writer import toml_value
 from mydyno.experiment_file.vary import arm_name
-from mydyno.language import listing
 from mydyno.model.definition.experiment import Experiment, Scalar
 from mydyno.model.definition.quantities import parse_bytes
 from mydyno.model.definition.server_options import option_name
@@ -56,7 +55,6 @@ OF_KERNEL = {
     "run_queue": CPU,
 }
 """A measure of the kernel → the same."""
-_ITS_TEST = "{arm} differs from {control} in {setting} alone: this study is its test."
 ROOM = 4
 """Servers of this size that must fit into the host's memory: the arms, the control's second copy, and the load."""
 
@@ -71,29 +69,24 @@ class Suggestion:
 
 def suggestion(result: StoredResult, one: CandidateRecord) -> Suggestion:
     """For a candidate of this study."""
-    setting, varied = setting_of(one), _vary_alone(result, one)
+    setting = setting_of(one)
     if setting == BUILD:
-        return Suggestion(sentence=_of_build(one, varied))
+        return Suggestion(
+            sentence=(
+                "No setting changes {what}. To test it, add an arm with another build of the server, e.g. {arm}."
+            ).format(
+                what=one.name if one.kind == "function" else COSTS[one.name].label,
+                arm='{ server = { basedir = "/opt/other-build" } }',
+            )
+        )
     if not setting:
         return Suggestion()
     setting = _differing(result, one, setting)
-    if varied == {setting}:
-        return Suggestion(sentence=_ITS_TEST.format(arm=one.arm, control=one.control, setting=setting))
+    if _vary_alone(result, one) == {setting}:
+        return Suggestion(sentence=f"{one.arm} differs from {one.control} in {setting} alone: this study is its test.")
     if result.study.experiment.server.dsn is not None and setting not in (CPU, NETWORK):
         return Suggestion(sentence=f"To test it, change {setting} of the external server and repeat the study.")
     return Suggestion(_command(result, one.control, *_changes(result, one, setting)))
-
-
-def _of_build(one: CandidateRecord, varied: set[str]) -> str:
-    """For what no one setting changes; `varied` is what the study changed it with."""
-    what = one.name if one.kind == "function" else COSTS[one.name].label
-    if varied in ({"server"}, set()):
-        arm = '{ server = { basedir = "/opt/other-build" } }'
-        return f"No setting changes {what} alone. To test it, add an arm with another build of the server, e.g. {arm}."
-    if len(varied) == 1:
-        return _ITS_TEST.format(arm=one.arm, control=one.control, setting=next(iter(varied)))
-    settings = listing(sorted(varied))
-    return f"{one.arm} differs from {one.control} in {settings}: arms with one of them each show which changes {what}."
 
 
 def setting_of(one: CandidateRecord) -> str:
