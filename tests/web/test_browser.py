@@ -232,8 +232,8 @@ def test_a_click_on_a_heading_sorts_the_table_of_metrics_and_a_link_opens_its_fo
     table.get_by_role("button", name="jemalloc").click()
     column = table.locator("thead th").all_inner_texts().index("jemalloc")
     cells = table.locator(f"tbody tr > :nth-child({column + 1})").all_inner_texts()
-    shown = [text.split("%")[0].strip(" ▲▼≈?\u202f") for text in cells if "%" in text]
-    changes = [float(text.replace("\u2212", "-")) for text in shown]
+    texts = [text.split("%")[0].strip(" ▲▼≈?\u202f") for text in cells if "%" in text]
+    changes = [float(text.replace("\u2212", "-")) for text in texts]
     assert len(changes) > 3 and changes == sorted(changes, reverse=True)
 
 
