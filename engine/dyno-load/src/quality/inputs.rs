@@ -1,8 +1,9 @@
-//! What the rules look at.
+//! What the rules look at, and what they find.
 
 use dyno_core::histogram::Histogram;
 use dyno_loop::recorder::{Counts, Extra, ThreadUsage};
 use dyno_loop::{End, Failure, Totals};
+use serde::Serialize;
 
 use crate::agents::AgentFacts;
 use crate::host::TcpSegments;
@@ -115,4 +116,50 @@ pub struct KvInputs<'a> {
     pub all: &'a KvCounts,
     /// The share of keys that should be found; none where every share is allowed.
     pub expected_hit_share: Option<f64>,
+}
+
+/// How far the figures can be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum RunQuality {
+    /// No rule found anything.
+    Valid,
+    /// Something may have moved them.
+    Suspect,
+    /// They do not mean what they seem to.
+    Invalid,
+}
+
+impl RunQuality {
+    /// Its word in results.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Valid => "VALID",
+            Self::Suspect => "SUSPECT",
+            Self::Invalid => "INVALID",
+        }
+    }
+}
+
+/// What one rule found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// How bad it is.
+    pub level: RunQuality,
+    /// The sentence with the figure and what to try.
+    #[serde(rename = "text")]
+    pub reason: String,
+}
+
+/// The level of a value by its two limits; none below the first.
+pub fn level(value: f64, suspect: f64, invalid: f64) -> Option<RunQuality> {
+    if value > invalid {
+        Some(RunQuality::Invalid)
+    } else if value > suspect {
+        Some(RunQuality::Suspect)
+    } else {
+        None
+    }
 }

@@ -1,83 +1,55 @@
-//! The quality of a run: whether its figures can be believed. One rule a file, beside what rules are given and find.
+//! The quality of a run: whether its figures can be believed. Beside it: the rules, and what they look at and find.
 
-mod absent_rows;
-mod clipped;
-mod clock;
-mod cpu;
-mod cpu_wait;
-mod dropped;
-mod empty;
-mod empty_reads;
-mod failed;
-mod finding;
-mod hit_ratio;
 mod inputs;
-mod lag;
-mod missing_rows;
-mod network;
-mod not_stored;
-mod paused;
-mod reconciliation;
-mod script_held;
-mod stalled;
-mod unavailable;
-mod unfinished;
-mod wrong_values;
+mod rules;
 
-pub use finding::{Finding, RunQuality};
-pub use inputs::{KvInputs, Measurement, OwnSql, QualityInputs};
+pub use inputs::{Finding, KvInputs, Measurement, OwnSql, QualityInputs, RunQuality};
 
-use finding::level;
-
-type Rule = fn(&QualityInputs<'_>) -> Option<Finding>;
+type Rule = (&'static str, fn(&QualityInputs<'_>) -> rules::Judgement);
 
 const RULES: [Rule; 21] = [
-    failed::judge,
-    empty::judge,
-    unavailable::judge,
-    lag::judge,
-    cpu::judge,
-    cpu_wait::judge,
-    dropped::judge,
-    unfinished::judge,
-    stalled::judge,
-    paused::judge,
-    script_held::judge,
-    network::judge,
-    reconciliation::judge,
-    clipped::judge,
-    wrong_values::judge,
-    not_stored::judge,
-    hit_ratio::judge,
-    missing_rows::judge,
-    empty_reads::judge,
-    clock::judge,
-    absent_rows::judge,
+    ("failed", rules::failed),
+    ("empty", rules::empty),
+    ("unavailable", rules::unavailable),
+    ("lag", rules::lag),
+    ("cpu", rules::cpu),
+    ("cpu_wait", rules::cpu_wait),
+    ("dropped", rules::dropped),
+    ("unfinished", rules::unfinished),
+    ("stalled", rules::stalled),
+    ("paused", rules::paused),
+    ("script_held", rules::script_held),
+    ("network", rules::network),
+    ("reconciliation", rules::reconciliation),
+    ("clipped", rules::clipped),
+    ("wrong_values", rules::wrong_values),
+    ("not_stored", rules::not_stored),
+    ("hit_ratio", rules::hit_ratio),
+    ("missing_rows", rules::missing_rows),
+    ("empty_reads", rules::empty_reads),
+    ("clock", rules::clock),
+    ("absent_rows", rules::absent_rows),
 ];
 
-/// What the rules on the load itself look at: what it read and stored, and who waited for whom. They hold for the sum of
-/// several slices, too; hosts and rates are judged there slice by slice.
-const RULES_OF_SLICES: [Rule; 4] = [
-    script_held::judge,
-    wrong_values::judge,
-    not_stored::judge,
-    empty_reads::judge,
-];
+/// The rules on the load itself: what it read and stored, and who waited for whom. They hold for the sum of several slices,
+/// too; hosts and rates are judged there slice by slice.
+const OF_SLICES: [&str; 4] = ["script_held", "wrong_values", "not_stored", "empty_reads"];
+
+fn found(&(rule, judge): &Rule, inputs: &QualityInputs<'_>) -> Option<Finding> {
+    judge(inputs).map(|(level, reason)| Finding { rule, level, reason })
+}
 
 /// What the rules on the load itself find in the sum of several slices.
 pub fn judge_slices(inputs: &QualityInputs<'_>) -> Vec<Finding> {
-    RULES_OF_SLICES.iter().filter_map(|rule| rule(inputs)).collect()
+    let rules = RULES.iter().filter(|(name, _)| OF_SLICES.contains(name));
+    rules.filter_map(|rule| found(rule, inputs)).collect()
 }
 
 /// The worst of all rules, and every finding.
 pub fn judge(inputs: &QualityInputs<'_>) -> (RunQuality, Vec<Finding>) {
-    let findings: Vec<Finding> = RULES.iter().filter_map(|rule| rule(inputs)).collect();
-    let quality = findings
-        .iter()
-        .map(|finding| finding.level)
-        .max()
-        .unwrap_or(RunQuality::Valid);
-    (quality, findings)
+    let findings: Vec<Finding> = RULES.iter().filter_map(|rule| found(rule, inputs)).collect();
+    let worst = findings.iter().map(|finding| finding.level).max();
+    (worst.unwrap_or(RunQuality::Valid), findings)
 }
 
 /// The quality of a run in which no load was started.
