@@ -48,7 +48,7 @@ fn measure(server: &NullServer, name: &str, prepared: bool, duration_ns: u64) ->
         load: LoadSettings::new(shape, endpoint.to_string(), Address::Tcp(address)),
         options: Arc::new(Options::new(endpoint, "null")),
         workload: SqlWorkload::Oltp(Context {
-            definition: (oltp::named(name).unwrap().define)(&options),
+            definition: oltp::named(name).unwrap().define(&options),
             options,
             distribution: Distribution::named("special", &Parameters::default()).unwrap(),
             seed: 1,

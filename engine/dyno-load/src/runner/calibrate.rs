@@ -172,7 +172,7 @@ fn measure(
         load: LoadSettings::new(shape, server.endpoint.to_string(), server.address.clone()),
         options: Arc::new(Options::new(server.endpoint.clone(), "null")),
         workload: SqlWorkload::Oltp(Context {
-            definition: (workload.define)(&oltp),
+            definition: workload.define(&oltp),
             options: oltp,
             distribution: Distribution::named("uniform", &Parameters::default()).map_err(Error::User)?,
             seed: 1,

@@ -43,7 +43,7 @@ impl OltpSpec {
         self.options.check().map_err(Error::User)?;
         let workload = self.workload()?;
         let context = Context {
-            definition: (workload.define)(&self.options),
+            definition: workload.define(&self.options),
             options: self.options.clone(),
             distribution: self.random.distribution()?,
             seed: self.load.seed,

@@ -235,7 +235,7 @@ mod tests {
 
     fn context(name: &str, options: OltpOptions) -> Context {
         Context {
-            definition: (workload::named(name).unwrap().define)(&options),
+            definition: workload::named(name).unwrap().define(&options),
             options,
             distribution: Distribution::named("special", &Parameters::default()).unwrap(),
             seed: 4,
