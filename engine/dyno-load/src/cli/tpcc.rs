@@ -11,7 +11,7 @@ use super::tpcc_run::RunArguments;
 use crate::error::{Error, Exit};
 use crate::sql::data::drop_tables;
 use crate::sql::tpcc::schema::{self, MOST_WAREHOUSES};
-use crate::sql::tpcc::{acknowledged, check, load, procedures};
+use crate::sql::tpcc::{acknowledged, check, drop_procedures, load};
 use dyno_mysql::session_state::OWN_STATE;
 
 const PREPARE_EXAMPLES: &str = "Examples:
@@ -174,7 +174,7 @@ fn cleanup(arguments: &CleanupArguments) -> Result<Exit, Error> {
     let options = arguments.connection.spec().options(true, Some(OWN_STATE))?;
     drop_tables(&options, names)?;
     if let Ok(mut client) = crate::sql::server::connect(&options) {
-        procedures::drop(&mut client)?;
+        drop_procedures(&mut client)?;
     }
     Ok(Exit::Done)
 }

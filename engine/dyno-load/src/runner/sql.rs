@@ -23,7 +23,7 @@ use crate::sql::local_ports;
 use crate::sql::preflight::{self, Needs};
 use crate::sql::reconciliation::ServerCounters;
 use crate::sql::script::{MainThread, Reporting, ScriptSession};
-use crate::sql::tpcc::{check, procedures};
+use crate::sql::tpcc::{check, create_procedures};
 use crate::sql::{server, SqlRecord, SqlSession, SqlSettings, SqlWorkload};
 
 /// One run of SQL.
@@ -50,7 +50,7 @@ pub fn run_sql(run: &SqlRun) -> Result<Exit, Error> {
     let (mut settings, mut control) = connect(&mut spec)?;
     crate::host::take_priority(settings.load.priority);
     if settings.workload.tpcc().is_some_and(|config| config.stored_procedures) {
-        procedures::create(&mut control)?;
+        create_procedures(&mut control)?;
     }
     let needs = Needs {
         settings: &settings,

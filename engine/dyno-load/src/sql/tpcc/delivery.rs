@@ -5,12 +5,8 @@
 use dyno_core::random::RandomStream;
 use dyno_mysql::Value;
 
-use super::config::TpccConfig;
-use super::money;
-use super::next::Next;
-use super::profile::{Profile, Terminal};
-use super::random::{between, DISTRICTS};
-use super::row;
+use super::config::{between, TpccConfig, DISTRICTS};
+use super::profile::{cents, unsigned, AmountText, Next, Profile, Terminal};
 use super::statements::Id;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -114,7 +110,7 @@ impl Profile for Delivery {
             Step::Sum => (send(Id::DeliverySum, &[order, district, warehouse]), Step::Customer),
             Step::Customer => {
                 let customer = int(self.customer.ok_or("the new order's order")?);
-                let sum = money::Text::of(self.sum_cents.ok_or("the order's lines")?);
+                let sum = AmountText::of(self.sum_cents.ok_or("the order's lines")?);
                 let sum = Value::Bytes(sum.bytes());
                 let sent = send(Id::DeliveryCustomer, &[sum, customer, district, warehouse]);
                 self.next_district();
@@ -130,9 +126,9 @@ impl Profile for Delivery {
     fn row<'a>(&mut self, id: Id, mut values: impl Iterator<Item = Value<'a>>) {
         let value = values.next();
         match id {
-            Id::DeliveryOldest => self.order = value.as_ref().and_then(row::unsigned),
-            Id::DeliveryOrder => self.customer = value.as_ref().and_then(row::unsigned),
-            Id::DeliverySum => self.sum_cents = value.as_ref().and_then(row::cents),
+            Id::DeliveryOldest => self.order = value.as_ref().and_then(unsigned),
+            Id::DeliveryOrder => self.customer = value.as_ref().and_then(unsigned),
+            Id::DeliverySum => self.sum_cents = value.as_ref().and_then(cents),
             _ => {}
         }
     }

@@ -11,11 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use dyno_mysql::blocking::Client;
 use dyno_mysql::{Charset, Options};
 
-use super::batch::Batch;
-use super::inserter::Inserter;
-use super::random::{CUSTOMERS, DISTRICTS, ITEMS};
-use super::rows::{Rows, FIRST_UNDELIVERED};
-use super::schema;
+use super::config::{CUSTOMERS, DISTRICTS, ITEMS};
+use super::rows::{Batch, Rows, FIRST_UNDELIVERED};
+use super::schema::{self, Inserter};
 use crate::error::Error;
 use crate::sql::server::{connect_unbounded, failed};
 

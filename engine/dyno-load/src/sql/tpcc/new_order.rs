@@ -6,12 +6,8 @@ use dyno_core::random::RandomStream;
 use dyno_mysql::Value;
 
 use super::acknowledged::OrderId;
-use super::config::TpccConfig;
-use super::money;
-use super::next::Next;
-use super::profile::{Profile, Terminal};
-use super::random::{between, DISTRICTS, ITEMS};
-use super::row;
+use super::config::{between, TpccConfig, DISTRICTS, ITEMS};
+use super::profile::{cents, integer, unsigned, AmountText, Next, Profile, Terminal};
 use super::statements::Id;
 
 const MOST_LINES: usize = 15;
@@ -216,7 +212,7 @@ impl Profile for NewOrder {
             }
             Step::Line => {
                 let cents = self.price_cents.ok_or("the item")? * i64::from(line.quantity);
-                let amount = money::Text::of(cents);
+                let amount = AmountText::of(cents);
                 send(
                     Id::NewOrderLine,
                     &[
@@ -246,10 +242,10 @@ impl Profile for NewOrder {
 
     fn row<'a>(&mut self, id: Id, mut values: impl Iterator<Item = Value<'a>>) {
         match id {
-            Id::NewOrderDistrict => self.order = values.next().as_ref().and_then(row::unsigned),
-            Id::NewOrderItem => self.price_cents = values.next().as_ref().and_then(row::cents),
+            Id::NewOrderDistrict => self.order = values.next().as_ref().and_then(unsigned),
+            Id::NewOrderItem => self.price_cents = values.next().as_ref().and_then(cents),
             Id::NewOrderStock => {
-                self.stock = values.next().as_ref().and_then(row::integer);
+                self.stock = values.next().as_ref().and_then(integer);
                 // After S_QUANTITY and S_DATA come S_DIST_01 to S_DIST_10.
                 if let Some(Value::Bytes(text)) = values.nth(self.district as usize) {
                     let length = text.len().min(self.information.len());

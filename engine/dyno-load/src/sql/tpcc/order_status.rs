@@ -3,12 +3,8 @@
 use dyno_core::random::RandomStream;
 use dyno_mysql::Value;
 
-use super::config::TpccConfig;
-use super::customer::CustomerChoice;
-use super::next::Next;
-use super::profile::{Profile, Terminal};
-use super::random::{between, DISTRICTS};
-use super::row;
+use super::config::{between, TpccConfig, DISTRICTS};
+use super::profile::{unsigned, CustomerChoice, Next, Profile, Terminal};
 use super::statements::Id;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -102,8 +98,8 @@ impl Profile for OrderStatus {
 
     fn row<'a>(&mut self, id: Id, mut values: impl Iterator<Item = Value<'a>>) {
         match id {
-            Id::StatusByName => self.customer.found(values.next().as_ref().and_then(row::unsigned)),
-            Id::StatusOrder => self.order = values.next().as_ref().and_then(row::unsigned),
+            Id::StatusByName => self.customer.found(values.next().as_ref().and_then(unsigned)),
+            Id::StatusOrder => self.order = values.next().as_ref().and_then(unsigned),
             _ => {}
         }
     }

@@ -3,14 +3,9 @@
 use dyno_core::random::RandomStream;
 use dyno_mysql::Value;
 
-use super::config::TpccConfig;
-use super::customer::CustomerChoice;
-use super::money;
+use super::config::{between, TpccConfig, DISTRICTS};
 use super::new_order::other_warehouse;
-use super::next::Next;
-use super::profile::{Profile, Terminal};
-use super::random::{between, DISTRICTS};
-use super::row;
+use super::profile::{unsigned, AmountText, CustomerChoice, Next, Profile, Terminal};
 use super::statements::Id;
 
 /// Most characters of C_DATA.
@@ -71,7 +66,7 @@ impl Payment {
 
     /// Clause 2.5.2.2: the payment goes in front of C_DATA, what is beyond 500 characters is cut off.
     fn put_payment_in_data(&mut self) {
-        let amount = money::Text::of(self.cents);
+        let amount = AmountText::of(self.cents);
         let prefix = format!(
             "{} {} {} {} {} {} ",
             self.customer.id().unwrap_or(0),
@@ -117,7 +112,7 @@ impl Profile for Payment {
 
     fn call<T>(&mut self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> T {
         let int = |value: u32| Value::Int32(value as i32);
-        let amount = money::Text::of(self.cents);
+        let amount = AmountText::of(self.cents);
         let values = [
             int(self.warehouse),
             int(self.district),
@@ -154,7 +149,7 @@ impl Profile for Payment {
         let (warehouse, district) = (int(self.warehouse), int(self.district));
         let (of_warehouse, of_district) = (int(self.customer.warehouse), int(self.customer.district));
         let id = || self.customer.id().map(int).ok_or("a customer of that name");
-        let amount = money::Text::of(self.cents);
+        let amount = AmountText::of(self.cents);
         let amount = Value::Bytes(amount.bytes());
         let name = Value::Bytes(self.customer.name());
         let sent = match self.step {
@@ -203,7 +198,7 @@ impl Profile for Payment {
         match id {
             Id::PaymentWarehouseAddress => self.warehouse_name.extend_from_slice(text_at(5)),
             Id::PaymentDistrictAddress => self.district_name.extend_from_slice(text_at(5)),
-            Id::PaymentByName => self.customer.found(values.next().as_ref().and_then(row::unsigned)),
+            Id::PaymentByName => self.customer.found(values.next().as_ref().and_then(unsigned)),
             Id::PaymentCustomer => self.bad_credit = Some(text_at(CREDIT) == b"BC"),
             Id::PaymentData => self.data.extend_from_slice(text_at(0)),
             _ => {}

@@ -3,11 +3,8 @@
 use dyno_core::random::RandomStream;
 use dyno_mysql::Value;
 
-use super::config::{StockLevelQuery, TpccConfig};
-use super::next::Next;
-use super::profile::{Profile, Terminal};
-use super::random::between;
-use super::row;
+use super::config::{between, StockLevelQuery, TpccConfig};
+use super::profile::{unsigned, Next, Profile, Terminal};
 use super::statements::Id;
 
 /// Items of twenty orders: 200 on average, 300 at most.
@@ -112,8 +109,8 @@ impl Profile for StockLevel {
 
     fn row<'a>(&mut self, id: Id, mut values: impl Iterator<Item = Value<'a>>) {
         match id {
-            Id::LevelDistrict => self.next_order = values.next().as_ref().and_then(row::unsigned),
-            Id::LevelItems => self.items.extend(values.next().as_ref().and_then(row::unsigned)),
+            Id::LevelDistrict => self.next_order = values.next().as_ref().and_then(unsigned),
+            Id::LevelItems => self.items.extend(values.next().as_ref().and_then(unsigned)),
             _ => {}
         }
     }
