@@ -8,6 +8,7 @@ pub mod host;
 pub mod kv;
 pub mod null_server;
 pub mod output;
+pub mod parse;
 pub mod quality;
 pub mod replay;
 pub mod runner;

@@ -26,10 +26,8 @@ impl<E> Observer<E> for Nobody {
 
 /// Allocations and transactions of one run.
 fn measure(server: &NullServer, name: &str, prepared: bool, duration_ns: u64) -> (u64, u64) {
-    let options = OltpOptions {
-        tables: 2,
-        ..OltpOptions::default()
-    };
+    let mut options = OltpOptions::default();
+    options.table.tables = 2;
     let address: std::net::SocketAddr = server.place.parse().unwrap();
     let endpoint = Endpoint::tcp("127.0.0.1", address.port());
     let shape = LoadShape {

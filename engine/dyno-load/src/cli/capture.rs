@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use dyno_capture::Selection;
 
-use super::connection::ConnectionArguments;
 use crate::capture;
 use crate::error::{Error, Exit};
 use crate::spec::ConnectionSpec;
@@ -69,7 +68,7 @@ pub struct CaptureArguments {
     #[arg(long, requires = "anonymise")]
     key_file: Option<PathBuf>,
     #[command(flatten)]
-    connection: ConnectionArguments,
+    connection: ConnectionSpec,
 }
 
 fn selection(arguments: &CaptureArguments) -> Selection {
@@ -81,7 +80,7 @@ fn selection(arguments: &CaptureArguments) -> Selection {
 }
 
 fn connection(arguments: &CaptureArguments) -> ConnectionSpec {
-    let mut spec = arguments.connection.spec();
+    let mut spec = arguments.connection.clone();
     if spec.user.is_empty() {
         spec.user = "root".into();
     }

@@ -7,8 +7,8 @@ use dyno_mysql::blocking::Client;
 use dyno_mysql::Options;
 use serde::Serialize;
 
-use super::connection::ConnectionArguments;
 use crate::error::{Error, Exit};
+use crate::spec::ConnectionSpec;
 use crate::sql::server;
 
 const FORMAT: &str = "dynoload-session";
@@ -18,7 +18,7 @@ const FORMAT_VERSION: u32 = 1;
 #[derive(Debug, Args)]
 pub struct SessionArguments {
     #[command(flatten)]
-    connection: ConnectionArguments,
+    connection: ConnectionSpec,
     /// A statement that every session executes; repeatable. It may send nothing for at most 10 s
     #[arg(long, value_name = "STATEMENT")]
     sql: Vec<String>,
@@ -67,7 +67,6 @@ struct Rows {
 pub fn run(arguments: &SessionArguments) -> Result<Exit, Error> {
     let options = arguments
         .connection
-        .spec()
         .options(!arguments.connection.database.is_empty(), None)?;
     let report = Report {
         format: FORMAT,

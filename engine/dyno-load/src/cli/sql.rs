@@ -4,23 +4,15 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use dyno_mysql::session_state::{OWN_STATE, STATE_FOR_A_DUMP};
 
-use super::agent::AgentArguments;
-use super::connection::ConnectionArguments;
-use super::events::EventArguments;
-use super::load::LoadArguments;
-use super::output::OutputArguments;
-use super::parse::{speed, switch, threads};
-use super::slices::SliceArguments;
 use super::tpcc::cpus;
 use crate::capture;
 use crate::error::{Error, Exit};
-use crate::replay::Pace;
-use crate::runner::{self, SqlRun};
-use crate::sources::Sources;
-use crate::spec::{FileSpec, LoadSpec, SqlSpec};
+use crate::parse::threads;
+use crate::runner::{self, Run};
+use crate::spec::{ConnectionSpec, FileSpec, SqlSpec};
 use crate::sql::file::{data, dump, Schema};
-use dyno_mysql::session_state::{OWN_STATE, STATE_FOR_A_DUMP};
 
 const RUN_EXAMPLES: &str = "Examples:
   dynoload sql prepare shop.toml --database shop
@@ -46,7 +38,8 @@ pub enum Sql {
     /// Read a dump or a TOML file without a server: what would be executed and what left out, or made, as JSON.
     Check(CheckArguments),
     /// Run the transactions of an SQL file or of a capture and measure them.
-    Run(Box<RunArguments>),
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Box<Run<FileSpec>>),
     /// Drop the tables of a TOML file.
     Cleanup(CleanupArguments),
 }
@@ -66,7 +59,7 @@ pub struct PrepareArguments {
     #[arg(long)]
     scale: Option<f64>,
     #[command(flatten)]
-    connection: ConnectionArguments,
+    connection: ConnectionSpec,
 }
 
 /// The options of `sql check`.
@@ -82,90 +75,36 @@ pub struct CheckArguments {
     scale: Option<f64>,
 }
 
-/// The options of `sql run`.
-#[derive(Debug, Args)]
-#[command(after_help = RUN_EXAMPLES)]
-pub struct RunArguments {
-    /// File with the transactions, or a capture
-    file: PathBuf,
-    /// For a capture: leave out statements that write
-    #[arg(long, default_value = "off", default_missing_value = "on", num_args = 0..=1, value_parser = switch, action = clap::ArgAction::Set)]
-    read_only: bool,
-    /// For a capture: max, transactions as fast as the connections go; or original, or a factor as in 2 or 0.5: each
-    /// session on a connection of its own, its transactions at their captured times. Sessions for which no connection
-    /// is free wait
-    #[arg(long, default_value = "max", value_parser = speed)]
-    speed: Pace,
-    /// Check the file and the options, without a server, and run nothing
-    #[arg(long)]
-    check: bool,
-    #[command(flatten)]
-    load: LoadArguments,
-    #[command(flatten)]
-    events: EventArguments,
-    #[command(flatten)]
-    connection: ConnectionArguments,
-    #[command(flatten)]
-    agents: AgentArguments,
-    #[command(flatten)]
-    slices: SliceArguments,
-    #[command(flatten)]
-    output: OutputArguments,
-}
-
 /// The options of `sql cleanup`.
 #[derive(Debug, Args)]
 pub struct CleanupArguments {
     /// TOML file with the tables
     file: PathBuf,
     #[command(flatten)]
-    connection: ConnectionArguments,
-}
-
-/// The number set, else 1; at captured times as many as the capture had at a time.
-fn connections(arguments: &RunArguments) -> u32 {
-    let captured = || match arguments.speed {
-        Pace::Times(_) => capture::peak_sessions(&arguments.file),
-        Pace::Max => None,
-    };
-    arguments.load.connections.or_else(captured).unwrap_or(1)
+    connection: ConnectionSpec,
 }
 
 /// Runs it.
-pub fn run(command: &Sql) -> Result<Exit, Error> {
+pub fn run(command: Sql) -> Result<Exit, Error> {
     match command {
-        Sql::Prepare(arguments) => prepare(arguments),
-        Sql::Check(arguments) => check(arguments),
+        Sql::Prepare(arguments) => prepare(&arguments),
+        Sql::Check(arguments) => check(&arguments),
         Sql::Cleanup(arguments) => {
             let schema = read(&arguments.file, None)?;
-            data::cleanup(&arguments.connection.spec().options(true, Some(OWN_STATE))?, &schema)?;
+            data::cleanup(&arguments.connection.options(true, Some(OWN_STATE))?, &schema)?;
             Ok(Exit::Done)
         }
-        Sql::Run(arguments) => {
-            let spec = SqlSpec::File(FileSpec {
-                file: arguments.file.clone(),
-                read_only: arguments.read_only,
-                speed: match arguments.speed {
-                    Pace::Times(factor) => Some(factor),
-                    Pace::Max => None,
-                },
-                load: LoadSpec {
-                    connections: connections(arguments),
-                    ..arguments.events.spec(&arguments.load)
-                },
-                connection: arguments.connection.spec(),
-                sources: Sources::default(),
-            });
-            if arguments.check {
+        Sql::Run(run) => {
+            let mut spec = run.spec;
+            spec.load.end_after(&spec.events);
+            if spec.speed.is_some() && spec.load.connections.is_none() {
+                // At captured times as many as the capture had at a time.
+                spec.load.connections = capture::peak_sessions(&spec.file);
+            }
+            if spec.check {
                 return spec.resolve().map(|_| Exit::Done);
             }
-            runner::run_sql(&SqlRun {
-                spec,
-                any_server: arguments.output.any_server,
-                agents: arguments.agents.agent.clone(),
-                slices: arguments.slices.spec(),
-                outputs: arguments.output.spec(),
-            })
+            runner::run_sql(SqlSpec::File(spec), &run.options)
         }
     }
 }
@@ -206,7 +145,7 @@ fn read(path: &Path, scale: Option<f64>) -> Result<Schema, Error> {
 }
 
 fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
-    let spec = arguments.connection.spec();
+    let spec = &arguments.connection;
     without_scale(&arguments.file, arguments.scale)?;
     if is_dump(&arguments.file) {
         let began = std::time::Instant::now();

@@ -4,15 +4,15 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use dyno_mysql::session_state::OWN_STATE;
 
-use super::connection::ConnectionArguments;
-use super::parse::{threads, within};
-use super::tpcc_run::RunArguments;
 use crate::error::{Error, Exit};
+use crate::parse::{threads, within};
+use crate::runner::{self, Run};
+use crate::spec::{ConnectionSpec, SqlSpec, TpccSpec};
 use crate::sql::data::drop_tables;
 use crate::sql::tpcc::schema::{self, MOST_WAREHOUSES};
 use crate::sql::tpcc::{acknowledged, check, drop_procedures, load};
-use dyno_mysql::session_state::OWN_STATE;
 
 const PREPARE_EXAMPLES: &str = "Examples:
   dynoload tpcc prepare --database tpcc --warehouses 10
@@ -21,6 +21,18 @@ const PREPARE_EXAMPLES: &str = "Examples:
       Completes them after an interruption; chunks that are there are not loaded again.
 
 Rows depend on --seed and their number alone: any number of threads makes the same tables.";
+
+const RUN_EXAMPLES: &str = "Examples:
+  dynoload tpcc run --database tpcc --connections 32 --warmup 60s --duration 300s
+      As fast as 32 connections go, each a terminal without key and think times: tpcc-mysql's way.
+  dynoload tpcc run --database tpcc --terminals 10000 --key-and-think-times on --connections 64 --duration 1200s
+      10,000 terminals at the standard's pace, served over 64 connections; response time includes the wait for one.
+  dynoload tpcc run --database tpcc --connections 16 --acknowledged orders.txt --json result.json
+      Orders that the server has acknowledged go to a file, for `dynoload tpcc check --acknowledged orders.txt`.
+
+TpmC-like counts committed New-Orders of the measurement alone; late ones are among them and counted apart, too.
+The password comes from --password-file or DYNO_PASSWORD. The table is on stdout, progress on stderr.
+Exit codes: 0 VALID or SUSPECT, 1 failed, 2 wrong input, 3 cannot be done here, 4 INVALID, 130 interrupted.";
 
 const CHECK_EXAMPLES: &str = "Examples:
   dynoload tpcc check --database tpcc
@@ -36,7 +48,8 @@ pub enum Tpcc {
     /// Create and fill the nine tables.
     Prepare(PrepareArguments),
     /// Run the five transactions and measure them.
-    Run(Box<RunArguments>),
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Box<Run<TpccSpec>>),
     /// Check the consistency conditions, and that acknowledged orders exist.
     Check(CheckArguments),
     /// Drop the tables.
@@ -63,7 +76,7 @@ pub struct PrepareArguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    connection: ConnectionArguments,
+    connection: ConnectionSpec,
 }
 
 /// The options of `tpcc check`.
@@ -80,23 +93,23 @@ pub struct CheckArguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: ConnectionArguments,
+    connection: ConnectionSpec,
 }
 
 /// The options of `tpcc cleanup`.
 #[derive(Debug, Args)]
 pub struct CleanupArguments {
     #[command(flatten)]
-    connection: ConnectionArguments,
+    connection: ConnectionSpec,
 }
 
 /// Runs one of them.
-pub fn run(command: &Tpcc) -> Result<Exit, Error> {
+pub fn run(command: Tpcc) -> Result<Exit, Error> {
     match command {
-        Tpcc::Prepare(arguments) => prepare(arguments),
-        Tpcc::Run(arguments) => super::tpcc_run::run(arguments),
-        Tpcc::Check(arguments) => run_check(arguments),
-        Tpcc::Cleanup(arguments) => cleanup(arguments),
+        Tpcc::Prepare(arguments) => prepare(&arguments),
+        Tpcc::Run(run) => runner::run_sql(SqlSpec::Tpcc(run.spec), &run.options),
+        Tpcc::Check(arguments) => run_check(&arguments),
+        Tpcc::Cleanup(arguments) => cleanup(&arguments),
     }
 }
 
@@ -106,7 +119,7 @@ pub(super) fn cpus() -> u32 {
 
 fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
     let request = load::Request {
-        options: arguments.connection.spec().options(false, Some(OWN_STATE))?,
+        options: arguments.connection.options(false, Some(OWN_STATE))?,
         database: arguments.connection.database.clone(),
         warehouses: arguments.warehouses,
         seed: arguments.seed,
@@ -130,7 +143,7 @@ fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
 
 fn run_check(arguments: &CheckArguments) -> Result<Exit, Error> {
     let orders = arguments.acknowledged.as_deref().map(acknowledged::read).transpose()?;
-    let options = arguments.connection.spec().options(true, Some(OWN_STATE))?;
+    let options = arguments.connection.options(true, Some(OWN_STATE))?;
     let report = check::check(&options, arguments.threads.unwrap_or(cpus()), orders)?;
     let mut out = dyno_core::streams::stdout();
     if arguments.json {
@@ -171,7 +184,7 @@ fn print_report(out: &mut dyn std::io::Write, report: &check::Report) -> std::io
 
 fn cleanup(arguments: &CleanupArguments) -> Result<Exit, Error> {
     let names = schema::TABLES.iter().rev().map(|table| table.name.to_string());
-    let options = arguments.connection.spec().options(true, Some(OWN_STATE))?;
+    let options = arguments.connection.options(true, Some(OWN_STATE))?;
     drop_tables(&options, names)?;
     if let Ok(mut client) = crate::sql::server::connect(&options) {
         drop_procedures(&mut client)?;

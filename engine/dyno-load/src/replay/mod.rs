@@ -2,20 +2,16 @@
 
 pub mod compare;
 mod outcome;
-mod pace;
 mod plan;
 mod planner;
 mod preflight;
 mod results;
-mod settings;
 mod shown;
 mod summary;
 mod worker;
 
 pub use outcome::{FirstError, NotSent, Outcome, Record, Replayed};
-pub use pace::Pace;
-pub use plan::{LeftOut, ReplayPlan, Selection};
-pub use settings::ReplayRun;
+pub use plan::{LeftOut, Pace, ReplayPlan, ReplayRun, Selection};
 pub use summary::Summary;
 
 use std::path::Path;
@@ -25,12 +21,12 @@ use std::time::Duration;
 
 use dyno_capture::{fingerprint, Action, Capture, Fingerprint, UniqueKeys};
 use dyno_core::clock::now_ns;
+use dyno_mysql::session_state::CAPTURED_STATE;
+use worker::{Shared, Worker, LEAD_NS};
 
 use crate::error::{Error, Exit};
 use crate::quality::RunQuality;
 use crate::server::Facts;
-use dyno_mysql::session_state::CAPTURED_STATE;
-use worker::{Shared, Worker, LEAD_NS};
 
 /// Sessions for which one thread is enough.
 const SESSIONS_PER_THREAD: u32 = 64;
@@ -75,7 +71,7 @@ pub fn run(run: &ReplayRun) -> Result<Exit, Error> {
         .map(create)
         .transpose()?;
     let replayed = replay(run, plan, server, identity)?;
-    let summary = Summary::new(&replayed, &run.ignored_errors);
+    let summary = Summary::new(&replayed, &run.ignore_errors);
     if let Some(file) = results {
         results::write(&replayed, &summary.verdict, file)?;
     }

@@ -11,6 +11,7 @@ impl ReplayPlan {
     pub fn new(capture: Capture, selection: &Selection) -> Self {
         let mut planner = Planner::new(selection);
         planner.plan.problems = capture.header.problems;
+        let limit_us = selection.limit_time.map(|limit| limit.as_micros() as u64);
         for (index, event) in capture.events.into_iter().enumerate() {
             if selection.limit_sessions.is_some_and(|limit| event.session > limit) {
                 if matches!(event.action, Action::Statement(_)) {
@@ -18,7 +19,7 @@ impl ReplayPlan {
                 }
                 continue;
             }
-            if selection.limit_us.is_some_and(|limit| event.at_us >= limit) {
+            if limit_us.is_some_and(|limit_us| event.at_us >= limit_us) {
                 if matches!(event.action, Action::Statement(_)) {
                     planner.plan.left_out.after_limit += 1;
                 }
@@ -54,7 +55,7 @@ impl<'a> Planner<'a> {
     }
 
     fn mapped(&self, schema: Option<String>) -> Option<String> {
-        schema.map(|name| self.selection.schemas.get(&name).cloned().unwrap_or(name))
+        schema.map(|name| self.selection.name_of(name))
     }
 
     fn event(&mut self, number: u64, event: dyno_capture::Event) {
@@ -228,6 +229,8 @@ fn peak(sessions: &[Session]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use dyno_capture::Event;
 
     use super::super::plan::LeftOut;
@@ -307,7 +310,7 @@ mod tests {
         let selection = Selection {
             read_only: true,
             limit_sessions: Some(1),
-            limit_us: Some(100),
+            limit_time: Some(Duration::from_micros(100)),
             ..Selection::default()
         };
         let events = vec![

@@ -1,5 +1,6 @@
 //! The result of a replay for people and programs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -65,7 +66,7 @@ fn write_json(run: &ReplayRun, replayed: &Replayed, summary: &Summary, mut write
             "threads": replayed.threads,
             "connections": run.connections,
             "read_only": run.selection.read_only,
-            "schemas": run.selection.schemas,
+            "schemas": run.selection.schemas.iter().cloned().collect::<BTreeMap<_, _>>(),
             "checksums": run.results.is_some(),
         },
     });

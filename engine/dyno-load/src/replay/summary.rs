@@ -1,6 +1,6 @@
 //! The figures of a replay: the whole load, each digest, errors, and how far they can be believed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use dyno_core::histogram::{self, Histogram};
 use serde::Serialize;
@@ -127,7 +127,7 @@ pub struct Summary {
 
 impl Summary {
     /// The summary of a replay that has ended. Errors with an ignored code are counted and not judged.
-    pub fn new(replayed: &Replayed, ignored: &BTreeSet<u16>) -> Self {
+    pub fn new(replayed: &Replayed, ignored: &[u16]) -> Self {
         let record = &replayed.record;
         let outcomes = &record.outcomes;
         let histogram = |of: &dyn Fn(&Outcome) -> u64| {
@@ -230,7 +230,7 @@ fn by_digest(replayed: &Replayed) -> Vec<ByDigest> {
     digests
 }
 
-fn judge(summary: &Summary, replayed: &Replayed, ignored: &BTreeSet<u16>) -> Vec<Finding> {
+fn judge(summary: &Summary, replayed: &Replayed, ignored: &[u16]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |rule, level, reason| findings.push(Finding { rule, level, reason });
     let errors: Vec<&ErrorSummary> = summary

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use dyno_core::distribution::{Distribution, Parameters};
 use dyno_loop::{Address, LoadSettings, LoadShape, Totals};
 use dyno_mysql::{Endpoint, Options};
@@ -14,24 +15,40 @@ use serde_json::json;
 
 use crate::error::{Error, Exit};
 use crate::output::json::FORMAT;
+use crate::parse::{connections, measurable_duration, threads};
 use crate::slices::NoObserver;
 use crate::sql::oltp::{self, Context, OltpOptions, Workload};
 use crate::sql::{SqlRecord, SqlSession, SqlSettings, SqlWorkload};
 
+const EXAMPLES: &str = "Examples:
+  dynoload calibrate
+      Floor latency (1 connection), most operations a second and CPU a query over TCP loopback.
+  dynoload calibrate --unix --workload oltp_read_only --connections 256
+      The same over a Unix socket, with 14 statements and 2 x 100 rows a transaction.
+
+No latency that this host measures can be below the floor; no throughput above the most.";
+
 /// What to measure.
-#[derive(Debug, Clone)]
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Calibration {
-    /// Workload to run against the null server.
+    /// Workload to run against the null server
+    #[arg(long, default_value = "oltp_point_select")]
     pub workload: String,
-    /// Connections of the throughput measurement.
+    /// Connections of the throughput measurement
+    #[arg(long, default_value = "64", value_parser = connections)]
     pub connections: u32,
-    /// Worker threads.
+    /// Worker threads
+    #[arg(long, default_value = "1", value_parser = threads)]
     pub threads: u32,
-    /// Length of each of the two measurements.
+    /// Length of each of the two measurements
+    #[arg(long, default_value = "3s", value_parser = measurable_duration)]
     pub duration: Duration,
-    /// Use a Unix socket instead of TCP loopback.
+    /// Use a Unix socket instead of TCP loopback
+    #[arg(long)]
     pub unix: bool,
-    /// The result as one JSON object.
+    /// Print the result as one JSON object on standard output
+    #[arg(long)]
     pub json: bool,
 }
 

@@ -26,7 +26,7 @@ pub fn engage<E: Shippable>(
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Coordinator<E>, Error> {
     let load = job.spec.load_mut();
-    let (count, connections) = (commands.len() as u32, load.connections);
+    let (count, connections) = (commands.len() as u32, load.connections());
     if connections < count {
         return Err(Error::User(format!(
             "--connections {connections} is fewer than the {count} agents; each needs at least one"
@@ -35,7 +35,7 @@ pub fn engage<E: Shippable>(
     let mut team = Coordinator::start(commands, timeout, interrupted)?;
     let most_each = connections.div_ceil(count);
     let each = spec::threads_for(load.threads, most_each, team.least_cpus()).min(connections / count);
-    load.threads = Some(each * count);
+    (load.connections, load.threads) = (Some(connections), Some(each * count));
     load.trace = spec::trace(load)?;
     team.offer(each, job)?;
     Ok(team)

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{json, Value};
 
-use super::job;
 use super::observed::observe_load;
-use super::{exit_of, print_table, run_slices, without_priority, Outputs, SliceOptions};
+use super::{exit_of, job, print_table, run_slices, without_priority, Outputs, RunOptions};
 use crate::agents::{Coordinator, Job};
 use crate::error::{Error, Exit};
 use crate::kv::server::{self, Counters};
@@ -20,28 +19,14 @@ use crate::server::Facts;
 use crate::slices::{Input, KvTarget, NoObserver};
 use crate::spec::{fill, KvData, KvPart, KvServer, KvSpec, LoadSpec, RunSpec};
 
-/// One run of memcached operations.
-#[derive(Debug)]
-pub struct KvRun {
-    /// What to run.
-    pub spec: KvSpec,
-    /// Commands that start agents; empty where this program loads.
-    pub agents: Vec<String>,
-    /// Slices in place of one measurement.
-    pub slices: Option<SliceOptions>,
-    /// Where results go.
-    pub outputs: Outputs,
-}
-
 /// Runs it.
 ///
 /// # Errors
 /// When the run cannot begin, or an output fails.
-pub fn run_kv(run: &KvRun) -> Result<Exit, Error> {
-    let mut spec = run.spec.clone();
+pub fn run_kv(mut spec: KvSpec, run: &RunOptions) -> Result<Exit, Error> {
     // What is wrong with the options is found before any agent is started.
     spec.parts()?;
-    let input = run.slices.as_ref().map(|_| Input::open()).transpose()?;
+    let input = run.slices.then(Input::open).transpose()?;
     let interrupted = match &input {
         Some(input) => Arc::clone(&input.interrupted),
         None => crate::host::interruption()?,
@@ -49,23 +34,23 @@ pub fn run_kv(run: &KvRun) -> Result<Exit, Error> {
     let team = engage(run, &mut spec, &interrupted)?;
     let parts = spec.parts()?;
     if let Some(part) = parts.first() {
-        if run.spec.fills_counters()? {
+        if spec.fills_counters()? {
             set_counters(&part.settings)?;
         }
     }
-    match (&run.slices, &input) {
-        (Some(options), Some(input)) => fill_then_slices(&parts, options, team, input),
-        _ => execute(&parts, &run.outputs, team, &interrupted),
+    match &input {
+        Some(input) => fill_then_slices(&parts, run.server_pid, team, input),
+        None => execute(&parts, &run.outputs, team, &interrupted),
     }
 }
 
 /// The agents with their shares; none without --agent. `spec` then contains the threads of all agents.
 fn engage(
-    run: &KvRun,
+    run: &RunOptions,
     spec: &mut KvSpec,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Option<Coordinator<KvRecord>>, Error> {
-    if run.agents.is_empty() {
+    if run.agent.is_empty() {
         return Ok(None);
     }
     if spec.preset.name.is_some() || spec.operations.is_some() {
@@ -88,9 +73,9 @@ fn engage(
         any_server: true,
         password: Vec::new(),
         ssl_ca_text: None,
-        slices: run.slices.is_some(),
+        slices: run.slices,
     };
-    let team = job::engage(&run.agents, &mut job, spec.server.connect_timeout, interrupted)?;
+    let team = job::engage(&run.agent, &mut job, spec.server.connect_timeout, interrupted)?;
     spec.load = job.spec.load_mut().clone();
     Ok(Some(team))
 }
@@ -247,7 +232,7 @@ fn measure(
 /// Fills, if requested, then runs slices of the last part.
 fn fill_then_slices(
     parts: &[KvPart],
-    options: &SliceOptions,
+    server_pid: Option<u32>,
     team: Option<Coordinator<KvRecord>>,
     input: &Input,
 ) -> Result<Exit, Error> {
@@ -269,7 +254,7 @@ fn fill_then_slices(
     }
     let shown = output::settings(settings, &last.words);
     let target = KvTarget::new(Arc::clone(settings), control);
-    run_slices(target, team, &settings.load, options, shown, &facts, input)
+    run_slices(target, team, &settings.load, server_pid, shown, &facts, input)
 }
 
 /// Stores 0 under every counter.

@@ -8,12 +8,13 @@ mod observed;
 mod sql;
 
 pub use job::serve_agent;
-pub use kv::{prepare_kv, run_kv, KvRun};
-pub use sql::{run_sql, SqlRun};
+pub use kv::{prepare_kv, run_kv};
+pub use sql::run_sql;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use dyno_loop::gauges::Watch;
 use dyno_loop::recorder::Extra;
 use dyno_loop::{LoadSettings, Outcome};
@@ -27,17 +28,64 @@ use crate::quality::RunQuality;
 use crate::server::Facts;
 use crate::slices::{self, AgentsTarget, Input, Target};
 
+/// The options of a run: what to run, and how.
+#[derive(Debug, Args)]
+pub struct Run<S: Args> {
+    /// What to run.
+    #[command(flatten)]
+    pub spec: S,
+    /// How.
+    #[command(flatten)]
+    pub options: RunOptions,
+}
+
+/// How a run is made, whatever its workload.
+#[derive(Debug, Clone, Args)]
+pub struct RunOptions {
+    /// A command that starts `dynoload agent`, as in 'ssh -o BatchMode=yes load2 dynoload agent', or unix:PATH, a socket
+    /// that leads to the input and output of one; repeat for each host.
+    /// The load then runs on the agents only: each has --threads threads and its share of the connections and of the
+    /// rate. This program starts them together, merges their histograms, and reads the server's counters. The password
+    /// is sent through the command's standard input, as are a trace, a script with its modules, and a file of SQL. Other
+    /// files and sockets named by options are those of the agent's host, except --password-file
+    #[arg(long = "agent", value_name = "COMMAND", help_heading = "Several hosts")]
+    pub agent: Vec<String>,
+    /// Open the connections, then hold them without using the CPU, and run a slice of load for each line `go ID STREAM
+    /// WASHOUT_MS MEASURE_MS [RATE]` on standard input: the load starts at once, the first WASHOUT_MS do not count, the next
+    /// MEASURE_MS do, then transactions in progress end and the load holds again. The same STREAM has the same
+    /// operations. With --rate, RATE is the rate of that slice, operations per second. `end`, or the end of the input, closes the connections. Standard output is JSON lines, one record
+    /// per slice; there is no table
+    #[arg(long, help_heading = "Slices", conflicts_with_all = ["duration", "warmup", "interval", "json", "hdr", "openmetrics"])]
+    pub slices: bool,
+    /// Process id of the server on this host; each slice's record contains its CPU time over the counted part
+    #[arg(long, help_heading = "Slices", value_name = "PID", requires = "slices", value_parser = clap::value_parser!(u32).range(1..))]
+    pub server_pid: Option<u32>,
+    /// Where results go.
+    #[command(flatten)]
+    pub outputs: Outputs,
+}
+
 /// Where results go.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Output")]
 pub struct Outputs {
-    /// JSON lines; `-` for stdout.
+    /// Write the result as JSON lines to a file, or - for standard output (the table then goes to standard error)
+    #[arg(long)]
     pub json: Option<PathBuf>,
-    /// HDR log.
+    /// Write the histograms of every interval as an HDR log, format V2
+    #[arg(long)]
     pub hdr: Option<PathBuf>,
-    /// OpenMetrics text, renewed every interval.
+    /// Write counters and latencies as OpenMetrics text, once per interval; with a name that ends in .prom, in the
+    /// directory that the Prometheus node exporter reads (--collector.textfile.directory), they are collected together
+    /// with the server's metrics
+    #[arg(long)]
     pub openmetrics: Option<PathBuf>,
-    /// Print no progress.
+    /// Print no progress
+    #[arg(long)]
     pub quiet: bool,
+    /// Permit a server that is neither MySQL nor MariaDB
+    #[arg(long)]
+    pub any_server: bool,
 }
 
 impl Outputs {
@@ -50,19 +98,12 @@ impl Outputs {
     }
 }
 
-/// Slices in place of one measurement.
-#[derive(Debug, Clone, Copy)]
-pub struct SliceOptions {
-    /// Process of the server on this host.
-    pub server_pid: Option<u32>,
-}
-
 /// Runs slices until the end of the input, on this host or on those of agents.
 fn run_slices<T: Target>(
     mut target: T,
     team: Option<Coordinator<T::Extra>>,
     load: &LoadSettings,
-    options: &SliceOptions,
+    server_pid: Option<u32>,
     mut shown: Value,
     facts: &Facts,
     input: &Input,
@@ -70,7 +111,7 @@ fn run_slices<T: Target>(
 where
     T::Extra: Shippable,
 {
-    let mut watch = Watch::of(options.server_pid);
+    let mut watch = Watch::of(server_pid);
     let Some(team) = team else {
         crate::host::allow_open_files(u64::from(target.shape().connections) + 64)?;
         return slices::run(&mut target, shown, facts, watch, input);

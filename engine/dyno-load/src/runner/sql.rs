@@ -7,9 +7,8 @@ use dyno_mysql::blocking::Client;
 use dyno_mysql::session_state::OWN_STATE;
 use serde_json::Value;
 
-use super::job;
 use super::observed::observe_load;
-use super::{exit_of, print_table, run_slices, without_priority, Outputs, SliceOptions};
+use super::{exit_of, job, print_table, run_slices, without_priority, Outputs, RunOptions};
 use crate::agents::{Coordinator, Job};
 use crate::error::{Error, Exit};
 use crate::output::progress::Progress;
@@ -19,34 +18,17 @@ use crate::quality::OwnSql;
 use crate::server::Facts;
 use crate::slices::{Input, SqlTarget};
 use crate::spec::{RunSpec, SqlSpec};
-use crate::sql::local_ports;
 use crate::sql::preflight::{self, Needs};
 use crate::sql::reconciliation::ServerCounters;
 use crate::sql::script::{MainThread, Reporting, ScriptSession};
 use crate::sql::tpcc::{check, create_procedures};
-use crate::sql::{server, SqlRecord, SqlSession, SqlSettings, SqlWorkload};
-
-/// One run of SQL.
-#[derive(Debug)]
-pub struct SqlRun {
-    /// What to run.
-    pub spec: SqlSpec,
-    /// Whether a server that is neither MySQL nor MariaDB will do.
-    pub any_server: bool,
-    /// Commands that start agents; empty where this program loads.
-    pub agents: Vec<String>,
-    /// Slices in place of one measurement.
-    pub slices: Option<SliceOptions>,
-    /// Where results go.
-    pub outputs: Outputs,
-}
+use crate::sql::{local_ports, server, SqlRecord, SqlSession, SqlSettings, SqlWorkload};
 
 /// Runs it.
 ///
 /// # Errors
 /// When the run cannot begin, or an output fails.
-pub fn run_sql(run: &SqlRun) -> Result<Exit, Error> {
-    let mut spec = run.spec.clone();
+pub fn run_sql(mut spec: SqlSpec, run: &RunOptions) -> Result<Exit, Error> {
     let (mut settings, mut control) = connect(&mut spec)?;
     crate::host::take_priority(settings.load.priority);
     if settings.workload.tpcc().is_some_and(|config| config.stored_procedures) {
@@ -55,15 +37,15 @@ pub fn run_sql(run: &SqlRun) -> Result<Exit, Error> {
     let needs = Needs {
         settings: &settings,
         single_table: spec.is_single_table()?,
-        any_server: run.any_server,
+        any_server: run.outputs.any_server,
     };
     let facts = preflight::check(&mut control, &needs)?;
-    if run.agents.is_empty() {
+    if run.agent.is_empty() {
         local_ports::warn(&settings);
     }
     let mut description = spec.description(&settings);
     description.tls_in_use = server::tls_in_use(&control);
-    if let Some(slices) = &run.slices {
+    if run.slices {
         let input = Input::open()?;
         let team = engage(run, &mut settings, spec, &input.interrupted)?;
         let shown = output::settings(&settings, &description);
@@ -71,7 +53,7 @@ pub fn run_sql(run: &SqlRun) -> Result<Exit, Error> {
         let settings = Arc::new(settings);
         let main = main_thread(&settings)?;
         let target = SqlTarget::new(&settings, control);
-        let exit = run_slices(target, team, &load, slices, shown, &facts, &input)?;
+        let exit = run_slices(target, team, &load, run.server_pid, shown, &facts, &input)?;
         main.map_or(Ok(()), |main| main.finish(None))?;
         return Ok(exit);
     }
@@ -123,23 +105,23 @@ fn connect(spec: &mut SqlSpec) -> Result<(SqlSettings, Client), Error> {
 
 /// The agents with their shares; none without --agent. `settings` then contain the threads of all agents.
 fn engage(
-    run: &SqlRun,
+    run: &RunOptions,
     settings: &mut SqlSettings,
     mut spec: SqlSpec,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Option<Coordinator<SqlRecord>>, Error> {
-    if run.agents.is_empty() {
+    if run.agent.is_empty() {
         return Ok(None);
     }
     let ssl_ca_text = spec.connection_mut().read_ssl_ca()?;
     let mut job = Job {
         spec: RunSpec::Sql(Box::new(spec)),
-        any_server: run.any_server,
+        any_server: run.outputs.any_server,
         password: settings.options.password.reveal().to_vec(),
         ssl_ca_text,
-        slices: run.slices.is_some(),
+        slices: run.slices,
     };
-    let team = job::engage(&run.agents, &mut job, settings.options.connect_timeout, interrupted)?;
+    let team = job::engage(&run.agent, &mut job, settings.options.connect_timeout, interrupted)?;
     settings.load.shape.threads = team.threads();
     Ok(Some(team))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use dyno_loop::Address;
 use dyno_mysql::{Compression, Endpoint, Options, Secret, TlsContext, TlsField, TlsMode, TlsOptions};
 use serde::{Deserialize, Serialize};
@@ -12,48 +13,68 @@ use serde::{Deserialize, Serialize};
 use super::resolve::resolve;
 use crate::error::Error;
 use crate::host::PASSWORD_VARIABLE;
+use crate::parse::{positive_duration, switch};
 
 /// Where the server is and how to connect to it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Connection")]
 pub struct ConnectionSpec {
     /// Name or address of the server
+    #[arg(long, default_value = "127.0.0.1", conflicts_with = "socket")]
     pub host: String,
     /// Its TCP port
+    #[arg(long, default_value_t = 3306, value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "socket")]
     pub port: u16,
     /// Path of its Unix socket, instead of host and port
+    #[arg(long)]
     pub socket: Option<PathBuf>,
     /// Account. Its password is read from --password-file or the environment variable DYNO_PASSWORD, never from an
     /// option
+    #[arg(long, default_value = "root")]
     pub user: String,
     /// File whose first line is the password
+    #[arg(long)]
     pub password_file: Option<PathBuf>,
     /// Database of the tables
+    #[arg(long, default_value = "sbtest")]
     pub database: String,
     /// disabled, preferred, required, verify_ca or verify_identity
+    #[arg(long, default_value = "disabled")]
     pub ssl_mode: String,
     /// PEM file of the trusted certificate authorities
+    #[arg(long)]
     pub ssl_ca: Option<PathBuf>,
     /// PEM file of the client's certificate
+    #[arg(long)]
     pub ssl_cert: Option<PathBuf>,
     /// PEM file of the client's key
+    #[arg(long)]
     pub ssl_key: Option<PathBuf>,
     /// Protocol versions to allow, as in 1.2,1.3
+    #[arg(long, value_delimiter = ',')]
     pub tls_versions: Vec<String>,
     /// Cipher suites to allow, by OpenSSL's or IANA's names
+    #[arg(long, value_delimiter = ',')]
     pub ssl_ciphers: Vec<String>,
     /// Resume TLS sessions on later connections
+    #[arg(long, default_value = "on", value_parser = switch, action = clap::ArgAction::Set)]
     pub tls_resumption: bool,
     /// Compression of the protocol: off, zlib or zstd, with a level as in zlib:6
+    #[arg(long, default_value = "off")]
     pub compression: String,
     /// Trust the RSA key that a server sends over an unencrypted connection (caching_sha2_password without TLS)
+    #[arg(long)]
     pub get_server_public_key: bool,
     /// Time for a connection to be made: name resolution, TCP, greeting, TLS and authentication together. Also the time
     /// that an agent has to start
+    #[arg(long, default_value = "10s", value_parser = positive_duration)]
     pub connect_timeout: Duration,
     /// The password, where the coordinator of a run has sent it; never written with the options.
+    #[arg(skip)]
     #[serde(skip)]
     pub password: Option<Secret>,
     /// The content of ssl_ca, where the coordinator of a run has sent it: the file is on the coordinator's host.
+    #[arg(skip)]
     #[serde(skip)]
     pub ssl_ca_text: Option<String>,
 }
@@ -179,7 +200,19 @@ fn compression(text: &str) -> Result<Compression, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::{Command, FromArgMatches as _};
+
     use super::*;
+
+    #[test]
+    fn a_connection_has_ten_seconds_by_default_and_travels_without_its_secrets() {
+        let matches = ConnectionSpec::augment_args(Command::new("dynoload")).get_matches_from(["dynoload"]);
+        let mut spec = ConnectionSpec::from_arg_matches(&matches).unwrap();
+        assert_eq!(spec.connect_timeout, Duration::from_secs(10));
+        spec.password = Some(Secret::new(b"hunter2".to_vec()));
+        let sent = serde_json::to_string(&spec).unwrap();
+        assert!(!sent.contains("hunter2") && !sent.contains("\"password\""), "{sent}");
+    }
 
     #[test]
     fn compression_is_read_with_its_level() {

@@ -2,32 +2,49 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::load::description;
 use super::oltp::settings;
-use super::{ConnectionSpec, LoadSpec, SqlDescription};
+use super::{ConnectionSpec, EventOptions, LoadSpec, SqlDescription};
 use crate::error::Error;
+use crate::parse::{speed, switch};
 use crate::sources::Sources;
 use crate::sql::captured::{CapturedContext, CapturedPace};
 use crate::sql::file::parse;
 use crate::sql::{SqlSettings, SqlWorkload};
 
 /// What to run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct FileSpec {
-    /// The file.
+    /// File with the transactions, or a capture
     pub file: PathBuf,
-    /// For a capture: leave out statements that write.
+    /// For a capture: leave out statements that write
+    #[arg(long, default_value = "off", default_missing_value = "on", num_args = 0..=1, value_parser = switch, action = clap::ArgAction::Set)]
     pub read_only: bool,
-    /// For a capture: how many times as fast as captured; none: as fast as the connections go.
-    pub speed: Option<f64>,
+    /// For a capture: max, transactions as fast as the connections go; or original, or a factor as in 2 or 0.5: each
+    /// session on a connection of its own, its transactions at their captured times. Sessions for which no connection
+    /// is free wait
+    #[arg(long, default_value = "max", value_parser = speed)]
+    pub speed: std::option::Option<f64>,
+    /// Check the file and the options, without a server, and run nothing
+    #[arg(long)]
+    #[serde(skip)]
+    pub check: bool,
     /// How much load, and for how long.
+    #[command(flatten)]
     pub load: LoadSpec,
+    /// When it ends.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub events: EventOptions,
     /// Where the server is.
+    #[command(flatten)]
     pub connection: ConnectionSpec,
     /// The file, and those that it names.
+    #[arg(skip)]
     pub sources: Sources,
 }
 
@@ -45,7 +62,7 @@ impl FileSpec {
             self.check_speed()?;
             let pace = self.speed.map(|speed| CapturedPace {
                 speed,
-                connections: self.load.connections,
+                connections: self.load.connections(),
             });
             let context = CapturedContext::new(&self.file, capture, self.read_only, pace).map_err(Error::User)?;
             return settings(SqlWorkload::Captured(context), &self.connection, &self.load);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use clap::Args;
 use dyno_loop::{OperationLimit, Priority};
 use serde::{Deserialize, Serialize};
 
@@ -15,24 +16,36 @@ use crate::kv::sizes::{Sizes, What};
 use crate::kv::values::Values;
 use crate::kv::workload::{Mix, Shares, Workload};
 use crate::kv::KvSettings;
+use crate::parse::count;
 
 /// What to run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct KvSpec {
     /// Where the server is.
+    #[command(flatten)]
     pub server: KvServer,
     /// Keys and values.
+    #[command(flatten)]
     pub data: KvData,
     /// The operations.
+    #[command(flatten)]
     pub mix: KvMix,
-    /// The share of the keys to store before the load; none without filling.
+    /// Store this share of the keys before the load
+    #[arg(long, help_heading = "Keys and values")]
     pub fill: Option<String>,
-    /// Operations that end the run.
+    /// End after this total number of operations instead of --duration
+    #[arg(long, value_parser = operations, conflicts_with_all = ["rate", "slices"], help_heading = "Load")]
     pub operations: Option<u64>,
     /// The preset.
+    #[command(flatten)]
     pub preset: PresetSpec,
     /// How much load, and for how long.
+    #[command(flatten)]
     pub load: LoadSpec,
+}
+
+fn operations(text: &str) -> Result<u64, String> {
+    count(text).map(u64::from)
 }
 
 /// One part of a run: its settings, and these in the user's words.
@@ -187,10 +200,10 @@ fn part(mut settings: KvSettings, words: KvDescription, expected_hit_share: Opti
 }
 
 fn settings(server: &KvServer, load: &LoadSpec, workload: Workload, depth: u32) -> Result<KvSettings, Error> {
-    if u64::from(load.connections) * u64::from(depth) > MOST_UNDER_WAY {
+    if u64::from(load.connections()) * u64::from(depth) > MOST_UNDER_WAY {
         return Err(Error::User(format!(
             "--connections {} times --depth {depth} is more than {MOST_UNDER_WAY} operations under way; lower one of them",
-            load.connections
+            load.connections()
         )));
     }
     let endpoint = server.endpoint();

@@ -1,25 +1,33 @@
 //! The presets of `kv run`: the operations of memslap and memaslap, so that results can be compared with published
 //! ones.
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::LoadSpec;
 use crate::error::Error;
 use crate::kv::keys::{of_32_bits, share, Choice};
+use crate::parse::{count, kilo};
 
 /// Which preset, and its own options.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Presets")]
 pub struct PresetSpec {
     /// memslap (a number of operations: set, then get, total time of each; keys of 100 B, values of 400 B) or memaslap
     /// (a time; 90/10; keys of 64 B, values of 1024 B; a window of keys for each connection)
+    #[arg(id = "preset", long = "preset", value_name = "PRESET", conflicts_with = "slices")]
     pub name: Option<String>,
     /// memslap: operations of each connection
+    #[arg(long, default_value = "10000", value_parser = count)]
     pub execute_number: u32,
     /// memslap: set, get (of what a set stored before), or both
+    #[arg(long, default_value = "both")]
     pub test: String,
     /// memaslap: keys in the window of each connection; 10k is 10,240, as there
+    #[arg(long, default_value = "10k", value_parser = kilo)]
     pub window: u32,
     /// memaslap: share of sets that overwrite a key of the window
+    #[arg(long, default_value = "0")]
     pub overwrite: String,
 }
 
@@ -70,7 +78,7 @@ impl PresetSpec {
     }
 
     fn memslap(&self, load: &LoadSpec) -> Result<Preset, Error> {
-        let operations = u64::from(self.execute_number) * u64::from(load.connections);
+        let operations = u64::from(self.execute_number) * u64::from(load.connections());
         // Every key once in each phase: what get asks for, set has stored.
         let phase = |name, ratio| Phase {
             name,

@@ -3,67 +3,98 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use dyno_core::distribution::{Distribution, Parameters};
 use dyno_core::schedule::{ArrivalSchedule, Arrivals};
 use dyno_loop::{Address, IgnoredErrors, LoadSettings, LoadShape, OperationLimit, Overload, Priority, Think};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::ConnectionSpec;
-use super::SqlDescription;
+use super::{ConnectionSpec, SqlDescription};
 use crate::error::Error;
+use crate::parse::{connections, duration, measurable_duration, positive_duration, threads as thread_count, within};
 
 /// Connections that one worker serves before another thread is worth its context switches, where their number is not set.
 const CONNECTIONS_PER_THREAD: u32 = 64;
 
 /// How much load, and for how long.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Load")]
 pub struct LoadSpec {
-    /// Connections; independent of --threads
-    pub connections: u32,
+    /// Connections; independent of --threads. Default: 1; of a capture at captured times, as many as it had at a time
+    #[arg(long, value_parser = connections)]
+    pub connections: Option<u32>,
     /// Worker threads, with --agent of each agent; default: one for each 64 connections, at most one for each CPU
+    #[arg(long, value_parser = thread_count)]
     pub threads: Option<u32>,
     /// normal; raised: niceness -5, if permitted, so that the server delays the load less; realtime, for planned load
     /// only: transactions are sent when they are due; auto: realtime for planned load if permitted, else raised
+    #[arg(long, default_value = "auto")]
     pub priority: String,
     /// Load before the measurement
+    #[arg(long, default_value = "0s", value_parser = duration)]
     pub warmup: Duration,
     /// Length of the measurement
+    #[arg(long, default_value = "10s", value_parser = measurable_duration)]
     pub duration: Duration,
     /// Open loop: transactions per second. 5000; steps 1000@10s,2000@10s,4000; a ramp 1000..5000@30s; a sine wave
     /// 5000~2000@60s (amplitude 2000, period 60 s); or trace:FILE, a time in seconds on each line. Without it a closed
     /// loop: each connection starts its next transaction when the previous one has ended
+    #[arg(long)]
     pub rate: Option<String>,
     /// Gaps between planned transactions: constant or poisson (a trace contains its own)
+    #[arg(long, default_value = "constant", requires = "rate")]
     pub arrivals: String,
     /// What to do with planned transactions while no connection is free: queue, drop-late or abort
+    #[arg(long, default_value = "queue", requires = "rate")]
     pub overload: String,
     /// After a stall, start waiting transactions at most this many times as fast as planned, as in 2; without it as
     /// soon as connections are free. Their response times still count from when they were due
+    #[arg(long, requires = "rate")]
     pub catch_up: Option<f64>,
     /// How late a planned transaction may start before drop-late or abort acts
+    #[arg(long, default_value = "1s", value_parser = positive_duration)]
     pub late_limit: Duration,
     /// How to wait for planned times: sleep, or spin (uses CPU for the last 50 µs; only if a CPU is free)
+    #[arg(long, default_value = "sleep", requires = "rate")]
     pub pacing: String,
     /// Closed loop: pause of a connection between transactions; exponential:MEAN for an exponential one
+    #[arg(long, conflicts_with = "rate")]
     pub think_time: Option<String>,
     /// Time after the measurement for transactions to end; then the run stops, even if the server hangs. With --slices
     /// 30s, after which the load fails
+    #[arg(long, default_value = "5s", default_value_if("slices", "true", "30s"), value_parser = duration)]
     pub grace: Duration,
     /// Errors that restart their transaction: numbers, or all. 2003,2013 reconnect
+    #[arg(long, default_value = "1213,1020,1205", alias = "mysql-ignore-errors")]
     pub ignore_errors: String,
     /// auto: prepared statements; disable: text
+    #[arg(long, default_value = "auto")]
     pub db_ps_mode: String,
     /// Seed: the same seed sends the same statements with any number of threads
+    #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Number of slowest transactions to report
+    #[arg(long, default_value = "10", value_parser = within::<0, 100_000>)]
     pub slowest: u32,
     /// Length of an interval
+    #[arg(long, default_value = "1s", value_parser = measurable_duration)]
     pub interval: Duration,
     /// Transactions that end the run before its time; closed loop only.
+    #[arg(skip)]
     pub events: Option<u64>,
     /// The text of the trace that --rate names, where the coordinator of a run has sent it.
+    #[arg(skip)]
     pub trace: Option<String>,
+}
+
+/// When the load ends, where transactions are the user's.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Load")]
+pub struct EventOptions {
+    /// Closed loop: end after this many transactions in all, if --duration has not passed before; 0: by time alone
+    #[arg(long, default_value_t = 0, conflicts_with_all = ["rate", "warmup", "slices", "agent"])]
+    pub events: u64,
 }
 
 /// The server that a load is for.
@@ -78,19 +109,26 @@ pub struct ServerAddress {
 }
 
 /// Which rows.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Row selection (sysbench's rand options; zipfian is that of its version 1.1)")]
 pub struct RandomSpec {
     /// uniform, special, gaussian, pareto or zipfian
+    #[arg(long, default_value = "special")]
     pub rand_type: String,
     /// Draws that make one gaussian value
+    #[arg(long, default_value = "12", value_parser = within::<1, 1000>)]
     pub rand_spec_iter: u32,
     /// Percent of the range that is special
+    #[arg(long, default_value = "1", value_parser = within::<0, 100>)]
     pub rand_spec_pct: u32,
     /// Percent of the values that are special
+    #[arg(long, default_value = "75", value_parser = within::<0, 99>)]
     pub rand_spec_res: u32,
     /// Shape of the pareto distribution
+    #[arg(long, default_value_t = 0.2)]
     pub rand_pareto_h: f64,
     /// Exponent of the zipfian distribution
+    #[arg(long, default_value_t = 0.8)]
     pub rand_zipfian_exp: f64,
 }
 
@@ -125,6 +163,16 @@ impl RandomSpec {
 }
 
 impl LoadSpec {
+    /// Sets the end that `--events` asks for.
+    pub fn end_after(&mut self, options: &EventOptions) {
+        self.events = (options.events > 0).then_some(options.events);
+    }
+
+    /// The number set, else 1.
+    pub fn connections(&self) -> u32 {
+        self.connections.unwrap_or(1)
+    }
+
     /// Which errors do not end the run.
     ///
     /// # Errors
@@ -141,7 +189,7 @@ impl LoadSpec {
         let nanoseconds = |value: Duration| value.as_nanos() as u64;
         let shape = LoadShape {
             threads: threads(self),
-            connections: self.connections,
+            connections: self.connections(),
             warmup_ns: nanoseconds(self.warmup),
             duration_ns: nanoseconds(self.duration),
             grace_ns: nanoseconds(self.grace),
@@ -239,7 +287,7 @@ fn priority(load: &LoadSpec, planned: bool) -> Result<Priority, Error> {
 
 fn threads(load: &LoadSpec) -> u32 {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
-    threads_for(load.threads, load.connections, cpus)
+    threads_for(load.threads, load.connections(), cpus)
 }
 
 /// Threads of one host for its connections: the number set, or as many as are worth it.

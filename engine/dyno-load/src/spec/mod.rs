@@ -20,7 +20,7 @@ pub use kv::{fill, KvPart, KvSpec};
 pub use kv_data::{KvData, KvMix, KvServer};
 pub use kv_preset::PresetSpec;
 pub use kv_ycsb::Ycsb;
-pub use load::{threads_for, trace, LoadSpec, RandomSpec};
+pub use load::{threads_for, trace, EventOptions, LoadSpec, RandomSpec};
 pub use oltp::OltpSpec;
 pub use script::ScriptSpec;
 pub use tpcc::{TerminalSpec, TpccSpec};

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use clap::Args;
+use dyno_mysql::session_state::{CAPTURED_STATE, INHERITED_STATE, MEASURED_STATE, OWN_STATE_IN_TRANSACTIONS};
 use serde::{Deserialize, Serialize};
 
 use super::load::{description, ServerAddress};
@@ -9,20 +11,24 @@ use super::{ConnectionSpec, LoadSpec, RandomSpec, SqlDescription};
 use crate::error::Error;
 use crate::sql::oltp::{self, Context, OltpOptions, Workload};
 use crate::sql::{SqlSettings, SqlWorkload};
-use dyno_mysql::session_state::{CAPTURED_STATE, INHERITED_STATE, MEASURED_STATE, OWN_STATE_IN_TRANSACTIONS};
 
 /// What to run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct OltpSpec {
-    /// Name of the workload.
+    /// Workload; `dynoload oltp list` prints all
+    #[arg(long)]
     pub workload: String,
     /// How much load, and for how long.
+    #[command(flatten)]
     pub load: LoadSpec,
     /// Where the server is.
+    #[command(flatten)]
     pub connection: ConnectionSpec,
     /// Tables and transactions.
+    #[command(flatten)]
     pub options: OltpOptions,
     /// Which rows.
+    #[command(flatten)]
     pub random: RandomSpec,
 }
 
@@ -40,14 +46,14 @@ impl OltpSpec {
     /// # Errors
     /// With the option, its value and what is allowed.
     pub fn resolve(&self) -> Result<SqlSettings, Error> {
-        self.options.check().map_err(Error::User)?;
+        self.options.table.check().map_err(Error::User)?;
         let workload = self.workload()?;
         let context = Context {
             definition: workload.define(&self.options),
             options: self.options.clone(),
             distribution: self.random.distribution()?,
             seed: self.load.seed,
-            connections: self.load.connections,
+            connections: self.load.connections(),
         };
         let is_empty = context.definition.calls.is_empty();
         let settings = settings(SqlWorkload::Oltp(context), &self.connection, &self.load)?;

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use dyno_core::distribution::{Distribution, Parameters};
 use serde::{Deserialize, Serialize};
 
 use super::load::description;
 use super::oltp::settings;
-use super::{ConnectionSpec, LoadSpec, RandomSpec, SqlDescription};
+use super::{ConnectionSpec, EventOptions, LoadSpec, RandomSpec, SqlDescription};
 use crate::error::Error;
+use crate::parse::{positive_duration, within};
 use crate::sources::Sources;
 use crate::sql::definition::Definition;
 use crate::sql::part::Part;
@@ -19,31 +21,90 @@ use crate::sql::script::{Commands, General, Limits, Program, ScriptContext};
 use crate::sql::{SqlSettings, SqlWorkload};
 
 /// What to run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct ScriptSpec {
-    /// The script.
+    /// The script, or the name of one in sysbench's package
+    #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// run, prepare, cleanup, or another command of the script.
+    /// run, prepare, cleanup, help, or another command that the script defines
+    #[arg(value_name = "COMMAND", default_value = "run")]
     pub command: String,
+    /// An option of the script: the same as --NAME=VALUE, also where dynoload has an option of that name. ?NAME=VALUE sets
+    /// it only if the script has such an option and it is not set otherwise
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    #[serde(skip)]
+    pub script_option: Vec<(String, String)>,
     /// The script's own options: names with underscores, and texts.
+    #[arg(skip)]
     pub options: BTreeMap<String, String>,
     /// The same, for where the script has such an option and it is not set.
+    #[arg(skip)]
     pub defaults: BTreeMap<String, String>,
-    /// How long it may compute without a statement.
+    /// How long the script may compute without a statement; then the run ends, with the line where the script is
+    #[arg(id = "script_time_limit", long = "script-time-limit", value_name = "SCRIPT_TIME_LIMIT", default_value = "5s", value_parser = positive_duration)]
     pub time_limit: Duration,
-    /// Memory of one worker's Lua state, in MiB.
+    /// Memory for the Lua state of each worker thread, in MiB
+    #[arg(id = "script_memory", long = "script-memory", value_name = "SCRIPT_MEMORY", default_value = "1024", value_parser = within::<1, 65_536>)]
     pub memory_mib: u32,
+    /// Read the script and find errors of its syntax, without a server; none of it is executed
+    #[arg(long)]
+    #[serde(skip)]
+    pub check: bool,
     /// How much load, and for how long.
+    #[command(flatten)]
     pub load: LoadSpec,
+    /// When it ends.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub events: EventOptions,
     /// Where the server is.
+    #[command(flatten)]
     pub connection: ConnectionSpec,
     /// Which rows.
+    #[command(flatten)]
     pub random: RandomSpec,
     /// The script's file, and the modules that it has loaded.
+    #[arg(skip)]
     pub sources: Sources,
 }
 
+/// NAME=VALUE; without a value a switch that is on.
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    if name.is_empty() {
+        return Err("an option of the script is NAME=VALUE, as in tables=4".into());
+    }
+    Ok((name.replace('-', "_"), value.to_string()))
+}
+
 impl ScriptSpec {
+    /// Takes the script's own options, and the end of the load, from the command line.
+    ///
+    /// # Errors
+    /// When one would show the password.
+    pub fn take_options(&mut self) -> Result<(), Error> {
+        if let Some((name, _)) = self.script_option.iter().find(|(name, _)| name == "mysql_password") {
+            return Err(Error::User(format!(
+                "--{} would show the password in `ps`; use --password-file or DYNO_PASSWORD",
+                name.replace('_', "-")
+            )));
+        }
+        let mut options: BTreeMap<String, String> = self.script_option.drain(..).collect();
+        let wanted: Vec<String> = options.keys().filter(|name| name.starts_with('?')).cloned().collect();
+        for name in wanted {
+            if let Some(value) = options.remove(&name) {
+                self.defaults.insert(name[1..].to_string(), value);
+            }
+        }
+        // There is no other driver; sysbench's scripts are often called with it.
+        if options.get("db_driver").is_some_and(|driver| driver == "mysql") {
+            options.remove("db_driver");
+        }
+        self.options = options;
+        self.load.end_after(&self.events);
+        Ok(())
+    }
+
     /// The script with its options; it is read, but not loaded.
     ///
     /// # Errors
@@ -62,7 +123,7 @@ impl ScriptSpec {
             sources: self.sources.clone(),
             part: Part::default(),
             general: General {
-                threads: self.load.connections,
+                threads: self.load.connections(),
                 events: self.load.events.unwrap_or(0),
                 time_s: self.load.duration.as_secs_f64(),
                 rate: self

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use dyno_loop::Think;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -10,43 +11,61 @@ use super::load::{description, one_of};
 use super::oltp::settings;
 use super::{ConnectionSpec, LoadSpec, SqlDescription};
 use crate::error::Error;
+use crate::parse::{switch, within};
+use crate::sql::tpcc::schema::MOST_WAREHOUSES;
 use crate::sql::tpcc::{Context, Home, StockLevelQuery, TpccConfig};
 use crate::sql::{SqlSettings, SqlWorkload};
 
+/// Ten for each warehouse.
+const MOST_TERMINALS: u32 = MOST_WAREHOUSES * 10;
+
 /// What to run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct TpccSpec {
     /// Terminals and transactions.
+    #[command(flatten)]
     pub terminals: TerminalSpec,
     /// How much load, and for how long.
+    #[command(flatten)]
     pub load: LoadSpec,
     /// Where the server is.
+    #[command(flatten)]
     pub connection: ConnectionSpec,
 }
 
 /// Terminals and transactions.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "TPC-C")]
 pub struct TerminalSpec {
     /// Number of warehouses to use; default: all existing ones
+    #[arg(long, value_parser = within::<1, MOST_WAREHOUSES>)]
     pub warehouses: Option<u32>,
     /// Terminals; default: as many as connections. More than connections only with --key-and-think-times on, or --rate
+    #[arg(long, value_parser = within::<1, MOST_TERMINALS>)]
     pub terminals: Option<u32>,
     /// on: the standard's key and think times, at most 12.86 New-Orders per minute and warehouse with ten terminals
     /// each
+    #[arg(long, default_value = "off", value_parser = switch, action = clap::ArgAction::Set)]
     pub key_and_think_times: bool,
     /// Factor for key and think times
+    #[arg(long, default_value_t = 1.0)]
     pub time_factor: f64,
     /// fixed: a terminal has one warehouse, as in the standard. random: one for each transaction, as in tpcc-mysql
+    #[arg(long, default_value = "fixed")]
     pub home: String,
     /// Stock-Level's count: per-item, one statement per item as in tpcc-mysql; join, one statement as in the standard
+    #[arg(long, default_value = "per-item")]
     pub stock_level: String,
     /// on: send a statement before the answers to earlier statements if it does not depend on them. The statements and
     /// their order are the same, with fewer round trips; the server receives them faster than from programs that wait
     /// for each answer
+    #[arg(long, default_value = "off", value_parser = switch, action = clap::ArgAction::Set)]
     pub pipelining: bool,
     /// on: each transaction is one CALL of a stored procedure, which is created first; the account needs CREATE ROUTINE
+    #[arg(long, default_value = "off", value_parser = switch, action = clap::ArgAction::Set)]
     pub stored_procedures: bool,
     /// Append the key of every order that the server has acknowledged to this file
+    #[arg(long, conflicts_with = "agent")]
     pub acknowledged: Option<PathBuf>,
 }
 
@@ -91,13 +110,13 @@ impl TpccSpec {
 }
 
 fn config(load: &LoadSpec, own: &TerminalSpec) -> Result<TpccConfig, Error> {
-    let terminals = own.terminals.unwrap_or(load.connections);
+    let terminals = own.terminals.unwrap_or(load.connections());
     let apart = own.key_and_think_times || load.rate.is_some();
-    if terminals != load.connections && !apart {
+    if terminals != load.connections() && !apart {
         return Err(Error::User(format!(
             "--terminals {terminals} on --connections {}: without --key-and-think-times on, or --rate, each connection is \
              one terminal; leave --terminals out",
-            load.connections
+            load.connections()
         )));
     }
     if own.key_and_think_times && load.rate.is_some() {

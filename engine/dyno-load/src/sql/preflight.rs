@@ -6,7 +6,7 @@ use dyno_mysql::blocking::Client;
 
 use super::account_limit;
 use super::data::tables;
-use super::oltp::{self, OltpOptions, RowText};
+use super::oltp::{self, RowText, TableOptions};
 use super::server::failed;
 use super::settings::{SqlSettings, SqlWorkload};
 use super::tpcc;
@@ -50,7 +50,7 @@ pub fn check(client: &mut Client, needs: &Needs<'_>) -> Result<Facts, Error> {
 }
 
 fn check_oltp(client: &mut Client, context: &oltp::Context, needs: &Needs<'_>, facts: &Facts) -> Result<(), Error> {
-    let (name, tables) = (&context.definition.name, context.options.tables);
+    let (name, tables) = (&context.definition.name, context.options.table.tables);
     if needs.single_table && tables > 1 {
         return Err(Error::User(format!(
             "{name} works on one table, --tables is {tables}; leave it at 1"
@@ -64,7 +64,7 @@ fn check_oltp(client: &mut Client, context: &oltp::Context, needs: &Needs<'_>, f
         // It may describe indexes in another way, or not at all.
         return Ok(());
     }
-    (1..=tables).try_for_each(|table| check_shape(client, &context.options, table))
+    (1..=tables).try_for_each(|table| check_shape(client, &context.options.table, table))
 }
 
 /// What the server reports about itself.
@@ -161,7 +161,7 @@ fn check_prepared_statements(client: &mut Client, needs: &Needs<'_>) -> Result<(
 }
 
 fn check_tables(client: &mut Client, context: &oltp::Context) -> Result<(), Error> {
-    let options = &context.options;
+    let options = &context.options.table;
     // oltp_insert without auto_inc starts from empty tables, and oltp_delete may go on until they are empty.
     let by_size = !["oltp_insert", "oltp_delete"].contains(&context.definition.name.as_str());
     for table in 1..=options.tables {
@@ -187,7 +187,7 @@ fn check_tables(client: &mut Client, context: &oltp::Context) -> Result<(), Erro
 }
 
 /// Refuses a table without the keys, the index and the kind of text that the options say; the seed may be any.
-fn check_shape(client: &mut Client, options: &OltpOptions, table: u32) -> Result<(), Error> {
+fn check_shape(client: &mut Client, options: &TableOptions, table: u32) -> Result<(), Error> {
     let found = tables::keys(client, table)?;
     let wanted = tables::wanted_keys(options);
     let differing = |these: &BTreeSet<String>, others: &BTreeSet<String>| {
@@ -209,7 +209,7 @@ fn check_shape(client: &mut Client, options: &OltpOptions, table: u32) -> Result
     })
 }
 
-fn check_text(client: &mut Client, options: &OltpOptions, table: u32) -> Result<Option<String>, Error> {
+fn check_text(client: &mut Client, options: &TableOptions, table: u32) -> Result<Option<String>, Error> {
     let question = format!("SELECT c FROM sbtest{table} ORDER BY id LIMIT 1");
     let first = client
         .query_text(&question)
@@ -219,7 +219,7 @@ fn check_text(client: &mut Client, options: &OltpOptions, table: u32) -> Result<
     Ok((found != wanted).then(|| format!("has the text {}, not {}", found.name(), wanted.name())))
 }
 
-fn missing(error: &dyno_mysql::Error, table: u32, options: &OltpOptions) -> Error {
+fn missing(error: &dyno_mysql::Error, table: u32, options: &TableOptions) -> Error {
     const NO_SUCH_TABLE: u16 = 1146;
     match error.server() {
         Some(server) if server.code == NO_SUCH_TABLE => Error::User(format!(

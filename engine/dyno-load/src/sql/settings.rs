@@ -46,7 +46,7 @@ impl SqlWorkload {
     /// Tables that each statement of a kind exists for.
     pub fn tables(&self) -> u32 {
         match self {
-            Self::Oltp(context) => context.options.tables,
+            Self::Oltp(context) => context.options.table.tables,
             Self::Tpcc(_) | Self::Script(_) | Self::File(_) | Self::Captured(_) => 1,
         }
     }

@@ -18,7 +18,7 @@ use dyno_loop::Address;
 use dyno_mysql::{Connection, Detail, Options};
 
 use super::outcome::{FirstError, Outcome, Record};
-use super::pace::Pace;
+use super::plan::Pace;
 use super::plan::{Act, ReplayPlan, Session};
 
 /// Longest wait for events: how soon an interruption is seen.

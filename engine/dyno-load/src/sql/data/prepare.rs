@@ -14,7 +14,7 @@ use dyno_mysql::{Charset, Options, Statement, Value};
 use super::rows::{Row, RowSource};
 use super::tables;
 use crate::error::Error;
-use crate::sql::oltp::OltpOptions;
+use crate::sql::oltp::TableOptions;
 use crate::sql::server::{connect_unbounded, failed};
 
 /// Rows of one transaction.
@@ -30,7 +30,7 @@ pub struct Request {
     /// The database; made when it is missing.
     pub database: String,
     /// The tables.
-    pub oltp: OltpOptions,
+    pub oltp: TableOptions,
     /// Their rows.
     pub rows: RowSource,
     /// Whether the tables stay empty.

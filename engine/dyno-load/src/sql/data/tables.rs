@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use dyno_mysql::blocking::Client;
 
 use crate::error::Error;
-use crate::sql::oltp::OltpOptions;
+use crate::sql::oltp::TableOptions;
 use crate::sql::server::failed;
 
 /// CREATE TABLE, as oltp_common.lua has it.
-pub fn create(options: &OltpOptions, table: u32) -> String {
+pub fn create(options: &TableOptions, table: u32) -> String {
     let id = if options.auto_inc {
         "INTEGER NOT NULL AUTO_INCREMENT"
     } else {
@@ -58,7 +58,7 @@ pub fn keys(client: &mut Client, table: u32) -> Result<BTreeSet<String>, Error> 
 }
 
 /// The keys that a prepared table has.
-pub fn wanted_keys(options: &OltpOptions) -> BTreeSet<String> {
+pub fn wanted_keys(options: &TableOptions) -> BTreeSet<String> {
     let index = options.create_secondary.then(|| key(false, "k"));
     index.into_iter().chain([key(!options.secondary, "id")]).collect()
 }

@@ -5,7 +5,7 @@ mod row_text;
 mod transaction;
 mod workloads;
 
-pub use options::OltpOptions;
+pub use options::{OltpOptions, TableOptions};
 pub use row_text::RowText;
 pub use transaction::{Context, Request, Transaction};
 pub use workloads::{distance, named, Workload, CATALOGUE};

@@ -6,11 +6,12 @@
 
 use std::sync::LazyLock;
 
+use clap::ValueEnum;
 use dyno_core::random::RandomStream;
 use serde::{Deserialize, Serialize};
 
 /// Kinds of texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowText {
     /// sysbench's: groups of 11 digits with dashes between.

@@ -98,7 +98,7 @@ impl Transaction {
         let call = context.definition.calls[self.step as usize];
         self.step += 1;
         if call.new_table && context.definition.statements[call.statement].per_table {
-            self.table = Uniform.draw(&mut self.stream, 1, context.options.tables);
+            self.table = Uniform.draw(&mut self.stream, 1, context.options.table.tables);
         }
         let (statement, table) = (call.statement, self.table);
         let request = |values: &[Value<'_>]| {
@@ -120,7 +120,7 @@ impl Transaction {
             }
             Values::TextAndId => {
                 let mut c = [0; C_BYTES];
-                context.options.row_text.fill(&mut self.stream, &mut c);
+                context.options.table.row_text.fill(&mut self.stream, &mut c);
                 request(&[Value::Bytes(&c), Value::Int(i64::from(self.draw_id(context)))])
             }
             Values::DeletedId => {
@@ -130,18 +130,18 @@ impl Transaction {
             }
             Values::DeletedRow => {
                 let (id, k) = (i64::from(self.id), i64::from(self.k));
-                self.with_row(context.options.row_text, |c, pad| {
+                self.with_row(context.options.table.row_text, |c, pad| {
                     request(&[Value::Int(id), Value::Int(k), Value::Bytes(c), Value::Bytes(pad)])
                 })
             }
             Values::NewRow => {
                 let k = i64::from(self.draw_id(context));
-                let id = if context.options.auto_inc {
+                let id = if context.options.table.auto_inc {
                     0
                 } else {
                     unique_id(context.seed, self.number)
                 };
-                self.with_row(context.options.row_text, |c, pad| {
+                self.with_row(context.options.table.row_text, |c, pad| {
                     request(&[Value::Int(id), Value::Int(k), Value::Bytes(c), Value::Bytes(pad)])
                 })
             }
@@ -156,7 +156,7 @@ impl Transaction {
     fn draw_id(&mut self, context: &Context) -> u32 {
         context
             .distribution
-            .draw(&mut self.stream, 1, context.options.table_size)
+            .draw(&mut self.stream, 1, context.options.table.table_size)
     }
 
     #[inline]
@@ -169,7 +169,7 @@ impl Transaction {
 
     /// Points or ranges in the connection's share: sysbench cuts the table's length into as many shares as threads.
     fn draw_share(&mut self, context: &Context, connection: u32, ranges: bool) -> ShareValues {
-        let share = f64::from(context.options.table_size) / f64::from(context.connections.max(1));
+        let share = f64::from(context.options.table.table_size) / f64::from(context.connections.max(1));
         let low = share * f64::from(connection % context.connections.max(1));
         let (low, high) = (low as u32, (low + share) as u32);
         let mut list = ShareValues::new();
@@ -233,6 +233,12 @@ mod tests {
     use super::*;
     use crate::sql::oltp as workload;
 
+    fn with(change: impl FnOnce(&mut OltpOptions)) -> OltpOptions {
+        let mut options = OltpOptions::default();
+        change(&mut options);
+        options
+    }
+
     fn context(name: &str, options: OltpOptions) -> Context {
         Context {
             definition: workload::named(name).unwrap().define(&options),
@@ -256,13 +262,7 @@ mod tests {
 
     #[test]
     fn an_operation_asks_the_same_on_any_connection_and_another_when_restarted() {
-        let context = context(
-            "oltp_read_write",
-            OltpOptions {
-                tables: 9,
-                ..OltpOptions::default()
-            },
-        );
+        let context = context("oltp_read_write", with(|options| options.table.tables = 9));
         let first = transcript(&context, Transaction::start(&context, 77), 0);
         assert_eq!(first, transcript(&context, Transaction::start(&context, 77), 5));
         assert_ne!(first, transcript(&context, Transaction::start(&context, 78), 0));
@@ -274,11 +274,7 @@ mod tests {
 
     #[test]
     fn a_group_stays_on_one_table_and_the_insert_restores_the_deleted_row() {
-        let options = OltpOptions {
-            tables: 50,
-            delete_inserts: 2,
-            ..OltpOptions::default()
-        };
+        let options = with(|options| (options.table.tables, options.delete_inserts) = (50, 2));
         let context = context("oltp_write_only", options);
         let mut transaction = Transaction::start(&context, 1);
         let mut seen = Vec::new();
@@ -332,13 +328,7 @@ mod tests {
 
     #[test]
     fn shares_of_the_table_follow_the_connection() {
-        let context = context(
-            "select_random_ranges",
-            OltpOptions {
-                table_size: 800,
-                ..OltpOptions::default()
-            },
-        );
+        let context = context("select_random_ranges", with(|options| options.table.table_size = 800));
         let mut transaction = Transaction::start(&context, 3);
         transaction.advance(&context, 2, |request| {
             assert_eq!(request.values.len(), 20);

@@ -3,8 +3,6 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::replay::Pace;
-
 /// As in sysbench, `--table_size` is accepted for `--table-size`.
 pub fn dashes(argument: OsString) -> OsString {
     match argument.to_str() {
@@ -97,15 +95,15 @@ pub fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The speed of a replay.
+/// The speed of a replay: a factor, none for max.
 ///
 /// # Errors
 /// A sentence on what is allowed.
-pub fn speed(text: &str) -> Result<Pace, String> {
+pub fn speed(text: &str) -> Result<Option<f64>, String> {
     match (text, text.parse::<f64>()) {
-        ("original", _) => Ok(Pace::Times(1.0)),
-        ("max", _) => Ok(Pace::Max),
-        (_, Ok(factor)) if (0.001..=1000.0).contains(&factor) => Ok(Pace::Times(factor)),
+        ("original", _) => Ok(Some(1.0)),
+        ("max", _) => Ok(None),
+        (_, Ok(factor)) if (0.001..=1000.0).contains(&factor) => Ok(Some(factor)),
         _ => Err(format!(
             "'{text}' is no speed; use original, max, or a factor from 0.001 to 1000 as in 2"
         )),
