@@ -11,8 +11,7 @@ use crate::error::{Error, Exit};
 use crate::runner::{self, Run};
 use crate::spec::{ScriptSpec, SqlSpec};
 use crate::sql::script::{check_syntax, run_command, Commands};
-use crate::sql::server::connect_unbounded;
-use crate::sql::statistics;
+use crate::sql::server::{analyze, connect_unbounded};
 
 pub const EXAMPLES: &str = "Examples:
   dynoload script oltp_read_only --tables=4 --table-size=100000 prepare
@@ -70,7 +69,7 @@ fn command(spec: &ScriptSpec) -> Result<Exit, Error> {
     let ignored = spec.load.ignored_errors()?;
     run_command(&context, &options, spec.load.db_ps_mode == "auto", &ignored)?;
     if context.command == "prepare" {
-        statistics::analyze(&mut connect_unbounded(&options)?)?;
+        analyze(&mut connect_unbounded(&options)?)?;
     }
     Ok(Exit::Done)
 }

@@ -5,7 +5,6 @@
 
 pub mod distribution;
 mod flights;
-pub mod idle;
 pub mod keys;
 mod record;
 mod requests;

@@ -4,7 +4,6 @@
 pub mod json;
 pub mod kv;
 pub mod openmetrics;
-pub mod progress;
 pub mod sinks;
 pub mod sql;
 pub mod table;

@@ -10,8 +10,7 @@ use dyno_mysql::session_state::OWN_STATE;
 use super::{Pace, ReplayPlan, ReplayRun};
 use crate::error::Error;
 use crate::server::Facts;
-use crate::sql::account_limit;
-use crate::sql::preflight::read_facts;
+use crate::sql::preflight::{check_account, read_facts};
 use crate::sql::server::{connect, failed};
 
 /// Reads the server's facts, and with results the unique keys of its tables; checks that the schemas are there and that
@@ -111,7 +110,7 @@ fn check_connections(client: &mut Client, facts: &Facts, run: &ReplayRun, plan: 
         (Some(_), _) | (None, Pace::Max) => run.most_open(plan),
         (None, Pace::Times(_)) => plan.peak_sessions,
     };
-    account_limit::check(client, &run.connection.user, wanted)?;
+    check_account(client, &run.connection.user, wanted)?;
     let Some(allowed) = facts.max_connections else {
         return Ok(());
     };

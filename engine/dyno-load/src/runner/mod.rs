@@ -1,7 +1,6 @@
 //! Runs a spec: checks, loads, judges the run's quality, writes the result.
 
 pub mod calibrate;
-mod ending;
 mod job;
 mod kv;
 mod observed;

@@ -11,8 +11,7 @@ use super::observed::observe_load;
 use super::{exit_of, job, print_table, run_slices, without_priority, Outputs, RunOptions};
 use crate::agents::{Coordinator, Job};
 use crate::error::{Error, Exit};
-use crate::output::progress::Progress;
-use crate::output::sinks::Sinks;
+use crate::output::sinks::{Progress, Sinks};
 use crate::output::{json, sql as output, table, Final};
 use crate::quality::OwnSql;
 use crate::server::Facts;
@@ -22,7 +21,7 @@ use crate::sql::preflight::{self, Needs};
 use crate::sql::reconciliation::ServerCounters;
 use crate::sql::script::{MainThread, Reporting, ScriptSession};
 use crate::sql::tpcc::{check, create_procedures};
-use crate::sql::{local_ports, server, SqlRecord, SqlSession, SqlSettings, SqlWorkload};
+use crate::sql::{server, SqlRecord, SqlSession, SqlSettings, SqlWorkload};
 
 /// Runs it.
 ///
@@ -41,7 +40,7 @@ pub fn run_sql(mut spec: SqlSpec, run: &RunOptions) -> Result<Exit, Error> {
     };
     let facts = preflight::check(&mut control, &needs)?;
     if run.agent.is_empty() {
-        local_ports::warn(&settings);
+        preflight::warn_of_local_ports(&settings);
     }
     let mut description = spec.description(&settings);
     description.tls_in_use = server::tls_in_use(&control);

@@ -3,21 +3,13 @@
 //! Commands are lines on the standard input, results are JSON lines on the standard output; docs/guides/dynoload.md has the
 //! format. Between two slices no statement is sent and no timer runs.
 
-mod agents;
-mod command;
 mod input;
-mod kv;
 mod record;
-mod sql;
-mod sum;
+mod targets;
 
-pub use agents::AgentsTarget;
-pub use command::{Command, Go};
-pub use input::{Event, Input};
-pub use kv::KvTarget;
+pub use input::{Command, Event, Go, Input};
 pub use record::Comparison;
-pub use sql::SqlTarget;
-use sum::Sum;
+pub use targets::{AgentsTarget, KvTarget, SqlTarget};
 
 use std::io;
 use std::sync::atomic::Ordering;

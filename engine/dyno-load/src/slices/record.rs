@@ -1,4 +1,4 @@
-//! The record of one slice.
+//! The record of one slice, and the sum of all, as the rules on the load itself look at it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,11 +7,12 @@ use dyno_core::clock::{now_ns, shared_monotonic_s, wall_clock_s};
 use dyno_core::histogram::{hdr, Histogram};
 use dyno_loop::gauges::Reading;
 use dyno_loop::instructions::Executed;
-use dyno_loop::recorder::{ErrorCounts, Extra};
-use dyno_loop::{Edge, Load, Mark, Timeline};
+use dyno_loop::recorder::{Counts, ErrorCounts, Extra, ThreadUsage};
+use dyno_loop::{Edge, Load, LoadShape, Mark, Timeline};
 use serde_json::{json, Map, Value};
 
-use super::command::Go;
+use super::input::Go;
+use crate::quality::{self, Finding, KvInputs, Measurement, OwnSql, QualityInputs};
 use crate::server::CounterCheck;
 
 /// The server's counters over one slice, from the first statement to the last answer.
@@ -156,6 +157,51 @@ fn host_cpu(marks: &[Mark]) -> Option<Value> {
     let before = reading(marks, Edge::Measure)?.host_cpu?;
     let after = reading(marks, Edge::Stop)?.host_cpu?;
     Some(json!(after.since(&before)))
+}
+
+/// What the measured parts add up to.
+#[derive(Debug, Default)]
+pub struct Sum {
+    counts: Counts,
+    usage: ThreadUsage,
+    length_s: f64,
+}
+
+impl Sum {
+    /// Adds a slice.
+    pub fn add<E: Extra>(&mut self, load: &Load<E>, length_s: f64) {
+        self.counts.add(&load.totals.measured.counts);
+        self.usage.add(&load.totals.measured.usage);
+        self.length_s += length_s;
+    }
+
+    /// What the rules find; `load` is the last slice, whose latencies they do not look at.
+    pub fn judge<E: Extra>(
+        &self,
+        load: &Load<E>,
+        shape: &LoadShape,
+        kv: Option<KvInputs<'_>>,
+        own_sql: Option<OwnSql>,
+    ) -> Vec<Finding> {
+        quality::judge_slices(&QualityInputs {
+            measured: Measurement {
+                counts: self.counts,
+                usage: self.usage,
+                ..Measurement::of(&load.totals)
+            },
+            end: load.end,
+            duration_s: self.length_s,
+            threads: shape.threads,
+            failure: None,
+            open_loop: shape.is_timed(),
+            counters: &[],
+            counters_read: false,
+            agents: &[],
+            tcp: None,
+            kv,
+            own_sql,
+        })
+    }
 }
 
 #[cfg(test)]

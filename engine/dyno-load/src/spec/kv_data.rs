@@ -8,7 +8,7 @@ use dyno_kv::Protocol;
 use dyno_loop::Address;
 use serde::{Deserialize, Serialize};
 
-use super::resolve::resolve;
+use super::connection::resolve;
 use super::Ycsb;
 use crate::error::Error;
 use crate::kv::workload::Mix;

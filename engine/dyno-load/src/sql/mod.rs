@@ -1,11 +1,9 @@
 //! MySQL and MariaDB: the workloads in SQL, their tables, the control connection, and the session of the load loop.
 
-pub mod account_limit;
 pub mod captured;
 pub mod data;
 pub mod definition;
 pub mod file;
-pub mod local_ports;
 pub mod oltp;
 pub mod part;
 pub mod preflight;
@@ -15,7 +13,6 @@ pub mod script;
 pub mod server;
 mod session;
 pub mod settings;
-pub mod statistics;
 mod text;
 pub mod tpcc;
 

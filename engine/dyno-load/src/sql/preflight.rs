@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use dyno_core::local_ports::LocalPorts;
+use dyno_loop::{Address, LoadSettings, Think};
 use dyno_mysql::blocking::Client;
 
-use super::account_limit;
 use super::data::tables;
 use super::oltp::{self, RowText, TableOptions};
 use super::server::failed;
@@ -38,7 +39,7 @@ pub fn check(client: &mut Client, needs: &Needs<'_>) -> Result<Facts, Error> {
         )));
     }
     check_connections(client, &facts, needs)?;
-    account_limit::check(client, &needs.settings.options.user, needs.settings.connections())?;
+    check_account(client, &needs.settings.options.user, needs.settings.connections())?;
     check_prepared_statements(client, needs)?;
     match &needs.settings.workload {
         SqlWorkload::Tpcc(context) => tpcc::check::warehouses_for(client, context.config.warehouses)?,
@@ -229,6 +230,90 @@ fn missing(error: &dyno_mysql::Error, table: u32, options: &TableOptions) -> Err
         )),
         _ => failed(&format!("SELECT MAX(id) FROM sbtest{table}"), error),
     }
+}
+
+/// Privileges with which the server's own limit does not count; MySQL's and MariaDB's names.
+const UNLIMITED: [&str; 4] = ["SUPER", "CONNECTION_ADMIN", "CONNECTION ADMIN", "ALL PRIVILEGES ON *.*"];
+
+/// Refuses more connections than the account's MAX_USER_CONNECTIONS, or else the server's max_user_connections, leaves.
+///
+/// # Errors
+/// With the limit, what is in use, and what to try.
+pub fn check_account(client: &mut Client, user: &str, wanted: u32) -> Result<(), Error> {
+    // A session has the account's own limit, if it has one, and else the global one. 0: no limit.
+    let mut read = |scope: &str| {
+        let value = client.query_text(&format!("SELECT @@{scope}.max_user_connections"));
+        // Servers of other kinds may lack the variable. MariaDB: -1 admits none but privileged accounts.
+        value.ok().flatten().and_then(|text| text.parse::<i64>().ok())
+    };
+    let (Some(allowed), global) = (read("SESSION"), read("GLOBAL")) else {
+        return Ok(());
+    };
+    if allowed <= 0 || (global == Some(allowed) && is_unlimited(client)?) {
+        return Ok(());
+    }
+    let in_use = connections_of(client, user)?;
+    if i64::from(wanted) + in_use <= allowed {
+        return Ok(());
+    }
+    Err(Error::User(format!(
+        "--connections {wanted} is more than the account '{user}' may have: max_user_connections is {allowed}, {in_use} in use \
+         (this one is 1); lower --connections, or raise the account's MAX_USER_CONNECTIONS or the server's \
+         max_user_connections"
+    )))
+}
+
+fn is_unlimited(client: &mut Client) -> Result<bool, Error> {
+    const QUESTION: &str = "SHOW GRANTS";
+    let grants = client.query(QUESTION).map_err(|error| failed(QUESTION, &error))?;
+    Ok(grants.texts().into_iter().flatten().flatten().any(|grant| {
+        let grant = grant.to_uppercase();
+        UNLIMITED.iter().any(|privilege| grant.contains(privilege))
+    }))
+}
+
+/// Number of connections of this name; an account without PROCESS sees all of its own.
+fn connections_of(client: &mut Client, user: &str) -> Result<i64, Error> {
+    const QUESTION: &str = "SHOW PROCESSLIST";
+    let list = client.query(QUESTION).map_err(|error| failed(QUESTION, &error))?;
+    let is_own = |row: &&Vec<Option<String>>| row.get(1).is_some_and(|name| name.as_deref() == Some(user));
+    Ok(list.texts().iter().filter(is_own).count() as i64)
+}
+
+/// New connections a second that one connection of a closed loop makes at least: 5 ms each, which few servers need.
+const MODEST_PER_S: f64 = 200.0;
+
+/// Warns where every transaction is a connection, and there are too few ports for them.
+pub fn warn_of_local_ports(settings: &SqlSettings) {
+    let Address::Tcp(server) = settings.load.address else {
+        return;
+    };
+    if !settings.connects_each_time() {
+        return;
+    }
+    let (per_s, duration_s) = expected(&settings.load);
+    let shortage = LocalPorts::read().and_then(|ports| ports.shortage(server, per_s, duration_s));
+    if let Some(shortage) = shortage {
+        let each = match settings.load.shape.schedule {
+            Some(_) => String::new(),
+            None => format!(" at only {MODEST_PER_S:.0} a second on each connection,"),
+        };
+        dyno_core::tell!("dynoload: warning: workload connect:{each} {shortage}");
+    }
+}
+
+/// New connections a second, and for how long. Those of a closed loop are not known: at least so many.
+fn expected(load: &LoadSettings) -> (f64, f64) {
+    let duration_s = (load.shape.warmup_ns + load.shape.duration_ns) as f64 / 1e9;
+    let pause_s = match load.think {
+        Think::No => 0.0,
+        Think::Constant { pause_ns: ns } | Think::Exponential { mean_ns: ns } => ns as f64 / 1e9,
+    };
+    let per_s = match &load.shape.schedule {
+        Some(schedule) => schedule.operations_by(duration_s) / duration_s,
+        None => f64::from(load.shape.connections) / (1.0 / MODEST_PER_S + pause_s),
+    };
+    (per_s, duration_s)
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! A session does one thing at a time, in its order. A statement is due at its captured time; if the session is busy then,
 //! it is sent as soon as the session is free, and the time that it waited is lag.
 
-mod connecting;
 mod exchange;
 
 use std::cmp::Reverse;
@@ -18,8 +17,7 @@ use dyno_loop::Address;
 use dyno_mysql::{Connection, Detail, Options};
 
 use super::outcome::{FirstError, Outcome, Record};
-use super::plan::Pace;
-use super::plan::{Act, ReplayPlan, Session};
+use super::plan::{Act, Pace, ReplayPlan, Session};
 
 /// Longest wait for events: how soon an interruption is seen.
 const LONGEST_WAIT_NS: u64 = 100_000_000;

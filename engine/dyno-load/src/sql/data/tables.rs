@@ -1,12 +1,13 @@
-//! The tables of sysbench 1.0.20: what CREATE TABLE says, and the index that follows the load.
+//! The tables of sysbench 1.0.20: what CREATE TABLE says, the index that follows the load, and how they are dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use dyno_mysql::blocking::Client;
+use dyno_mysql::Options;
 
 use crate::error::Error;
 use crate::sql::oltp::TableOptions;
-use crate::sql::server::failed;
+use crate::sql::server::{explain, failed, UNBOUNDED, UNKNOWN_DATABASE};
 
 /// CREATE TABLE, as oltp_common.lua has it.
 pub fn create(options: &TableOptions, table: u32) -> String {
@@ -66,4 +67,29 @@ pub fn wanted_keys(options: &TableOptions) -> BTreeSet<String> {
 fn key(is_primary: bool, columns: &str) -> String {
     let kind = if is_primary { "primary key" } else { "index" };
     format!("the {kind} ({columns})")
+}
+
+/// Drops sbtest1 to sbtestN.
+///
+/// # Errors
+/// As [`drop_tables`].
+pub fn cleanup(options: &Options, tables: u32) -> Result<(), Error> {
+    drop_tables(options, (1..=tables).map(|table| format!("sbtest{table}")))
+}
+
+/// Drops tables; those that are not there, or a database that is not, are no error.
+///
+/// # Errors
+/// When the server is away or refuses.
+pub fn drop_tables(options: &Options, tables: impl Iterator<Item = String>) -> Result<(), Error> {
+    let mut client = match Client::connect(options, UNBOUNDED) {
+        Ok(client) => client,
+        Err(dyno_mysql::Error::Server(error)) if error.code == UNKNOWN_DATABASE => return Ok(()),
+        Err(error) => return Err(explain(options, &error)),
+    };
+    for table in tables {
+        let sql = format!("DROP TABLE IF EXISTS {table}");
+        client.exec(&sql).map_err(|error| failed(&sql, &error))?;
+    }
+    Ok(())
 }

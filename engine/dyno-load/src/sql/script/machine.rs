@@ -8,9 +8,9 @@ use dyno_core::clock::now_ns;
 use dyno_core::random::{Domain, RandomStream};
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Thread, ThreadStatus};
 
-use super::messages::{with_line, CHUNK};
-use super::modules::{find_module, package_path};
-use super::program::{without_first_line_of_unix, Declared, Program, ScriptContext};
+use super::program::{
+    find_module, package_path, with_line, without_first_line_of_unix, Declared, Program, ScriptContext, CHUNK,
+};
 use super::random::{self, Stream};
 use super::request::{Answer, Request};
 use super::watch::Watch;

@@ -5,11 +5,8 @@
 //! [`blocking`] connections.
 
 mod blocking;
-mod command;
 mod machine;
 mod main_thread;
-mod messages;
-mod modules;
 mod program;
 mod random;
 mod request;
@@ -18,8 +15,8 @@ mod session;
 mod template;
 mod watch;
 
-pub use command::{run_command, Commands};
 pub use machine::{check_syntax, Machine, ScriptThread};
+pub use main_thread::{run_command, Commands};
 pub use main_thread::{MainThread, Reporting};
 pub use program::{Declared, General, Limits, Program, ScriptContext};
 pub use session::ScriptSession;

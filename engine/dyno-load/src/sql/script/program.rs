@@ -1,6 +1,7 @@
-//! A script with its options: read once, then the same for all workers.
+//! A script with its options and its modules: read once, then the same for all workers.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,9 +164,74 @@ pub struct General {
     pub ignore_errors: String,
 }
 
+/// Where modules of Lua are looked for, as in package.path.
+pub fn package_path() -> String {
+    let mut path = String::from("./?.lua;./?/init.lua");
+    if let Some(own) = std::env::var_os("LUA_PATH") {
+        path = own.to_string_lossy().replace(";;", &format!(";{path};"));
+    }
+    for folder in SYSBENCH_FOLDERS {
+        let _ = write!(path, ";{folder}/?.lua");
+    }
+    path
+}
+
+/// The file and the text of a module: beside the script, then along `path`. Without one the places that were looked at.
+pub fn find_module(sources: &Sources, name: &str, script: &str, path: &str) -> (Option<String>, String, String) {
+    let relative = name.replace('.', "/");
+    let beside = Path::new(script).parent().map(|folder| folder.join("?.lua"));
+    let beside = beside.map(|pattern| pattern.to_string_lossy().into_owned());
+    let patterns = beside.iter().map(String::as_str).chain(path.split(';'));
+    let candidates: Vec<PathBuf> = patterns
+        .filter(|pattern| !pattern.is_empty())
+        .map(|pattern| PathBuf::from(pattern.replace('?', &relative)))
+        .collect();
+    let mut tried = String::new();
+    if let Some(found) = sources.find(&candidates) {
+        match sources.read(&found) {
+            Ok(source) => {
+                let file = found.to_string_lossy().into_owned();
+                return (Some(file), without_first_line_of_unix(source), tried);
+            }
+            Err(error) => {
+                let _ = write!(tried, "\n  '{}' cannot be read: {error}", found.display());
+                return (None, String::new(), tried);
+            }
+        }
+    }
+    for candidate in candidates {
+        let _ = write!(tried, "\n  no file '{}'", candidate.display());
+    }
+    (None, String::new(), tried)
+}
+
+/// The name of the interface in Lua (`sysbench.lua`) in tracebacks.
+pub const CHUNK: &str = "sysbench";
+
+/// A message with the script's line in the traceback, as FILE:LINE, where it has none of its own.
+pub fn with_line(message: String, traceback: &str) -> String {
+    let is_line = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let mut head = message.splitn(3, ':');
+    if head.next().is_some_and(|file| !file.contains('\n')) && head.next().is_some_and(is_line) {
+        return message;
+    }
+    let places = traceback
+        .lines()
+        .map(str::trim)
+        .filter_map(|line| line.split_once(": in "));
+    let mut of_script = places.map(|(place, _)| place).filter(|place| {
+        let (file, line) = place.rsplit_once(':').unwrap_or((place, ""));
+        is_line(line) && file != CHUNK
+    });
+    match of_script.next() {
+        Some(place) => format!("{place}: {message}"),
+        None => message,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{with_line, *};
 
     #[test]
     fn a_first_line_for_the_shell_is_emptied_and_the_others_keep_their_numbers() {
@@ -175,5 +241,13 @@ mod tests {
         );
         assert_eq!(without_first_line_of_unix("x = 1".into()), "x = 1");
         assert_eq!(without_first_line_of_unix("#!".into()), "");
+    }
+
+    #[test]
+    fn a_message_without_a_line_gets_the_first_one_of_the_script() {
+        let traceback = "\n\t[C]: in function 'sb_rand'\n\tsysbench:12: in function 'x'\n\tmine:4: in function <mine:3>\n\tmine:9: in y";
+        assert_eq!(with_line("bad argument".into(), traceback), "mine:4: bad argument");
+        assert_eq!(with_line("mine:2: bad".into(), traceback), "mine:2: bad");
+        assert_eq!(with_line("bad".into(), ""), "bad");
     }
 }

@@ -15,8 +15,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::sql::file::schema::quoted;
-use crate::sql::server::{connect_unbounded, failed};
-use crate::sql::statistics;
+use crate::sql::server::{analyze, connect_unbounded, failed};
 use admission::{shown, Admission, Admitted};
 
 /// The server's code for a function or procedure that is not there.
@@ -83,7 +82,7 @@ pub fn load(options: &Options, database: &str, path: &Path, say: &dyn Fn(String)
     for sql in ["UNLOCK TABLES", "COMMIT"] {
         client.exec(sql).map_err(|error| failed(sql, &error))?;
     }
-    statistics::analyze(&mut client)?;
+    analyze(&mut client)?;
     Ok(contents.statements)
 }
 

@@ -1,7 +1,6 @@
 //! One connection that a script's coroutine drives.
 
 mod answers;
-mod ending;
 mod requests;
 
 use std::io;

@@ -1,0 +1,397 @@
+//! `dynoload capture`: reads logs, or the statements history of a server, into a capture.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use dyno_capture::{
+    digest, has_ansi_quotes, Action, Anonymiser, Assembler, Capture, History, HistoryRow, LogKind, LogPosition,
+    LogReader, Origin, Selection, HISTORY_COLUMNS, KEY_BYTES,
+};
+use dyno_mysql::blocking::Client;
+use dyno_mysql::session_state::OWN_STATE;
+
+use crate::error::Error;
+use crate::spec::ConnectionSpec;
+use crate::sql::file::dump;
+use crate::sql::server::{connect, failed};
+
+/// Standard output in the place of a file.
+const STDOUT: &str = "-";
+/// Characters of a statement in a message.
+const MOST_SHOWN: usize = 80;
+
+/// With the first 32 bytes of a file as its key, or random ones that nobody keeps. Values of ENUM and SET columns that a
+/// dump defines stay.
+///
+/// # Errors
+/// When a file cannot be read, or that of the key is too short.
+pub fn anonymiser(key_file: Option<&Path>, definitions: Option<&Path>) -> Result<Anonymiser, Error> {
+    let path = key_file.unwrap_or(Path::new("/dev/urandom"));
+    let mut key = [0; KEY_BYTES];
+    let read = File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut key));
+    read.map_err(|error| {
+        Error::User(format!(
+            "--key-file '{}' does not give the {KEY_BYTES} bytes of a key: {error}; make one with `head -c {KEY_BYTES} \
+             /dev/urandom > FILE`",
+            path.display()
+        ))
+    })?;
+    let mut anonymiser = Anonymiser::new(key);
+    if let Some(path) = definitions {
+        dump::statements(path, |statement| {
+            anonymiser.keep_members(&statement.text);
+            Ok(())
+        })?;
+    }
+    Ok(anonymiser)
+}
+
+/// Refuses to anonymise a capture whose names would be taken for strings.
+///
+/// # Errors
+/// With the first such statement.
+pub fn refuse_ansi_quotes(capture: &Capture) -> Result<(), Error> {
+    let found = capture.events.iter().find_map(|event| match &event.action {
+        Action::Statement(statement) if has_ansi_quotes(&statement.text) => Some(&statement.text),
+        _ => None,
+    });
+    found.map_or(Ok(()), |text| {
+        Err(Error::User(format!(
+            "--anonymise: \"{}\" is of a session with sql_mode ANSI_QUOTES, where double quotes are around names, and they \
+             would become pseudonyms; capture other accounts or schemas (--user, --schema), or without --anonymise",
+            shortened(&String::from_utf8_lossy(text), MOST_SHOWN)
+        )))
+    })
+}
+
+/// Writes a capture; a file is complete or absent, and for its owner alone: it has the literals of the log.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(capture: &Capture, path: &Path) -> Result<(), Error> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Error::User(format!("--output '{}' cannot be written: {error}", path.display()))
+    };
+    if path == Path::new(STDOUT) {
+        let stdout = BufWriter::new(std::io::stdout().lock());
+        return dyno_capture::write(capture, stdout).map_err(|error| failed(&error));
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    // One that a killed program has left may have other permissions.
+    let _ = std::fs::remove_file(&unfinished);
+    let mut private = File::options();
+    let file = private.write(true).create_new(true).mode(0o600).open(&unfinished);
+    let file = file.map_err(|error| failed(&error))?;
+    let mut writer = BufWriter::new(file);
+    let written = dyno_capture::write(capture, &mut writer).map_err(|error| failed(&error));
+    let flushed = written.and_then(|()| writer.flush().map_err(|error| failed(&error)));
+    let renamed = flushed.and_then(|()| std::fs::rename(&unfinished, path).map_err(|error| failed(&error)));
+    if renamed.is_err() {
+        // The first error is the one to report.
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    renamed
+}
+
+/// Reads a capture.
+///
+/// # Errors
+/// When it is none, with what to do.
+pub fn read(path: &Path) -> Result<Capture, Error> {
+    let file = File::open(path)
+        .map_err(|error| Error::User(format!("the capture '{}' cannot be read: {error}", path.display())))?;
+    dyno_capture::read(BufReader::new(file)).map_err(|error| Error::User(format!("'{}' {error}", path.display())))
+}
+
+/// The most sessions at a time, by the first line of a capture; none where the file is none.
+pub fn peak_sessions(path: &Path) -> Option<u32> {
+    let mut first = String::new();
+    BufReader::new(File::open(path).ok()?).read_line(&mut first).ok()?;
+    let header: serde_json::Value = serde_json::from_str(&first).ok()?;
+    u32::try_from(header["peak_sessions"].as_u64()?)
+        .ok()
+        .map(|most| most.max(1))
+}
+
+/// How much of a file is read to find out what it is.
+const FIRST_BYTES: u64 = 256 * 1024;
+
+/// Reads log files of one kind in the order of their times, whatever the order in which they are named: shells list rotated
+/// logs with the newest first. What the selection does not have is counted.
+///
+/// # Errors
+/// When a file cannot be read, is no log that is known, or is of another kind than the first.
+pub fn capture_files(paths: &[PathBuf], selection: Selection, autocommit: Option<bool>) -> Result<Capture, Error> {
+    let mut opened = Vec::new();
+    for path in paths {
+        let (file, kind, begin) = open(path)?;
+        if let Some((first, _, first_kind, _)) = opened.first() {
+            if kind != *first_kind {
+                let first: &PathBuf = first;
+                return Err(Error::User(format!(
+                    "'{}' is a {}, '{}' is a {}: one capture is made of files of one kind",
+                    first.display(),
+                    first_kind.source().name(),
+                    path.display(),
+                    kind.source().name()
+                )));
+            }
+        }
+        opened.push((path.clone(), file, kind, begin));
+    }
+    let Some(kind) = opened.first().map(|(_, _, kind, _)| *kind) else {
+        return Err(Error::User("no log is named".into()));
+    };
+    if opened.iter().all(|(_, _, _, begin)| begin.is_some()) {
+        opened.sort_by_key(|(_, _, _, begin)| *begin);
+    }
+    let mut assembler = Assembler::new(Origin {
+        source: kind.source(),
+        time_is_end: kind == LogKind::Slow,
+    });
+    assembler.select(selection);
+    assembler.autocommit = autocommit;
+    let mut log = LogReader::new(kind);
+    for (path, file, _, _) in opened {
+        assembler.enter(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
+        read_log(file, &mut log, &mut assembler).map_err(|error| unreadable(&path, &error))?;
+    }
+    Ok(assembler.finish())
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+    Error::User(format!("'{}' cannot be read: {error}", path.display()))
+}
+
+fn open(path: &Path) -> Result<(File, LogKind, Option<i64>), Error> {
+    let failed = |error| unreadable(path, &error);
+    let mut file = File::open(path).map_err(failed)?;
+    let mut first = Vec::new();
+    let mut begin = (&file).take(FIRST_BYTES);
+    begin.read_to_end(&mut first).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    if first.starts_with(&[0x1f, 0x8b]) {
+        let path = path.display();
+        return Err(Error::User(format!(
+            "'{path}' is compressed; decompress it first (gunzip)"
+        )));
+    }
+    let kind = LogKind::recognise(&first).ok_or_else(|| {
+        Error::User(format!(
+            "'{}' is neither a general log nor a slow log of MySQL or MariaDB: no line of its first {} KB begins an entry \
+             (audit logs and binary logs are not read). The server writes them with general_log = ON, or with slow_query_log = ON and long_query_time = 0",
+            path.display(),
+            FIRST_BYTES / 1024
+        ))
+    })?;
+    Ok((file, kind, kind.first_time(&first)))
+}
+
+fn read_log(file: File, log: &mut LogReader, assembler: &mut Assembler) -> std::io::Result<()> {
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut line = Vec::new();
+    let mut number = 0;
+    let mut is_cut = false;
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        number += 1;
+        is_cut = line.last() != Some(&b'\n');
+        log.line(number, line.strip_suffix(b"\n").unwrap_or(&line), assembler);
+        line.clear();
+    }
+    log.end(is_cut, assembler);
+    Ok(())
+}
+
+/// A history needs the consumer of current statements too.
+const CONSUMERS: &str = "SELECT MIN(ENABLED) FROM performance_schema.setup_consumers WHERE NAME IN \
+                         ('events_statements_current', 'events_statements_history_long')";
+/// Bytes of a text that are kept where the server has no variable for it.
+const DEFAULT_LONGEST_TEXT: usize = 1024;
+
+/// Reads all rows of events_statements_history_long but those of its own connection.
+///
+/// # Errors
+/// When the server is away, or keeps no history, with what to set.
+pub fn capture_history(connection: &ConnectionSpec, autocommit: Option<bool>) -> Result<Capture, Error> {
+    let options = connection.options(false, Some(OWN_STATE))?;
+    let mut client = connect(&options)?;
+    check_consumer(&mut client)?;
+    let mut ask = |question: &str| client.query_text(question).map_err(|error| failed(question, &error));
+    let version = ask("SELECT @@version")?.unwrap_or_default();
+    let longest = ask("SELECT @@performance_schema_max_sql_text_length").ok().flatten();
+    let longest = longest
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(DEFAULT_LONGEST_TEXT);
+    let question = format!(
+        "SELECT {HISTORY_COLUMNS} FROM performance_schema.events_statements_history_long WHERE THREAD_ID NOT IN (SELECT \
+         THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID())"
+    );
+    let result = client.query(&question).map_err(|error| failed(&question, &error))?;
+    let mut history = History::new(&version, longest);
+    history.assume_autocommit(autocommit);
+    for row in result.rows {
+        history.push(history_row(row));
+    }
+    Ok(history.finish())
+}
+
+fn check_consumer(client: &mut Client) -> Result<(), Error> {
+    let enabled = client
+        .query_text(CONSUMERS)
+        .map_err(|error| failed(CONSUMERS, &error))?;
+    match enabled.as_deref() {
+        Some("YES") => Ok(()),
+        Some(_) => Err(Error::User(
+            "the server keeps no statements history: UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE \
+             NAME IN ('events_statements_current', 'events_statements_history_long')"
+                .into(),
+        )),
+        None => Err(Error::User(
+            "the server has no statements history: performance_schema is off, start it with performance_schema = ON"
+                .into(),
+        )),
+    }
+}
+
+fn history_row(row: Vec<Option<Vec<u8>>>) -> HistoryRow {
+    let mut values = row.into_iter();
+    let mut text = || values.next().flatten();
+    let string = |bytes: Option<Vec<u8>>| bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let number = |bytes: Option<Vec<u8>>| string(bytes).and_then(|text| text.parse().ok()).unwrap_or(0);
+    HistoryRow {
+        thread_id: number(text()),
+        start_ps: number(text()),
+        wait_ps: number(text()),
+        schema: string(text()),
+        text: text(),
+        rows: number(text()),
+        is_nested: text().is_some(),
+        event_name: string(text()).unwrap_or_default(),
+    }
+}
+
+/// Digests that are listed.
+const MOST_FREQUENT: usize = 10;
+/// Characters of a digest that are shown.
+const WIDTH: usize = 90;
+
+/// What was captured, what was not, and the most frequent statements.
+pub fn table(capture: &Capture, output: &str) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_table(&mut text, capture, output);
+    text
+}
+
+fn write_table(out: &mut String, capture: &Capture, output: &str) -> std::fmt::Result {
+    let header = &capture.header;
+    writeln!(
+        out,
+        "{output}: {} statements of {} sessions in {:.1} s, at most {} sessions at a time",
+        header.statements,
+        header.sessions,
+        header.duration_us as f64 / 1e6,
+        header.peak_sessions
+    )?;
+    let server = header
+        .server
+        .as_deref()
+        .map_or(String::new(), |server| format!(" of {server}"));
+    writeln!(out, "  source      {}{server}", header.source.name())?;
+    if let Some(begin) = &header.begin {
+        writeln!(out, "  begin       {begin} (the log's clock)")?;
+    }
+    if header.spread {
+        writeln!(
+            out,
+            "  times       whole seconds; events of the same second are spread evenly over it, in the order of the log"
+        )?;
+    }
+    if header.anonymised {
+        writeln!(out, "  literals    pseudonyms")?;
+    }
+    if !header.problems.is_empty() {
+        writeln!(out, "\n  remarks")?;
+    }
+    for seen in &header.problems {
+        let places: Vec<String> = seen.first.iter().map(LogPosition::to_string).collect();
+        let more = if seen.count > places.len() as u64 { ", …" } else { "" };
+        let places = match places[..] {
+            [] => String::new(),
+            _ => format!(": {}{more}", places.join(", ")),
+        };
+        writeln!(out, "  {:>9}  {}{places}", seen.count, seen.problem.describe())?;
+    }
+    let frequent = most_frequent(capture);
+    if !frequent.is_empty() {
+        writeln!(out, "\n  most frequent statements")?;
+    }
+    for (count, digest) in frequent {
+        writeln!(out, "  {count:>9}  {}", shortened(&digest, WIDTH))?;
+    }
+    Ok(())
+}
+
+fn most_frequent(capture: &Capture) -> Vec<(u64, String)> {
+    let mut counts: HashMap<String, u64> = HashMap::new();
+    for event in &capture.events {
+        if let Action::Statement(statement) = &event.action {
+            *counts.entry(digest(&statement.text)).or_default() += 1;
+        }
+    }
+    let mut counts: Vec<(u64, String)> = counts.into_iter().map(|(digest, count)| (count, digest)).collect();
+    counts.sort_by(|left, right| right.0.cmp(&left.0).then_with(|| left.1.cmp(&right.1)));
+    counts.truncate(MOST_FREQUENT);
+    counts
+}
+
+/// At most `width` characters; what is cut off is shown by an ellipsis.
+pub fn shortened(text: &str, width: usize) -> String {
+    let flat: String = text
+        .chars()
+        .map(|character| if character.is_control() { ' ' } else { character })
+        .collect();
+    if flat.chars().count() <= width {
+        return flat;
+    }
+    flat.chars().take(width - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use dyno_capture::Action;
+
+    use super::*;
+
+    #[test]
+    fn rotated_logs_are_read_in_the_order_of_their_times_and_sessions_go_on() {
+        let folder = std::env::temp_dir().join(format!("dyno-rotated-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let heading = "# User@Host: app[app] @ web []  Id:     8\n# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\n";
+        for (name, day, rest) in [
+            ("slow.log", "25", "SET timestamp=3;\nSELECT 3;\n"),
+            ("slow.log.1", "24", "SET timestamp=2;\nSELECT 2;\n"),
+            ("slow.log.2", "23", "use shop;\nSET timestamp=1;\nSELECT 1;\n"),
+        ] {
+            let text = format!("# Time: 2026-11-{day}T09:41:03.000000Z\n{heading}{rest}");
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        let paths = ["slow.log", "slow.log.1", "slow.log.2"].map(|name| folder.join(name));
+        let capture = capture_files(&paths, Selection::default(), None).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(capture.header.files, ["slow.log.2", "slow.log.1", "slow.log"]);
+        assert_eq!(capture.header.sessions, 1);
+        for (event, text) in capture.events.iter().zip(["SELECT 1", "SELECT 2", "SELECT 3"]) {
+            let Action::Statement(statement) = &event.action else {
+                panic!("{event:?}");
+            };
+            assert_eq!(statement.text, text.as_bytes());
+            assert_eq!(statement.schema.as_deref(), Some("shop"), "carried from file to file");
+        }
+    }
+}
