@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use serde_json::{json, Value};
 
-use super::observed::observe_load;
+use super::observed::{observe_load, Conclusion};
 use super::{exit_of, job, print_table, run_slices, without_priority, Outputs, RunOptions};
 use crate::agents::{Coordinator, Job};
 use crate::error::{Error, Exit};
 use crate::kv::server::{self, Counters};
 use crate::kv::{KvRecord, KvSession, KvSettings};
+use crate::output::kv as output;
 use crate::output::sinks::{Progress, Sinks};
-use crate::output::{json, kv as output, table, Final};
 use crate::quality::KvInputs;
 use crate::server::Facts;
 use crate::slices::{Input, KvTarget, NoObserver};
@@ -137,22 +137,22 @@ fn execute(
             settings.depth
         ));
         let loads = if position + 1 == parts.len() { team.take() } else { None };
-        let result = measure(part, &facts, &mut counters, interrupted, &mut sinks, loads)?;
+        let (end, exit) = measure(part, &facts, &mut counters, interrupted, &mut sinks, loads)?;
         let only_filled = settings.name == "fill" && position + 1 < parts.len();
-        if !only_filled || result.exit != Exit::Done {
-            print_table(&result.text, outputs.json.as_deref())?;
+        if !only_filled || exit != Exit::Done {
+            print_table(&end.text, outputs.json.as_deref())?;
         }
-        let failed = !matches!(result.exit, Exit::Done | Exit::Invalid);
+        let failed = !matches!(exit, Exit::Done | Exit::Invalid);
         if position + 1 < parts.len() && !failed {
-            sinks.record("part", &result.record)?;
-            records.push(result.record);
+            sinks.record("part", &end.record)?;
+            records.push(end.record);
             continue;
         }
-        let mut record = result.record;
+        let mut record = end.record;
         // What came before stands in the final record too, so that a reader needs no other.
         record["parts"] = records.iter().map(summary_of_part).collect();
         sinks.finish(&record)?;
-        return Ok(result.exit);
+        return Ok(exit);
     }
     Ok(Exit::Done)
 }
@@ -168,12 +168,6 @@ fn summary_of_part(record: &Value) -> Value {
     })
 }
 
-struct PartResult {
-    record: Value,
-    text: String,
-    exit: Exit,
-}
-
 fn measure(
     part: &KvPart,
     facts: &Facts,
@@ -181,7 +175,7 @@ fn measure(
     interrupted: &Arc<AtomicBool>,
     sinks: &mut Sinks,
     team: Option<Coordinator<KvRecord>>,
-) -> Result<PartResult, Error> {
+) -> Result<(Conclusion, Exit), Error> {
     let settings = &part.settings;
     let mut read = || server_counters.read();
     let observed = observe_load::<KvSession, _>(settings, team, interrupted, &mut read, sinks)?;
@@ -196,36 +190,22 @@ fn measure(
         all: &totals.sums,
         expected_hit_share: part.expected_hit_share,
     });
-    let (quality, findings) = observed.judge(&settings.load, &counters, kv, None);
     let mut shown = output::settings(settings, &part.words);
     if !observed.agents.is_empty() {
         without_priority(&mut shown);
     }
-    let result = Final {
-        settings: &shown,
-        server: facts,
-        outcome,
-        agents: &observed.agents,
-        counters: &counters,
-        quality,
-        findings: &findings,
-        duration_s,
-    };
-    let mut record = json::final_record(&result);
-    let mut text = table::render(&result);
+    let mut end = observed.conclude(&settings.load, (&shown, facts), &counters, kv, None);
     if let Some(totals) = &outcome.totals {
-        record["kv"] = output::body(settings, totals, duration_s);
-        text.push_str(&output::table(settings, totals, duration_s));
+        end.record["kv"] = output::body(settings, totals, duration_s);
+        end.text.push_str(&output::table(settings, totals, duration_s));
     }
     if let Some(operations) = settings.load.limit.as_ref().map(|limit| limit.operations) {
-        record["kv"]["total_time_s"] = json!(duration_s);
-        text.push_str(&format!("\n  {operations} operations: total time {duration_s:.3} s\n"));
+        end.record["kv"]["total_time_s"] = json!(duration_s);
+        end.text
+            .push_str(&format!("\n  {operations} operations: total time {duration_s:.3} s\n"));
     }
-    Ok(PartResult {
-        record,
-        text,
-        exit: exit_of(outcome, quality),
-    })
+    let exit = exit_of(outcome, end.quality);
+    Ok((end, exit))
 }
 
 /// Fills, if requested, then runs slices of the last part.

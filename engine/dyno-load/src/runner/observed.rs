@@ -8,12 +8,14 @@ use std::sync::Arc;
 use dyno_core::clock::now_ns;
 use dyno_loop::recorder::Extra;
 use dyno_loop::{Address, Interval, LoadSettings, Observer, Outcome, Rest, Session, Totals, START_DELAY_NS};
+use serde_json::Value;
 
 use crate::agents::{AgentFacts, Coordinator, Shippable};
 use crate::error::Error;
 use crate::host::TcpSegments;
-use crate::quality::{self, Finding, KvInputs, Measurement, OwnSql, QualityInputs, RunQuality};
-use crate::server::CounterCheck;
+use crate::output::{json, table, Final, Shown};
+use crate::quality::{self, KvInputs, Measurement, OwnSql, QualityInputs, RunQuality};
+use crate::server::{CounterCheck, Facts};
 
 /// Passes intervals on; the last one of a run that its operations end is as long as they took.
 pub struct ClampedObserver<'a, E> {
@@ -132,7 +134,17 @@ where
     })
 }
 
-impl<E: Shippable, C> ObservedLoad<E, C> {
+/// What a load ends with.
+pub struct Conclusion {
+    /// The final record.
+    pub record: Value,
+    /// The table.
+    pub text: String,
+    /// How far the figures can be believed.
+    pub quality: RunQuality,
+}
+
+impl<E: Shippable + Shown, C> ObservedLoad<E, C> {
     /// The server's counters against ours; empty where there is nothing to compare. `compare` is given the server's counters
     /// before and after, the sums, and how many operations were cut off, so that the server may have done them.
     pub fn reconcile(&self, compare: impl FnOnce(&C, &C, &Totals<E>, u64) -> Vec<CounterCheck>) -> Vec<CounterCheck> {
@@ -143,30 +155,46 @@ impl<E: Shippable, C> ObservedLoad<E, C> {
         compare(before, after, totals, cut_off)
     }
 
-    /// The quality of the run; `kv` is what only memcached has, `own_sql` what only a user's statements have.
-    pub fn judge(
+    /// The result, judged; `kv` is what only memcached has, `own_sql` what only a user's statements have.
+    pub fn conclude(
         &self,
         load: &LoadSettings,
+        (settings, server): (&Value, &Facts),
         counters: &[CounterCheck],
         kv: Option<KvInputs<'_>>,
         own_sql: Option<OwnSql>,
-    ) -> (RunQuality, Vec<Finding>) {
-        let Some(totals) = &self.outcome.totals else {
-            return quality::without_load();
+    ) -> Conclusion {
+        let (quality, findings) = match &self.outcome.totals {
+            None => quality::without_load(),
+            Some(totals) => quality::judge(&QualityInputs {
+                measured: Measurement::of(totals),
+                end: self.outcome.end,
+                duration_s: self.duration_s,
+                failure: self.outcome.failure.as_ref(),
+                threads: load.shape.threads,
+                open_loop: load.shape.is_timed(),
+                counters,
+                counters_read: self.before.is_some() && self.after.is_some(),
+                agents: &self.agents,
+                tcp: self.tcp,
+                kv,
+                own_sql,
+            }),
         };
-        quality::judge(&QualityInputs {
-            measured: Measurement::of(totals),
-            end: self.outcome.end,
-            duration_s: self.duration_s,
-            failure: self.outcome.failure.as_ref(),
-            threads: load.shape.threads,
-            open_loop: load.shape.is_timed(),
-            counters,
-            counters_read: self.before.is_some() && self.after.is_some(),
+        let result = Final {
+            settings,
+            server,
+            outcome: &self.outcome,
             agents: &self.agents,
-            tcp: self.tcp,
-            kv,
-            own_sql,
-        })
+            counters,
+            quality,
+            findings: &findings,
+            duration_s: self.duration_s,
+        };
+        Conclusion {
+            record: json::final_record(&result),
+            text: table::render(&result),
+            quality,
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::{exit_of, job, print_table, run_slices, without_priority, Outputs, Ru
 use crate::agents::{Coordinator, Job};
 use crate::error::{Error, Exit};
 use crate::output::sinks::{Progress, Sinks};
-use crate::output::{json, sql as output, table, Final};
+use crate::output::sql as output;
 use crate::quality::OwnSql;
 use crate::server::Facts;
 use crate::slices::{Input, SqlTarget};
@@ -186,20 +186,10 @@ fn measure(
         .totals
         .as_ref()
         .and_then(|totals| OwnSql::of(settings, &totals.measured.extra));
-    let (quality, findings) = observed.judge(&settings.load, &counters, None, own_sql);
-    let result = Final {
-        settings: &shown,
-        server: facts,
-        outcome: &observed.outcome,
-        agents: &observed.agents,
-        counters: &counters,
-        quality,
-        findings: &findings,
-        duration_s: observed.duration_s,
-    };
-    sinks.finish(&json::final_record(&result))?;
-    print_table(&table::render(&result), outputs.json.as_deref())?;
-    Ok(exit_of(&observed.outcome, quality))
+    let end = observed.conclude(&settings.load, (&shown, facts), &counters, None, own_sql);
+    sinks.finish(&end.record)?;
+    print_table(&end.text, outputs.json.as_deref())?;
+    Ok(exit_of(&observed.outcome, end.quality))
 }
 
 /// What is about to run, for a person.
