@@ -208,8 +208,8 @@ impl Uniform {
     }
 }
 
-// Zipfian by rejection inversion: Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
-// distributions", ACM TOMACS 6.3 (1996), with the integral that Apache Commons RNG uses for every exponent.
+// Zipfian by rejection inversion: Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone
+// discrete distributions", ACM TOMACS 6.3 (1996), with the integral that Apache Commons RNG uses for every exponent.
 
 /// The value of rank r comes with a probability proportional to r^-exponent; rank 1 is the low end of the range.
 #[derive(Debug, Clone, Copy)]

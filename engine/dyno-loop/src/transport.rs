@@ -1,7 +1,7 @@
 //! Sockets that never block, readiness by epoll, and what was received in one round.
 //!
-//! Readiness is by epoll(7), level-triggered, with time-outs in nanoseconds by epoll_pwait2(2) (Linux 5.11). Not mio: its
-//! time-outs are whole milliseconds, and pacing at 20,000 operations a second needs 50 µs. Where the kernel has no
+//! Readiness is by epoll(7), level-triggered, with time-outs in nanoseconds by epoll_pwait2(2) (Linux 5.11). Not mio:
+//! its time-outs are whole milliseconds, and pacing at 20,000 operations a second needs 50 µs. Where the kernel has no
 //! epoll_pwait2 the time-out is rounded down to milliseconds, so the loop wakes early rather than late.
 //!
 //! A worker reads all that is there, then looks into the answers, then writes what comes next. Taking connections one

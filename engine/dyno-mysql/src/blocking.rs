@@ -1,8 +1,5 @@
 //! A plain client over its own socket, for control connections: probing, preparing, reconciling counters.
 
-mod limit;
-mod results;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -12,8 +9,6 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
 
-use self::limit::within_limit;
-pub use self::results::ResultPart;
 use crate::connection::{Connection, Event};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ServerError};
@@ -22,6 +17,10 @@ use crate::options::Options;
 use crate::replies::Detail;
 use crate::resultset::{Done, Statement};
 use crate::value::Value;
+
+mod results;
+
+pub use self::results::ResultPart;
 
 /// Reads from and writes to whichever socket it is.
 enum Stream {
@@ -373,4 +372,18 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// `kept` and these values with what memory each takes besides its bytes.
+pub(super) fn within_limit(kept: usize, lengths: impl Iterator<Item = usize>) -> Result<usize, Error> {
+    let kept = lengths.fold(kept + size_of::<Vec<u8>>(), |sum, length| {
+        sum + length + size_of::<Option<Vec<u8>>>()
+    });
+    if kept > LONGEST_RESULT {
+        let limit = LONGEST_RESULT >> 20;
+        return Err(Error::protocol(format!(
+            "the result of a control query has more than {limit} MiB"
+        )));
+    }
+    Ok(kept)
 }

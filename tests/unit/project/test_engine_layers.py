@@ -247,7 +247,6 @@ def test_options_are_listed_in_what_is_to_be_run_and_nowhere_else() -> None:
         "runner/calibrate.rs",
         "runner/mod.rs",
         "sql/oltp/options.rs",
-        "sql/oltp/row_text.rs",
     }
 
 

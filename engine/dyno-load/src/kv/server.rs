@@ -1,7 +1,7 @@
 //! The server's version, limits and counters, and its idle_timeout.
 //!
-//! memcached closes connections without a request for idle_timeout, and no client can switch that off. A load that would leave
-//! connections idle for longer is refused; it would measure lost connections.
+//! memcached closes connections without a request for idle_timeout, and no client can switch that off. A load that
+//! would leave connections idle for longer is refused; it would measure lost connections.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

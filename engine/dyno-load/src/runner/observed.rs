@@ -1,5 +1,5 @@
-//! One load with what is read around it: the server's counters, the host's TCP segments, and how long it lasted, also where a
-//! number of operations ended it.
+//! One load with what is read around it: the server's counters, the host's TCP segments, and how long it lasted, also
+//! where a number of operations ended it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

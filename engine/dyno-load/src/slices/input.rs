@@ -1,5 +1,5 @@
-//! The commands of a load that runs slices: one a line, words separated by spaces; and where they come from: the standard
-//! input, read on a separate thread, and signals.
+//! The commands of a load that runs slices: one a line, words separated by spaces; and where they come from: the
+//! standard input, read on a separate thread, and signals.
 
 use std::io::BufRead as _;
 use std::sync::atomic::AtomicBool;

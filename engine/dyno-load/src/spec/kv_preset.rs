@@ -1,5 +1,5 @@
-//! YCSB's workloads in the commands of memcached, and the presets of `kv run`: the operations of memslap and memaslap, so that
-//! results can be compared with published ones.
+//! YCSB's workloads in the commands of memcached, and the presets of `kv run`: the operations of memslap and memaslap,
+//! so that results can be compared with published ones.
 
 use clap::Args;
 use serde::{Deserialize, Serialize};

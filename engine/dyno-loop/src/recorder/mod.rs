@@ -4,13 +4,11 @@
 //! taken, so that merging, percentiles and output cost the hot thread nothing. One clock reading and three to four
 //! histogram records an operation: bench/ measures them (target 50 ns).
 
-mod connecting;
 mod errors;
 mod slowest;
 mod usage;
 
-pub use connecting::{ConnectingTimes, Part};
-pub use errors::{client_code, ErrorCounts};
+pub use errors::{client_code, ConnectingTimes, ErrorCounts, Part};
 pub use slowest::{Slow, Slowest};
 pub use usage::{ThreadUsage, UsageMeter};
 

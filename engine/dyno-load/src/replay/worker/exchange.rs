@@ -1,5 +1,5 @@
-//! Connections of sessions, made when they are due and there is a place; bytes to the server and from it, and what the answers
-//! mean.
+//! Connections of sessions, made when they are due and there is a place; bytes to the server and from it, and what the
+//! answers mean.
 
 use std::cmp::Reverse;
 use std::io::ErrorKind;

@@ -1,7 +1,8 @@
 //! Rows from their numbers: the same seed makes the same table whatever the threads, and any part of it alone.
 //!
-//! k follows the run's distribution over the table's ids, c and pad are sysbench's templates of digits, or other texts. Whether the
-//! tables are those of a seed is found by the server's checksum of each, against that of the rows as they should be.
+//! k follows the run's distribution over the table's ids, c and pad are sysbench's templates of digits, or other
+//! texts. Whether the tables are those of a seed is found by the server's checksum of each, against that of the rows
+//! as they should be.
 
 use dyno_core::distribution::Distribution;
 use dyno_core::random::{Domain, RandomStream};

@@ -4,7 +4,6 @@ pub mod data;
 pub mod dump;
 mod parser;
 mod rules;
-mod scale;
 mod schema;
 mod work;
 

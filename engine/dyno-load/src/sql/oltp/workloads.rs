@@ -275,8 +275,8 @@ fn delete_inserts(definition: &mut Definition, options: &OltpOptions) {
     }
 }
 
-/// An IN list of points of the index on k; each connection has its own share of the table's length, as each of sysbench's
-/// threads has.
+/// An IN list of points of the index on k; each connection has its own share of the table's length, as each of
+/// sysbench's threads has.
 fn random_points(definition: &mut Definition, options: &OltpOptions) {
     let count = options.random_points as usize;
     let text = format!(

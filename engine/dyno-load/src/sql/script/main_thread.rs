@@ -1,5 +1,5 @@
-//! What a script does beside the load: its commands (prepare, cleanup, its own), and what sysbench's main thread does: init(),
-//! the report hooks, done().
+//! What a script does beside the load: its commands (prepare, cleanup, its own), and what sysbench's main thread does:
+//! init(), the report hooks, done().
 
 use std::io;
 use std::sync::Arc;

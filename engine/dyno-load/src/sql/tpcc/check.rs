@@ -1,7 +1,7 @@
 //! Is the database consistent, and is every acknowledged order in it?
 //!
-//! The consistency conditions of TPC-C 5.11, clauses 3.3.2.1 to 3.3.2.12, are questions that count their violations. A question
-//! is for a range of warehouses: HISTORY has no index on them, and is read once for each range.
+//! The consistency conditions of TPC-C 5.11, clauses 3.3.2.1 to 3.3.2.12, are questions that count their violations. A
+//! question is for a range of warehouses: HISTORY has no index on them, and is read once for each range.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};

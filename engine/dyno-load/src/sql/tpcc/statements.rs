@@ -1,14 +1,14 @@
-//! The SQL of the five transactions: client SQL, statement for statement that of tpcc-mysql with what it lacks, and the same as
-//! stored procedures.
+//! The SQL of the five transactions: client SQL, statement for statement that of tpcc-mysql with what it lacks, and
+//! the same as stored procedures.
 //!
-//! Added: the columns that conditions 10 and 12 and the standard want (S_YTD, S_ORDER_CNT, S_REMOTE_CNT, C_YTD_PAYMENT,
-//! C_PAYMENT_CNT), and locks where a consistent read would see an old row (the oldest new order, the order's customer, C_DATA).
-//! Amounts are CAST to DECIMAL: in an expression the server would take a text for a float.
+//! Added: the columns that conditions 10 and 12 and the standard want (S_YTD, S_ORDER_CNT, S_REMOTE_CNT,
+//! C_YTD_PAYMENT, C_PAYMENT_CNT), and locks where a consistent read would see an old row (the oldest new order, the
+//! order's customer, C_DATA). Amounts are CAST to DECIMAL: in an expression the server would take a text for a float.
 //!
-//! A procedure takes one round trip, and only what MySQL 5.5 and every later server understand. Lists come as texts with
-//! commas. A failed statement ends the procedure with its error; the client then rolls back and tries again, as with client
-//! SQL. Each ends with a row: the order's number or 0 for the rollback that is asked for (New-Order), skipped districts
-//! (Delivery).
+//! A procedure takes one round trip, and only what MySQL 5.5 and every later server understand. Lists come as texts
+//! with commas. A failed statement ends the procedure with its error; the client then rolls back and tries again, as
+//! with client SQL. Each ends with a row: the order's number or 0 for the rollback that is asked for (New-Order),
+//! skipped districts (Delivery).
 
 use dyno_mysql::blocking::Client;
 
