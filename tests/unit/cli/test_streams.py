@@ -83,7 +83,7 @@ def test_a_character_that_the_encoding_lacks_is_escaped(tmp_path: Path) -> None:
         arguments(["plan", "allocators"]), cwd=tmp_path, env=ascii_only, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "\\u2032" in done.stdout, "the prime of the control's copy"
+    assert "--time \\u2026" in done.stdout, "the ellipsis of a command"
 
 
 @pytest.mark.slow

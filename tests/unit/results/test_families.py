@@ -12,6 +12,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.results import projection
 from mydyno.results.families import expected_contrasts
 from mydyno.results.precision import answered_metrics
+from mydyno.stats.contrast import Estimate
 from mydyno.wording.verdict_table import column_name
 from tests.support.fake_script import Script, experiment
 from tests.unit.execution.interleaved.test_study import noisy, study
@@ -37,20 +38,20 @@ async def test_the_precision_is_computed_for_all_contrasts_that_the_study_tests(
     more: dict[str, Any],
     contrasts: int,
 ) -> None:
-    projected: list[int] = []
+    alphas: set[float] = set()
 
-    def half_width(_sd: float, _blocks: int, _servers: int, contrasts: int, _alpha: float) -> float:
-        projected.append(contrasts)
+    def half_width(_estimate: Estimate, _blocks: int, alpha: float) -> float:
+        alphas.add(round(alpha, 9))
         return 0.01
 
-    monkeypatch.setattr(projection, "projected_half_width", half_width)
+    monkeypatch.setattr(projection, "projected", half_width)
     noisy(script, 0.0)
     asked = experiment(ARMS, design={"kind": "interleaved", "blocks": 3, "cycles": 3, "quiet_wait": 0}, **more)
     folder, summary, _ = await study(script, paths, tmp_path, asked)
     assert sum(effect.primary for effect in summary.effects) == contrasts
     assert expected_contrasts(asked) == contrasts
     assert pilot_plan(folder.plan(), asked, 3.0).contrasts == contrasts
-    assert set(projected) == {contrasts}
+    assert alphas == {round(1 - (1 - asked.verdict.error_rate) ** (1 / contrasts), 9)}
     columns = [column_name(metric) for metric in answered_metrics(summary)]
     assert len(columns) == len(set(columns)) <= 2, columns
 

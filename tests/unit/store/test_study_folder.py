@@ -138,8 +138,8 @@ def test_the_old_content_stays_until_the_new_is_whole(tmp_path: Path) -> None:
     ("name", "content", "words"),
     [
         ("study.json", "{", "cannot be read"),
-        ("study.json", '{"format": 5}', "has format 5; this mydyno reads format 4"),
-        ("study.json", '{"format": 4}', r"study\.json cannot be read"),
+        ("study.json", '{"format": 6}', "has format 6; this mydyno reads format 5"),
+        ("study.json", '{"format": 5}', r"study\.json cannot be read"),
         ("study.json", "[]", "has format None"),
         ("plan.json", "", r"plan\.json cannot be read"),
     ],

@@ -130,28 +130,21 @@ pub fn stalled(inputs: &QualityInputs<'_>) -> Judgement {
     let measured = &inputs.measured;
     let longest_s = measured.response.max_ns() as f64 / 1e9;
     let median_s = measured.response.percentile_ns(50.0) as f64 / 1e9;
-    let silence_s = measured.longest_silence_s;
+    let (silence_s, duration_s) = (measured.longest_silence_s, inputs.duration_s);
     let served_s = measured.service.max_ns() as f64 / 1e9;
+    let (mut waited, mut cause) = (format!("waited {longest_s:.1} s"), "locks");
     // From the first byte sent on, the server is waited for; before it, a connection.
-    let (waited, cause) = if served_s < longest_s / 2.0 {
-        (
-            format!("waited {longest_s:.1} s for a connection, and none took more than {served_s:.1} s on one"),
-            "lost connections, and for a --rate that is too high for this number of connections",
-        )
-    } else {
-        (format!("waited {longest_s:.1} s"), "locks")
-    };
+    if served_s < longest_s / 2.0 {
+        waited += &format!(" for a connection, and none took more than {served_s:.1} s on one");
+        cause = "lost connections, and for a --rate that is too high for this number of connections";
+    }
     let reason = if silence_s >= SILENCE_S && longest_s >= silence_s && silence_s > TIMES_THE_MEDIAN * median_s {
         format!(
             "no transaction ended for {silence_s:.1} s, and one {waited}: look at the server's log, and for {cause}; the \
-             other figures are of the rest of the {:.1} s",
-            inputs.duration_s
+             other figures are of the rest of the {duration_s:.1} s"
         )
-    } else if longest_s > MOST_OF_THE_RUN * inputs.duration_s && longest_s > TIMES_THE_MEDIAN * median_s {
-        format!(
-            "in a measurement of {:.1} s a transaction {waited}: look for {cause}",
-            inputs.duration_s
-        )
+    } else if longest_s > MOST_OF_THE_RUN * duration_s && longest_s > TIMES_THE_MEDIAN * median_s {
+        format!("in a measurement of {duration_s:.1} s a transaction {waited}: look for {cause}")
     } else {
         return None;
     };
