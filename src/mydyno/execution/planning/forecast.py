@@ -173,7 +173,7 @@ def _table_obstacles(experiment: Experiment) -> list[str]:
 
 def _table_problem(name: str, value: str, workload: str) -> str | None:
     if name in ENGINE_VARIABLES and value != "innodb":
-        return f"has no effect: data.workload = {workload!r} has tables of InnoDB; set it to InnoDB, or leave it out"
+        return f"has no effect: data.workload = {workload!r} has tables of InnoDB; set it to InnoDB, or omit it"
     if name in CHARACTER_SET_VARIABLES and value.partition("_")[0] in WIDE_CHARACTER_SETS:
         return f"the tables of data.workload = {workload!r} need one in which ASCII has one byte"
     return None

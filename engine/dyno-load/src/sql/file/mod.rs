@@ -4,6 +4,7 @@ pub mod data;
 pub mod dump;
 mod parser;
 mod rules;
+mod scale;
 mod schema;
 mod work;
 

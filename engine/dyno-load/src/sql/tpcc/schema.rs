@@ -279,13 +279,8 @@ impl Table {
 /// # Errors
 /// When the server refuses, or something else has the name of one.
 pub fn existing(client: &mut Client) -> Result<Vec<&'static str>, Error> {
-    let mut names = Vec::new();
-    for table in TABLES {
-        if table.prepared().is_there(client)? {
-            names.push(table.name);
-        }
-    }
-    Ok(names)
+    let mut there = |table: &Table| Ok(table.prepared().is_there(client)?.then_some(table.name));
+    TABLES.iter().filter_map(|table| there(table).transpose()).collect()
 }
 
 /// What has to be done after the load: indexes, then foreign keys; each with the table it is on and its name.
