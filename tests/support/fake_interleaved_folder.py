@@ -313,7 +313,7 @@ def _summary(study: StudyFolder, shape: Interleaved, experiment: Experiment, sli
             waited_s=14.0,
             steal_mean=float(np.mean(steals)),
             steal_max=max(steals),
-            covariates=("driver_cpu", "available_cpu"),
+            covariates=("driver_cpu_around", "available_cpu_around"),
             coefficients={s.id: {"qps": {"driver_cpu": -0.97, "available_cpu": 1.08}} for s in steps},
             sd_within={s.id: {"qps": 0.031, COST: 0.012} for s in steps},
             sd_between={s.id: {"qps": 0.008, COST: 0.004} for s in steps},

@@ -8,25 +8,13 @@ mod memcached;
 
 use std::time::Duration;
 
-use common::{plain, run, Run};
+use common::{assert_sound, plain, run, Run};
 use dyno_kv::blocking::Client;
 use dyno_kv::{Arithmetic, Detail, Event, Item, Protocol, Status, Store};
 use memcached::Memcached;
 
 fn kv(result: &Run, name: &str) -> u64 {
     result.count(&format!("/kv/whole_load_counts/{name}"))
-}
-
-/// The run ended, and nothing but the speed of this machine speaks against its figures.
-fn assert_sound(result: &Run, what: &str) {
-    assert!(matches!(result.code, 0 | 4), "{what}: {}", result.stderr);
-    for finding in result.last()["verdict"]["findings"].as_array().unwrap() {
-        let rule = finding["rule"].as_str().unwrap();
-        assert!(
-            finding["level"] == "VALID" || ["lag", "cpu", "cpu_wait", "network", "stalled"].contains(&rule),
-            "{what}: {finding}"
-        );
-    }
 }
 
 /// The server's counters are ours to the last operation; those under way at the hard stop aside, and there are none.

@@ -21,7 +21,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.results.projection import Precision
 from mydyno.visible import styled
-from mydyno.wording.progress import precision_words
+from mydyno.wording.progress import half_width_words, precision_words
 
 WORTH_KNOWING = 0.02
 """Share of the CPU time of others from which on a block's line names it."""
@@ -139,7 +139,8 @@ class ProgressWatcher:
         ):
             if shares and sum(shares) / len(shares) >= WORTH_KNOWING:
                 words.append(f"{name} {sum(shares) / len(shares):.0%}")
-        self._noted = words
+        widest = max(precision.half_widths.values(), default=None) if precision is not None else None
+        self._noted = words if widest is None else [*words, f"intervals {half_width_words(widest)}"]
         if precision is not None:
             words = [*words, precision_words(precision)]
         if self._every_block:

@@ -188,7 +188,7 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
         key_values={**{name: kv["counts"][name] for name in (*KV_COUNTED, "verified", "wrong_values")},
                     **{name: distribution[name] for name in KV_SPREAD if name in distribution}} if kv else {},
         latency_log2_us=tuple((one["below_us"], one["count"]) for one in distribution.get("log2", ())),
-        transaction_types=_types_of(final.get("tpcc", {}).get("transactions", {})),
+        transaction_types=types_of(final),
         traffic={name: final["traffic"][name] for name in TRAFFIC if name in final.get("traffic", {})},
         tls=final.get("tls", {}),
         busiest_thread_cpu_pct=final["cpu"].get("busiest_worker_pct"),
@@ -201,13 +201,17 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
     )  # fmt: skip
 
 
-def _types_of(types: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """{type: {committed, rolled_back, late, retries, …, response_p90_us}} of TPC-C's transactions."""
+def types_of(record: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """DriverResult.transaction_types of a run or slice: TPC-C's types, or the names of a user's file."""
     found = {}
-    for name, one in types.items():
-        plain = {key: float(value) for key, value in one.items() if isinstance(value, int | float)}
-        found[name] = plain | {f"response_{key}": float(value) for key, value in one.get("response", {}).items()}
-    return found
+    for name, one in record.get("tpcc", {}).get("transactions", {}).items():
+        found[name] = {"count": one["committed"] + one["rolled_back"], **one.get("service", {})}
+    found |= record.get("named", {})
+    return {
+        name: {"count": float(one["count"]), "mean_us": float(one["mean_us"])}
+        for name, one in found.items()
+        if one["count"]
+    }
 
 
 def shifted_log(text: str, step: str) -> tuple[str, ...]:

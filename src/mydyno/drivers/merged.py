@@ -7,7 +7,7 @@ absent. The driver's health is the worst of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mydyno.drivers.base import DriverOutcome
 from mydyno.model.stored.records import ClientLoad, DriverResult
@@ -43,6 +43,7 @@ def merged(outcomes: Sequence[DriverOutcome], cpu_user_s: float | None, cpu_syst
         cpu_user_s=cpu_user_s,
         cpu_system_s=cpu_system_s,
         whole=dict(whole),
+        transaction_types=merged_types([result.transaction_types for result in results]),
         clients=_clients(results),
         health=max((result.health for result in results), key=_WORST.index),
         health_reasons=tuple(
@@ -54,6 +55,17 @@ def merged(outcomes: Sequence[DriverOutcome], cpu_user_s: float | None, cpu_syst
             for finding in result.findings
         ),
     )
+
+
+def merged_types(parts: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, float]]:
+    """DriverResult.transaction_types of several loads or slices together."""
+    total: dict[str, dict[str, float]] = {}
+    for part in parts:
+        for name, one in part.items():
+            known = total.setdefault(name, {"count": 0.0, "mean_us": 0.0})
+            known["count"] += one["count"]
+            known["mean_us"] += (one["mean_us"] - known["mean_us"]) * one["count"] / known["count"]
+    return total
 
 
 def _clients(results: Sequence[DriverResult]) -> tuple[ClientLoad, ...]:

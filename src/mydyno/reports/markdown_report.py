@@ -25,7 +25,7 @@ from mydyno.wording.host_groups import (
     overall,
     plain_words,
 )
-from mydyno.wording.numbers import level_percent, p_value, percent, percent_range, signed_percent
+from mydyno.wording.numbers import level_percent, percent, percent_range, signed_percent
 from mydyno.wording.published import WORDS
 from mydyno.wording.server_settings import differing_settings, settings_compared
 from mydyno.wording.verdict_table import VerdictCell, verdict_table, verdict_text
@@ -130,7 +130,7 @@ def _effects(result: StudyResult) -> str:
         return ""
     rows = [_row(result, effect, result.summary.noise_floor.get(primary, {}).get(effect.step)) for effect in effects]
     interval = f"{level_percent(result.summary.alpha)} interval"
-    heads = ("load level", "arm", "effect", interval, "p", "blocks", "noise floor", "verdict")
+    heads = ("load level", "arm", "effect", interval, "blocks", "noise floor", "verdict")
     head = f"| {' | '.join(heads)} |"
     title = f"{result.metric_name(primary)} relative to {escape(result.relative_to)}"
     lines = [f"### {title}", "", head, rule(head, 2)]
@@ -146,7 +146,6 @@ def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> str:
         escape(result.contrast_name(effect)),
         f"**{signed_percent(effect.ratio - 1)}**" if effect.ratio is not None else "–",
         interval,
-        p_value(effect.p).replace("<", "&lt;"),
         str(effect.n),
         f"±{percent(floor - 1)}" if floor and floor > 1 else "–",
         verdict_text(result, effect),

@@ -10,7 +10,7 @@ from mydyno.model.stored.summary import EffectRecord, RunSummary
 from mydyno.wording.effects import sentence_of
 from mydyno.wording.hosts import hosts_sentences
 from mydyno.wording.limits import limit_sentences
-from mydyno.wording.numbers import PERCENT, blocks, level_percent, p_value, percent, signed_percent
+from mydyno.wording.numbers import PERCENT, blocks, level_percent, percent, signed_percent
 from mydyno.wording.published import conclusion_sentence
 from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.verdict_table import NO_ESTIMATE, step_heading, verdict_text
@@ -88,8 +88,6 @@ def _sentence(result: StoredResult, effect: EffectRecord) -> str:
     )
     word = verdict_text(result, effect)
     facts = [_figure(result, effect), agreed(f"{effect.n} blocks")]
-    if effect.p is not None:
-        facts.append(f"p {p_value(effect.p)}")
     if effect.verdict == "equivalent":
         facts.append(f"margin ±{percent(result.margin_of(effect.metric) or 0.0)}")
     return f"{of} ({where}): {word}. {', '.join(facts)}."

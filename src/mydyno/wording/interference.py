@@ -13,10 +13,6 @@ COVARIATES = {
         "the share of CPU time not used by hypervisor and other programs in the slices of other arms around"
     ),
     "speed_around": "the speed meter in the slices of other arms around",
-    "driver_cpu": "the load program's CPU time per query",
-    "speed": "the speed meter",
-    "unstolen_cpu": "the share of CPU time that the hypervisor left",
-    "available_cpu": "the share of CPU time not used by hypervisor and other programs",
 }
 NOTES = {
     "not adjusted": "Not adjusted for {covariate}: it differs with {arms}.",
@@ -46,7 +42,7 @@ def adjustment_sentence(record: InterleavingRecord) -> str:
     """What values are adjusted for; empty where they are not."""
     if not record.covariates:
         return ""
-    names = listing([COVARIATES.get(one, one) for one in record.covariates])
+    names = listing([COVARIATES[one] for one in record.covariates])
     return f"Values are adjusted for the host's speed, as shown by {names}, with the same coefficients for all arms."
 
 

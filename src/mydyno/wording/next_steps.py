@@ -44,7 +44,7 @@ class NextSteps:
         if effect.verdict is None:
             return f"a study with verdicts on it: {self._primary(entry.metric)}"
         loads = [value for one in entry.notes if isinstance(value := one.values.get("published"), int)]
-        if loads and effect.verdict != "inconclusive":
+        if loads:
             return self._at(loads[0])
         return self._time([effect])
 

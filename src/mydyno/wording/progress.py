@@ -11,8 +11,13 @@ from mydyno.wording.numbers import blocks
 def precision_words(precision: Precision) -> str:
     """E.g. "expected at 6 blocks: ±7.8 % of queries per second, ±12.1 % of CPU per query"."""
     widths = ", ".join(
-        f"{f'±{100 * width:.1f} %' if width <= MOST_PROMISED else 'more than ±20 %'} of "
+        f"{half_width_words(width)} of "
         f"{phrase_of(metric, precision.workloads).short_noun}"
         for metric, width in precision.half_widths.items()
     )
     return f"expected at {blocks(precision.blocks)}: {widths}"
+
+
+def half_width_words(width: float) -> str:
+    """E.g. "±7.8 %"."""
+    return f"±{100 * width:.1f} %" if width <= MOST_PROMISED else "more than ±20 %"

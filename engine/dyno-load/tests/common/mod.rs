@@ -272,6 +272,16 @@ pub fn assert_ended(result: &Run, what: &str) {
     }
 }
 
+/// The run ended, and nothing but the speed of this host is against its figures.
+pub fn assert_sound(result: &Run, what: &str) {
+    assert!(matches!(result.code, 0 | 4), "{what}: {}", result.stderr);
+    for finding in result.last()["verdict"]["findings"].as_array().unwrap() {
+        let rule = finding["rule"].as_str().unwrap();
+        let is_slow = ["lag", "cpu", "cpu_wait", "network", "stalled", "paused"].contains(&rule);
+        assert!(is_slow || finding["level"] == "VALID", "{what}: {finding}");
+    }
+}
+
 /// Runs the program to its end.
 pub fn run(arguments: &str) -> Run {
     parse(command(arguments).output().unwrap())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mydyno import clock
 from mydyno.drivers.dynoload_output import worst_level
+from mydyno.drivers.merged import merged_types
 from mydyno.execution.validity import SLICES_RULES, RunFacts, StepFacts, no_valid_step, run_reasons, step_reasons
 from mydyno.execution.validity.out_of_memory import others_killed
 from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
@@ -115,6 +116,7 @@ def _driver(step: Step, slices: Sequence[SliceRecord], load: LoadFacts) -> Drive
         cpu_system_s=0.0,
         whole=load.whole,
         key_values=_key_values(slices, latency),
+        transaction_types=merged_types([one.transaction_types for one in slices]),
         traffic=dict(traffic),
         tls={"whole_load": load.handshakes} if load.handshakes else {},
         busiest_thread_cpu_pct=max(busiest, default=None),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import log, sqrt
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from mydyno.model.definition.looks import TOTAL, Looks
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.precision import MOST_PROMISED
 from mydyno.stats.power import minimum_blocks, projected_half_width
+from mydyno.stats.twoway import two_way
 
 FEWEST_DEGREES = 8
 """Degrees of freedom after which the pilot states a precision (its sd is then known to a quarter)."""
@@ -62,21 +63,17 @@ def _residual_sds(slices: Sequence[SliceRecord]) -> dict[str, float]:
     """The sd of a slice's ln(queries per second) and ln(CPU per query); without a degree of freedom there is none."""
     complete = [one for one in slices if not one.failed and one.queries > 0]
     lanes = sorted({(one.arm, one.copy_number) for one in complete})
-    cycles: dict[int, dict[tuple[str, int], SliceRecord]] = {}
-    for one in complete:
-        cycles.setdefault(one.cycle, {})[one.arm, one.copy_number] = one
-    whole = [[cycle[lane] for lane in lanes] for cycle in cycles.values() if len(cycle) == len(lanes)]
-    degrees = (len(whole) - 1) * (len(lanes) - 1)
-    if degrees < 1:
-        return {}
-    values = {THROUGHPUT: [[one.queries / one.length_s for one in cycle] for cycle in whole]}
-    if all(one.server_cpu_s for cycle in whole for one in cycle):
-        values[COST] = [[(one.server_cpu_s or 0.0) / one.queries for one in cycle] for cycle in whole]
+    cycles = sorted({one.cycle for one in complete})
+    values = {THROUGHPUT: [one.queries / one.length_s for one in complete]}
+    if all(one.server_cpu_s for one in complete):
+        values[COST] = [(one.server_cpu_s or 0.0) / one.queries for one in complete]
     found = {}
-    for name, rows in values.items():
-        logs = np.log(np.array(rows))
-        residuals = logs - logs.mean(0) - logs.mean(1, keepdims=True) + logs.mean()
-        found[name] = sqrt(float((residuals**2).sum()) / degrees)
+    for name, measured in values.items():
+        table = np.full((len(cycles), len(lanes)), np.nan)
+        for one, value in zip(complete, measured, strict=True):
+            table[cycles.index(one.cycle), lanes.index((one.arm, one.copy_number))] = log(value)
+        if sd := two_way(table, range(len(lanes))).sd:
+            found[name] = sd
     return found
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mydyno.drivers.dynoload_output import measure_unix_ns
+from mydyno.drivers.dynoload_output import measure_unix_ns, types_of
+from mydyno.drivers.merged import merged_types
 from mydyno.model.definition.experiment import Step
 from mydyno.model.metrics import of_instance
 from mydyno.model.stored.records import KERNEL_COUNTERS, SliceRecord
@@ -171,6 +172,7 @@ def slice_record(
         histograms=tuple(record["histogram"] for record in records if record.get("histogram")),
         rates=_rates(parts, length_s),
         key_values=_key_values(records),
+        transaction_types=merged_types([types_of(record) for record in records]),
         traffic={name: sum(int(r["traffic"][name]) for r in records) for name in TRAFFIC if name in first["traffic"]},
         driver_cpu_s=driver_cpu_s,
         server_cpu_s=server_cpu_s,

@@ -119,7 +119,7 @@ class DriverResult(Record):
     latency_log2_us: tuple[tuple[float, int], ...] = ()
     """For kv: (upper bound in µs, count) in buckets by powers of two, as memaslap prints them."""
     transaction_types: dict[str, dict[str, float]] = Field(default_factory=dict)
-    """For a workload with several kinds of transactions (tpcc): counts and response times of each, in the window."""
+    """{type of TPC-C, or name in the user's file: {count: ended, mean_us: service time}}, in the window."""
     traffic: dict[str, int] = Field(default_factory=dict)
     """Bytes in the window, where the driver counts them: raw_sent_bytes and raw_received_bytes (the protocol's
     packets), wire_sent_bytes and wire_received_bytes (compressed and encrypted, as they left)."""
@@ -244,6 +244,8 @@ class SliceRecord(Record):
     """What only some workloads have: tpmc, kv_hit_pct, kv_misses_per_s, tpmc_instance_1, …"""
     key_values: dict[str, float] = Field(default_factory=dict)
     """For kv: cmd_get, cmd_set, get_hits, get_misses, verified, wrong_values."""
+    transaction_types: dict[str, dict[str, float]] = Field(default_factory=dict, exclude_if=is_empty)
+    """As in DriverResult."""
     traffic: dict[str, int] = Field(default_factory=dict)
     driver_cpu_s: float | None = None
     server_cpu_s: float | None = None

@@ -119,17 +119,22 @@ def shortened(name: str, letters: int) -> str:
     return f"{name[: letters - 1 - tail]}…{name[-tail:]}"
 
 
+def draw_interval(svg: Svg, scale: Linear, row: ForestRow, y: float) -> None:
+    """A row's interval at the height y, and its blocks' own effects as faint dots."""
+    svg.marks("dot", [(scale(one), y) for one in row.blocks if scale.low <= one <= scale.high], 1.6, "faint")
+    if row.low is None or row.high is None:
+        return
+    svg.line(scale.clamp(row.low), y, scale.clamp(row.high), y, "interval")
+    for value, direction in ((row.low, -1), (row.high, 1)):
+        if not scale.low <= value <= scale.high:
+            edge = scale.clamp(value)
+            svg.path(f"M{edge - 5 * direction:.1f} {y - 4:.1f}l{5 * direction} 4l{-5 * direction} 4", "interval")
+
+
 def _draw_row(svg: Svg, scale: Linear, row: ForestRow, y: float, text_end: float | None, letters: int) -> None:
     svg.open_group(row.style.css)
     svg.text(14, y + 4, shortened(row.style.name, letters), "t arm")
-    inside = [(scale(value), y) for value in row.blocks if scale.low <= value <= scale.high]
-    svg.marks("dot", inside, 1.6, "faint")
-    if row.low is not None and row.high is not None:
-        svg.line(scale.clamp(row.low), y, scale.clamp(row.high), y, "interval")
-        for value, direction in ((row.low, -1), (row.high, 1)):
-            if not scale.low <= value <= scale.high:
-                edge = scale.clamp(value)
-                svg.path(f"M{edge - 5 * direction:.1f} {y - 4:.1f}l{5 * direction} 4l{-5 * direction} 4", "interval")
+    draw_interval(svg, scale, row, y)
     if row.reference is not None:
         svg.marks("diamond", [(scale.clamp(row.reference), y)], 4.5, "reference")
     if row.effect is not None:

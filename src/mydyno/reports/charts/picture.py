@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.reports.charts.forest import ForestGroup, ForestRow, effect_scale, shortened
+from mydyno.reports.charts.forest import ForestGroup, ForestRow, draw_interval, effect_scale, shortened
 from mydyno.reports.charts.scale import Linear, tick_decimals
 from mydyno.reports.charts.svg import Svg
 from mydyno.wording.numbers import percent, signed_percent
@@ -127,13 +127,7 @@ def _axis(svg: Svg, scale: Linear, ticks: Sequence[float], ends: tuple[float, fl
 def _cell(svg: Svg, scale: Linear, row: ForestRow, y: float, ends: tuple[float, float]) -> None:
     svg.open_group(f"v-{row.css}")
     line = y + 17
-    svg.marks("dot", [(scale(one), line) for one in row.blocks if scale.low <= one <= scale.high], 1.6, "faint")
-    if row.low is not None and row.high is not None:
-        svg.line(scale.clamp(row.low), line, scale.clamp(row.high), line, "interval")
-        for value, direction in ((row.low, -1), (row.high, 1)):
-            if not scale.low <= value <= scale.high:
-                edge = scale.clamp(value)
-                svg.path(f"M{edge - 5 * direction:.1f} {line - 4:.1f}l{5 * direction} 4l{-5 * direction} 4", "interval")
+    draw_interval(svg, scale, row, line)
     at = scale.clamp(row.effect) if row.effect is not None else scale(0)
     if row.effect is not None:
         svg.marks("circle", [(at, line)], 4.6, "mark")

@@ -9,7 +9,7 @@ import pytest
 
 from mydyno.drivers.base import DriverOutcome
 from mydyno.drivers.dynoload_output import interval_values, result_of
-from mydyno.drivers.merged import merged
+from mydyno.drivers.merged import merged, merged_types
 from mydyno.errors import StudyError, UserError
 from mydyno.execution.concurrency import all_or_none
 from mydyno.experiment_file.parsing import parse_experiment
@@ -306,12 +306,15 @@ def test_dynoloads_tpcc_records_become_tpmc_and_types() -> None:
         "counts": counts, "whole_load_counts": counts, "queries": 12, "duration_s": 1.0,
         "response": response, "cpu": {},
         "verdict": {"verdict": "SUSPECT", "findings": [{"rule": "cpu", "level": "SUSPECT", "text": "it waited"}]},
-        "tpcc": {"transactions": {"payment": {"committed": 4, "late": 1, "response": {"p90_us": 7.0}}}},
+        "tpcc": {"transactions": {"payment": {"committed": 4, "rolled_back": 1, "service": {"count": 5, "mean_us": 7.0}},
+                                  "delivery": {"committed": 0, "rolled_back": 0}}},
+        "named": {"look": {"count": 2, "mean_us": 9.0, "p99_us": 12.0, "reads": 2, "empty_reads": 0}},
     }  # fmt: skip
     result = result_of(final, "1", ())
     assert result.health_reasons == ("it waited",)
-    assert result.transaction_types["payment"]["response_p90_us"] == 7.0
-    assert result.transaction_types["payment"]["late"] == 1.0
+    types = {"payment": {"count": 5.0, "mean_us": 7.0}, "look": {"count": 2.0, "mean_us": 9.0}}
+    assert result.transaction_types == types, "what never ended has no mean"
+    assert merged_types([types, {"look": {"count": 6.0, "mean_us": 5.0}}])["look"] == {"count": 8.0, "mean_us": 6.0}
 
 
 def test_stored_procedures_are_held_against_the_servers_calls() -> None:

@@ -65,11 +65,11 @@ def test_the_pilot_shows_the_noise_of_slices_and_no_effect_or_drift(effect: floa
     assert found[COST] == pytest.approx(found[THROUGHPUT], rel=0.01), "the same seconds for a varying number of queries"
 
 
-def test_a_cycle_that_an_arm_missed_is_left_out_and_one_cycle_shows_nothing() -> None:
+def test_the_other_slices_of_a_cycle_that_an_arm_missed_are_used_and_one_cycle_shows_nothing() -> None:
     slices = simulated(6, 3, 0.05)
     failed = [*slices[:-1], slices[-1].model_copy(update={"queries": 0, "failed": "connection lost"})]
     plan = PilotPlan(6, 4.0, 3, 1, SIX)
-    assert expected_half_widths(failed, plan) == expected_half_widths(slices[:-3], plan)
+    assert expected_half_widths(failed, plan) == expected_half_widths(slices[:-1], plan)
     assert expected_half_widths(slices[:3], plan) == {}
 
 
