@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.execution.environments.builds import check_values
+from mydyno.experiments import built_in, load
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.server_user import ids_of
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.server_options import reserved_because
+from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
 from mydyno.servers.initialisation import initialise
 from mydyno.servers.option_file import groups_of, options_of, read_option_file
@@ -20,11 +23,25 @@ from mydyno.servers.running.base import LOAD_SCHEMA, InstanceSettings
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
 from mydyno.servers.variables_by_version import is_unshown
+from mydyno.treatments.server import server_of
 from mydyno.treatments.variables import VariablesTreatment
 from tests.support import DATA, first_in_gate
 
 UNPROVED = {"skip_host_cache", "skip_slave_start", "loose_validate_password_policy"}
 """Options that no variable shows, or not on every server."""
+
+
+async def test_no_server_changes_a_value_of_a_built_in_experiment(build: ServerBuild) -> None:
+    host = LocalHost("test-option-files", HostPaths.resolve().server_user)
+    checked = 0
+    for name in built_in():
+        experiment, _ = load(name)
+        builds = {
+            arm.name: build for arm in experiment.arms if server_of(arm, experiment.server).name == "mariadb-10.11"
+        }
+        await check_values(builds, experiment, host)
+        checked += bool(builds)
+    assert checked >= 8
 
 
 @pytest.mark.parametrize("name", first_in_gate(["mariadb-10.11", "mysql-8.0", "mysql-5.7"]))

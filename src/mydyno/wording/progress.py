@@ -11,8 +11,7 @@ from mydyno.wording.numbers import blocks
 def precision_words(precision: Precision) -> str:
     """E.g. "expected at 6 blocks: ±7.8 % of queries per second, ±12.1 % of CPU per query"."""
     widths = ", ".join(
-        f"{half_width_words(width)} of "
-        f"{phrase_of(metric, precision.workloads).short_noun}"
+        f"{half_width_words(width)} of {phrase_of(metric, precision.workloads).short_noun}"
         for metric, width in precision.half_widths.items()
     )
     return f"expected at {blocks(precision.blocks)}: {widths}"

@@ -73,7 +73,8 @@ def suggestion(result: StoredResult, one: CandidateRecord) -> Suggestion:
     if setting == BUILD:
         return Suggestion(
             sentence=(
-                "No setting is known to change {what} alone. To test it, add an arm with another build of the server, e.g. {arm}."
+                "No setting is known to change {what} alone. To test it, add an arm with another build of the server, "
+                "e.g. {arm}."
             ).format(
                 what=one.name if one.kind == "function" else COSTS[one.name].label,
                 arm='{ server = { basedir = "/opt/other-build" } }',

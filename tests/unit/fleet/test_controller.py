@@ -171,7 +171,7 @@ async def test_a_host_whose_earlier_block_is_still_ending_is_waited_for(
     assert summary.state == "complete"
     waiting, pilot = watcher.said
     assert waiting == "a: waiting for an earlier block of this study to end"
-    assert pilot.startswith("a: pilot (the first cycles)")
+    assert pilot.startswith("a: pilot")
     assert journal(folder, "block_lost") == []
 
 

@@ -94,7 +94,7 @@ def test_an_effect_on_the_servers_cpu_time_alone_is_looked_at_too(tmp_path: Path
     assert "Server CPU, user: 700 µs → 735 µs per transaction" in text
     assert "This accounts for all of the change." in text
     assert "Of an effect on the server&#39;s CPU time, shares are of the change in that time" in text
-    assert "No setting is known to change server CPU, user alone. To test it, add an arm with another build of the server" in text
+    assert "No setting is known to change server CPU, user alone. To test it, add an arm with another build" in text
     assert "Of an effect on the server's CPU time, shares" in write(made)
 
 

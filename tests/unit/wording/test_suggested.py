@@ -215,8 +215,8 @@ def test_where_no_setting_exists_an_arm_is_named(own: Path) -> None:
     found = suggestion(StoredResult.load(study.folder), candidate("function", "row_search_mvcc"))
     assert found.command == ""
     assert found.sentence == (
-        "No setting is known to change row_search_mvcc alone. To test it, add an arm with another build of the server, e.g. "
-        '{ server = { basedir = "/opt/other-build" } }.'
+        "No setting is known to change row_search_mvcc alone. To test it, add an arm with another build of the server, "
+        'e.g. { server = { basedir = "/opt/other-build" } }.'
     )
     assert suggestion(StoredResult.load(study.folder), candidate("cost", "rows_read")).command == ""
 

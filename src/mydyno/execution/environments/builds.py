@@ -21,6 +21,7 @@ from mydyno.servers.option_values import OptionValues, changed_by_server, option
 from mydyno.servers.performance_schema import start_variables
 from mydyno.servers.variables_by_version import adapt_variables, is_known, is_unshown, removed_in
 from mydyno.treatments.server import server_of
+from mydyno.treatments.switching import is_switched
 
 OF_THE_START = ("max_connections", "open_files_limit", "table_open_cache", "table_cache", "table_definition_cache")
 """Variables that a server adapts to the files that it may open, which differs here; they are read back later."""
@@ -28,8 +29,26 @@ SIZED_AT_START = ("back_log", "host_cache_size", "innodb_open_files", "log_bin",
 """Variables whose default a server finds at its start, after it has listed its options."""
 LIKE_A_TYPO = 0.85
 """How alike the name of another variable must be to have been meant: many begin alike."""
+SPARE_CONNECTIONS = 16
 NO_VALUE = "(No default value)"
 HINT = "mysqld --verbose --help lists them; a plugin's variable needs the prefix loose_"
+
+
+def base_variables(experiment: Experiment) -> dict[str, Scalar]:
+    """[server.variables], and max_connections for the load if the experiment does not set it.
+
+    MariaDB clips thread_cache_size to max_connections.
+    """
+    specified = {option_name(name): value for name, value in experiment.server.variables.items()}
+    cached = [of["thread_cache_size"] for of in (specified, *map(_variables_of, experiment.arms))
+              if str(of.get("thread_cache_size", "")).isdigit()]  # fmt: skip
+    connections = max(step.connections for step in experiment.resolved_steps)
+    connections *= len(experiment.arms) + 1 if is_switched(experiment) else 1
+    room: dict[str, Scalar] = {
+        "max_connections": max(151, connections + SPARE_CONNECTIONS, *map(int, cached)),
+        "max_prepared_stmt_count": 1_048_576,
+    }
+    return {**room, **specified}
 
 
 async def get_builds(experiment: Experiment, paths: HostPaths, host: LocalHost, say: Say) -> dict[str, ServerBuild]:
@@ -106,6 +125,7 @@ async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment
     cached: dict[tuple[str, str], OptionValues] = {}
     read: dict[str, OptionValues] = {}
     base = {option_name(name): value for name, value in experiment.server.variables.items()}
+    connections = {"max_connections": base_variables(experiment)["max_connections"]}  # bounds other values
     for arm in experiment.arms:
         build = builds.get(arm.name)
         if build is None or not build.variables:
@@ -117,7 +137,8 @@ async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment
         wanted = adapted.variables | own
         key = (build.identity, repr(sorted(wanted.items())))
         if key not in cached:
-            cached[key] = await option_values(build, host, wanted)
+            room = connections if is_known("max_connections", build.variables) else {}
+            cached[key] = await option_values(build, host, room | wanted)
         read[arm.name] = cached[key]
         ignored = ignored_options(wanted, cached[key], build)
         notes |= dict.fromkeys(ignored.values())

@@ -16,7 +16,13 @@ from mydyno.execution.counters.kernel_counter import BpftraceCounter, KernelCoun
 from mydyno.execution.counters.profiler import PerfProfiler, Profiler
 from mydyno.execution.counters.task_profiler import TaskProfiler
 from mydyno.execution.counters.wait_counter import StartCounting
-from mydyno.execution.environments.builds import check_values, check_variables, get_builds, present_builds
+from mydyno.execution.environments.builds import (
+    base_variables,
+    check_values,
+    check_variables,
+    get_builds,
+    present_builds,
+)
 from mydyno.execution.environments.client_probe import SamplerWithClients
 from mydyno.execution.environments.environment import Sampler, Say
 from mydyno.execution.environments.folders import make_folders
@@ -32,7 +38,6 @@ from mydyno.hosts.server_user import end_processes
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
-from mydyno.model.definition.server_options import option_name
 from mydyno.model.stored.records import Evidence
 from mydyno.packages.progress import silent
 from mydyno.servers.build import ServerBuild
@@ -54,13 +59,11 @@ from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.servers.wait_counting import WaitCounting, stop_counting
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
-from mydyno.treatments.switching import is_switched
 from mydyno.workloads.data import kind_of
 
 LOGGER = logging.getLogger("mydyno.execution")
 STORING_DRIVER = "dynoload"
 """Stores the keys before a run's first step, whichever driver loads."""
-SPARE_CONNECTIONS = 16
 """Connections besides the load's: control, probe, and an interactive user."""
 
 
@@ -93,15 +96,8 @@ class PrivateEnvironment:
             protect(password)
 
     def base_variables(self) -> dict[str, Scalar]:
-        """[server.variables], and max_connections for the load if the experiment does not set it."""
-        specified = {option_name(name): value for name, value in self.experiment.server.variables.items()}
-        connections = max(step.connections for step in self.experiment.resolved_steps)
-        connections *= len(self.experiment.arms) + 1 if is_switched(self.experiment) else 1
-        room: dict[str, Scalar] = {
-            "max_connections": max(151, connections + SPARE_CONNECTIONS),
-            "max_prepared_stmt_count": 1_048_576,
-        }
-        return {**room, **specified}
+        """What servers of all arms are started with."""
+        return base_variables(self.experiment)
 
     def instance(
         self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None

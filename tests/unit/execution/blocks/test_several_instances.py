@@ -306,8 +306,10 @@ def test_dynoloads_tpcc_records_become_tpmc_and_types() -> None:
         "counts": counts, "whole_load_counts": counts, "queries": 12, "duration_s": 1.0,
         "response": response, "cpu": {},
         "verdict": {"verdict": "SUSPECT", "findings": [{"rule": "cpu", "level": "SUSPECT", "text": "it waited"}]},
-        "tpcc": {"transactions": {"payment": {"committed": 4, "rolled_back": 1, "service": {"count": 5, "mean_us": 7.0}},
-                                  "delivery": {"committed": 0, "rolled_back": 0}}},
+        "tpcc": {"transactions": {
+            "payment": {"committed": 4, "rolled_back": 1, "service": {"count": 5, "mean_us": 7.0}},
+            "delivery": {"committed": 0, "rolled_back": 0},
+        }},
         "named": {"look": {"count": 2, "mean_us": 9.0, "p99_us": 12.0, "reads": 2, "empty_reads": 0}},
     }  # fmt: skip
     result = result_of(final, "1", ())
