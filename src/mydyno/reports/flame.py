@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mydyno.reports.result import StudyResult
+from mydyno.document.result import StudyResult
 from mydyno.results.looks import first_finished
 from mydyno.results.why.flame_graph import FlameGraph, Place, flame_graphs, without_small
 

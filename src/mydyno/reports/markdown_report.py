@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from shlex import join
 
+from mydyno.document.result import StudyResult
 from mydyno.language import agreed
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.summary import EffectRecord, HostsEffect
 from mydyno.reports.format import ReportFormat
 from mydyno.reports.markdown_text import code, escape, fitted, rule
 from mydyno.reports.markdown_waits import waits_part
-from mydyno.reports.result import StudyResult
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording import unsampled
 from mydyno.wording.claims import claims, conditions

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mydyno.document.result import StudyResult
 from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
 from mydyno.reports.markdown_text import escape, rule
-from mydyno.reports.result import StudyResult
 from mydyno.wording import sessions, waits
 from mydyno.wording.numbers import time_text
 from mydyno.wording.profiles import heading

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mydyno.reports.result import StudyResult
+from mydyno.document.result import StudyResult
 from mydyno.store.study_folder import StudyFolder
 from mydyno.visible import as_written, styled, visible
 from mydyno.wording import kernel, unsampled, waits

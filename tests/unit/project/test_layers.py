@@ -21,6 +21,7 @@ LAYERS = (
     "fleet",
     "experiments",
     "execution",
+    "document",
     "wording",
     "results",
     "treatments",

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from mydyno import reports
-from mydyno.reports.result import StudyResult
-from mydyno.reports.slices import read_study_slices
+from mydyno.document.result import StudyResult
 from mydyno.results.factors import factors_record
 from mydyno.results.families import families
 from mydyno.store.slices import SLICES_FILE
@@ -170,7 +169,7 @@ def test_twelve_arms_of_factors_are_a_grid(factors: tuple[StudyFolder, str, Page
 
 def test_every_slice_is_drawn_at_its_time_with_the_host_below(study: tuple[StudyFolder, str, Page]) -> None:
     folder, text, _ = study
-    found = read_study_slices(StudyResult.load(folder))
+    found = StudyResult.load(folder).slices
     assert not found.missing
     assert list(found.blocks) == [1, 2, 3, 4, 5, 6]
     assert all(a.ends_s < b.begins_s for a, b in itertools.pairwise(found.blocks.values()))

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+from mydyno.document.result import StudyResult
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import RunSummary
-from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import memory
 from mydyno.store.samples import read_metric
 from mydyno.wording.numbers import display_unit

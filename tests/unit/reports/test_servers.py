@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mydyno import reports
-from mydyno.reports.result import StudyResult
+from mydyno.document.result import StudyResult
 from mydyno.reports.sections import servers
 from mydyno.results.why.server_differences import most_explaining
 from mydyno.wording.server_settings import settings_compared

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Section, render
 from mydyno.language import agreed
-from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.picture import picture
-from mydyno.reports.sections.section import Section, render
 from mydyno.results.precision import failures_of
 from mydyno.wording.claims import claims, counted
 from mydyno.wording.full_sentences import full_sentences

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from mydyno.document.charts.search import Offered, search_chart
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.language import agreed
 from mydyno.model.stored.capacity import CapacityRecord
-from mydyno.reports.charts.search import Offered, search_chart
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
-from mydyno.reports.slices import StudySlices
 from mydyno.wording.capacity import objective_words, rate_words
 from mydyno.wording.numbers import percent
 
@@ -21,7 +20,7 @@ REASONS = {
 }
 
 
-def build(result: StudyResult, slices: StudySlices) -> Section | None:
+def build(result: StudyResult) -> Section | None:
     """None if the study searches nothing, or found nothing."""
     records = result.summary.capacities
     if not records:
@@ -31,7 +30,7 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
         own = [record for record in records if record.step == step.id]
         if own:
             figures = [Figure([], _table(own), "", "full", numbers_open=True)]
-            figures += [figure for record in own if (figure := _chart(result, slices, record)) is not None]
+            figures += [figure for record in own if (figure := _chart(result, record)) is not None]
             groups.append(FigureGroup(", ".join((step.workload, step.level, objective_words(own[0]))), figures))
     return Section(
         "capacity",
@@ -74,8 +73,8 @@ def _table(records: list[CapacityRecord]) -> Table:
     )
 
 
-def _chart(result: StudyResult, slices: StudySlices, record: CapacityRecord) -> Figure | None:
-    own = [one for one in slices.of_step(record.step) if (one.arm, one.copy_number) == (record.arm, 1)]
+def _chart(result: StudyResult, record: CapacityRecord) -> Figure | None:
+    own = [one for one in result.slices.of_step(record.step) if (one.arm, one.copy_number) == (record.arm, 1)]
     offered = [
         Offered(
             one.block,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, render
 from mydyno.language import agreed, listing
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.summary import CostRecord, CostsRecord
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.wording import counted
 from mydyno.wording.costs import (
     accompanied,

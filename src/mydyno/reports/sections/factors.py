@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
+from mydyno.document.charts.palette import ArmStyle
+from mydyno.document.charts.sweep import SweepSeries, sweep_chart
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render, swatch
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.stored.factors import FactorEffect, FactorLevels, FactorsRecord
-from mydyno.reports.charts.palette import ArmStyle
-from mydyno.reports.charts.sweep import SweepSeries, sweep_chart
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render, swatch
 from mydyno.wording.factors import crossing_words, level_name
 from mydyno.wording.numbers import display_unit, level_percent, signed_percent
 from mydyno.wording.stored_result import ReportStep

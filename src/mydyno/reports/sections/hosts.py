@@ -8,10 +8,10 @@ from math import exp
 
 from markupsafe import Markup
 
+from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
-from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.results.precision import cost_metric
 from mydyno.wording.host_groups import (
     contrast_heading,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, render
 from mydyno.model.stored.kernel import KernelContrast, KernelRow
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.wording import counted, kernel
 from mydyno.wording.numbers import time_text
 from mydyno.wording.profiles import heading

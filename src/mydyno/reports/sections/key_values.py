@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
 from mydyno.model.stored.records import RunRecord, StepRecord
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
 from mydyno.results.values.key_values import (
     CrashSurvival,
     Growth,

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, glyph, render
 from mydyno.model.stored.summary import RunSummary
-from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import memory_by_kind
-from mydyno.reports.sections.section import Cell, Section, Table, glyph, render
-from mydyno.reports.telemetry import readable_samples
 from mydyno.store.query import file_names, reading
 from mydyno.wording.numbers import display_unit, percent
 
@@ -46,7 +45,7 @@ def build(result: StudyResult) -> Section | None:
     arms = result.study.experiment.arms
     if not any(name in arm.treatments for arm in arms for name in TREATMENTS):
         return None
-    sessions = _sessions({path: run for path, run in readable_samples(result).items() if run.valid})
+    sessions = _sessions({path: run for path, run in result.samples.items() if run.valid})
     of_arm = {
         arm: {metric: found for metric, _ in COLUMNS if (found := sessions.get((arm, metric)))}
         for arm in result.styles

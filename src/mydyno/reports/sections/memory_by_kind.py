@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from statistics import median
 
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Table, glyph
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Table, glyph
 from mydyno.wording.numbers import percent
 
 Facts = Mapping[str, float]

@@ -8,10 +8,10 @@ from math import exp
 
 from markupsafe import Markup
 
+from mydyno.document.charts.forest import ForestGroup, ForestRow
+from mydyno.document.charts.picture import Column, answer_picture
+from mydyno.document.result import StudyResult
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.reports.charts.forest import ForestGroup, ForestRow
-from mydyno.reports.charts.picture import Column, answer_picture
-from mydyno.reports.result import StudyResult
 from mydyno.results.precision import answered_metrics
 from mydyno.wording.numbers import NONE, change, display_unit, signed_percent
 from mydyno.wording.stored_result import ReportStep

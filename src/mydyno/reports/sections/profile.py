@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, render
 from mydyno.model.stored.profiles import ProfileContrast
 from mydyno.reports.flame import graphs_of, page_graphs
 from mydyno.reports.page_assets import asset, script_json
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.results.why.leading import named_functions
 from mydyno.wording import counted, profiles
 from mydyno.wording.numbers import percent

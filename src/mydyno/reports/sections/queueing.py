@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Section, Table, render
-from mydyno.reports.slices import StudySlices
-from mydyno.reports.telemetry import readable_samples
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, render
 from mydyno.results.why.queueing import (
     ArmQueue,
     DiskReadings,
@@ -25,12 +23,12 @@ from mydyno.wording.queueing import sentences
 RowMaker = Callable[[str, Sequence[str]], list[str | Cell]]
 
 
-def build(result: StudyResult, slices: StudySlices) -> Section | None:
+def build(result: StudyResult) -> Section | None:
     """The section; None where no step has been counted."""
     experiment = result.study.experiment
     cpus = float(result.study.host.get("cpus_usable", 1))
     links = {(one.arm, one.step): one.shares["link"] for one in result.summary.limits if "link" in one.shares}
-    measured = [one for step in result.steps for one in slices.of_step(step.id)]
+    measured = [one for step in result.steps for one in result.slices.of_step(step.id)]
     if result.summary.design != "blocks":
         found = in_order(queues_of(measured, experiment.resolved_steps, experiment.instances, cpus), experiment)
         found += closed_loops_of(measured, experiment, cpus, _disks(result), links)
@@ -58,7 +56,7 @@ def build(result: StudyResult, slices: StudySlices) -> Section | None:
 def _disks(result: StudyResult) -> dict[int, DiskReadings]:
     """{block: how busy the disk was}: each run's file has the samples of its whole block."""
     found: dict[int, DiskReadings] = {}
-    for path, run in readable_samples(result).items():
+    for path, run in result.samples.items():
         if run.block not in found:
             readings = read_metric(path, "host", "disk_util_pct")
             found[run.block] = DiskReadings([at for at, _ in readings], [min(1.0, pct / 100) for _, pct in readings])

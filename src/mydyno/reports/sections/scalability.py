@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from mydyno.document.charts.scalability import Swept, latency_chart, scalability_chart
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.language import agreed
 from mydyno.model.stored.scalability import Estimate, ScalabilityRecord
-from mydyno.reports.charts.scalability import Swept, latency_chart, scalability_chart
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.results.scalability import LATENCY, RESPONSE, curve_of
 from mydyno.stats.scalability import curve_levels
 from mydyno.wording.numbers import display_unit, p_value, percent, significant

@@ -6,11 +6,11 @@ from math import log
 
 from markupsafe import Markup
 
+from mydyno.document.charts.half_normal import SizedEffect, half_normal_chart
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.language import agreed
 from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
-from mydyno.reports.charts.half_normal import SizedEffect, half_normal_chart
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.stats.screening import half_normal_quantiles
 from mydyno.wording.numbers import metric_name, p_value, percent_range, signed_percent
 from mydyno.wording.screening import design_words, mixed_words

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, render
 from mydyno.language import agreed
 from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.wording import counted, sessions, waits
 from mydyno.wording.numbers import time_text
 from mydyno.wording.profiles import heading

@@ -9,17 +9,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mydyno.reports.charts.clock import Mark, Panel, clock_chart
-from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart, shortened
-from mydyno.reports.charts.history import LevelLine, StudyPoint, history_chart
-from mydyno.reports.charts.noise import NoiseRow, noise_chart
-from mydyno.reports.charts.palette import COLOURS, DASHES, SHAPES, arm_styles, copy_style
-from mydyno.reports.charts.picture import Column, answer_picture
-from mydyno.reports.charts.scalability import Swept, latency_chart, scalability_chart
-from mydyno.reports.charts.scale import Linear, level_positions, nice_ticks, tick_decimals, value_ticks
-from mydyno.reports.charts.svg import area, marker, polyline
-from mydyno.reports.charts.sweep import SweepSeries, sweep_chart
-from mydyno.reports.charts.timeline import TimeSeries, timeline_chart
+from mydyno.document.charts.clock import Mark, Panel, clock_chart
+from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart, shortened
+from mydyno.document.charts.history import LevelLine, StudyPoint, history_chart
+from mydyno.document.charts.noise import NoiseRow, noise_chart
+from mydyno.document.charts.palette import COLOURS, DASHES, SHAPES, arm_styles, copy_style
+from mydyno.document.charts.picture import Column, answer_picture
+from mydyno.document.charts.scalability import Swept, latency_chart, scalability_chart
+from mydyno.document.charts.scale import Linear, level_positions, nice_ticks, tick_decimals, value_ticks
+from mydyno.document.charts.svg import area, marker, polyline
+from mydyno.document.charts.sweep import SweepSeries, sweep_chart
+from mydyno.document.charts.timeline import TimeSeries, timeline_chart
 from mydyno.wording.numbers import DisplayUnit, display_unit, metric_name, p_value, percent, signed_percent, significant
 from tests.support.golden import check_golden
 

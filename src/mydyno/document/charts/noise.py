@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.reports.charts.palette import ArmStyle
-from mydyno.reports.charts.scale import Linear, nice_ticks, tick_decimals
-from mydyno.reports.charts.svg import Svg
+from mydyno.document.charts.palette import ArmStyle
+from mydyno.document.charts.scale import Linear, nice_ticks, tick_decimals
+from mydyno.document.charts.svg import Svg
 from mydyno.wording.numbers import signed_percent
 
 

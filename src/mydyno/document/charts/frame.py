@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mydyno.reports.charts.scale import Linear, tick_decimals, value_ticks
-from mydyno.reports.charts.svg import Svg
+from mydyno.document.charts.scale import Linear, tick_decimals, value_ticks
+from mydyno.document.charts.svg import Svg
 from mydyno.wording.numbers import MINUS, NARROW_SPACE, DisplayUnit
 
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 10.0, 42.0, 40.0

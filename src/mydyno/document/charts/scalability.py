@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2
 
+from mydyno.document.charts.frame import level_labels, tick_text, value_frame
+from mydyno.document.charts.palette import ArmStyle
+from mydyno.document.charts.scale import Linear, tick_decimals, value_ticks
+from mydyno.document.charts.svg import Svg, area, polyline
 from mydyno.language import agreed
-from mydyno.reports.charts.frame import level_labels, tick_text, value_frame
-from mydyno.reports.charts.palette import ArmStyle
-from mydyno.reports.charts.scale import Linear, tick_decimals, value_ticks
-from mydyno.reports.charts.svg import Svg, area, polyline
 from mydyno.wording.numbers import DisplayUnit
 
 WIDTH, HEIGHT = 356.0, 250.0

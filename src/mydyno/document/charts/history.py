@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.reports.charts.scale import Linear, nice_ticks, tick_decimals
-from mydyno.reports.charts.svg import Svg
+from mydyno.document.charts.scale import Linear, nice_ticks, tick_decimals
+from mydyno.document.charts.svg import Svg
 from mydyno.wording.numbers import DisplayUnit, signed_percent
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 230.0, 58.0, 12.0, 14.0, 40.0

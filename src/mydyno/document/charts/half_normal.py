@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.reports.charts.scale import Linear, nice_ticks, tick_decimals
-from mydyno.reports.charts.svg import Svg
+from mydyno.document.charts.scale import Linear, nice_ticks, tick_decimals
+from mydyno.document.charts.svg import Svg
 
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 16.0, 40.0, 38.0
 LETTER = 6.2

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mydyno.reports.charts.frame import level_labels, value_frame
-from mydyno.reports.charts.palette import ArmStyle
-from mydyno.reports.charts.scale import level_positions
-from mydyno.reports.charts.svg import Svg, polyline
+from mydyno.document.charts.frame import level_labels, value_frame
+from mydyno.document.charts.palette import ArmStyle
+from mydyno.document.charts.scale import level_positions
+from mydyno.document.charts.svg import Svg, polyline
 from mydyno.stats.absolute import absolute_mean
 from mydyno.wording.numbers import DisplayUnit
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.reports.charts.frame import value_frame
-from mydyno.reports.charts.palette import ArmStyle
-from mydyno.reports.charts.scale import Linear, nice_ticks
-from mydyno.reports.charts.svg import Svg, area, polyline
+from mydyno.document.charts.frame import value_frame
+from mydyno.document.charts.palette import ArmStyle
+from mydyno.document.charts.scale import Linear, nice_ticks
+from mydyno.document.charts.svg import Svg, area, polyline
 from mydyno.wording.numbers import DisplayUnit
 
 Values = Sequence[float | None]

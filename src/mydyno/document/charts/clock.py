@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.reports.charts.frame import tick_text
-from mydyno.reports.charts.palette import ArmStyle
-from mydyno.reports.charts.scale import Linear, tick_decimals, value_ticks
-from mydyno.reports.charts.svg import Svg
+from mydyno.document.charts.frame import tick_text
+from mydyno.document.charts.palette import ArmStyle
+from mydyno.document.charts.scale import Linear, tick_decimals, value_ticks
+from mydyno.document.charts.svg import Svg
 from mydyno.wording.numbers import DisplayUnit
 
 WIDTH, LEFT, RIGHT = 1120.0, 60.0, 8.0

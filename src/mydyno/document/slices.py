@@ -6,12 +6,12 @@ at the same time, follow one another too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.model.stored.records import SliceRecord
-from mydyno.reports.result import StudyResult
 from mydyno.store.slices import SLICES_FILE, read_slices
 
 GAP_SHARE = 0.02
@@ -49,20 +49,17 @@ class StudySlices:
         return self.blocks[one.block].at(one.started_unix_ns, one.length_s / 2)
 
 
-def read_study_slices(result: StudyResult) -> StudySlices:
-    """Every block's slices.jsonl; empty for a study of blocks. A damaged file leaves its block out and is named."""
-    if result.summary.design == "blocks":
-        return StudySlices({}, {})
-    known = {step.id for step in result.steps}
+def read_study_slices(study: Path, blocks: Iterable[int], steps: Collection[str]) -> StudySlices:
+    """The slices.jsonl of these blocks, of these steps. A damaged file leaves its block out and is named."""
     by_block: dict[int, list[SliceRecord]] = {}
     missing = []
-    for block in sorted({run.block for run in result.runs}):
+    for block in sorted(set(blocks)):
         try:
-            slices = read_slices(result.folder.path / f"blocks/{block:02d}" / SLICES_FILE)
+            slices = read_slices(study / f"blocks/{block:02d}" / SLICES_FILE)
         except UserError as error:
             missing.append(str(error))
             continue
-        found = sorted((one for one in slices if one.step in known), key=lambda one: one.started_unix_ns)
+        found = sorted((one for one in slices if one.step in steps), key=lambda one: one.started_unix_ns)
         if found:
             by_block[block] = found
         else:

@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.reports.charts.forest import ForestGroup, ForestRow, effect_scale, shortened
-from mydyno.reports.charts.scale import Linear, tick_decimals
-from mydyno.reports.charts.svg import Svg
+from mydyno.document.charts.forest import ForestGroup, ForestRow, effect_scale, shortened
+from mydyno.document.charts.scale import Linear, tick_decimals
+from mydyno.document.charts.svg import Svg
 from mydyno.wording.numbers import percent, signed_percent
 
 LETTER, BOLD_LETTER = 6.9, 7.7

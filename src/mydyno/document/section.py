@@ -12,11 +12,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from mydyno.document.charts.palette import GLYPHS, ArmStyle, copy_style
+from mydyno.document.charts.svg import marker
+from mydyno.document.result import StudyResult
 from mydyno.language import agreed
 from mydyno.model.stored.reasons import Reason
-from mydyno.reports.charts.palette import GLYPHS, ArmStyle, copy_style
-from mydyno.reports.charts.svg import marker
-from mydyno.reports.result import StudyResult
 from mydyno.visible import visible_value
 from mydyno.wording import numbers
 
@@ -91,7 +91,7 @@ class FigureGroup:
 @cache
 def templates() -> Environment:
     """The templates' environment: everything is escaped, and an unknown name is an error."""
-    folder = Path(__file__).parent.parent / "templates"
+    folder = Path(__file__).parent / "templates"
     environment = Environment(
         loader=FileSystemLoader(folder),
         autoescape=True,
