@@ -5,6 +5,7 @@ from __future__ import annotations
 from shlex import join
 
 from mydyno.document.result import StudyResult
+from mydyno.evaluation.answer import answer_of
 from mydyno.language import agreed
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.summary import EffectRecord, HostsEffect
@@ -49,16 +50,17 @@ def write(folder: StudyFolder) -> str:
     """GitHub-flavoured Markdown; text from outside is escaped, so that it cannot become markup."""
     result = StudyResult.load(folder)
     summary = result.summary
+    found = answer_of(result)
     valid = sum(run.valid for run in result.runs)
     parts: list[str | tuple[str, str]] = [
         f"## {escape(summary.question or result.study.experiment.question)}",
         escape(settings_compared(result)),
-        "\n\n".join(f"**{escape(sentence)}**" for sentence in result.answer.answer),
+        "\n\n".join(f"**{escape(sentence)}**" for sentence in found.answer),
         _answer_table(result),
         (PUBLISHED, _published(result)),
-        "\n".join(f"- {escape(line)}" for line in result.answer.sharpen),
+        "\n".join(f"- {escape(line)}" for line in found.sharpen),
         "\n".join(f"- {escape(line)}" for line in unsampled.lines(result)),
-        escape(result.answer.scope),
+        escape(found.scope),
         (COMPARISONS, _sentences(result)),
         agreed(f"Study `{code(summary.study)}`, state **{summary.state}**: {valid} of "
             f"{len(result.plan.runs)} planned runs are valid, {len(result.plan.blocks)} blocks, scale "

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Section, render
+from mydyno.evaluation.answer import answer_of
 from mydyno.reports.page_assets import asset, script_json
 from mydyno.reports.sections import (
     answer,
@@ -103,7 +104,7 @@ def _before(result: StudyResult) -> list[Section]:
     """Answer and why."""
     return _chapters(
         ("answer", "Answer", "", [
-            Part(answer.build(result), bare=True),
+            Part(answer.build(result, answer_of(result)), bare=True),
             Part(gate.build(result)),
             Part(factors.build(result)),
             Part(capacity.build(result)),

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mydyno.document.result import StudyResult
+from mydyno.evaluation.answer import answer_of
 from mydyno.store.study_folder import StudyFolder
 from mydyno.visible import as_written, styled, visible
 from mydyno.wording import kernel, unsampled, waits
@@ -45,7 +46,7 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     if width is None:
         console.width = min(console.width, WIDEST) if console.is_terminal else PLAIN_WIDTH
     plain = not prints_signs(file)
-    found = result.answer
+    found = answer_of(result)
 
     def say(text: str, indent: str = "", after: str = "", style: str = "") -> None:
         shown = as_written(console.file, plain_text(flat(text), plain)).replace(" %", UNBROKEN)

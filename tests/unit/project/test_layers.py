@@ -21,6 +21,7 @@ LAYERS = (
     "fleet",
     "experiments",
     "execution",
+    "evaluation",
     "document",
     "wording",
     "results",

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.evaluation.facts import summarise
 from mydyno.reports import csv_report, json_report, markdown_report
 from mydyno.reports.page import render_page
 from mydyno.reports.terminal import print_answer
-from mydyno.results.facts import summarise
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_study_folder import Shape, build
 from tests.support.golden import check_golden

@@ -20,12 +20,12 @@ import pytest
 from mydyno import reports
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Figure, FigureGroup, render
+from mydyno.evaluation.answer import Answer
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import ConclusionRecord
 from mydyno.reports.sections import answer, evidence
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.answer import Answer
 from mydyno.wording.stored_result import ReportStep
 from tests.support.fake_study_folder import Shape, build
 from tests.support.worded import worded
@@ -370,8 +370,8 @@ def test_the_answer_stands_open_and_the_long_sentences_are_folded(full: tuple[St
 
 def test_sentences_on_further_metrics_are_set_smaller(full: tuple[StudyFolder, str, Page]) -> None:
     result = StudyResult.load(full[0])
-    vars(result)["answer"] = Answer(("first.", "second.", "third."), "scope.", (), further=2)
-    text = answer.build(result).html
+    found = Answer(("first.", "second.", "third."), "scope.", (), further=2)
+    text = answer.build(result, found).html
     assert '<p>first.</p>\n<p class="further">second.</p>\n<p class="further">third.</p>' in text
 
 

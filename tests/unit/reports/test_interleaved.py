@@ -15,6 +15,7 @@ import pytest
 
 from mydyno import reports
 from mydyno.document.result import StudyResult
+from mydyno.evaluation.answer import answer_of
 from mydyno.results.factors import factors_record
 from mydyno.results.families import families
 from mydyno.store.slices import SLICES_FILE
@@ -106,7 +107,7 @@ def test_the_picture_has_values_changes_and_verdicts(study: tuple[StudyFolder, s
     folder, text, _ = study
     result = StudyResult.load(folder)
     chart = unescape(text.split('data-chart="answer"')[1].split("</svg>")[0])
-    assert result.answer.answer[0] in chart.split("</title>")[0], "the alternative text is the finding"
+    assert answer_of(result).answer[0] in chart.split("</title>")[0], "the alternative text is the finding"
     labels = re.findall(r'<text class="t label"[^>]*>(.*?)</text>', chart)
     assert len(labels) == len(STEPS) * 3 * 3, "three arms, in throughput, CPU per query and p99"
     judged = [label for label in labels if re.search(r"[▲▼≈?∅] ", label)]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mydyno.evaluation.answer import answer_sentences
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.definition.verdict_spec import VerdictSpec
 from mydyno.model.stored.factors import FactorsRecord
@@ -17,7 +18,6 @@ from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import HostGroupsRecord, Summary
 from mydyno.results.factors import factors_record
 from mydyno.results.families import families
-from mydyno.wording.answer import answer_sentences
 from mydyno.wording.factors import factor_sentences, quantity
 from tests.support import first_in_gate
 from tests.support.saved_studies import SavedStudy, experiment, saved

@@ -7,11 +7,11 @@ from math import log
 
 import pytest
 
+from mydyno.evaluation.answer import answer_study
 from mydyno.model.stored.summary import EffectRecord, HostGroupsRecord, HostsEffect, RunSummary, Summary
 from mydyno.results.host_facts import fact_differences
 from mydyno.results.host_groups import host_groups_of, hosts_effects
 from mydyno.results.looks import first_finished
-from mydyno.wording.answer import answer_study
 from mydyno.wording.host_groups import facts_rows
 from mydyno.wording.hosts import claim_words, difference_clause, hosts_sharpen, sizes
 from tests.support.fake_answer import effect, experiment, records, runs, study, summary

@@ -36,7 +36,7 @@ PLAIN = "plain"
 DIRECTIONS = {"higher": "more is better", "lower": "less is better"}
 
 
-def picture(result: StudyResult, controls: Sequence[str]) -> Markup:
+def picture(result: StudyResult, title: str, controls: Sequence[str]) -> Markup:
     """The picture of the contrasts with these controls; empty without any, or with too many rows for a picture."""
     judged = answered_metrics(result.summary)
     further = [one for one in COSTS if one not in judged and any(of.ratio for of in result.effects(one))]
@@ -45,7 +45,6 @@ def picture(result: StudyResult, controls: Sequence[str]) -> Markup:
     if not bands or sum(len(_arms(result, *band)) for band in bands) > MOST_ROWS:
         return Markup("")
     columns = [_column(result, metric, bands) for metric in metrics]
-    title = " ".join(result.answer.answer)
     description = "; ".join(
         f"{group.label}, {row.style.name}, {column.heading}: {row.word}"
         for column in columns for group in column.groups for row in group.rows

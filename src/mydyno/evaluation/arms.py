@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mydyno.evaluation.compare import compared_study
 from mydyno.language import listing
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.metrics import phrase_of
@@ -11,7 +12,6 @@ from mydyno.model.stored.comparison import ArmComparison, ArmEffect
 from mydyno.results.across.arms import arm_effects, arm_metrics
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import arm_settings
-from mydyno.wording.across.compare import compared_study
 from mydyno.wording.across.sentences import ratio_words
 from mydyno.wording.reasons import failure_clause
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from mydyno.errors import UserError
+from mydyno.evaluation.arms import compare_arms
+from mydyno.evaluation.compare import compare_studies
 from mydyno.model.definition.experiment import ArmSpec, Experiment, StepSpec
 from mydyno.model.stored.comparison import Comparison
 from mydyno.results.across.estimates import estimate_of
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.across.arms import compare_arms
-from mydyno.wording.across.compare import compare_studies
 from tests.support import fake_interleaved_folder, fake_study_folder
 from tests.support.saved_studies import HOST, VARIABLES, experiment, saved, values
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from mydyno.evaluation.answer import answer_study
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, StepSpec
 from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.results.precision import blocks_for
-from mydyno.wording.answer import answer_study
 from mydyno.wording.numbers import whole
 from tests.support.fake_answer import COST, METRICS, answer, cost, effect, experiment, records, runs, study, summary
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from mydyno.evaluation.answer import answer_study
 from mydyno.model.definition.experiment import DesignSpec
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.records import DriverFinding, DriverResult, StepRecord
 from mydyno.results.precision import blocks_for, half_width
-from mydyno.wording.answer import answer_study
 from mydyno.wording.effects import effect_sentence
 from mydyno.wording.next_steps import NextSteps
 from mydyno.wording.numbers import duration_option, duration_words, half_width_text, option_s, signed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.wording.answer import answer_study
+from mydyno.evaluation.answer import answer_study
 from tests.support.fake_answer import answer, cost, effect, experiment, records, study, summary
 
 

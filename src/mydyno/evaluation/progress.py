@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mydyno.evaluation.projection import Precision
 from mydyno.model.metrics import phrase_of
 from mydyno.results.precision import MOST_PROMISED
-from mydyno.results.projection import Precision
 from mydyno.wording.numbers import blocks
 
 

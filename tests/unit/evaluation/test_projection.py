@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mydyno.results.projection import Precision
-from mydyno.wording.progress import precision_words
+from mydyno.evaluation.progress import precision_words
+from mydyno.evaluation.projection import Precision
 from mydyno.wording.verdict_table import column_name
 
 WIDTHS = {"tps": 0.097, "server_cpu_us_per_transaction": 0.108}

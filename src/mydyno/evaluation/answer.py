@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from mydyno.language import agreed, listing
@@ -40,6 +40,7 @@ from mydyno.wording.reasons import alarm_clause, causes, cut, failure_of
 from mydyno.wording.scope_line import memory_queries, scope_line
 from mydyno.wording.screening import screening_sentences
 from mydyno.wording.sharpen import sharpen_lines
+from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.taken import taken_of_cpus
 
 MUCH_TAKEN = 0.5
@@ -62,6 +63,19 @@ class Answer:
     sharpen: tuple[str, ...]
     further: int = 0
     """How many of `answer`, the last ones, are on further metrics of the question."""
+
+
+def answer_of(result: StoredResult) -> Answer:
+    """The answer of a study in its folder; the decision of a gate first."""
+    found = answer_study(result.summary, result.study, tuple(result.records.values()))
+    if not result.study.experiment.thresholds:
+        return found
+    # The statistics take a third of a second to load.
+    from mydyno.wording.gate import TITLES, answer, gate_study
+
+    gate = gate_study(result.folder, result.summary)
+    decision = f"{TITLES[gate.outcome]}: {answer(gate)}"
+    return replace(found, answer=(decision, *found.answer))
 
 
 def answer_study(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> Answer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mydyno.evaluation.answer import answer_study
 from mydyno.language import agreed, listing
 from mydyno.model.stored.comparison import ComparedEffect, ComparedStudy, Comparison, EffectDifference, NotCompared
 from mydyno.model.stored.summary import StepLevel
@@ -14,7 +15,6 @@ from mydyno.results.across.saved import SavedStudy
 from mydyno.results.precision import alarm_of
 from mydyno.wording.across.sentences import answer, conclusions, definition_note, scatter_reason, study_notes
 from mydyno.wording.across.settings import worded_settings
-from mydyno.wording.answer import answer_study
 from mydyno.wording.reasons import alarm_clause, recorded_failure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mydyno.evaluation.answer import answer_of
 from mydyno.model.stored.worded import (
     WordedConclusion,
     WordedEffect,
@@ -20,7 +21,7 @@ from mydyno.wording.stored_result import StoredResult
 
 def worded_summary(result: StoredResult) -> WordedSummary:
     """The summary with its sentences, in the present language; what is English everywhere is so here."""
-    summary, experiment, found = result.summary, result.study.experiment, result.answer
+    summary, experiment, found = result.summary, result.study.experiment, answer_of(result)
     steps = {step.id: step for step in experiment.resolved_steps}
     facts = dict(summary) | {
         "effects": [WordedEffect(**dict(one), sentence=sentence_of(result, one)) for one in summary.effects],

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import expm1, log1p, sqrt
 
+from mydyno.evaluation.facts import interleaved_summary
 from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import ordered
 from mydyno.model.stored.records import SliceRecord
-from mydyno.results.facts import interleaved_summary
 from mydyno.results.families import families, verdict_metrics
 from mydyno.results.values.interleaved import interleaved_values
 from mydyno.stats.contrast import Estimate
