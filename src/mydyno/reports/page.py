@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from mydyno.analysis.base import Chapter
+from mydyno.analysis.catalogue import sections_of
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Section, render
 from mydyno.evaluation.answer import answer_of
@@ -30,7 +32,6 @@ from mydyno.reports.sections import (
     over_time,
     profile,
     published,
-    queueing,
     repeat,
     replay,
     scalability,
@@ -118,13 +119,17 @@ def _before(result: StudyResult) -> list[Section]:
             Part(kernel.build(result)),
             Part(profile.build(result)),
             Part(metrics.build(result), folded=True),
-            Part(queueing.build(result), folded=True),
+            *_analyses(result, "why", folded=True),
             *(Part(section, folded=True) for section in network.build(result)),
             Part(memory.build(result), folded=True),
             Part(servers.build(result), folded=True),
             Part(builds.build(result), folded=True),
         ]),
     )  # fmt: skip
+
+
+def _analyses(result: StudyResult, chapter: Chapter, folded: bool = False) -> list[Part]:
+    return [Part(section, folded=folded) for section in sections_of(result, chapter, folded)]
 
 
 def _over_time(result: StudyResult, telemetry: Telemetry | None) -> list[Section]:

@@ -13,7 +13,7 @@ from mydyno.language import agreed
 
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "src/mydyno"
-FOLDERS = ("wording", "verdicts", "reports/bisect")
+FOLDERS = ("analysis", "evaluation", "wording", "verdicts", "reports/bisect")
 
 COUNT = re.compile(
     r"\{(?:count|all|all_slices|blocks|connections|cycles|done|fewest|first|last|least|left|len|look|lost|many|more|most|"

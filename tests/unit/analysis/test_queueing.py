@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from mydyno.model.definition.experiment import StepSpec
-from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord, StepRecord
-from mydyno.model.stored.summary import RunSummary
-from mydyno.reports.sections.queueing import table
-from mydyno.results.why.queueing import (
+from mydyno.analysis.queueing import (
     DISK,
     LINK,
     ArmQueue,
     DiskReadings,
-    closed_loops_of,
-    in_order,
-    queues_of,
-    queues_of_runs,
+    analyse,
+    sentences,
+    spans_of_runs,
+    spans_of_slices,
+    table,
 )
-from mydyno.wording.queueing import sentence, sentences
+from mydyno.model.definition.experiment import Experiment, StepSpec
+from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord, StepRecord
+from mydyno.model.stored.summary import RunSummary
 from tests.support.fake_script import experiment
 
-STEPS = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(8,), rate=(400.0,)),)).resolved_steps
+OPEN = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(8,), rate=(400.0,)),))
+STEPS = OPEN.resolved_steps
 
 
 def made(transactions: int = 800, server_cpu_s: float = 1.0, **more: object) -> list[SliceRecord]:
     plain = {
-        "step": STEPS[0].id, "position": 1, "arm": "base", "started_unix_ns": 1, "length_s": 2.0, "block": 1,
+        "step": STEPS[0].id, "position": 1, "arm": "glibc", "started_unix_ns": 1, "length_s": 2.0, "block": 1,
         "transactions": transactions, "latency_us": {"mean": 15_000.0}, "service_us": 10_000.0,
         "server_cpu_s": server_cpu_s, "driver_cpu_s": 0.2,
         "rates": {"cpu_user_pct": 30.0, "cpu_system_pct": 10.0, "busiest_worker_pct": 12.0},
@@ -34,14 +34,22 @@ def made(transactions: int = 800, server_cpu_s: float = 1.0, **more: object) -> 
     return [SliceRecord.model_validate({**plain, "cycle": cycle, **more}) for cycle in (1, 2)]
 
 
+def queues(slices: list[SliceRecord], of: Experiment | None = None) -> list[ArmQueue]:
+    return analyse(of or OPEN, spans_of_slices(slices, 2))
+
+
+def sentence(one: ArmQueue) -> str:
+    (text,) = sentences([one])
+    return text
+
+
 def test_arms_are_in_the_order_of_the_experiment() -> None:
-    found = [ArmQueue(arm, STEPS[0].id, queues_of(made(), STEPS, 1, 2)[0].queue, {}) for arm in ("jemalloc", "glibc")]
-    asked = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(8,), rate=(400.0,)),))
-    assert [one.arm for one in in_order(found, asked)] == ["glibc", "jemalloc"]
+    slices = [*made(arm="jemalloc"), *made(arm="glibc")]
+    assert [one.arm for one in queues(slices)] == ["glibc", "jemalloc"]
 
 
 def test_the_figures_are_means_of_all_slices() -> None:
-    (one,) = queues_of(made(), STEPS, 1, 2)
+    (one,) = queues(made())
     assert one.queue.throughput_per_s == 400.0
     assert (round(one.queue.in_system, 6), round(one.queue.in_service, 6), round(one.queue.waiting, 6)) == (6, 4, 2)
     assert one.utilisations["connections"] == 0.5
@@ -51,25 +59,20 @@ def test_the_figures_are_means_of_all_slices() -> None:
 
 
 def test_the_saturated_resource_is_named() -> None:
-    (one,) = queues_of(made(server_cpu_s=3.8), STEPS, 1, 2)
+    (one,) = queues(made(server_cpu_s=3.8))
     assert sentence(one).endswith("saturated: server's CPU.")
 
 
 def test_counts_that_do_not_agree_are_stated_instead_of_a_resource() -> None:
-    (one,) = queues_of(made(transactions=1900), STEPS, 1, 2)
+    (one,) = queues(made(transactions=1900))
     assert sentence(one).endswith(
         "do not use them: throughput × service time is 9.5 busy connections, but there are 8."
     )
     assert "saturated:" not in sentence(one)
 
 
-def test_steps_without_a_rate_and_slices_without_service_times_have_no_queue() -> None:
-    closed = experiment().resolved_steps
-    assert queues_of(made(step=closed[0].id), closed, 1, 2) == []
-    assert queues_of(made(service_us=None), STEPS, 1, 2) == []
-
-
-OPEN = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(8,), rate=(400.0,)),))
+def test_slices_without_service_times_have_no_queue() -> None:
+    assert queues(made(service_us=None)) == []
 
 
 def blocks(service_us: float | None = 10_000.0, **changes: object) -> list[tuple[RunRecord, RunSummary]]:
@@ -95,20 +98,20 @@ def blocks(service_us: float | None = 10_000.0, **changes: object) -> list[tuple
 
 
 def test_an_open_loop_of_a_study_of_blocks_has_a_queue() -> None:
-    (one,) = queues_of_runs(blocks(), OPEN, 2)
+    (one,) = analyse(OPEN, spans_of_runs(blocks(), 2))
     assert one.queue.throughput_per_s == 400.0
     assert (round(one.queue.in_system, 6), round(one.queue.in_service, 6), round(one.queue.waiting, 6)) == (6, 4, 2)
     assert one.utilisations["connections"] == 0.5
     assert one.saturated == ("server's CPU",)
     assert one.queue.disagreement() == ""
-    (wrong,) = queues_of_runs(blocks(transactions=9000), OPEN, 2)
+    (wrong,) = analyse(OPEN, spans_of_runs(blocks(transactions=9000), 2))
     assert "SUSPECT" in sentence(wrong)
 
 
 def test_runs_without_service_times_or_that_do_not_count_have_no_queue() -> None:
-    assert queues_of_runs(blocks(service_us=None), OPEN, 2) == []
+    assert analyse(OPEN, spans_of_runs(blocks(service_us=None), 2)) == []
     invalid = [(run, of.model_copy(update={"valid": False})) for run, of in blocks()]
-    assert queues_of_runs(invalid, OPEN, 2) == []
+    assert analyse(OPEN, spans_of_runs(invalid, 2)) == []
 
 
 CLOSED = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(4,)),))
@@ -117,7 +120,7 @@ CLOSED = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(4,))
 def looped(arm: str = "glibc", **more: object) -> list[ArmQueue]:
     """400 transactions/s of 10 ms: 4 connections."""
     plain = {"step": CLOSED.resolved_steps[0].id, "latency_us": {"mean": 10_000.0, "p99": 20_000.0}, "arm": arm}
-    return closed_loops_of(made(**{**plain, **more}), CLOSED, 2)  # type: ignore[arg-type]
+    return queues(made(**{**plain, **more}), CLOSED)  # type: ignore[arg-type]
 
 
 def test_a_closed_loop_has_its_connections_under_way() -> None:
@@ -149,9 +152,11 @@ def test_the_disk_and_the_link_are_resources_and_the_disk_is_never_called_satura
     second = 1_000_000_000
     readings = {1: DiskReadings([0, second, 2 * second, 3 * second], [0.0, 0.9, 1.0, 1.0])}
     slices = made(step=CLOSED.resolved_steps[0].id, arm="glibc", latency_us={"mean": 10_000.0}, started_unix_ns=second)
-    (one,) = closed_loops_of(slices, CLOSED, 2, readings, {("glibc", slices[0].step): 0.95})
+    (one,) = analyse(CLOSED, spans_of_slices(slices, 2, readings), {("glibc", slices[0].step): 0.95})
     assert one.utilisations[DISK] == 1.0
     assert one.saturated == (LINK,)
+    (queue,) = analyse(OPEN, spans_of_slices(made(started_unix_ns=second), 2, readings), {("glibc", STEPS[0].id): 0.5})
+    assert (queue.utilisations[DISK], queue.utilisations[LINK]) == (1.0, 0.5), "an open loop has them too"
     assert readings[1].mean(0.5 * second, 1.5 * second) == pytest.approx(0.95)
     assert readings[1].mean(9 * second, 10 * second) is None
 
