@@ -1,16 +1,58 @@
-"""What an analysis is."""
+"""What an analysis is, and what it is made from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from math import log
+from typing import Any, Literal
 
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Section
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.records import SliceRecord
+from mydyno.model.stored.summary import RunSummary, Summary
+from mydyno.verdicts import Family
+from mydyno.wording.stored_result import StoredResult
 
 Chapter = Literal["answer", "why", "load"]
 """Chapters of the report that have analyses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """A study as analyses compute from it: the blocks that a look examines, or all finished ones."""
+
+    experiment: Experiment
+    runs: Sequence[RunSummary]
+    alpha: float
+    """The error rate of the look."""
+    slices: Sequence[SliceRecord] = ()
+    families: Sequence[Family] = ()
+    due: bool = True
+    """Whether effects are decided; not before the first look."""
+    alarm: bool = False
+    """Whether the control differs from its own copy."""
+
+    def logs(self, metric: str, step: str) -> dict[int, dict[str, float]]:
+        """{block: {arm: log of its value}} of the runs that count; the control's is the mean of its copies."""
+        found: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for run in self.runs:
+            value = run.values.get(step, {}).get(metric)
+            if run.usable(step) and value and value > 0:
+                found[run.block][run.arm].append(log(value))
+        return {
+            block: {arm: sum(values) / len(values) for arm, values in of.items()} for block, of in sorted(found.items())
+        }
+
+
+def _nothing_said(_summary: Summary, _metric: str) -> list[str]:
+    return []
+
+
+def _no_files(_experiment: Experiment, _summary: Summary) -> Mapping[str, str]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,3 +64,15 @@ class Analysis:
     """Its section of the report; None: the study has none."""
     folded: bool = False
     """Whether the section opens on demand."""
+    stored: str = ""
+    """The field of Summary that has its record; empty: nothing is stored."""
+    analyse: Callable[[Examined], Any] | None = None
+    """The record. None with `stored` empty."""
+    say: Callable[[Summary, str], list[str]] = _nothing_said
+    """What it answers on a metric of the question, in place of sentences on what single comparisons decide."""
+    says_all: bool = True
+    """Whether nothing is said of undecided comparisons beside `say`."""
+    worded: Callable[[StoredResult], Any] | None = None
+    """The record with its sentences, for programs; None: as it is stored."""
+    files: Callable[[Experiment, Summary], Mapping[str, str]] = _no_files
+    """{name: text} of what is written beside summary.json."""

@@ -1,15 +1,48 @@
-"""The list of analyses: the report has their sections in this order."""
+"""The list of analyses, and what is made by all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from mydyno.analysis import queueing
-from mydyno.analysis.base import Analysis, Chapter
+from mydyno.analysis import capacity, queueing, scalability
+from mydyno.analysis.base import Analysis, Chapter, Examined
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Section
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.summary import Summary
+from mydyno.wording.stored_result import StoredResult
 
-ANALYSES: tuple[Analysis, ...] = (queueing.ANALYSIS,)
+ANALYSES: tuple[Analysis, ...] = (
+    capacity.ANALYSIS,
+    queueing.ANALYSIS,
+    scalability.ANALYSIS,
+)
+"""In the order of the report; of several that answer on a metric, the last one is heard."""
+
+
+def records_of(study: Examined) -> dict[str, Any]:
+    """{field of Summary: record}."""
+    return {one.stored: one.analyse(study) for one in ANALYSES if one.analyse is not None}
+
+
+def files_of(experiment: Experiment, summary: Summary) -> dict[str, str]:
+    """{name: text} of what is written beside summary.json."""
+    return {name: text for one in ANALYSES for name, text in one.files(experiment, summary).items()}
+
+
+def worded_of(result: StoredResult) -> dict[str, Any]:
+    """{field of Summary: record with its sentences}, of the records that have some."""
+    return {one.stored: one.worded(result) for one in ANALYSES if one.worded is not None}
+
+
+def said_of(summary: Summary, metric: str) -> tuple[list[str], bool]:
+    """(sentences on a metric of the question, whether they are all that is said of it); none: no analysis answers."""
+    found: tuple[list[str], bool] = [], False
+    for one in ANALYSES:
+        if sentences := one.say(summary, metric):
+            found = sentences, one.says_all
+    return found
 
 
 def sections_of(result: StudyResult, chapter: Chapter, folded: bool = False) -> Iterator[Section]:

@@ -137,6 +137,11 @@ def render(template: str, **values: Any) -> Markup:
     return Markup(templates().get_template(template).render(**values))
 
 
+def figures_html(intro: str, groups: Sequence[FigureGroup], legend: str | Markup = "", empty: str = "") -> Markup:
+    """Groups of figures with what they show; `empty`: why there is nothing to show."""
+    return render("figures.html", intro=intro, legend=legend, groups=groups, empty=empty)
+
+
 def legend(result: StudyResult, with_copy: bool, arms: Collection[str] | None = None) -> Markup:
     """The arms' markers and names, as a list; of these arms alone where said."""
     styles = [style for arm, style in result.styles.items() if arms is None or arm in arms]

@@ -31,7 +31,6 @@ from mydyno.results.precision import (
     looks_of,
     outlook,
 )
-from mydyno.wording.capacity import capacity_sentences
 from mydyno.wording.clauses import Clauses
 from mydyno.wording.factors import factor_sentences
 from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
@@ -95,6 +94,9 @@ def answer_sentences(
     """One to three sentences, the most important ones where there are more, or up to five where arms have several
     controls; and those on further metrics. `block_s` is block_duration_s() of the runs, which few answers need.
     """
+    # Analyses load numpy, and the templates of their sections.
+    from mydyno.analysis.catalogue import said_of
+
     nothing = _nothing(summary, study, block_s)
     failures = _failures(summary)
     alarm = alarm_of(summary.effects)
@@ -116,8 +118,9 @@ def answer_sentences(
     needed = min(len(writer.decided_on(summary.primary)), MOST_OF_QUESTION) if writer.several_controls else 1
     if summary.screening:
         decided, open_, needed = screening_sentences(summary), [], 1
-    if summary.capacities:
-        decided, open_, needed = capacity_sentences(summary), [], 1
+    sentences, is_all = said_of(summary, summary.primary)
+    if is_all:
+        decided, open_, needed = sentences, [], 1
     of_hosts = [sentence] if (sentence := hosts_answer(summary)) else []
     if len(lead) + len(failures) + len(of_hosts) >= MOST_SENTENCES:
         of_hosts = []

@@ -12,7 +12,7 @@ from mydyno.model.stored.comparison import ArmComparison, ArmEffect
 from mydyno.results.across.arms import arm_effects, arm_metrics
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import arm_settings
-from mydyno.wording.across.sentences import ratio_words
+from mydyno.wording.numbers import change_words
 from mydyno.wording.reasons import failure_clause
 
 CONCLUSIONS = (
@@ -69,5 +69,5 @@ def _words(one: ArmEffect) -> str:
         return failure_clause(one.failure, one.arm, one.against)
     if one.ratio is None:
         return "no estimate"
-    size = ratio_words(one.ratio, one.ci_low, one.ci_high)
+    size = change_words(one.ratio, one.ci_low, one.ci_high)
     return ", ".join((size, one.verdict.replace("_", " "))) if one.verdict else size

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mydyno.analysis.base import Examined
+from mydyno.analysis.catalogue import records_of
 from mydyno.files.atomic import write_text
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.metrics import metric_source, ordered
@@ -26,10 +28,8 @@ from mydyno.results.looks import first_finished, look_of
 from mydyno.results.precision import alarm_of
 from mydyno.results.published.conclusions import conclusions_of
 from mydyno.results.published.figures import compare_with_published
-from mydyno.results.scalability import scalabilities_of
 from mydyno.results.screening import screening_of
 from mydyno.results.values.blocks import declared_windows, values_of
-from mydyno.results.values.capacity import capacities_of
 from mydyno.results.values.found import found_of
 from mydyno.results.values.host_noise import is_host_noise, without_unequal_steal
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
@@ -97,6 +97,7 @@ def facts_of(folder: StudyFolder) -> Summary:
     profiles = profiles_of(*studied, slices_of(folder, counted_runs, PROFILED_FILE), sought)
     waits = waits_of(*studied, slices_of(folder, counted_runs, WAITS_FILE), sought)
     kernel = kernel_of(*studied, slices_of(folder, counted_runs, KERNEL_FILE), sought)
+    analysed = Examined(experiment=experiment, runs=examined, alpha=alpha, slices=slices)
     limits = limits_of(runs, summaries, steps, _usable_cpus(study))
     return Summary(
         experiment=experiment.name,
@@ -113,8 +114,6 @@ def facts_of(folder: StudyFolder) -> Summary:
         windows=windows,
         runs=summaries,
         effects=records,
-        capacities=capacities_of(experiment, examined, slices, alpha),
-        scalabilities=scalabilities_of(experiment, examined, alpha),
         screening=screening_of(experiment, examined, alpha),
         factors=factors_record(experiment, examined, every, due, alarm_of(records) is not None),
         costs=costs,
@@ -134,6 +133,7 @@ def facts_of(folder: StudyFolder) -> Summary:
         alpha=alpha,
         interleaving=interleaving.record if interleaving else None,
         host_groups=host_groups_of(summaries, records, alpha, experiment.verdict.margin_of, study.hosts),
+        **records_of(analysed),
     )
 
 

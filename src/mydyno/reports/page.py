@@ -17,7 +17,6 @@ from mydyno.reports.page_assets import asset, script_json
 from mydyno.reports.sections import (
     answer,
     builds,
-    capacity,
     costs,
     evidence,
     factors,
@@ -34,7 +33,6 @@ from mydyno.reports.sections import (
     published,
     repeat,
     replay,
-    scalability,
     screening,
     servers,
     slices_over_time,
@@ -108,7 +106,7 @@ def _before(result: StudyResult) -> list[Section]:
             Part(answer.build(result, answer_of(result)), bare=True),
             Part(gate.build(result)),
             Part(factors.build(result)),
-            Part(capacity.build(result)),
+            *_analyses(result, "answer"),
             Part(screening.build(result)),
             Part(key_values.build(result)),
             Part(hosts.build(result)),
@@ -147,7 +145,7 @@ def _after(result: StudyResult) -> list[Section]:
     checked, noisy = evidence.build(result), noise.build(result)
     found = "; ".join(filter(None, (checked.says, noisy.says)))
     return _chapters(
-        ("load", "Load levels", "", [Part(sweep.build(result)), Part(scalability.build(result))]),
+        ("load", "Load levels", "", [Part(sweep.build(result)), *_analyses(result, "load")]),
         ("trust", "Trust", found, [
             Part(replace(noisy, says=""), folded=True),
             Part(replace(checked, says=""), folded=True),

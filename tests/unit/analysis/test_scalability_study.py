@@ -9,11 +9,12 @@ from random import Random
 
 import pytest
 
+from mydyno.analysis.base import Examined
+from mydyno.analysis.scalability import analyse
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Scalar, Step, StepSpec
 from mydyno.model.stored.summary import RunSummary
 from mydyno.reports.page import render_page
-from mydyno.results.scalability import scalabilities_of
 from mydyno.stats.scalability import Curve
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener
@@ -103,7 +104,7 @@ def test_only_connections_that_are_always_busy_have_a_curve_of_response_times(
     workload: str, options: dict[str, Scalar], curve: bool
 ) -> None:
     swept = experiment(("glibc",), steps=(SWEEP.model_copy(update={"workload": workload, "options": options}),))
-    (record,) = scalabilities_of(swept, swept_runs(swept.resolved_steps), 0.05)
+    (record,) = analyse(Examined(experiment=swept, runs=swept_runs(swept.resolved_steps), alpha=0.05))
     assert bool(record.response) == bool(record.measured_response_us) == curve
 
 
