@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mydyno.analysis import capacity, queueing, scalability
+from mydyno.analysis import capacity, factors, queueing, scalability, screening
 from mydyno.analysis.base import Analysis, Chapter, Examined
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Section
@@ -14,6 +14,8 @@ from mydyno.model.stored.summary import Summary
 from mydyno.wording.stored_result import StoredResult
 
 ANALYSES: tuple[Analysis, ...] = (
+    factors.ANALYSIS,
+    screening.ANALYSIS,
     capacity.ANALYSIS,
     queueing.ANALYSIS,
     scalability.ANALYSIS,

@@ -32,12 +32,10 @@ from mydyno.results.precision import (
     outlook,
 )
 from mydyno.wording.clauses import Clauses
-from mydyno.wording.factors import factor_sentences
 from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
 from mydyno.wording.numbers import MOST_NAMES, blocks, duration_option, duration_words, option_s, size
 from mydyno.wording.reasons import alarm_clause, causes, cut, failure_of
 from mydyno.wording.scope_line import memory_queries, scope_line
-from mydyno.wording.screening import screening_sentences
 from mydyno.wording.sharpen import sharpen_lines
 from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.taken import taken_of_cpus
@@ -110,41 +108,37 @@ def answer_sentences(
     writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
     further = [metric for metric in answered_metrics(summary) if metric in summary.also_primary]
     decided, open_ = writer.decided(without=further), writer.undecided(bool(lead))
-    of_factors = {
-        metric: factor_sentences(summary, metric, as_one=metric in further) for metric in answered_metrics(summary)
-    }
-    if of_factors.get(summary.primary):
-        decided = [one for metric, found in of_factors.items() if metric not in further for one in found]
-    needed = min(len(writer.decided_on(summary.primary)), MOST_OF_QUESTION) if writer.several_controls else 1
-    if summary.screening:
-        decided, open_, needed = screening_sentences(summary), [], 1
-    sentences, is_all = said_of(summary, summary.primary)
+    said = {metric: said_of(summary, metric) for metric in answered_metrics(summary)}
+    own, is_all = said[summary.primary]
+    if own:
+        decided = [one for metric, (found, _) in said.items() if metric not in further for one in found]
     if is_all:
-        decided, open_, needed = sentences, [], 1
+        open_ = []
+    needed = min(len(writer.decided_on(summary.primary)), MOST_OF_QUESTION) if writer.several_controls else 1
     of_hosts = [sentence] if (sentence := hosts_answer(summary)) else []
     if len(lead) + len(failures) + len(of_hosts) >= MOST_SENTENCES:
         of_hosts = []
     room = max(1, MOST_SENTENCES - len(lead) - len(failures) - len(of_hosts))
-    if any(of_factors.values()):
+    if any(found for found, _ in said.values()):
         first = decided[:room]
     else:
         first = decided[: max(needed, room - len(open_[:1]))]
         room = max(room, len(first) + len(open_[:1]))
     rest = open_[: room - len(first)]
-    said = [*on_these_hosts(summary, first), *lead, *rest] if first else [*lead, *on_these_hosts(summary, rest)]
+    spoken = [*on_these_hosts(summary, first), *lead, *rest] if first else [*lead, *on_these_hosts(summary, rest)]
     if failures and not first:  # then nothing is known but that
-        said, failures = [*failures, *said], []
+        spoken, failures = [*failures, *spoken], []
     of_further = [
         sentence
         for metric in further
-        for sentence in of_factors[metric]
+        for sentence in said[metric][0]
         or (
             *_after_queries(summary, metric, writer.decided_on(metric)[:MOST_OF_FURTHER]),
             *writer.undecided(bool(lead), metric)[:1],
         )
     ]
-    room = max(MOST_SENTENCES - len(failures), len(said))
-    return (*[*said, *of_hosts][:room], *failures), tuple(of_further)
+    room = max(MOST_SENTENCES - len(failures), len(spoken))
+    return (*[*spoken, *of_hosts][:room], *failures), tuple(of_further)
 
 
 def _after_queries(summary: Summary, metric: str, sentences: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mydyno.analysis.base import Examined
-from mydyno.analysis.catalogue import records_of
+from mydyno.analysis.catalogue import files_of, records_of
 from mydyno.files.atomic import write_text
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.metrics import metric_source, ordered
@@ -19,16 +19,13 @@ from mydyno.model.stored.summary import (
     Summary,
     Window,
 )
-from mydyno.results.factors import factors_record
 from mydyno.results.families import families
-from mydyno.results.follow_up import FOLLOW_UP_FILE, follow_up_toml
 from mydyno.results.host_groups import host_groups_of
 from mydyno.results.limits import limits_of
 from mydyno.results.looks import first_finished, look_of
 from mydyno.results.precision import alarm_of
 from mydyno.results.published.conclusions import conclusions_of
 from mydyno.results.published.figures import compare_with_published
-from mydyno.results.screening import screening_of
 from mydyno.results.values.blocks import declared_windows, values_of
 from mydyno.results.values.found import found_of
 from mydyno.results.values.host_noise import is_host_noise, without_unequal_steal
@@ -56,10 +53,8 @@ def summarise(folder: StudyFolder) -> Summary:
     """
     summary = facts_of(folder)
     folder.write_summary(summary)
-    record = next((one for one in summary.screening if one.follow_up), None)
-    if record is not None:
-        text = follow_up_toml(folder.study().experiment, record, summary.study)
-        write_text(folder.path / FOLLOW_UP_FILE, text)
+    for name, text in files_of(folder.study().experiment, summary).items():
+        write_text(folder.path / name, text)
     return summary
 
 
@@ -97,7 +92,10 @@ def facts_of(folder: StudyFolder) -> Summary:
     profiles = profiles_of(*studied, slices_of(folder, counted_runs, PROFILED_FILE), sought)
     waits = waits_of(*studied, slices_of(folder, counted_runs, WAITS_FILE), sought)
     kernel = kernel_of(*studied, slices_of(folder, counted_runs, KERNEL_FILE), sought)
-    analysed = Examined(experiment=experiment, runs=examined, alpha=alpha, slices=slices)
+    analysed = Examined(
+        experiment=experiment, runs=examined, alpha=alpha, slices=slices, families=every,
+        due=due is not None, alarm=alarm_of(records) is not None,
+    )  # fmt: skip
     limits = limits_of(runs, summaries, steps, _usable_cpus(study))
     return Summary(
         experiment=experiment.name,
@@ -114,8 +112,6 @@ def facts_of(folder: StudyFolder) -> Summary:
         windows=windows,
         runs=summaries,
         effects=records,
-        screening=screening_of(experiment, examined, alpha),
-        factors=factors_record(experiment, examined, every, due, alarm_of(records) is not None),
         costs=costs,
         profiles=profiles,
         waits=waits,

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from mydyno import reports
+from mydyno.analysis.base import Examined
+from mydyno.analysis.factors.effects import analyse
 from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
-from mydyno.results.factors import factors_record
 from mydyno.results.families import families
 from mydyno.store.slices import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
@@ -233,7 +234,11 @@ def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(
     summary, of = folder.summary(), folder.study().experiment
     assert summary is not None and 'id="factors"' not in factors[1], "a study of an earlier version has none"
     of = of.model_copy(update={"verdict": of.verdict.model_copy(update={"primary": ("qps",)})})
-    record = factors_record(of, summary.runs, list(families(of, summary.runs, ("qps",))), summary.alpha, False)
+    record = analyse(
+        Examined(
+            experiment=of, runs=summary.runs, families=list(families(of, summary.runs, ("qps",))), alpha=summary.alpha
+        )
+    )
     assert record is not None
     folder.write_summary(summary.model_copy(update={"factors": record}))
     text, page = make(folder)

@@ -15,29 +15,30 @@ from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.stored.factors import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
 from mydyno.model.stored.summary import StepLevel, Summary
-from mydyno.wording.numbers import signed, size
+from mydyno.wording.numbers import change_words, signed, size
 
 
-def factor_sentences(summary: Summary, metric: str, as_one: bool = False) -> list[str]:
-    """A sentence for each factor that has a decided effect on the metric, or one for all; quantitative factors last; of
-    several steps those of the highest load of the first workload. Empty for a study without factors.
+def say(summary: Summary, metric: str) -> list[str]:
+    """A sentence for each factor that has a decided effect on the metric, one for all on a further metric of the
+    question; quantitative factors last; of several steps those of the highest load of the first workload. Empty for a
+    study without factors.
     """
     record = summary.factors
     step = _step(summary, metric)
     if record is None or step is None:
         return []
-    facts = {"noun": summary.phrase(metric).short_subject, "step": load_level(step.connections, step.rate)}
+    where = summary.phrase(metric).short_subject
     words = _Words(summary, record, metric, step.id)
     ordered = sorted(record.factors, key=lambda factor: bool(factor.values))
     clauses = [[words.clause(factor, level) for level in factor.levels if level != factor.base] for factor in ordered]
     said = [[clause for clause in of if clause] for of in clauses]
-    if as_one:
+    if metric in summary.also_primary:
         said = [[clause for of in said for clause in of]]
-    if len(summary.steps) == 1:
-        return ["In {noun}, {clauses}.".format(clauses="; ".join(of), **facts) for of in said if of]
+    if len(summary.steps) > 1:
+        where += f" at {load_level(step.connections, step.rate)}"
     if len({one.workload for one in summary.steps}) > 1:
-        facts["step"] = f"{facts['step']} ({step.workload})"
-    return ["In {noun} at {step}, {clauses}.".format(clauses="; ".join(of), **facts) for of in said if of]
+        where += f" ({step.workload})"
+    return [f"In {where}, {'; '.join(of)}." for of in said if of]
 
 
 def _step(summary: Summary, metric: str) -> StepLevel | None:
@@ -65,6 +66,11 @@ def quantity(value: float, unit: str) -> str:
             if value >= factor * 0.9995:
                 return f"{_digits(value / factor)} {prefix}bit/s"
     return _digits(value)
+
+
+def _at(other: FactorLevels) -> str:
+    """At a number, with a word."""
+    return "at" if other.values else "with"
 
 
 def _digits(value: float) -> str:
@@ -100,11 +106,7 @@ class _Words:
             return ""
         clause = self._said(factor, level, decided, other)
         open_ = [level_name(other, one.at) for one in at if not one.decided]
-        if not open_:
-            return clause
-        if other.values:
-            return clause + f", undecided at {listing(open_)}"
-        return clause + f", undecided with {listing(open_)}"
+        return f"{clause}, undecided {_at(other)} {listing(open_)}" if open_ else clause
 
     def _changed_by(self, effects: Sequence[FactorEffect], factor: FactorLevels, level: str) -> FactorLevels | None:
         """The factor with a decided interaction: a quantitative one first, then the one with the largest."""
@@ -122,7 +124,7 @@ class _Words:
     ) -> str:
         """Decided effects in words: as costs and gains of what is better higher, with signs otherwise."""
         metric = self.summary.metrics.get(self.metric)
-        facts = {"level": level_name(factor, level), "base": level_name(factor, factor.base)}
+        begin = f"{level_name(factor, level)} instead of {level_name(factor, factor.base)}"
         crossings = [
             one for one in self.record.crossings
             if (one.metric, one.step, one.factor, one.level) == (self.metric, self.step, factor.name, level)
@@ -130,15 +132,15 @@ class _Words:
         ]  # fmt: skip
         if metric is None or metric.better != "higher":
             changes = [self._size(one, other, with_sign=True) for one in effects]
-            said = "{level} instead of {base}: {changes}".format(changes=listing(changes), **facts)
+            said = f"{begin}: {listing(changes)}"
             if len(crossings) == 1 and other is not None:
                 said += f", 0 at about {crossing_words(other, crossings[0])}"
             return said
         lost = listing([self._size(one, other) for one in effects if (one.ratio or 1.0) < 1.0] or [""])
         gained = listing([self._size(one, other) for one in effects if (one.ratio or 1.0) > 1.0] or [""])
         if not lost:
-            return "{level} instead of {base} gains {gained}".format(gained=gained, **facts)
-        cost = "{level} instead of {base} costs {lost}".format(lost=lost, **facts)
+            return f"{begin} gains {gained}"
+        cost = f"{begin} costs {lost}"
         if not gained:
             return cost
         if len(crossings) != 1 or other is None:
@@ -146,22 +148,19 @@ class _Words:
         crossing = crossings[0]
         high = next(one for one in effects if one.at == crossing.high_level)
         where = crossing_words(other, crossing)
-        if (high.ratio or 1.0) < 1.0:
-            return f"{cost}; below about {where} it gains: {gained}"
-        return f"{cost}; above about {where} it gains: {gained}"
+        side = "below" if (high.ratio or 1.0) < 1.0 else "above"
+        return f"{cost}; {side} about {where} it gains: {gained}"
 
     def _size(self, effect: FactorEffect, other: FactorLevels | None, with_sign: bool = False) -> str:
         """One effect, and at which level of the other factor; a single mean with its interval."""
         share = (effect.ratio or 1.0) - 1
         text = signed(share) if with_sign else size(share) if share <= 9 else signed(share)
         if other is not None:
-            where = level_name(other, effect.at)
-            return f"{text} at {where}" if other.values else f"{text} with {where}"
+            return f"{text} {_at(other)} {level_name(other, effect.at)}"
+        if with_sign:
+            return change_words(1 + share, effect.ci_low, effect.ci_high)
         if effect.ci_low is None or effect.ci_high is None:
             return text
-        ends = [effect.ci_low - 1, effect.ci_high - 1]
-        if with_sign:
-            return f"{text} (between {signed(ends[0])} and {signed(ends[1])})"
-        low, high = sorted(ends, key=abs)
+        low, high = sorted((effect.ci_low - 1, effect.ci_high - 1), key=abs)
         plain = [size(low).removesuffix(" %"), size(high)]
         return f"{text} ({plain[0]} to {plain[1]})"

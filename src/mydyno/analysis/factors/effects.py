@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mydyno.analysis.base import Examined
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.factors import Factor, Factors, factors_of
 from mydyno.model.definition.quantities import parse_bits_per_s, parse_bytes
@@ -53,18 +54,17 @@ class Measured:
         return grouped_sums(self.values, self.squares, self.noise, self.host_groups, unequal_above)
 
 
-def factors_record(
-    experiment: Experiment, runs: Sequence[RunSummary], families: Sequence[Family], alpha: float | None, alarm: bool
-) -> FactorsRecord | None:
+def analyse(study: Examined) -> FactorsRecord | None:
     """The record; None where the arms are no product of factors, or no look is due.
 
-    With `alarm`, that the control's copies differ, nothing is decided.
+    Where the control's copies differ, nothing is decided.
     """
+    experiment, alpha = study.experiment, study.alpha
     factors = factors_of(experiment.arms)
-    if factors is None or alpha is None:
+    if factors is None or not study.due:
         return None
-    named = tuple(_levels(experiment, runs, factors, index) for index in range(len(factors.factors)))
-    having = [one for family in families if family.primary and family.control == experiment.control
+    named = tuple(_levels(experiment, study.runs, factors, index) for index in range(len(factors.factors)))
+    having = [one for family in study.families if family.primary and family.control == experiment.control
               for step in family.steps for one in _measured(family, step, factors)]  # fmt: skip
     if not having:
         return None
@@ -72,7 +72,7 @@ def factors_record(
     estimates = [one.estimate(bar) for one in having]
     critical_p = _largest_t(having, estimates, alpha, experiment.design.seed).critical_p(alpha)
     effects = tuple(
-        _effect(one, found, factors, found.interval(critical_p, 1.0 - alpha), alarm)
+        _effect(one, found, factors, found.interval(critical_p, 1.0 - alpha), study.alarm)
         for one, found in zip(having, estimates, strict=True)
     )
     by_effect = {_key(effect): found for effect, found in zip(effects, estimates, strict=True)}

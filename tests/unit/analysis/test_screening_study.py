@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from mydyno.analysis.screening import FOLLOW_UP_FILE
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.screen import CONTROL, coded
 from mydyno.experiment_file.toml_source import TomlSource
@@ -15,7 +16,6 @@ from mydyno.experiments import load, vocabulary
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.reports.page import render_page
-from mydyno.results.follow_up import FOLLOW_UP_FILE
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 import mydyno
+from mydyno.analysis.base import Examined
+from mydyno.analysis.screening import copies_differ
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import RunSummary
-from mydyno.results.screening import _copies_differ
+from tests.support.fake_script import experiment
 
 STEP, METRIC = "oltp-16", "qps"
 CLOSED = Reason(gate="steal", text="another machine had the CPU")
@@ -34,10 +36,10 @@ def runs() -> list[RunSummary]:
     ids=["step", "failure", "run"],
 )  # fmt: skip
 def test_a_copy_that_does_not_count_raises_no_alarm(of_second: dict[str, object]) -> None:
-    assert _copies_differ(runs(), STEP, METRIC, "control", 0.05)
+    assert copies_differ(Examined(experiment=experiment(("control", "other")), runs=runs(), alpha=0.05), STEP, METRIC)
     made = [run.model_copy(update=of_second) if run.copy_number == 2 else run for run in runs()]
     assert not any(run.usable(STEP) for run in made if run.copy_number == 2)
-    assert not _copies_differ(made, STEP, METRIC, "control", 0.05)
+    assert not copies_differ(Examined(experiment=experiment(("control", "other")), runs=made, alpha=0.05), STEP, METRIC)
 
 
 def test_the_rule_exists_once() -> None:

@@ -6,19 +6,21 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
+from mydyno.analysis.base import Analysis
+from mydyno.analysis.factors.effects import analyse
+from mydyno.analysis.factors.words import crossing_words, level_name, say
 from mydyno.document.charts.palette import ArmStyle
 from mydyno.document.charts.sweep import SweepSeries, sweep_chart
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render, swatch
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, render, swatch
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.stored.factors import FactorEffect, FactorLevels, FactorsRecord
-from mydyno.wording.factors import crossing_words, level_name
 from mydyno.wording.numbers import display_unit, level_percent, signed_percent
 from mydyno.wording.stored_result import ReportStep
 from mydyno.wording.verdict_table import interval_text, step_heading
 
 
-def build(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Section | None:
     """The section; None for a study without factors."""
     record, factors = result.summary.factors, factors_of(result.study.experiment.arms)
     if record is None or factors is None or result.before_first_look:
@@ -37,7 +39,7 @@ def build(result: StudyResult) -> Section | None:
         "factors",
         "What each factor does",
         "Factors",
-        render("figures.html", intro=_intro(result), legend=_legend(result, record, factors), groups=groups, empty=""),
+        figures_html(_intro(result), groups, _legend(result, record, factors)),
     )
 
 
@@ -158,3 +160,6 @@ def _row(record: FactorsRecord, effect: FactorEffect) -> list[str | Cell]:
 
 def _contrast(factor: FactorLevels, level: str) -> str:
     return f"{factor.name}: {level_name(factor, factor.base)} → {level_name(factor, level)}"
+
+
+ANALYSIS = Analysis(chapter="answer", part=part, stored="factors", analyse=analyse, say=say, says_all=False)

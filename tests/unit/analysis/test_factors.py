@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mydyno.analysis.base import Examined
+from mydyno.analysis.factors.effects import analyse
+from mydyno.analysis.factors.words import quantity, say
 from mydyno.evaluation.answer import answer_sentences
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.definition.verdict_spec import VerdictSpec
 from mydyno.model.stored.factors import FactorsRecord
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import HostGroupsRecord, Summary
-from mydyno.results.factors import factors_record
 from mydyno.results.families import families
-from mydyno.wording.factors import factor_sentences, quantity
 from tests.support import first_in_gate
 from tests.support.saved_studies import SavedStudy, experiment, saved
 from tests.support.simulated import at_most, simulated
@@ -58,7 +59,7 @@ def logs(
 def record_of(made: NDArray[np.float64], of: Experiment) -> tuple[FactorsRecord, Summary]:
     found = saved(made, of, alpha=ALPHA)
     every = list(families(of, found.summary.runs, ("qps",)))
-    record = factors_record(of, found.summary.runs, every, ALPHA, False)
+    record = analyse(Examined(experiment=of, runs=found.summary.runs, families=every, alpha=ALPHA))
     assert record is not None
     return record, found.summary.model_copy(update={"factors": record})
 
@@ -72,7 +73,7 @@ def test_compression_costs_where_the_link_is_fast_and_gains_below_the_crossing()
     (crossing,) = record.crossings
     assert (crossing.low_level, crossing.high_level, crossing.other) == ("100mbit", "1gbit", "network")
     assert crossing.ci_low < 10 ** (8 + 0.6 / 1.5) < crossing.ci_high, "0.6 and −0.9 are 0 at two fifths of the way"
-    said = factor_sentences(summary, "qps")
+    said = say(summary, "qps")
     assert said[0].startswith("In queries per second, tls instead of plain costs 14 % (")
     assert said[1].startswith("In queries per second, zlib instead of raw costs 63 % at 10 Gbit/s and ")
     assert "; below about 25" in said[1] and said[1].endswith(" it gains: 82 % at 100 Mbit/s.")
@@ -82,20 +83,18 @@ def test_compression_costs_where_the_link_is_fast_and_gains_below_the_crossing()
 def test_nothing_is_said_of_what_is_not_decided() -> None:
     record, summary = record_of(logs(2, {}, tls=0.0), study())
     assert not any(one.decided for one in record.effects) and not record.crossings
-    assert factor_sentences(summary, "qps") == []
+    assert say(summary, "qps") == []
 
 
 def test_without_a_decided_interaction_the_mean_over_the_others_is_said() -> None:
     _, summary = record_of(logs(3, dict.fromkeys(CROSSING, -0.5), noise=0.01), study())
-    assert factor_sentences(summary, "qps")[1].startswith(
-        "In queries per second, zlib instead of raw costs 40 % (39 to "
-    )
+    assert say(summary, "qps")[1].startswith("In queries per second, zlib instead of raw costs 40 % (39 to ")
 
 
 def test_a_sign_that_changes_without_being_decided_is_no_crossing() -> None:
     record, summary = record_of(logs(4, {"10gbit": -1.0, "1gbit": -0.9, "100mbit": 0.01}), study())
     assert not record.crossings
-    assert factor_sentences(summary, "qps")[1].endswith(" at 1 Gbit/s, undecided at 100 Mbit/s.")
+    assert say(summary, "qps")[1].endswith(" at 1 Gbit/s, undecided at 100 Mbit/s.")
 
 
 def test_levels_are_numbers_from_what_is_set_not_from_the_names() -> None:
@@ -115,16 +114,24 @@ def test_a_link_that_was_not_reached_bounds_no_crossing() -> None:
         run.model_copy(update={"evidence": (missed,)}) if run.arm.startswith("1gbit") else run
         for run in found.summary.runs
     )
-    record = factors_record(of, runs, list(families(of, runs, ("qps",))), ALPHA, False)
+    record = analyse(Examined(experiment=of, runs=runs, families=list(families(of, runs, ("qps",))), alpha=ALPHA))
     assert record is not None and record.factors[0].unreached == ("1gbit",) and not record.crossings
     summary = found.summary.model_copy(update={"factors": record})
-    assert "1 Gbit/s (not reached)" in factor_sentences(summary, "qps")[1]
+    assert "1 Gbit/s (not reached)" in say(summary, "qps")[1]
 
 
 def test_with_an_alarm_of_the_control_nothing_is_decided() -> None:
     of = study()
     found = saved(logs(1, CROSSING), of, alpha=ALPHA)
-    record = factors_record(of, found.summary.runs, list(families(of, found.summary.runs, ("qps",))), ALPHA, True)
+    record = analyse(
+        Examined(
+            experiment=of,
+            runs=found.summary.runs,
+            families=list(families(of, found.summary.runs, ("qps",))),
+            alpha=ALPHA,
+            alarm=True,
+        )
+    )
     assert record is not None and not any(one.decided for one in record.effects)
 
 
@@ -138,7 +145,7 @@ def test_an_arm_that_failed_leaves_its_contrasts_without_a_number() -> None:
         else run
         for run in found.summary.runs
     )
-    record = factors_record(of, runs, list(families(of, runs, ("qps",))), ALPHA, False)
+    record = analyse(Examined(experiment=of, runs=runs, families=list(families(of, runs, ("qps",))), alpha=ALPHA))
     assert record is not None
     assert {(one.kind, one.level, one.at) for one in record.effects if one.level == "zlib"} == {
         ("at", "zlib", "10gbit"), ("at", "zlib", "100mbit"), ("at", "zlib", "plain"),
@@ -148,9 +155,12 @@ def test_an_arm_that_failed_leaves_its_contrasts_without_a_number() -> None:
 def test_before_a_look_and_without_factors_there_is_no_record() -> None:
     of = study()
     runs = saved(logs(1, {}), of).summary.runs
-    assert factors_record(of, runs, list(families(of, runs, ("qps",))), None, False) is None
+    assert (
+        analyse(Examined(experiment=of, runs=runs, families=list(families(of, runs, ("qps",))), alpha=ALPHA, due=False))
+        is None
+    )
     plain = experiment()
-    assert factors_record(plain, (), [], ALPHA, False) is None
+    assert analyse(Examined(experiment=plain, runs=(), alpha=ALPHA)) is None
 
 
 def test_the_answer_is_by_factors() -> None:
@@ -166,14 +176,14 @@ def test_of_several_loads_the_sentences_are_of_the_highest_and_name_it() -> None
     low, high = logs(1, {}), logs(2, CROSSING)
     record, summary = record_of(np.concatenate([low, high], axis=2), of)
     assert {one.step for one in record.effects} == {step.id for step in of.resolved_steps}
-    said = factor_sentences(summary, "qps")
+    said = say(summary, "qps")
     assert said[1].startswith("In queries per second at 8 connections, zlib instead of raw costs 63 % at 10 Gbit/s")
 
 
 def test_of_several_workloads_the_sentences_name_theirs() -> None:
     _, summary = record_of(logs(1, CROSSING), study())
     other = summary.steps[0].model_copy(update={"id": "tpcc-8", "workload": "tpcc"})
-    said = factor_sentences(summary.model_copy(update={"steps": (*summary.steps, other)}), "qps")
+    said = say(summary.model_copy(update={"steps": (*summary.steps, other)}), "qps")
     assert said[1].startswith(f"In queries per second at 4 connections ({summary.steps[0].workload}), zlib instead of")
 
 
@@ -185,7 +195,7 @@ def test_codes_that_the_names_of_levels_spell_out_are_no_quantities() -> None:
     ]
     record, summary = record_of(logs(1, CROSSING), experiment(NAMES).model_copy(update={"arms": tuple(coded)}))
     assert [factor.values for factor in record.factors][1:] == [(), ()]
-    assert "zlib instead of raw" in factor_sentences(summary, "qps")[1]
+    assert "zlib instead of raw" in say(summary, "qps")[1]
 
 
 def test_each_metric_of_the_question_keeps_sentences_of_its_own() -> None:
@@ -193,7 +203,7 @@ def test_each_metric_of_the_question_keeps_sentences_of_its_own() -> None:
     of = study().model_copy(update={"verdict": verdict})
     found = saved(logs(1, CROSSING), of, alpha=ALPHA, latency=True, also_primary=("latency_p99_us",))
     every = list(families(of, found.summary.runs, ("qps", "latency_p99_us")))
-    record = factors_record(of, found.summary.runs, every, ALPHA, False)
+    record = analyse(Examined(experiment=of, runs=found.summary.runs, families=every, alpha=ALPHA))
     answer, further = answer_sentences(found.summary.model_copy(update={"factors": record}), found.study, lambda: None)
     assert answer[0].startswith("In queries per second,") and "latency" not in " ".join(answer)
     assert [one.partition(",")[0] for one in further] == ["In 99th-percentile latency"]
@@ -206,7 +216,7 @@ def on_hosts(made: NDArray[np.float64], of: Experiment, blocks: Sequence[int]) -
     found = saved(made, of, alpha=ALPHA)
     host_of = [f"vm{number}" for number, count in enumerate(blocks, 1) for _ in range(count)]
     runs = tuple(run.model_copy(update={"host_group": host_of[run.block - 1]}) for run in found.summary.runs)
-    record = factors_record(of, runs, list(families(of, runs, ("qps",))), ALPHA, False)
+    record = analyse(Examined(experiment=of, runs=runs, families=list(families(of, runs, ("qps",))), alpha=ALPHA))
     assert record is not None
     return record, replace(found, summary=found.summary.model_copy(update={"runs": runs, "factors": record}))
 
@@ -266,7 +276,7 @@ def test_a_study_without_effects_claims_one_as_rarely_as_it_says(heavy: bool) ->
     for seed in range(studies):
         made = logs(1000 + seed, {}, tls=0.0, heavy=heavy)
         runs = saved(made, of, alpha=ALPHA).summary.runs
-        record = factors_record(of, runs, list(families(of, runs, ("qps",))), ALPHA, False)
+        record = analyse(Examined(experiment=of, runs=runs, families=list(families(of, runs, ("qps",))), alpha=ALPHA))
         assert record is not None
         claims += any(one.decided for one in record.effects)
     assert at_most(claims / studies, studies), (
