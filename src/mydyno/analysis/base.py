@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log
+from pathlib import Path
 from typing import Any, Literal
 
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Section
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.stored.records import SliceRecord
+from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.model.stored.summary import RunSummary, Summary
 from mydyno.verdicts import Family
 from mydyno.wording.stored_result import StoredResult
@@ -34,6 +35,14 @@ class Examined:
     """Whether effects are decided; not before the first look."""
     alarm: bool = False
     """Whether the control differs from its own copy."""
+    path: Path = Path()
+    """The study's folder."""
+    records: Sequence[RunRecord] = ()
+    """What the runs recorded."""
+    apart: Mapping[str, Sequence[SliceRecord]] = field(default_factory=dict)
+    """{file of a block: slices in which something else was measured}."""
+    alpha_of_causes: float | None = None
+    """The error rate of each kind of causes; None: no look is due, and nothing is claimed."""
 
     def logs(self, metric: str, step: str) -> dict[int, dict[str, float]]:
         """{block: {arm: log of its value}} of the runs that count; the control's is the mean of its copies."""
@@ -49,6 +58,14 @@ class Examined:
 
 def _nothing_said(_summary: Summary, _metric: str) -> list[str]:
     return []
+
+
+def _no_lines(_result: StudyResult) -> list[str]:
+    return []
+
+
+def _no_text(_result: StudyResult) -> str:
+    return ""
 
 
 def _no_files(_experiment: Experiment, _summary: Summary) -> Mapping[str, str]:
@@ -72,6 +89,12 @@ class Analysis:
     """What it answers on a metric of the question, in place of sentences on what single comparisons decide."""
     says_all: bool = True
     """Whether nothing is said of undecided comparisons beside `say`."""
+    lines: Callable[[StudyResult], list[str]] = _no_lines
+    """What a terminal shows of it below the answer."""
+    heading: str = ""
+    """The heading of its part in Markdown."""
+    markdown: Callable[[StudyResult], str] = _no_text
+    """That part without its heading; empty: the study has none."""
     worded: Callable[[StoredResult], Any] | None = None
     """The record with its sentences, for programs; None: as it is stored."""
     files: Callable[[Experiment, Summary], Mapping[str, str]] = _no_files

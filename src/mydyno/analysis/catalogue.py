@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mydyno.analysis import capacity, factors, queueing, scalability, screening
+from mydyno.analysis import capacity, factors, kernel, queueing, scalability, screening, waits
 from mydyno.analysis.base import Analysis, Chapter, Examined
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Section
@@ -17,6 +17,8 @@ ANALYSES: tuple[Analysis, ...] = (
     factors.ANALYSIS,
     screening.ANALYSIS,
     capacity.ANALYSIS,
+    waits.ANALYSIS,
+    kernel.ANALYSIS,
     queueing.ANALYSIS,
     scalability.ANALYSIS,
 )
@@ -45,6 +47,16 @@ def said_of(summary: Summary, metric: str) -> tuple[list[str], bool]:
         if sentences := one.say(summary, metric):
             found = sentences, one.says_all
     return found
+
+
+def lines_of(result: StudyResult) -> list[str]:
+    """What a terminal shows below the answer."""
+    return [line for one in ANALYSES for line in one.lines(result)]
+
+
+def markdown_of(result: StudyResult) -> list[tuple[str, str]]:
+    """(heading, part with its heading) in Markdown, of the analyses that have one."""
+    return [(one.heading, f"### {one.heading}\n\n{text}") for one in ANALYSES if (text := one.markdown(result))]
 
 
 def sections_of(result: StudyResult, chapter: Chapter, folded: bool = False) -> Iterator[Section]:

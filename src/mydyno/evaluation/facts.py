@@ -33,10 +33,8 @@ from mydyno.results.values.interleaved import InterleavedValues, interleaved_val
 from mydyno.results.values.saved_slices import slices_of
 from mydyno.results.why.candidates import candidates_of
 from mydyno.results.why.costs import costs_of
-from mydyno.results.why.kernel import kernel_of
 from mydyno.results.why.profiles import profiles_of
 from mydyno.results.why.server_differences import server_differences
-from mydyno.results.why.waits import waits_of
 from mydyno.store.samples import damage_of
 from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
 from mydyno.store.study_folder import StudyFolder
@@ -90,12 +88,21 @@ def facts_of(folder: StudyFolder) -> Summary:
         costs = costs_of(experiment, counted_runs, examined, served, sought, _usable_cpus(study))
     studied = (folder.path, experiment, counted_runs, examined, slices)
     profiles = profiles_of(*studied, slices_of(folder, counted_runs, PROFILED_FILE), sought)
-    waits = waits_of(*studied, slices_of(folder, counted_runs, WAITS_FILE), sought)
-    kernel = kernel_of(*studied, slices_of(folder, counted_runs, KERNEL_FILE), sought)
-    analysed = Examined(
-        experiment=experiment, runs=examined, alpha=alpha, slices=slices, families=every,
-        due=due is not None, alarm=alarm_of(records) is not None,
-    )  # fmt: skip
+    found = records_of(
+        Examined(
+            experiment=experiment,
+            runs=examined,
+            alpha=alpha,
+            slices=slices,
+            families=every,
+            due=due is not None,
+            alarm=alarm_of(records) is not None,
+            path=folder.path,
+            records=counted_runs,
+            apart={name: slices_of(folder, counted_runs, name) for name in (WAITS_FILE, KERNEL_FILE)},
+            alpha_of_causes=sought,
+        )
+    )
     limits = limits_of(runs, summaries, steps, _usable_cpus(study))
     return Summary(
         experiment=experiment.name,
@@ -114,9 +121,7 @@ def facts_of(folder: StudyFolder) -> Summary:
         effects=records,
         costs=costs,
         profiles=profiles,
-        waits=waits,
-        kernel=kernel,
-        candidates=candidates_of(records, costs, profiles, waits, kernel),
+        candidates=candidates_of(records, costs, profiles, found["waits"], found["kernel"]),
         noise_floor={family.metric.name: floor for family in every if (floor := _floors(family))},
         published=tuple(compare_with_published(experiment, records, limits)),
         server_differences=server_differences(runs),
@@ -129,7 +134,7 @@ def facts_of(folder: StudyFolder) -> Summary:
         alpha=alpha,
         interleaving=interleaving.record if interleaving else None,
         host_groups=host_groups_of(summaries, records, alpha, experiment.verdict.margin_of, study.hosts),
-        **records_of(analysed),
+        **found,
     )
 
 

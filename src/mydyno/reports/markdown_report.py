@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from shlex import join
 
+from mydyno.document.markdown_text import code, escape, fitted, rule
 from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
 from mydyno.language import agreed
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.summary import EffectRecord, HostsEffect
 from mydyno.reports.format import ReportFormat
-from mydyno.reports.markdown_text import code, escape, fitted, rule
-from mydyno.reports.markdown_waits import waits_part
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording import unsampled
 from mydyno.wording.claims import claims, conditions
@@ -36,20 +35,22 @@ COMPARISONS, SERVERS, PUBLISHED = (
     "Servers, and how their settings differ",
     "What published studies claim",
 )
-INVALID, WAITS, COSTS = (
+INVALID, COSTS = (
     "Runs that are not valid",
-    "What the server waits for",
     "Costs that changed with the effect",
 )
 HOSTS, EFFECTS = "Hosts", "effects of the primary metric"
-OPTIONAL = (COMPARISONS, SERVERS, PUBLISHED, INVALID, WAITS, COSTS, HOSTS, EFFECTS)
-"""Parts of a text that is too long for a comment, in the order in which they are left out."""
+OPTIONAL = (COMPARISONS, SERVERS, PUBLISHED, INVALID), (COSTS, HOSTS, EFFECTS)
+"""Parts that a text too long for a comment leaves out, in this order; those of analyses after the first four."""
 
 
 def write(folder: StudyFolder) -> str:
     """GitHub-flavoured Markdown; text from outside is escaped, so that it cannot become markup."""
     result = StudyResult.load(folder)
     summary = result.summary
+    # Analyses load numpy, and the templates of their sections.
+    from mydyno.analysis.catalogue import ANALYSES, markdown_of
+
     found = answer_of(result)
     valid = sum(run.valid for run in result.runs)
     parts: list[str | tuple[str, str]] = [
@@ -69,7 +70,7 @@ def write(folder: StudyFolder) -> str:
         (EFFECTS, _effects(result)),
         (HOSTS, _hosts(result)),
         (COSTS, _costs(result)),
-        (WAITS, waits_part(result)),
+        *markdown_of(result),
         (INVALID, _invalid(result)),
         (SERVERS, _servers(result)),
         f"Made by mydyno {escape(result.mydyno_versions)}: `{code(join(result.study.command))}`, seed "
@@ -77,7 +78,7 @@ def write(folder: StudyFolder) -> str:
     ]  # fmt: skip
     whole = f"report.html of the study, which `mydyno report {code(summary.study)}` writes"
     named = [("", part) if isinstance(part, str) else part for part in parts]
-    return fitted(named, list(OPTIONAL), whole)
+    return fitted(named, [*OPTIONAL[0], *(one.heading for one in ANALYSES if one.heading), *OPTIONAL[1]], whole)
 
 
 def _answer_table(result: StudyResult) -> str:

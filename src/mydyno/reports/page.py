@@ -21,7 +21,6 @@ from mydyno.reports.sections import (
     evidence,
     gate,
     hosts,
-    kernel,
     key_values,
     memory,
     metrics,
@@ -35,7 +34,6 @@ from mydyno.reports.sections import (
     servers,
     slices_over_time,
     sweep,
-    waits,
 )
 from mydyno.reports.telemetry import Telemetry, page_data, read_telemetry
 from mydyno.store.study_folder import StudyFolder
@@ -109,8 +107,7 @@ def _before(result: StudyResult) -> list[Section]:
         ]),
         ("why", "Why", "", [
             Part(costs.build(result)),
-            Part(waits.build(result)),
-            Part(kernel.build(result)),
+            *_analyses(result, "why"),
             Part(profile.build(result)),
             Part(metrics.build(result), folded=True),
             *_analyses(result, "why", folded=True),

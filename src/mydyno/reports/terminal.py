@@ -18,7 +18,7 @@ from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
 from mydyno.store.study_folder import StudyFolder
 from mydyno.visible import as_written, styled, visible
-from mydyno.wording import kernel, unsampled, waits
+from mydyno.wording import unsampled
 from mydyno.wording.claims import claims, counted
 from mydyno.wording.host_groups import one_line
 from mydyno.wording.server_settings import settings_compared
@@ -70,8 +70,10 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
         studies = ", ".join(dict.fromkeys(one.study for one in compared))
         answers = counted(one.answer for one in compared)
         say(f"Claims of {studies}, compared in the report: {answers}.", "- ", "  ")
-    waited = [*waits.lines(result), *kernel.lines(result)]
-    for lines in (waited, unsampled.lines(result)):
+    # Analyses load numpy, and the templates of their sections.
+    from mydyno.analysis.catalogue import lines_of
+
+    for lines in (lines_of(result), unsampled.lines(result)):
         if lines:
             console.print()
         for line in lines:

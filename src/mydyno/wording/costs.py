@@ -7,13 +7,22 @@ from dataclasses import dataclass
 
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
-from mydyno.model.stored.kernel import KernelContrast
+from mydyno.model.stored.kernel import KernelContrast, KernelRow
 from mydyno.model.stored.profiles import FrameRecord, ProfileContrast
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
-from mydyno.model.stored.waits import WaitsContrast
+from mydyno.model.stored.waits import WaitRecord, WaitsContrast
 from mydyno.results.why.explained import explained, is_of_latency, is_of_server_cpu
-from mydyno.wording import kernel, profiles, waits
-from mydyno.wording.numbers import NARROW_SPACE, display_unit, ratio_interval, signed_percent, significant
+from mydyno.wording import profiles
+from mydyno.wording.counted import accounting_sentence
+from mydyno.wording.numbers import (
+    NARROW_SPACE,
+    display_unit,
+    ratio_interval,
+    signed_percent,
+    significant,
+    time_interval,
+    time_text,
+)
 from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.suggested import suggestion
@@ -131,6 +140,15 @@ def _of(one: CandidateRecord, effect: EffectRecord) -> bool:
     return (one.metric, one.step, one.arm, one.control) == (effect.metric, effect.step, effect.arm, effect.control)
 
 
+def _accounted(what: str, found: Sequence[WaitRecord | KernelRow], share: float) -> str:
+    """The sentence on the first of them, by its time; empty without one."""
+    if not found:
+        return ""
+    first = found[0]
+    change = f"{time_text(first.control_us or 0.0)} → {time_text(first.arm_us or 0.0)}"
+    return accounting_sentence(f"{what} {first.label}", change, time_interval(first.low_us, first.high_us), share)
+
+
 def _named(result: StoredResult, record: CostsRecord, one: CandidateRecord) -> str:
     """The sentence on a candidate; empty where there is none."""
     key = one.step, one.arm, one.control
@@ -141,11 +159,11 @@ def _named(result: StoredResult, record: CostsRecord, one: CandidateRecord) -> s
     if one.kind in ("wait", "stage"):
         events = [of for at in summary.waits.contrasts if _key(at) == key for of in at.events] if summary.waits else []
         found = [of for of in events if (of.name, of.kind) == (one.name, one.kind)]
-        return waits.accompanying_sentence(found[0], one.explains) if found else ""
+        return _accounted("The stage" if one.kind == "stage" else "Waits for", found, one.explains)
     if one.kind == "kernel":
         rows = [of for at in summary.kernel.contrasts if _key(at) == key for of in at.rows] if summary.kernel else []
         times = [of for of in rows if of.measure == one.name]
-        return kernel.accompanying_sentence(times[0], one.explains) if times else ""
+        return _accounted("In the kernel,", times, one.explains)
     contrasts = summary.profiles.contrasts if summary.profiles else ()
     frames = [of for at in contrasts if _key(at) == key for of in at.frames]
     functions = [of for of in frames if (of.function, of.module) == (one.name, one.module)]

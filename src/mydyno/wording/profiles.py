@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mydyno.language import agreed
-from mydyno.model.stored.kernel import KernelContrast
 from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
-from mydyno.model.stored.summary import EffectRecord
-from mydyno.model.stored.waits import WaitsContrast
 from mydyno.results.why.leading import named_functions
 from mydyno.wording import counted, numbers
 from mydyno.wording.numbers import percent, time_interval
 from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.verdict_table import step_heading
 
 MOST_ROWS = 12
 FEWEST_BLOCKS = 3
-
-
-def heading(result: StoredResult, one: ProfileContrast | WaitsContrast | KernelContrast | EffectRecord) -> str:
-    """The arm with its control, and the step where there are several."""
-    arm = f"{one.arm} against {one.control}"
-    step = next((step for step in result.steps if step.id == one.step), None)
-    return arm if len(result.steps) == 1 or step is None else ", ".join((arm, step_heading(result, step)))
 
 
 def function_text(one: FrameRecord) -> str:
@@ -139,4 +128,4 @@ def quality(record: ProfilesRecord) -> list[str]:
 
 def labels(result: StoredResult, contrasts: Sequence[ProfileContrast]) -> list[str]:
     """A label for each contrast's graph."""
-    return [heading(result, one) for one in contrasts]
+    return [counted.heading(result, one) for one in contrasts]

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from mydyno import reports
+from mydyno.document.markdown_text import escape
 from mydyno.errors import UserError
 from mydyno.evaluation.answer import answer_of
 from mydyno.model.stored.reasons import Reason
 from mydyno.reports.csv_report import COLUMNS
-from mydyno.reports.markdown_text import escape
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
 from tests.support.fake_study_folder import Shape, build

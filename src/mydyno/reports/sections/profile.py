@@ -25,14 +25,14 @@ def build(result: StudyResult) -> Section | None:
     graphs, share = graphs_of(result)
     by_key = {(one.step, one.arm, one.control): one for one in contrasts}
     drawn = [one for one in graphs if (one.step, one.arm, one.control) in by_key]
-    labels = [profiles.heading(result, by_key[one.step, one.arm, one.control]) for one in drawn]
+    labels = [counted.heading(result, by_key[one.step, one.arm, one.control]) for one in drawn]
     return Section(
         "cpu",
         "Where the CPU goes",
         "CPU profile",
         render(
             "profile.html",
-            found=[(profiles.heading(result, one), profiles.sentence(one, record), _table(one)) for one in contrasts],
+            found=[(counted.heading(result, one), profiles.sentence(one, record), _table(one)) for one in contrasts],
             several=len(contrasts) > 1,
             waits=counted.why_nothing(result, contrasts),
             quality=[*profiles.quality(record), counted.together(result)],

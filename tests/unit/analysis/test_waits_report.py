@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from mydyno.analysis.waits.words import leading
 from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime
 from mydyno.model.stored.waits import ROW_LOCKS, AmountRecord, WaitRecord, WaitsContrast, WaitsRecord
 from mydyno.reports.markdown_report import write
 from mydyno.reports.page import render_page
-from mydyno.results.why.leading import leading_wait
 from mydyno.store.study_folder import StudyFolder
 from tests.support.counted_report import COSTS, STEP, counted_folder, page, printed
 from tests.support.fake_interleaved_folder import build
@@ -88,7 +88,7 @@ def test_the_same_time_is_not_named_as_a_cost_and_as_a_wait(tmp_path: Path) -> N
 
 def test_a_stage_leads_where_no_wait_event_differs(tmp_path: Path) -> None:
     waits = record(COMMIT, NETWORK)
-    assert leading_wait(waits.contrasts[0]) == COMMIT
+    assert leading(waits.contrasts[0]) == COMMIT
     text = page(folder(tmp_path / "s", waits))
     assert "No class of waits differs beyond noise, but the stage Commit is 800 µs shorter per transaction" in text
 
@@ -133,7 +133,7 @@ def test_locks_sessions_and_counters_of_innodb_have_their_tables(tmp_path: Path)
 
 
 def test_a_lock_without_its_class_leads_where_neither_class_nor_stage_differs(tmp_path: Path) -> None:
-    assert leading_wait(record(POOL, NETWORK).contrasts[0]) == POOL
+    assert leading(record(POOL, NETWORK).contrasts[0]) == POOL
     text = page(folder(tmp_path / "s", record(POOL, NETWORK)))
     assert (
         "No class of waits differs beyond noise, but wait/synch/mutex/innodb/buf_pool_&lt;mutex&gt; is 590 µs longer"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mydyno.analysis.kernel import leading
 from mydyno.model.stored.kernel import KernelContrast, KernelRecord, KernelRow
 from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.reports.markdown_report import write
 from mydyno.reports.page import render_page
-from mydyno.results.why.leading import leading_time
 from mydyno.store.study_folder import StudyFolder
 from tests.support.counted_report import STEP, counted_folder, page, printed
 from tests.support.fake_interleaved_folder import build
@@ -84,7 +84,7 @@ def test_what_nobody_waits_for_or_moved_the_other_way_did_not_accompany_it(tmp_p
 def test_without_a_difference_nothing_is_named(tmp_path: Path) -> None:
     made = folder(tmp_path / "s", record(FUTEX, RETRANSMITS))
     assert "No time and no count of the kernel differs beyond noise." in section(made)
-    assert leading_time(record(FUTEX).contrasts[0]) is None
+    assert leading(record(FUTEX).contrasts[0]) is None
     assert "kernel" not in printed(made)
     counted = section(folder(tmp_path / "c", record(FUTEX, CALLS)))
     assert "but a count does: sched_yield(), 1.00 → 9.00 per transaction (+7.5 … +8.5)" in counted

@@ -2,68 +2,50 @@
 
 from __future__ import annotations
 
+from mydyno.document.result import StudyResult
 from mydyno.language import agreed
 from mydyno.model.stored.waits import ROW_LOCKS, WaitRecord, WaitsContrast, WaitsRecord
-from mydyno.results.why.leading import leading_wait
 from mydyno.wording import counted
 from mydyno.wording.numbers import percent, signed_time, time_interval, time_text
 from mydyno.wording.reasons import alarm_clause
-from mydyno.wording.stored_result import StoredResult
 
 MOST_ROWS = 12
 MOST_LOCKS = 8
 LOCK_CLASSES = ("mutexes", "read-write locks")
-LONGEST_NAME = 90
 SAMPLE_US = 100_000.0
 """As of servers/active_sessions.py."""
+
+
+def leading(contrast: WaitsContrast) -> WaitRecord | None:
+    """The class of waits with the largest difference beyond noise; without one, the stage; or an event."""
+    shown = [one for one in contrast.events if one.beyond_noise]
+    classes = [one for one in shown if one.is_class]
+    stages = [one for one in shown if one.kind == "stage"]
+    events = [one for one in shown if one.of_class]
+    return next(iter([*classes, *stages, *events]), None)
 
 
 def sentence(contrast: WaitsContrast, record: WaitsRecord) -> str:
     """The answer for one contrast: which class of waits leads, or that none differs."""
     if record.alarm:
         return f"No difference is claimed: {alarm_clause(record.alarm)}."
-    first = leading_wait(contrast)
+    first = leading(contrast)
     if first is None:
         words = "No wait differs beyond noise, and no stage of a statement."
         return counted.with_few_blocks(words, contrast.blocks)
-    change_us = first.arm_us - first.control_us
-    facts = {"name": name_text(first), "time": time_text(abs(change_us)), "interval": interval_text(first)}
+    longer = "longer" if first.change_us > 0 else "shorter"
+    change = f"{time_text(abs(first.change_us))} {longer} per transaction ({interval_text(first)})."
     event = next((one for one in contrast.events if one.beyond_noise and one.of_class == first.name), None)
     if first.is_class:
         named = event is not None and event.name != ROW_LOCKS and _is_most(event, first)
-        where = f" Most of it: {name_text(event)}." if event is not None and named else ""
-        if change_us > 0:
-            return "Waits for {name} are {time} longer per transaction ({interval}).".format(**facts) + where
-        return "Waits for {name} are {time} shorter per transaction ({interval}).".format(**facts) + where
-    if first.of_class and change_us > 0:
-        return (
-            "No class of waits differs beyond noise, but {name} is {time} longer per transaction ({interval})."
-        ).format(**facts)
-    if first.of_class:
-        return (
-            "No class of waits differs beyond noise, but {name} is {time} shorter per transaction ({interval})."
-        ).format(**facts)
-    if change_us > 0:
-        return (
-            "No class of waits differs beyond noise, but the stage {name} is {time} longer per transaction "
-            "({interval})."
-        ).format(**facts)
-    return (
-        "No class of waits differs beyond noise, but the stage {name} is {time} shorter per transaction ({interval})."
-    ).format(**facts)
+        where = f" Most of it: {event.label}." if event is not None and named else ""
+        return f"Waits for {first.label} are {change}{where}"
+    name = first.label if first.of_class else f"the stage {first.label}"
+    return f"No class of waits differs beyond noise, but {name} is {change}"
 
 
 def _is_most(event: WaitRecord, of_class: WaitRecord) -> bool:
-    whole = of_class.arm_us - of_class.control_us
-    return whole != 0.0 and (event.arm_us - event.control_us) / whole >= 0.5
-
-
-def accompanying_sentence(first: WaitRecord, share: float) -> str:
-    """The sentence on the first wait or stage that accompanies() found."""
-    name = name_text(first)
-    what = f"The stage {name}" if first.kind == "stage" else f"Waits for {name}"
-    change = f"{time_text(first.control_us)} → {time_text(first.arm_us)}"
-    return counted.accounting_sentence(what, change, interval_text(first), share)
+    return of_class.change_us != 0.0 and event.change_us / of_class.change_us >= 0.5
 
 
 def class_rows(contrast: WaitsContrast) -> list[WaitRecord]:
@@ -96,20 +78,9 @@ def hottest_text(one: WaitRecord) -> str:
     return f"{percent(lock.hottest)} in one of {lock.instances}"
 
 
-def name_text(one: WaitRecord) -> str:
-    """The event's name without what the table's column or the sentence states; a long statement is cut.
-
-    A class has its name in the present language.
-    """
-    if one.is_class:
-        return one.name
-    name = one.name.removeprefix("stage/").removeprefix("sql/") if one.kind == "stage" else one.name
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-
-
 def difference_text(one: WaitRecord) -> str:
     """The difference with its sign."""
-    return signed_time(one.arm_us - one.control_us)
+    return signed_time(one.change_us)
 
 
 def interval_text(one: WaitRecord) -> str:
@@ -150,11 +121,11 @@ def quality(record: WaitsRecord) -> list[str]:
     return found + [f"Not all runs were counted: {why}." for why in record.missing[:3]]
 
 
-def lines(result: StoredResult) -> list[str]:
+def lines(result: StudyResult) -> list[str]:
     """For a terminal: a sentence for each contrast in which something leads."""
     record = result.summary.waits
     if record is None:
         return []
     return counted.contrast_lines(
-        result, record, record.contrasts, lambda one: leading_wait(one) is not None, lambda one: sentence(one, record)
+        result, record, record.contrasts, lambda one: leading(one) is not None, lambda one: sentence(one, record)
     )

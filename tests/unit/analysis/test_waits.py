@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mydyno.analysis.waits.contrasts import analyse
 from mydyno.model.stored.waits import (
     CLIENT,
     ROW_LOCKS,
@@ -18,7 +19,7 @@ from mydyno.model.stored.waits import (
     WaitTotals,
     wait_class,
 )
-from mydyno.results.why.waits import waits_of
+from mydyno.store.slices import WAITS_FILE
 from tests.support.counted_study import COST, STEP, counted_study
 from tests.support.fake_waits import HOT, Event, counted
 
@@ -45,7 +46,7 @@ def study(
         return counted(random, STEP, more=copy if number == 2 else None)
 
     made = counted_study(folder, "waits", totals, blocks)
-    found = waits_of(folder, made.experiment, made.runs, made.summaries, made.slices, made.apart, alpha)
+    found = analyse(made.examined(folder, WAITS_FILE, alpha))
     assert found is not None
     return found
 

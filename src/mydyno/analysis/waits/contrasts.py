@@ -7,22 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mydyno.model.definition.experiment import Experiment
-from mydyno.model.stored.obstacles import CopiesDiffer
-from mydyno.model.stored.records import RunRecord, SliceRecord
-from mydyno.model.stored.summary import RunSummary
-from mydyno.model.stored.waits import AmountRecord, LockInstances, WaitRecord, WaitsContrast, WaitsRecord
-from mydyno.results.why.counted_waits import CountedRun, counted_runs, event
-from mydyno.results.why.event_tables import COPY, Compared, EventTable, sides, table_of
-from mydyno.results.why.event_tables import compared as compared_events
-from mydyno.results.why.slices_apart import slices_apart
-from mydyno.results.why.wait_amounts import (
+from mydyno.analysis.base import Examined
+from mydyno.analysis.waits.amounts import (
     Amounts,
     amount_records,
     compared,
@@ -31,7 +22,15 @@ from mydyno.results.why.wait_amounts import (
     session_amounts,
     session_records,
 )
+from mydyno.analysis.waits.counted_waits import CountedRun, counted_runs, event
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.obstacles import CopiesDiffer
+from mydyno.model.stored.waits import AmountRecord, LockInstances, WaitRecord, WaitsContrast, WaitsRecord
+from mydyno.results.why.event_tables import COPY, Compared, EventTable, sides, table_of
+from mydyno.results.why.event_tables import compared as compared_events
+from mydyno.results.why.slices_apart import slices_apart
 from mydyno.stats.sampled import Difference, SampledContrast, differences
+from mydyno.store.slices import WAITS_FILE
 
 LEAST_SHARE = 0.002
 """Least share of a transaction's time, of arm and control together: events with less are not compared."""
@@ -86,23 +85,13 @@ class _Claims:
     metrics: bool
 
 
-def waits_of(
-    folder: Path,
-    experiment: Experiment,
-    runs: Sequence[RunRecord],
-    summaries: Sequence[RunSummary],
-    slices: Sequence[SliceRecord],
-    apart: Sequence[SliceRecord],
-    alpha: float | None,
-) -> WaitsRecord | None:
-    """The waits of a study; None where they were not asked for. alpha None: no look is due, and nothing is claimed.
-
-    `apart`: the slices in which waits were counted.
-    """
+def analyse(study: Examined) -> WaitsRecord | None:
+    """The waits of a study; None where they were not asked for."""
+    experiment, runs, alpha = study.experiment, study.records, study.alpha_of_causes
     facts = [one for run in runs for one in run.waits]
     if not facts:
         return None
-    counted = counted_runs(folder, experiment, runs, summaries)
+    counted = counted_runs(study.path, experiment, runs, study.runs)
     steps = {
         step: _Step(table_of(of_step), _locks(of_step), session_amounts(of_step), metric_amounts(of_step))
         for step, of_step in counted.items()
@@ -123,7 +112,7 @@ def waits_of(
     )
     return WaitsRecord(
         contrasts=tuple(_contrast(name, steps[name], of, found, claims) for name, of in compared_steps),
-        **dict(slices_apart(facts, slices, apart, alarm)),
+        **dict(slices_apart(facts, study.slices, study.apart[WAITS_FILE], alarm)),
         samples=sum(run.totals.samples for of_step in counted.values() for run in of_step),
         lost=_most_lost([run.totals.lost for of_step in counted.values() for run in of_step]),
     )

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mydyno.analysis.waits.counted_waits import CountedRun
 from mydyno.model.stored.waits import AmountKind, AmountRecord, wait_class
-from mydyno.results.why.counted_waits import CountedRun
 from mydyno.stats.sampled import Difference, Sampled, SampledContrast, Server
 
 LEAST_SESSIONS = 0.05

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mydyno.analysis.kernel import analyse, leading, percentiles_us
 from mydyno.model.stored.kernel import Bucket, KernelContrast, KernelEvent, KernelRecord, KernelTotals
-from mydyno.results.why.kernel import kernel_of, percentiles_us
-from mydyno.results.why.leading import leading_time
+from mydyno.store.slices import KERNEL_FILE
 from tests.support.counted_study import COST, STEP, counted_study
 
 USUAL = {"run_queue": (30.0, 20.0), "run_queue_background": (2.0, 20.0), "futex": (2.0, 150.0),
@@ -47,7 +47,7 @@ def study(
         return traced(random, more if arm == "changed" else copy if number == 2 else None)
 
     made = counted_study(folder, "kernel", totals)
-    found = kernel_of(folder, made.experiment, made.runs, made.summaries, made.slices, made.apart, alpha)
+    found = analyse(made.examined(folder, KERNEL_FILE, alpha))
     assert found is not None
     return found
 
@@ -60,7 +60,7 @@ def contrast(record: KernelRecord) -> KernelContrast:
 def test_a_planted_latency_leads(tmp_path: Path) -> None:
     led = 0
     for seed in range(10):
-        first = leading_time(contrast(study(tmp_path / str(seed), seed, THROTTLED)))
+        first = leading(contrast(study(tmp_path / str(seed), seed, THROTTLED)))
         led += first is not None and first.measure == "run_queue"
     assert led >= 9
 
@@ -75,11 +75,11 @@ def test_copies_of_the_control_that_differ_are_an_alarm(tmp_path: Path) -> None:
     record = study(tmp_path, 1, THROTTLED, copy=THROTTLED)
     assert record.alarm is not None and (record.alarm.control, record.alarm.kind) == ("base", "event")
     assert record.alarm.of.startswith("run_queue")
-    assert leading_time(contrast(record)) is None
+    assert leading(contrast(record)) is None
 
 
 def test_before_a_look_nothing_is_claimed(tmp_path: Path) -> None:
-    assert leading_time(contrast(study(tmp_path, 1, THROTTLED, alpha=None))) is None
+    assert leading(contrast(study(tmp_path, 1, THROTTLED, alpha=None))) is None
 
 
 def test_amounts_are_per_transaction_and_what_never_occurred_is_zero(tmp_path: Path) -> None:
