@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mydyno.analysis import capacity, factors, kernel, queueing, scalability, screening, waits
+from mydyno.analysis import capacity, factors, kernel, profiles, queueing, scalability, screening, waits
 from mydyno.analysis.base import Analysis, Chapter, Examined
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Section
@@ -19,6 +19,7 @@ ANALYSES: tuple[Analysis, ...] = (
     capacity.ANALYSIS,
     waits.ANALYSIS,
     kernel.ANALYSIS,
+    profiles.ANALYSIS,
     queueing.ANALYSIS,
     scalability.ANALYSIS,
 )

@@ -33,7 +33,6 @@ from mydyno.results.values.interleaved import InterleavedValues, interleaved_val
 from mydyno.results.values.saved_slices import slices_of
 from mydyno.results.why.candidates import candidates_of
 from mydyno.results.why.costs import costs_of
-from mydyno.results.why.profiles import profiles_of
 from mydyno.results.why.server_differences import server_differences
 from mydyno.store.samples import damage_of
 from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
@@ -41,6 +40,8 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Family, decide_study, noise_floors
 
 RSS_AFTER = "server_rss_after_bytes"
+APART = (PROFILED_FILE, WAITS_FILE, KERNEL_FILE)
+"""Files of a block with slices in which causes were measured."""
 OF_ALL_BLOCKS = ("cycles", "dropped_cycles", "steal_mean", "steal_max", "strangers_mean")
 """What the record of an interleaved study states of all finished blocks; the rest is of the examined ones."""
 
@@ -86,8 +87,6 @@ def facts_of(folder: StudyFolder) -> Summary:
     if experiment.screen is None:  # the runs of a screening design are not compared one by one
         served = [one for one in slices if one.search is None]
         costs = costs_of(experiment, counted_runs, examined, served, sought, _usable_cpus(study))
-    studied = (folder.path, experiment, counted_runs, examined, slices)
-    profiles = profiles_of(*studied, slices_of(folder, counted_runs, PROFILED_FILE), sought)
     found = records_of(
         Examined(
             experiment=experiment,
@@ -99,7 +98,7 @@ def facts_of(folder: StudyFolder) -> Summary:
             alarm=alarm_of(records) is not None,
             path=folder.path,
             records=counted_runs,
-            apart={name: slices_of(folder, counted_runs, name) for name in (WAITS_FILE, KERNEL_FILE)},
+            apart={name: slices_of(folder, counted_runs, name) for name in APART},
             alpha_of_causes=sought,
         )
     )
@@ -120,8 +119,7 @@ def facts_of(folder: StudyFolder) -> Summary:
         runs=summaries,
         effects=records,
         costs=costs,
-        profiles=profiles,
-        candidates=candidates_of(records, costs, profiles, found["waits"], found["kernel"]),
+        candidates=candidates_of(records, costs, found["profiles"], found["waits"], found["kernel"]),
         noise_floor={family.metric.name: floor for family in every if (floor := _floors(family))},
         published=tuple(compare_with_published(experiment, records, limits)),
         server_differences=server_differences(runs),

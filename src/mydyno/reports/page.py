@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from mydyno.analysis.base import Chapter
 from mydyno.analysis.catalogue import sections_of
+from mydyno.document.page_assets import asset, script_json
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Section, render
 from mydyno.evaluation.answer import answer_of
-from mydyno.reports.page_assets import asset, script_json
 from mydyno.reports.sections import (
     answer,
     builds,
@@ -27,7 +27,6 @@ from mydyno.reports.sections import (
     network,
     noise,
     over_time,
-    profile,
     published,
     repeat,
     replay,
@@ -108,7 +107,6 @@ def _before(result: StudyResult) -> list[Section]:
         ("why", "Why", "", [
             Part(costs.build(result)),
             *_analyses(result, "why"),
-            Part(profile.build(result)),
             Part(metrics.build(result), folded=True),
             *_analyses(result, "why", folded=True),
             *(Part(section, folded=True) for section in network.build(result)),

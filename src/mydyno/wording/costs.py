@@ -12,13 +12,13 @@ from mydyno.model.stored.profiles import FrameRecord, ProfileContrast
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
 from mydyno.model.stored.waits import WaitRecord, WaitsContrast
 from mydyno.results.why.explained import explained, is_of_latency, is_of_server_cpu
-from mydyno.wording import profiles
 from mydyno.wording.counted import accounting_sentence
 from mydyno.wording.numbers import (
     NARROW_SPACE,
     display_unit,
     ratio_interval,
     signed_percent,
+    signed_time,
     significant,
     time_interval,
     time_text,
@@ -198,8 +198,10 @@ def _sentence(one: CandidateRecord, cost: CostRecord) -> str:
 
 
 def _function_sentence(one: FrameRecord) -> str:
-    change = f"{profiles.difference_text(one)} of CPU time per transaction ({profiles.interval_text(one)})"
-    return f"In the CPU profile {profiles.function_text(one)} leads: {change}."
+    interval = time_interval(one.low_us, one.high_us)
+    return (
+        f"In the CPU profile {one.label} leads: {signed_time(one.change_us)} of CPU time per transaction ({interval})."
+    )
 
 
 def _nothing(record: CostsRecord, effect: EffectRecord) -> str:

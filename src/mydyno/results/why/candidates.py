@@ -20,7 +20,6 @@ from mydyno.model.stored.profiles import ProfilesRecord
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
 from mydyno.model.stored.waits import WaitsRecord
 from mydyno.results.why.explained import explained, is_of_latency, is_of_server_cpu
-from mydyno.results.why.leading import named_functions
 
 DRIVER_CPU = "driver_cpu_us"
 PARTS_OF_DRIVER_CPU = ("driver_cpu_user_us", "driver_cpu_system_us")
@@ -188,7 +187,7 @@ def _functions_of_cpu(effect: EffectRecord, record: ProfilesRecord | None) -> li
         if not _is_of(contrast, effect) or change_us == 0.0:
             continue
         found = []
-        for one in named_functions(contrast):
+        for one in contrast.leading:
             share = (one.arm_us - one.control_us) / change_us
             strength = _strength(one.control_us, one.low_us, one.high_us, LEAST_SHARE * contrast.control_us)
             found.append(_Found("function", one.function, share, True, strength, one.module))
@@ -310,7 +309,7 @@ def _functions(effect: EffectRecord, record: ProfilesRecord | None, time: _Time 
     for contrast in record.contrasts if record else ():
         if not _is_of(contrast, effect):
             continue
-        for one in named_functions(contrast)[:1]:
+        for one in contrast.leading[:1]:
             share = (one.arm_us - one.control_us) * time.crowding / time.change_us
             strength = _strength(one.control_us, one.low_us, one.high_us, LEAST_SHARE * contrast.control_us)
             found.append(_Found("function", one.function, share, True, strength, one.module))

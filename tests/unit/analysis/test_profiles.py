@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mydyno.analysis.base import Examined
+from mydyno.analysis.profiles.contrasts import analyse
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.stored.profiles import ProfilesRecord
 from mydyno.model.stored.records import CpuProfile, RunRecord, SliceRecord
 from mydyno.model.stored.summary import RunSummary
-from mydyno.results.why.profiles import profiles_of
+from mydyno.store.slices import PROFILED_FILE
 from mydyno.store.stacks import Stack, stacks_file, write_stacks
 from tests.support.fake_stacks import ROOT, SPIN, cpu_us, sampled
 
@@ -59,7 +61,12 @@ def study(
                     length_s=1.0, transactions=round(1000 * share * speed), profiled=share < 1.0,
                 )  # fmt: skip
                 (profiled if one.profiled else slices).append(one)
-    found = profiles_of(folder, experiment, runs, summaries, slices, profiled, alpha)
+    found = analyse(
+        Examined(
+            experiment=experiment, runs=summaries, alpha=0.05, slices=slices, path=folder, records=runs,
+            apart={PROFILED_FILE: profiled}, alpha_of_causes=alpha,
+        )
+    )  # fmt: skip
     assert found is not None
     return found
 

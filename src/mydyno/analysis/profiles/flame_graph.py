@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mydyno.analysis.profiles.contrasts import Profile, compared, profiles_by_step, sampled_items
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.results.why.profiles import Profile, compared, profiles_by_step, sampled_items
 from mydyno.stats.sampled import Difference, SampledContrast, differences
 from mydyno.store.stacks import Stack
 

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from mydyno.analysis.base import Analysis
+from mydyno.analysis.profiles import words
+from mydyno.analysis.profiles.contrasts import analyse
+from mydyno.analysis.profiles.drawn import graphs_of, page_graphs
+from mydyno.document.page_assets import asset, script_json
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Section, Table, render
 from mydyno.model.stored.profiles import ProfileContrast
-from mydyno.reports.flame import graphs_of, page_graphs
-from mydyno.reports.page_assets import asset, script_json
-from mydyno.results.why.leading import named_functions
-from mydyno.wording import counted, profiles
+from mydyno.wording import counted
 from mydyno.wording.numbers import percent
 
 
-def build(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Section | None:
     """The section; None where nothing was profiled."""
     record = result.summary.profiles
     if record is None:
@@ -32,10 +34,10 @@ def build(result: StudyResult) -> Section | None:
         "CPU profile",
         render(
             "profile.html",
-            found=[(counted.heading(result, one), profiles.sentence(one, record), _table(one)) for one in contrasts],
+            found=[(counted.heading(result, one), words.sentence(one, record), _table(one)) for one in contrasts],
             several=len(contrasts) > 1,
             waits=counted.why_nothing(result, contrasts),
-            quality=[*profiles.quality(record), counted.together(result)],
+            quality=[*words.quality(record), counted.together(result)],
             least=percent(share),
             data=script_json(page_graphs(result, drawn, labels)) if drawn else None,
             script=Markup(asset("flame.js")) if drawn else None,
@@ -45,17 +47,17 @@ def build(result: StudyResult) -> Section | None:
 
 
 def _table(contrast: ProfileContrast) -> Table:
-    shown = named_functions(contrast)
-    chosen = profiles.rows(contrast)
+    shown = contrast.leading
+    chosen = words.rows(contrast)
     rows: list[Sequence[str | Cell]] = [
         [
-            profiles.function_text(one),
-            Cell(profiles.time_text(one.control_us), "num"),
-            Cell(profiles.time_text(one.arm_us), "num"),
-            Cell(profiles.difference_text(one), "num strong" if one.beyond_noise else "num"),
-            Cell(profiles.interval_text(one), "num"),
-            Cell(profiles.time_text(one.control_self_us), "num"),
-            Cell(profiles.time_text(one.arm_self_us), "num"),
+            one.label,
+            Cell(words.time_text(one.control_us), "num"),
+            Cell(words.time_text(one.arm_us), "num"),
+            Cell(words.difference_text(one), "num strong" if one.beyond_noise else "num"),
+            Cell(words.interval_text(one), "num"),
+            Cell(words.time_text(one.control_self_us), "num"),
+            Cell(words.time_text(one.arm_self_us), "num"),
         ]
         for one in chosen
     ]
@@ -65,5 +67,8 @@ def _table(contrast: ProfileContrast) -> Table:
         + ("those that differ beyond noise" if shown else "those with most time of their own"),
         ("function", control, arm, "difference", "interval", f"{control}, own", f"{arm}, own"),
         rows,
-        f"In all: {profiles.time_text(contrast.control_us)} and {profiles.time_text(contrast.arm_us)} per transaction.",
+        f"In all: {words.time_text(contrast.control_us)} and {words.time_text(contrast.arm_us)} per transaction.",
     )
+
+
+ANALYSIS = Analysis(chapter="why", part=part, stored="profiles", analyse=analyse)

@@ -16,13 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
+from mydyno.analysis.base import Examined
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
-from mydyno.model.stored.records import CpuProfile, ProfileMethod, RunRecord, SliceRecord
+from mydyno.model.stored.records import CpuProfile, ProfileMethod, RunRecord
 from mydyno.model.stored.summary import RunSummary
 from mydyno.results.why.slices_apart import slices_apart
 from mydyno.stats.sampled import Difference, Sampled, SampledContrast, Server, differences
+from mydyno.store.slices import PROFILED_FILE
 from mydyno.store.stacks import Stack, Stacks, is_waiting, read_stacks
 
 LEAST_SHARE = 0.005
@@ -136,22 +138,15 @@ def compared(sampled: SampledItems, arm: str, control: str) -> SampledContrast |
     return SampledContrast(table, arm, control, tuple(sorted(largest)))
 
 
-def profiles_of(
-    folder: Path,
-    experiment: Experiment,
-    runs: Sequence[RunRecord],
-    summaries: Sequence[RunSummary],
-    slices: Sequence[SliceRecord],
-    profiled: Sequence[SliceRecord],
-    alpha: float | None,
-) -> ProfilesRecord | None:
-    """The profiles of a study; None where none were asked for. alpha None: no look is due, and nothing is claimed."""
+def analyse(study: Examined) -> ProfilesRecord | None:
+    """The profiles of a study; None where none were asked for."""
+    experiment, runs, alpha = study.experiment, study.records, study.alpha_of_causes
     every = [one for run in runs for one in run.cpu_profiles]
     if not every:
         return None
     method = _method(every)
     facts = [one for one in every if one.method == method]
-    by_step = profiles_by_step(folder, runs, summaries)
+    by_step = profiles_by_step(study.path, runs, study.runs)
     tables = {step: sampled_items(profiles, functions_of) for step, profiles in by_step.items()}
     pairs = [(arm, control) for control, arms in experiment.contrasts().items() for arm in arms]
     contrasts = [
@@ -179,7 +174,7 @@ def profiles_of(
         cut_off=sum(one.cut_off_samples for one in facts) / samples if samples else 0.0,
         unknown=sum(one.unknown_frames for one in facts) / frames if frames else 0.0,
         unknown_modules=_unknown_modules([one for of in by_step.values() for one in of]),
-        **dict(slices_apart(_with_reasons(every, method), slices, profiled, alarm)),
+        **dict(slices_apart(_with_reasons(every, method), study.slices, study.apart[PROFILED_FILE], alarm)),
     )
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+from mydyno.analysis.profiles.words import quality
 from mydyno.files.atomic import write_text
 from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
 from mydyno.model.stored.records import CpuProfile
@@ -15,7 +16,6 @@ from mydyno.reports.page import render_page
 from mydyno.results.why.candidates import candidates_of
 from mydyno.store.stacks import stacks_file, write_stacks
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.profiles import quality
 from tests.support.fake_interleaved_folder import build
 
 STEP = "oltp_read_only-64"

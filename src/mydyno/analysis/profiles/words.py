@@ -2,53 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mydyno.language import agreed
 from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
-from mydyno.results.why.leading import named_functions
 from mydyno.wording import counted, numbers
 from mydyno.wording.numbers import percent, time_interval
 from mydyno.wording.reasons import alarm_clause
-from mydyno.wording.stored_result import StoredResult
 
 MOST_ROWS = 12
-FEWEST_BLOCKS = 3
-
-
-def function_text(one: FrameRecord) -> str:
-    """The function with the program or library that it is in."""
-    return f"{one.function} ({one.module})" if one.module else one.function
 
 
 def sentence(contrast: ProfileContrast, record: ProfilesRecord) -> str:
     """The answer for one contrast: which function leads, or that none differs."""
-    leading = named_functions(contrast)
+    leading = contrast.leading
     total = contrast.arm_us - contrast.control_us
     if record.alarm:
         return f"No difference is claimed: {alarm_clause(record.alarm)}."
     if not leading:
-        few = contrast.blocks < FEWEST_BLOCKS
-        words = "No function's CPU time per transaction differs beyond noise."
-        if not few:
-            return words
-        why = agreed(f"{contrast.blocks} blocks cannot show one.")
-        return words + " " + why
+        return counted.with_few_blocks("No function's CPU time per transaction differs beyond noise.", contrast.blocks)
     first = leading[0]
-    change = first.arm_us - first.control_us
-    share = f", {percent(change / total)} of the difference in CPU time" if 0.0 < change / (total or 1.0) <= 1.2 else ""
+    of_all = first.change_us / (total or 1.0)
+    share = f", {percent(of_all)} of the difference in CPU time" if 0.0 < of_all <= 1.2 else ""
     others = f" {len(leading) - 1} more differ beyond noise." if len(leading) > 1 else ""
-    facts = {"function": function_text(first), "time": time_text(abs(change)), "interval": interval_text(first)}
-    if change > 0:
-        told = "{function} takes {time} more CPU time per transaction ({interval}){share}.".format(share=share, **facts)
-    else:
-        told = "{function} takes {time} less CPU time per transaction ({interval}){share}.".format(share=share, **facts)
-    return told + others
+    amount = f"{time_text(abs(first.change_us))} {'more' if first.change_us > 0 else 'less'}"
+    return f"{first.label} takes {amount} CPU time per transaction ({interval_text(first)}){share}.{others}"
 
 
 def rows(contrast: ProfileContrast) -> list[FrameRecord]:
     """The rows of the table: the functions that are named; without any, those with most CPU time of their own."""
-    found = named_functions(contrast)
+    found = contrast.leading
     if not found:
         found = sorted(contrast.frames, key=lambda one: -max(one.arm_self_us, one.control_self_us))
     return found[:MOST_ROWS]
@@ -61,8 +42,7 @@ def time_text(us: float) -> str:
 
 def difference_text(one: FrameRecord) -> str:
     """The difference with its sign."""
-    change = one.arm_us - one.control_us
-    return ("+" if change > 0 else "") + time_text(change)
+    return ("+" if one.change_us > 0 else "") + time_text(one.change_us)
 
 
 def interval_text(one: FrameRecord) -> str:
@@ -124,8 +104,3 @@ def quality(record: ProfilesRecord) -> list[str]:
         found.append(f"{record.lost_samples:,} samples were lost.")
     found += [f"Not all runs were profiled: {why}." for why in record.missing[:3]]
     return found
-
-
-def labels(result: StoredResult, contrasts: Sequence[ProfileContrast]) -> list[str]:
-    """A label for each contrast's graph."""
-    return [counted.heading(result, one) for one in contrasts]
