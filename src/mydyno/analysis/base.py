@@ -13,7 +13,7 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Section
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.records import RunRecord, SliceRecord
-from mydyno.model.stored.summary import RunSummary, Summary
+from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
 from mydyno.verdicts import Family
 from mydyno.wording.stored_result import StoredResult
 
@@ -31,6 +31,7 @@ class Examined:
     """The error rate of the look."""
     slices: Sequence[SliceRecord] = ()
     families: Sequence[Family] = ()
+    effects: Sequence[EffectRecord] = ()
     due: bool = True
     """Whether effects are decided; not before the first look."""
     alarm: bool = False
@@ -43,6 +44,10 @@ class Examined:
     """{file of a block: slices in which something else was measured}."""
     alpha_of_causes: float | None = None
     """The error rate of each kind of causes; None: no look is due, and nothing is claimed."""
+    cpus: Mapping[str, float] = field(default_factory=dict)
+    """{host group: usable CPUs of its server host}; that of "" where there is one."""
+    found: Mapping[str, Any] = field(default_factory=dict)
+    """{field of Summary: record} of the analyses before this one in the list."""
 
     def logs(self, metric: str, step: str) -> dict[int, dict[str, float]]:
         """{block: {arm: log of its value}} of the runs that count; the control's is the mean of its copies."""
@@ -58,6 +63,10 @@ class Examined:
 
 def _nothing_said(_summary: Summary, _metric: str) -> list[str]:
     return []
+
+
+def _no_section(_result: StudyResult) -> None:
+    return None
 
 
 def _no_lines(_result: StudyResult) -> list[str]:
@@ -76,8 +85,8 @@ def _no_files(_experiment: Experiment, _summary: Summary) -> Mapping[str, str]:
 class Analysis:
     """One idea, as the last lines of its file declare it."""
 
-    chapter: Chapter
-    part: Callable[[StudyResult], Section | None]
+    chapter: Chapter = "why"
+    part: Callable[[StudyResult], Section | None] = _no_section
     """Its section of the report; None: the study has none."""
     folded: bool = False
     """Whether the section opens on demand."""

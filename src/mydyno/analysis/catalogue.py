@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from mydyno.analysis import capacity, factors, kernel, profiles, queueing, scalability, screening, waits
+from mydyno.analysis import (
+    candidates,
+    capacity,
+    costs,
+    factors,
+    kernel,
+    profiles,
+    queueing,
+    scalability,
+    screening,
+    waits,
+)
 from mydyno.analysis.base import Analysis, Chapter, Examined
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Section
@@ -17,9 +29,11 @@ ANALYSES: tuple[Analysis, ...] = (
     factors.ANALYSIS,
     screening.ANALYSIS,
     capacity.ANALYSIS,
+    costs.ANALYSIS,
     waits.ANALYSIS,
     kernel.ANALYSIS,
     profiles.ANALYSIS,
+    candidates.ANALYSIS,
     queueing.ANALYSIS,
     scalability.ANALYSIS,
 )
@@ -28,7 +42,10 @@ ANALYSES: tuple[Analysis, ...] = (
 
 def records_of(study: Examined) -> dict[str, Any]:
     """{field of Summary: record}."""
-    return {one.stored: one.analyse(study) for one in ANALYSES if one.analyse is not None}
+    for one in ANALYSES:
+        if one.analyse is not None:
+            study = replace(study, found={**study.found, one.stored: one.analyse(study)})
+    return dict(study.found)
 
 
 def files_of(experiment: Experiment, summary: Summary) -> dict[str, str]:

@@ -31,8 +31,6 @@ from mydyno.results.values.found import found_of
 from mydyno.results.values.host_noise import is_host_noise, without_unequal_steal
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.values.saved_slices import slices_of
-from mydyno.results.why.candidates import candidates_of
-from mydyno.results.why.costs import costs_of
 from mydyno.results.why.server_differences import server_differences
 from mydyno.store.samples import damage_of
 from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
@@ -82,11 +80,6 @@ def facts_of(folder: StudyFolder) -> Summary:
     if interleaving:
         plain = [run.model_copy(update={"values": run.unadjusted}) for run in examined]
         records = _with_unadjusted(records, decide_study(list(families(experiment, plain, measured)), *at))
-    sought = None if due is None else experiment.profile.rate_of_causes(due)
-    costs = None
-    if experiment.screen is None:  # the runs of a screening design are not compared one by one
-        served = [one for one in slices if one.search is None]
-        costs = costs_of(experiment, counted_runs, examined, served, sought, _usable_cpus(study))
     found = records_of(
         Examined(
             experiment=experiment,
@@ -94,12 +87,14 @@ def facts_of(folder: StudyFolder) -> Summary:
             alpha=alpha,
             slices=slices,
             families=every,
+            effects=records,
             due=due is not None,
             alarm=alarm_of(records) is not None,
             path=folder.path,
             records=counted_runs,
             apart={name: slices_of(folder, counted_runs, name) for name in APART},
-            alpha_of_causes=sought,
+            alpha_of_causes=None if due is None else experiment.profile.rate_of_causes(due),
+            cpus=_usable_cpus(study),
         )
     )
     limits = limits_of(runs, summaries, steps, _usable_cpus(study))
@@ -118,8 +113,6 @@ def facts_of(folder: StudyFolder) -> Summary:
         windows=windows,
         runs=summaries,
         effects=records,
-        costs=costs,
-        candidates=candidates_of(records, costs, found["profiles"], found["waits"], found["kernel"]),
         noise_floor={family.metric.name: floor for family in every if (floor := _floors(family))},
         published=tuple(compare_with_published(experiment, records, limits)),
         server_differences=server_differences(runs),

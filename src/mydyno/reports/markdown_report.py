@@ -14,7 +14,6 @@ from mydyno.reports.format import ReportFormat
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording import unsampled
 from mydyno.wording.claims import claims, conditions
-from mydyno.wording.costs import accompanied, caution
 from mydyno.wording.full_sentences import full_sentences
 from mydyno.wording.host_groups import (
     contrast_heading,
@@ -35,13 +34,10 @@ COMPARISONS, SERVERS, PUBLISHED = (
     "Servers, and how their settings differ",
     "What published studies claim",
 )
-INVALID, COSTS = (
-    "Runs that are not valid",
-    "Costs that changed with the effect",
-)
+INVALID = "Runs that are not valid"
 HOSTS, EFFECTS = "Hosts", "effects of the primary metric"
-OPTIONAL = (COMPARISONS, SERVERS, PUBLISHED, INVALID), (COSTS, HOSTS, EFFECTS)
-"""Parts that a text too long for a comment leaves out, in this order; those of analyses after the first four."""
+OPTIONAL = (COMPARISONS, SERVERS, PUBLISHED, INVALID)
+"""Parts that a text too long for a comment leaves out first, in this order; then those of analyses."""
 
 
 def write(folder: StudyFolder) -> str:
@@ -49,9 +45,9 @@ def write(folder: StudyFolder) -> str:
     result = StudyResult.load(folder)
     summary = result.summary
     # Analyses load numpy, and the templates of their sections.
-    from mydyno.analysis.catalogue import ANALYSES, markdown_of
+    from mydyno.analysis.catalogue import markdown_of
 
-    found = answer_of(result)
+    found, analysed = answer_of(result), markdown_of(result)
     valid = sum(run.valid for run in result.runs)
     parts: list[str | tuple[str, str]] = [
         f"## {escape(summary.question or result.study.experiment.question)}",
@@ -69,8 +65,7 @@ def write(folder: StudyFolder) -> str:
             f"{escape(summary.control)}."),
         (EFFECTS, _effects(result)),
         (HOSTS, _hosts(result)),
-        (COSTS, _costs(result)),
-        *markdown_of(result),
+        *analysed,
         (INVALID, _invalid(result)),
         (SERVERS, _servers(result)),
         f"Made by mydyno {escape(result.mydyno_versions)}: `{code(join(result.study.command))}`, seed "
@@ -78,7 +73,7 @@ def write(folder: StudyFolder) -> str:
     ]  # fmt: skip
     whole = f"report.html of the study, which `mydyno report {code(summary.study)}` writes"
     named = [("", part) if isinstance(part, str) else part for part in parts]
-    return fitted(named, [*OPTIONAL[0], *(one.heading for one in ANALYSES if one.heading), *OPTIONAL[1]], whole)
+    return fitted(named, [*OPTIONAL, *(name for name, _ in reversed(analysed)), HOSTS, EFFECTS], whole)
 
 
 def _answer_table(result: StudyResult) -> str:
@@ -191,22 +186,6 @@ def _host_row(result: StudyResult, one: HostsEffect) -> str:
     cells.append(together[1][2] if len(together) > 1 else "–")
     cells.append(heterogeneity_text(one).replace("<", "&lt;"))
     return f"| {' | '.join(cells)} |"
-
-
-def _costs(result: StudyResult) -> str:
-    """Costs that changed with the effects; empty where no such effect is shown."""
-    record = result.summary.costs
-    found = accompanied(result, record) if record is not None and not result.before_first_look else []
-    if not found:
-        return ""
-    parts = [f"### {COSTS}"]
-    for one in found:
-        lines = [f"- {escape(sentence)}" for sentence in one.sentences]
-        lines += [f"- To test it: `{code(command)}`" for command in one.commands]
-        lines += [f"- {escape(hint)}" for hint in one.hints]
-        named = f"{escape(one.heading)}, accompanied by:"
-        parts += [named if one.named else f"{escape(one.heading)}:", "\n".join(lines)]
-    return "\n\n".join(part for part in (*parts, caution(found)) if part)
 
 
 def _invalid(result: StudyResult) -> str:

@@ -17,7 +17,6 @@ from mydyno.evaluation.answer import answer_of
 from mydyno.reports.sections import (
     answer,
     builds,
-    costs,
     evidence,
     gate,
     hosts,
@@ -105,7 +104,6 @@ def _before(result: StudyResult) -> list[Section]:
             Part(hosts.build(result)),
         ]),
         ("why", "Why", "", [
-            Part(costs.build(result)),
             *_analyses(result, "why"),
             Part(metrics.build(result), folded=True),
             *_analyses(result, "why", folded=True),

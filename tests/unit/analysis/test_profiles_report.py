@@ -7,13 +7,13 @@ import json
 import re
 from pathlib import Path
 
+from mydyno.analysis.candidates import candidates_of
 from mydyno.analysis.profiles.words import quality
 from mydyno.files.atomic import write_text
 from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
 from mydyno.model.stored.records import CpuProfile
 from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime
 from mydyno.reports.page import render_page
-from mydyno.results.why.candidates import candidates_of
 from mydyno.store.stacks import stacks_file, write_stacks
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_interleaved_folder import build

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mydyno.analysis.costs.per_operation import costs_of
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.stored.costs import COSTS, SERVER_COUNTERS
 from mydyno.model.stored.records import KERNEL_COUNTERS
 from mydyno.model.stored.summary import CostRecord
-from mydyno.results.why.costs import costs_of
 from tests.support.fake_causes import ALPHA, CONNECTIONS, Cause, named, run_of, study
 
 

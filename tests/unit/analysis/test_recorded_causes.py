@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from mydyno.analysis.candidates import candidates_of
 from mydyno.model.stored.kernel import KernelRecord
 from mydyno.model.stored.profiles import ProfilesRecord
 from mydyno.model.stored.summary import CostsRecord, EffectRecord
 from mydyno.model.stored.waits import WaitsRecord
-from mydyno.results.why.candidates import candidates_of
 
-FOLDER = Path(__file__).parents[3] / "support/data/causes"
+FOLDER = Path(__file__).parents[2] / "support/data/causes"
 FIRST = {
     "spin": "function/send",
     "flush-log": "cost/fsyncs",

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, render
-from mydyno.language import agreed, listing
-from mydyno.model.stored.costs import COSTS
-from mydyno.model.stored.summary import CostRecord, CostsRecord
-from mydyno.wording import counted
-from mydyno.wording.costs import (
+from mydyno.analysis.base import Analysis
+from mydyno.analysis.costs.per_operation import analyse
+from mydyno.analysis.costs.words import (
     accompanied,
     caution,
     change_text,
@@ -19,15 +15,23 @@ from mydyno.wording.costs import (
     named_costs,
     value_text,
 )
+from mydyno.document.markdown_text import code, escape
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, render
+from mydyno.language import agreed, listing
+from mydyno.model.stored.costs import COSTS
+from mydyno.model.stored.summary import CostRecord, CostsRecord
+from mydyno.wording import counted
 from mydyno.wording.numbers import NONE
 from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.verdict_table import step_heading
 
+HEADING = "Costs that changed with the effect"
 Contrast = tuple[str, str]
 """(arm, control)."""
 
 
-def build(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Section | None:
     """The section; None where no step has counters."""
     record = result.summary.costs
     if record is None or not record.costs or result.before_first_look:
@@ -36,7 +40,7 @@ def build(result: StudyResult) -> Section | None:
     beyond = {one.cost for one in record.costs if one.beyond_noise}
     return Section(
         "costs",
-        "Costs that changed with the effect" if found else "What a transaction costs",
+        HEADING if found else "What a transaction costs",
         "Costs",
         render(
             "costs.html",
@@ -109,3 +113,22 @@ def _row(
         below = f"{interval_text(one)}; {value_text(name, one.arm_value)}"
         cells.append(Cell(change_text(one), "num strong" if shown else "num", below=below))
     return [COSTS[name].label, *cells]
+
+
+def markdown(result: StudyResult) -> str:
+    """Costs that changed with the effects; empty where no such effect is shown."""
+    record = result.summary.costs
+    found = accompanied(result, record) if record is not None and not result.before_first_look else []
+    if not found:
+        return ""
+    parts = []
+    for one in found:
+        lines = [f"- {escape(sentence)}" for sentence in one.sentences]
+        lines += [f"- To test it: `{code(command)}`" for command in one.commands]
+        lines += [f"- {escape(hint)}" for hint in one.hints]
+        named = f"{escape(one.heading)}, accompanied by:"
+        parts += [named if one.named else f"{escape(one.heading)}:", "\n".join(lines)]
+    return "\n\n".join(part for part in (*parts, caution(found)) if part)
+
+
+ANALYSIS = Analysis(chapter="why", part=part, stored="costs", analyse=analyse, heading=HEADING, markdown=markdown)

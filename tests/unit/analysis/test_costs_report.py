@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mydyno.analysis.costs.words import accompanied, change_text, interval_text, value_text
 from mydyno.document.result import StudyResult
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.obstacles import CopiesDiffer
@@ -11,7 +12,6 @@ from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
 from mydyno.reports.markdown_report import write
 from mydyno.reports.page import render_page
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.costs import accompanied, change_text, interval_text, value_text
 from tests.support.fake_interleaved_folder import build
 
 STEP = "oltp_read_only-64"

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
+from mydyno.analysis.base import Analysis, Examined
 from mydyno.model.stored.candidates import CandidateKind, CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.kernel import MEASURES, KernelRecord
@@ -319,3 +320,12 @@ def _functions(effect: EffectRecord, record: ProfilesRecord | None, time: _Time 
 def _most(found: Sequence[_Found]) -> list[_Found]:
     """The findings that account for enough, the largest first."""
     return sorted((one for one in found if one.share >= ENOUGH), key=lambda one: -one.share)[:MOST_OF_KIND]
+
+
+def analyse(study: Examined) -> tuple[CandidateRecord, ...]:
+    """From what the other analyses found."""
+    costs, profiles, waits, kernel = (study.found.get(name) for name in ("costs", "profiles", "waits", "kernel"))
+    return candidates_of(study.effects, costs, profiles, waits, kernel)
+
+
+ANALYSIS = Analysis(stored="candidates", analyse=analyse)

@@ -2,7 +2,7 @@
 
 A cost is a counter divided by the operations of the same time, one number per run. Costs are compared as effects are:
 by block, against the mean of the control's two copies, with intervals that hold simultaneously over all costs. Which of
-them are named with an effect: results/why/candidates.py.
+them are named with an effect: analysis/candidates.py.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mydyno.analysis.base import Examined
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.costs import COSTS, Cost
 from mydyno.model.stored.records import RunRecord, SliceRecord, StepRecord
@@ -46,6 +47,14 @@ class _Times:
     """See OperationTime."""
     driver_crowding: float
     response_us: float | None
+
+
+def analyse(study: Examined) -> CostsRecord | None:
+    """As costs_of(). The runs of a screening design are not compared one by one."""
+    if study.experiment.screen is not None:
+        return None
+    served = [one for one in study.slices if one.search is None]
+    return costs_of(study.experiment, study.records, study.runs, served, study.alpha_of_causes, study.cpus)
 
 
 def costs_of(
