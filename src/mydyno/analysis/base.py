@@ -46,6 +46,10 @@ class Examined:
     """The error rate of each kind of causes; None: no look is due, and nothing is claimed."""
     cpus: Mapping[str, float] = field(default_factory=dict)
     """{host group: usable CPUs of its server host}; that of "" where there is one."""
+    every_run: Sequence[RunSummary] = ()
+    """Those of later blocks too."""
+    hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """{host group: facts of its server host}; empty where there is one."""
     found: Mapping[str, Any] = field(default_factory=dict)
     """{field of Summary: record} of the analyses before this one in the list."""
 

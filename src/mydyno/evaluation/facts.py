@@ -20,7 +20,6 @@ from mydyno.model.stored.summary import (
     Window,
 )
 from mydyno.results.families import families
-from mydyno.results.host_groups import host_groups_of
 from mydyno.results.limits import limits_of
 from mydyno.results.looks import first_finished, look_of
 from mydyno.results.precision import alarm_of
@@ -95,6 +94,8 @@ def facts_of(folder: StudyFolder) -> Summary:
             apart={name: slices_of(folder, counted_runs, name) for name in APART},
             alpha_of_causes=None if due is None else experiment.profile.rate_of_causes(due),
             cpus=_usable_cpus(study),
+            every_run=summaries,
+            hosts=study.hosts,
         )
     )
     limits = limits_of(runs, summaries, steps, _usable_cpus(study))
@@ -124,7 +125,6 @@ def facts_of(folder: StudyFolder) -> Summary:
         looks=plan.schedule and dict(plan.schedule.rates),
         alpha=alpha,
         interleaving=interleaving.record if interleaving else None,
-        host_groups=host_groups_of(summaries, records, alpha, experiment.verdict.margin_of, study.hosts),
         **found,
     )
 

@@ -9,21 +9,12 @@ from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
 from mydyno.language import agreed
 from mydyno.model.stored.reasons import joined
-from mydyno.model.stored.summary import EffectRecord, HostsEffect
+from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.format import ReportFormat
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording import unsampled
 from mydyno.wording.claims import claims, conditions
 from mydyno.wording.full_sentences import full_sentences
-from mydyno.wording.host_groups import (
-    contrast_heading,
-    facts_rows,
-    heterogeneity_text,
-    interval,
-    likeness,
-    overall,
-    plain_words,
-)
 from mydyno.wording.numbers import level_percent, p_value, percent, percent_range, signed_percent
 from mydyno.wording.published import WORDS
 from mydyno.wording.server_settings import differing_settings, settings_compared
@@ -35,7 +26,7 @@ COMPARISONS, SERVERS, PUBLISHED = (
     "What published studies claim",
 )
 INVALID = "Runs that are not valid"
-HOSTS, EFFECTS = "Hosts", "effects of the primary metric"
+EFFECTS = "effects of the primary metric"
 OPTIONAL = (COMPARISONS, SERVERS, PUBLISHED, INVALID)
 """Parts that a text too long for a comment leaves out first, in this order; then those of analyses."""
 
@@ -64,7 +55,6 @@ def write(folder: StudyFolder) -> str:
             f"{escape(result.study.experiment.scale)}. Margin ±{percent(summary.margin)}, control "
             f"{escape(summary.control)}."),
         (EFFECTS, _effects(result)),
-        (HOSTS, _hosts(result)),
         *analysed,
         (INVALID, _invalid(result)),
         (SERVERS, _servers(result)),
@@ -73,7 +63,7 @@ def write(folder: StudyFolder) -> str:
     ]  # fmt: skip
     whole = f"report.html of the study, which `mydyno report {code(summary.study)}` writes"
     named = [("", part) if isinstance(part, str) else part for part in parts]
-    return fitted(named, [*OPTIONAL, *(name for name, _ in reversed(analysed)), HOSTS, EFFECTS], whole)
+    return fitted(named, [*OPTIONAL, *(name for name, _ in reversed(analysed)), EFFECTS], whole)
 
 
 def _answer_table(result: StudyResult) -> str:
@@ -149,42 +139,6 @@ def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> str:
         f"±{percent(floor - 1)}" if floor and floor > 1 else "–",
         verdict_text(result, effect),
     )
-    return f"| {' | '.join(cells)} |"
-
-
-def _hosts(result: StudyResult) -> str:
-    """What differs between the hosts, then each contrast on each of them; nothing in a study of one host group."""
-    groups = result.summary.host_groups
-    if groups is None:
-        return ""
-    parts = [f"### {HOSTS}"]
-    effects = () if result.before_first_look else groups.effects
-    if effects:
-        parts.append("\n".join(f"- {escape(sentence)}" for sentence in plain_words(result, groups)))
-    parts.append(escape(likeness(result, groups)))
-    rows = facts_rows(groups)
-    if rows:
-        head = f"| {' | '.join(('fact', 'value', 'hosts'))} |"
-        parts.append("\n".join([head, rule(head, 3), *(f"| {' | '.join(map(escape, row))} |" for row in rows)]))
-    for metric in dict.fromkeys(effect.metric for effect in effects):
-        heads = (*map(escape, groups.blocks), "these hosts", "hosts like these", "do they differ?")
-        head = f"| {result.metric_name(metric)} | {' | '.join(heads)} |"
-        lines = [_host_row(result, one) for one in effects if one.metric == metric]
-        parts.append("\n".join([head, rule(head, 1), *lines]))
-    return "\n\n".join(parts)
-
-
-def _host_row(result: StudyResult, one: HostsEffect) -> str:
-    """One contrast: its effect on each host with that host's own interval, on these hosts, and on hosts like these."""
-    cells = [escape(contrast_heading(result, one))]
-    for group in one.groups:
-        own = "" if group.ci_low is None else f" ({interval(group.ci_low, group.ci_high)})"
-        cells.append("–" if group.ratio is None else f"{signed_percent(group.ratio - 1)}{own}")
-    together = overall(result, one)
-    _, ratio, text = together[0]
-    cells.append(text if ratio is None else f"**{signed_percent(ratio - 1)}** ({text})")
-    cells.append(together[1][2] if len(together) > 1 else "–")
-    cells.append(heterogeneity_text(one).replace("<", "&lt;"))
     return f"| {' | '.join(cells)} |"
 
 

@@ -19,8 +19,6 @@ from mydyno.reports.sections import (
     builds,
     evidence,
     gate,
-    hosts,
-    key_values,
     memory,
     metrics,
     network,
@@ -100,8 +98,6 @@ def _before(result: StudyResult) -> list[Section]:
             Part(answer.build(result, answer_of(result)), bare=True),
             Part(gate.build(result)),
             *_analyses(result, "answer"),
-            Part(key_values.build(result)),
-            Part(hosts.build(result)),
         ]),
         ("why", "Why", "", [
             *_analyses(result, "why"),

@@ -20,7 +20,7 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.visible import as_written, styled, visible
 from mydyno.wording import unsampled
 from mydyno.wording.claims import claims, counted
-from mydyno.wording.host_groups import one_line
+from mydyno.wording.hosts import one_line
 from mydyno.wording.server_settings import settings_compared
 from mydyno.wording.verdict_table import SYMBOLS, WORDS, Grid, VerdictCell, VerdictTable, flat, verdict_table
 
@@ -82,7 +82,7 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
         console.print()
         for line in found.sharpen:
             say(line, "- ", "  ")
-    hosts = one_line(result)
+    hosts = one_line(result.summary)
     if found.scope or hosts:
         console.print()
     if hosts:

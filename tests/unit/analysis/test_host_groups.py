@@ -7,12 +7,13 @@ from math import log
 
 import pytest
 
+from mydyno.analysis.base import Examined
+from mydyno.analysis.host_groups.effects import analyse, hosts_effects
+from mydyno.analysis.host_groups.words import facts_rows
 from mydyno.evaluation.answer import answer_study
 from mydyno.model.stored.summary import EffectRecord, HostGroupsRecord, HostsEffect, RunSummary, Summary
 from mydyno.results.host_facts import fact_differences
-from mydyno.results.host_groups import host_groups_of, hosts_effects
 from mydyno.results.looks import first_finished
-from mydyno.wording.host_groups import facts_rows
 from mydyno.wording.hosts import claim_words, difference_clause, hosts_sharpen, sizes
 from tests.support.fake_answer import effect, experiment, records, runs, study, summary
 from tests.support.host_groups import spread
@@ -95,7 +96,7 @@ def test_exploratory_metrics_have_no_record() -> None:
 
 def test_a_study_of_one_group_has_no_record() -> None:
     of = experiment()
-    assert host_groups_of(runs(of), [], 0.05, lambda metric: MARGIN, {}) is None
+    assert analyse(Examined(experiment=of, runs=(), alpha=0.05, every_run=runs(of))) is None
 
 
 def test_the_record_counts_the_blocks_of_every_group() -> None:
@@ -103,7 +104,7 @@ def test_the_record_counts_the_blocks_of_every_group() -> None:
     groups = spread((4, 2))
     made: list[RunSummary] = [run.model_copy(update={"host_group": groups[run.block]}) for run in runs(of)]
     hosts = {"vm1": {"kernel": "6.1", "numa": True, "cpus": 4}, "vm2": {"kernel": "6.12", "numa": False, "cpus": 4}}
-    record = host_groups_of(made, [], 0.05, lambda metric: MARGIN, hosts)
+    record = analyse(Examined(experiment=of, runs=(), alpha=0.05, every_run=made, hosts=hosts))
     assert record is not None and record.blocks == {"vm1": 4, "vm2": 2}
     assert record.differences == {"kernel": {"vm1": "6.1", "vm2": "6.12"}, "numa": {"vm1": True, "vm2": False}}
     assert facts_rows(record) == [

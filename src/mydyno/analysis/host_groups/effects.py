@@ -9,14 +9,14 @@ differ where the test of equal effects, adjusted by Holm over the same contrasts
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
+from mydyno.analysis.base import Examined
 from mydyno.model.stored.summary import (
     EffectRecord,
     HostGroupEffect,
     HostGroupsRecord,
     HostsEffect,
-    RunSummary,
     block_groups,
 )
 from mydyno.results.host_facts import fact_differences
@@ -25,26 +25,16 @@ from mydyno.stats.paired import Interval
 from mydyno.stats.permutation import holm
 
 
-def host_groups_of(
-    runs: Sequence[RunSummary],
-    effects: Sequence[EffectRecord],
-    alpha: float,
-    margin_of: Callable[[str], float],
-    hosts: Mapping[str, Mapping[str, Any]],
-) -> HostGroupsRecord | None:
-    """The record of a study over several host groups; None if all blocks were executed by one.
-
-    `alpha` is the error rate of the study's simultaneous intervals, `margin_of` gives a metric's margin, `hosts` has
-    the facts of each group's server host.
-    """
-    group_of = block_groups(runs)
+def analyse(study: Examined) -> HostGroupsRecord | None:
+    """The record of a study over several host groups; None if all blocks were executed by one."""
+    group_of = block_groups(study.every_run)
     if not group_of:
         return None
     groups = in_order(group_of.values())
     return HostGroupsRecord(
         blocks={group: sum(of == group for of in group_of.values()) for group in groups},
-        differences=fact_differences(hosts, groups),
-        effects=hosts_effects(effects, group_of, alpha, margin_of),
+        differences=fact_differences(study.hosts, groups),
+        effects=hosts_effects(study.effects, group_of, study.alpha, study.experiment.verdict.margin_of),
     )
 
 

@@ -8,20 +8,24 @@ from math import exp
 
 from markupsafe import Markup
 
-from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
-from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
-from mydyno.results.precision import cost_metric
-from mydyno.wording.host_groups import (
+from mydyno.analysis.base import Analysis
+from mydyno.analysis.host_groups.effects import analyse
+from mydyno.analysis.host_groups.words import (
     contrast_heading,
     difference_words,
     facts_rows,
+    heterogeneity_text,
     interval,
     likeness,
     overall,
     plain_words,
 )
+from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.document.markdown_text import escape, rule
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
+from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
+from mydyno.results.precision import cost_metric
 from mydyno.wording.numbers import change, signed_percent
 
 OPEN_ROWS = 40
@@ -29,7 +33,7 @@ OPEN_ROWS = 40
 WIDTHS = (("", 560.0), (":narrow", 350.0))
 
 
-def build(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Section | None:
     """The section; None for a study of one host group."""
     groups = result.summary.host_groups
     if groups is None:
@@ -169,3 +173,44 @@ def _table_row(group: HostGroupEffect) -> list[str | Cell]:
 def _overall_row(name: str, ratio: float | None, text: str, blocks: int) -> list[str | Cell]:
     effect = "" if ratio is None else signed_percent(ratio - 1.0)
     return [Cell(name), Cell(effect, "num strong"), Cell(text, "num"), Cell(str(blocks) if effect else "", "num")]
+
+
+def markdown(result: StudyResult) -> str:
+    """What differs between the hosts, then each contrast on each of them; nothing in a study of one host group."""
+    groups = result.summary.host_groups
+    if groups is None:
+        return ""
+    parts = []
+    effects = () if result.before_first_look else groups.effects
+    if effects:
+        parts.append("\n".join(f"- {escape(sentence)}" for sentence in plain_words(result, groups)))
+    parts.append(escape(likeness(result, groups)))
+    rows = facts_rows(groups)
+    if rows:
+        head = f"| {' | '.join(('fact', 'value', 'hosts'))} |"
+        parts.append("\n".join([head, rule(head, 3), *(f"| {' | '.join(map(escape, row))} |" for row in rows)]))
+    for metric in dict.fromkeys(effect.metric for effect in effects):
+        heads = (*map(escape, groups.blocks), "these hosts", "hosts like these", "do they differ?")
+        head = f"| {result.metric_name(metric)} | {' | '.join(heads)} |"
+        lines = [_host_row(result, one) for one in effects if one.metric == metric]
+        parts.append("\n".join([head, rule(head, 1), *lines]))
+    return "\n\n".join(parts)
+
+
+def _host_row(result: StudyResult, one: HostsEffect) -> str:
+    """One contrast: its effect on each host with that host's own interval, on these hosts, and on hosts like these."""
+    cells = [escape(contrast_heading(result, one))]
+    for group in one.groups:
+        own = "" if group.ci_low is None else f" ({interval(group.ci_low, group.ci_high)})"
+        cells.append("–" if group.ratio is None else f"{signed_percent(group.ratio - 1)}{own}")
+    together = overall(result, one)
+    _, ratio, text = together[0]
+    cells.append(text if ratio is None else f"**{signed_percent(ratio - 1)}** ({text})")
+    cells.append(together[1][2] if len(together) > 1 else "–")
+    cells.append(heterogeneity_text(one).replace("<", "&lt;"))
+    return f"| {' | '.join(cells)} |"
+
+
+ANALYSIS = Analysis(
+    chapter="answer", part=part, stored="host_groups", analyse=analyse, heading="Hosts", markdown=markdown
+)

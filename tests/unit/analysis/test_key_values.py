@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from mydyno.analysis import key_values as section
 from mydyno.document.result import StudyResult
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import DriverResult, Evidence, RunRecord, StepRecord, StudyRecord
 from mydyno.model.stored.summary import RunSummary, Summary
-from mydyno.reports.sections import key_values as section
 from mydyno.results.values.key_values import CrashSurvival, Growth, crash_survival, growth_of, log2_of, spread_of
 from mydyno.store.study_folder import StudyFolder
 
@@ -138,7 +138,7 @@ def test_the_report_shows_speed_beside_what_is_kept() -> None:
         run("memcached", [step(log2=log2)], growth(2e6), crash(0, 0)),
         run("caching", [step(log2=log2)], growth(-1e6), growth(-3e6), crash(200, 1200), position=2),
     ]
-    made = section.build(result(records))
+    made = section.part(result(records))
     assert made is not None
     rows = cells(made.html)
     (native,) = [row for row in rows if "memcached" in row[0] and "200 of 200" in row]
@@ -150,7 +150,7 @@ def test_the_report_shows_speed_beside_what_is_kept() -> None:
 
 
 def test_steps_that_do_not_count_are_not_shown_and_other_studies_have_no_such_section() -> None:
-    made = section.build(result([run("memcached", [step(valid=False, log2=((16.0, 1),))])]))
+    made = section.part(result([run("memcached", [step(valid=False, log2=((16.0, 1),))])]))
     assert made is not None
     assert "powers of two" not in made.html
-    assert section.build(result([], "oltp")) is None
+    assert section.part(result([], "oltp")) is None

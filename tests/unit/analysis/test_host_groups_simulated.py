@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mydyno.analysis.host_groups.effects import hosts_effects
 from mydyno.model.stored.summary import EffectRecord, HostsEffect, block_groups
 from mydyno.results.families import families
-from mydyno.results.host_groups import hosts_effects
 from mydyno.verdicts import decide_study
 from tests.support import first_in_gate
 from tests.support.host_groups import Fleet

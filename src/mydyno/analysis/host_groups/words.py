@@ -5,30 +5,12 @@ from __future__ import annotations
 from mydyno.language import agreed, listing
 from mydyno.model.stored.summary import HostGroupsRecord, HostsEffect
 from mydyno.results.host_facts import FIRST_FACTS, comparable_facts
-from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_words
+from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_name, fact_words
 from mydyno.wording.numbers import MOST_NAMES, ratio_interval, signed_percent
 from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.verdict_table import step_heading
 
-FACT_NAMES = {
-    "address_space_randomisation": "address space randomisation",
-    "clock_source": "clock source",
-    "cpu_governor": "CPU governor",
-    "cpu_model": "CPU",
-    "cpus": "CPUs",
-    "cpus_usable": "usable CPUs",
-    "glibc": "glibc",
-    "memory_bytes": "memory",
-    "numa_nodes": "NUMA nodes",
-    "transparent_hugepages": "transparent huge pages",
-    "transparent_hugepages_defrag": "defragmentation for huge pages",
-}
 UNKNOWN = "unknown"
-
-
-def fact_name(fact: str) -> str:
-    """A fact of a host as tables name it."""
-    return FACT_NAMES.get(fact) or fact.removesuffix("_bytes").replace("_", " ")
 
 
 def facts_rows(groups: HostGroupsRecord) -> list[tuple[str, str, str]]:
@@ -128,16 +110,3 @@ def heterogeneity_text(one: HostsEffect) -> str:
         return "–"
     sd = "" if one.between_sd is None else f", sd {signed_percent(one.between_sd).lstrip('+')}"
     return f"p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}{sd}"
-
-
-def one_line(result: StoredResult) -> str:
-    """The hosts on one line, for a terminal; empty in a study of one host group."""
-    groups = result.summary.host_groups
-    if groups is None:
-        return ""
-    facts = [fact_name(fact) for fact in groups.differences]
-    more = len(facts) - MOST_NAMES
-    shown = [*facts[:MOST_NAMES], f"{more} more"] if more > 0 else facts
-    counts = ", ".join(f"{name} {count}" for name, count in list(groups.blocks.items())[:MOST_NAMES])
-    counts += "" if len(groups.blocks) <= MOST_NAMES else " …"
-    return f"Blocks on each host: {counts}." + (f" The hosts differ in {listing(shown)}." if shown else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mydyno.analysis.base import Analysis
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
 from mydyno.model.stored.records import RunRecord, StepRecord
@@ -22,7 +23,7 @@ from mydyno.wording.stored_result import ReportStep
 NONE = "–"
 
 
-def build(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Section | None:
     """The section, or None if the study has no keys and values."""
     if result.study.experiment.data.workload != "kv":
         return None
@@ -174,3 +175,6 @@ def _share(share: float) -> str:
     if share == 0:
         return NONE
     return "< 0.01 %" if share < 0.0001 else f"{share * 100:.2f} %"
+
+
+ANALYSIS = Analysis(chapter="answer", part=part)
