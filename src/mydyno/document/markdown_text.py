@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 LONGEST = 65_000
 """Characters; a comment on GitHub has at most 65,536, and a bot may add its own."""
@@ -29,6 +29,12 @@ def rule(head: str, text_columns: int) -> str:
         + "|".join("---" if index < text_columns or index == columns - 1 else "--:" for index in range(columns))
         + "|"
     )
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int = 1) -> str:
+    """A table of cells that are Markdown; so many columns at the left are text."""
+    head, *lines = (f"| {' | '.join(row)} |" for row in (heads, *rows))
+    return "\n".join([head, rule(head, text_columns), *lines])
 
 
 def fitted(parts: Sequence[tuple[str, str]], optional: Sequence[str], whole: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from shlex import join
 
-from mydyno.document.markdown_text import code, escape, fitted, rule
+from mydyno.document.markdown_text import code, escape, fitted
+from mydyno.document.markdown_text import table as markdown_table
 from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
 from mydyno.language import agreed
@@ -73,22 +75,21 @@ def _answer_table(result: StudyResult) -> str:
         return ""
     parts = []
     for grid in table.grids:
-        head = f"| {' | '.join(map(escape, (*grid.row_factors, *grid.columns)))} |"
         control = f"control {grid.control}"
         rows = [
-            f"| {' | '.join([*map(escape, levels), *(control if one is None else _cell(one) for one in cells)])} |"
+            [*map(escape, levels), *(control if one is None else _cell(one) for one in cells)]
             for levels, cells in grid.rows
         ]
-        parts.append("\n".join([f"{escape(grid.caption)}:", "", head, rule(head, head.count("|")), *rows]))
+        heads = [escape(one) for one in (*grid.row_factors, *grid.columns)]
+        parts.append(f"{escape(grid.caption)}:\n\n{markdown_table(heads, rows, len(heads))}")
     if table.steps:
-        names = ("load level", "arm", *map(escape, table.columns))
-        head = f"| {' | '.join(names)} |"
+        heads = ["load level", "arm", *map(escape, table.columns)]
         rows = [
-            f"| {' | '.join([escape(step.heading), escape(name), *map(_cell, cells)])} |"
+            [escape(step.heading), escape(name), *map(_cell, cells)]
             for step in table.steps
             for name, cells in step.rows
         ]
-        parts.append("\n".join([head, rule(head, head.count("|")), *rows]))
+        parts.append(markdown_table(heads, rows, len(heads)))
     parts.append(
         " ".join(filter(None, [f"{escape(table.caption)}.", *map(escape, table.notes), escape(table.unadjusted)]))
     )
@@ -119,17 +120,15 @@ def _effects(result: StudyResult) -> str:
     rows = [_row(result, effect, result.summary.noise_floor.get(primary, {}).get(effect.step)) for effect in effects]
     interval = f"{level_percent(result.summary.alpha)} interval"
     heads = ("load level", "arm", "effect", interval, "p", "blocks", "noise floor", "verdict")
-    head = f"| {' | '.join(heads)} |"
     title = f"{result.metric_name(primary)} relative to {escape(result.relative_to)}"
-    lines = [f"### {title}", "", head, rule(head, 2)]
-    return "\n".join([*lines, *rows])
+    return f"### {title}\n\n{markdown_table(heads, rows, 2)}"
 
 
-def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> str:
+def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> Sequence[str]:
     interval = "–"
     if effect.ci_low is not None and effect.ci_high is not None:
         interval = percent_range(effect.ci_low - 1, effect.ci_high - 1)
-    cells = (
+    return (
         escape(effect.step),
         escape(result.contrast_name(effect)),
         f"**{signed_percent(effect.ratio - 1)}**" if effect.ratio is not None else "–",
@@ -139,7 +138,6 @@ def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> str:
         f"±{percent(floor - 1)}" if floor and floor > 1 else "–",
         verdict_text(result, effect),
     )
-    return f"| {' | '.join(cells)} |"
 
 
 def _invalid(result: StudyResult) -> str:
@@ -155,9 +153,8 @@ def _servers(result: StudyResult) -> str:
     if found is None:
         return ""
     names, rows = found
-    head = f"| {' | '.join(map(escape, names))} |"
-    lines = [f"| {' | '.join(map(escape, row))} |" for row in rows]
-    return "\n".join([f"### {SERVERS}", "", head, rule(head, len(names)), *lines])
+    heads, *cells = ([escape(cell) for cell in row] for row in (names, *rows))
+    return f"### {SERVERS}\n\n{markdown_table(heads, cells, len(heads))}"
 
 
 def _published(result: StudyResult) -> str:
@@ -171,12 +168,11 @@ def _published(result: StudyResult) -> str:
         "agreement",
         "what would decide it",
     )
-    head = f"| {' | '.join(heads)} |"
-    lines = [f"### {PUBLISHED}", "", head, rule(head, 5)]
-    for one in found:
-        cells = (one.study, one.claim, one.here, WORDS[one.answer], one.next_step)
-        lines.append(f"| {' | '.join(map(escape, cells))} |")
-    return "\n".join([*lines, "", *(f"{escape(line)}  " for line in conditions(result))]).rstrip()
+    rows = [
+        [escape(cell) for cell in (one.study, one.claim, one.here, WORDS[one.answer], one.next_step)] for one in found
+    ]
+    below = "\n".join(f"{escape(line)}  " for line in conditions(result))
+    return f"### {PUBLISHED}\n\n{markdown_table(heads, rows, 5)}\n\n{below}".rstrip()
 
 
 FORMAT = ReportFormat("md", "a summary for a pull request or a ticket", write)

@@ -21,7 +21,8 @@ from mydyno.analysis.host_groups.words import (
     plain_words,
 )
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.document.markdown_text import escape, rule
+from mydyno.document.markdown_text import escape
+from mydyno.document.markdown_text import table as markdown_table
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
@@ -187,17 +188,15 @@ def markdown(result: StudyResult) -> str:
     parts.append(escape(likeness(result, groups)))
     rows = facts_rows(groups)
     if rows:
-        head = f"| {' | '.join(('fact', 'value', 'hosts'))} |"
-        parts.append("\n".join([head, rule(head, 3), *(f"| {' | '.join(map(escape, row))} |" for row in rows)]))
+        parts.append(markdown_table(("fact", "value", "hosts"), (tuple(map(escape, row)) for row in rows), 3))
     for metric in dict.fromkeys(effect.metric for effect in effects):
-        heads = (*map(escape, groups.blocks), "these hosts", "hosts like these", "do they differ?")
-        head = f"| {result.metric_name(metric)} | {' | '.join(heads)} |"
-        lines = [_host_row(result, one) for one in effects if one.metric == metric]
-        parts.append("\n".join([head, rule(head, 1), *lines]))
+        heads = (result.metric_name(metric), *map(escape, groups.blocks), "these hosts", "hosts like these",
+                 "do they differ?")  # fmt: skip
+        parts.append(markdown_table(heads, [_host_row(result, one) for one in effects if one.metric == metric]))
     return "\n\n".join(parts)
 
 
-def _host_row(result: StudyResult, one: HostsEffect) -> str:
+def _host_row(result: StudyResult, one: HostsEffect) -> list[str]:
     """One contrast: its effect on each host with that host's own interval, on these hosts, and on hosts like these."""
     cells = [escape(contrast_heading(result, one))]
     for group in one.groups:
@@ -208,7 +207,7 @@ def _host_row(result: StudyResult, one: HostsEffect) -> str:
     cells.append(text if ratio is None else f"**{signed_percent(ratio - 1)}** ({text})")
     cells.append(together[1][2] if len(together) > 1 else "–")
     cells.append(heterogeneity_text(one).replace("<", "&lt;"))
-    return f"| {' | '.join(cells)} |"
+    return cells
 
 
 ANALYSIS = Analysis(

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.waits import sessions, words
 from mydyno.analysis.waits.contrasts import analyse
-from mydyno.document.markdown_text import escape, rule
+from mydyno.document.markdown_text import escape
+from mydyno.document.markdown_text import table as markdown_table
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Section, Table, render
 from mydyno.language import agreed
@@ -147,12 +148,12 @@ def markdown(result: StudyResult) -> str:
     for one in record.contrasts:
         named = f"{escape(heading(result, one))}: " if len(record.contrasts) > 1 else ""
         parts.append(f"{named}{escape(words.sentence(one, record))}")
-        parts.append(_markdown_table(one))
+        parts.append(_compared(one))
     parts.append("\n".join(f"- {escape(line)}" for line in words.quality(record)))
     return "\n\n".join(part for part in parts if part)
 
 
-def _markdown_table(contrast: WaitsContrast) -> str:
+def _compared(contrast: WaitsContrast) -> str:
     shown = [one for one in contrast.events if not one.is_class and one.beyond_noise][:MOST_EVENTS]
     active = [one for one in contrast.sessions if one.kind == "active" or one.beyond_noise][:MOST_EVENTS]
     rows = [_markdown_event(one) for one in (*words.class_rows(contrast), *shown)]
@@ -162,8 +163,7 @@ def _markdown_table(contrast: WaitsContrast) -> str:
     heads = (
         "per transaction", escape(contrast.control), escape(contrast.arm), "difference", "interval"
     )  # fmt: skip
-    head = f"| {' | '.join(heads)} |"
-    return "\n".join([head, rule(head, 1), *(f"| {' | '.join(row)} |" for row in rows)])
+    return markdown_table(heads, rows)
 
 
 def _markdown_event(one: WaitRecord) -> Sequence[str]:
