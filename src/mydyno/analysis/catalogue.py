@@ -14,6 +14,7 @@ from mydyno.analysis import (
     host_groups,
     kernel,
     key_values,
+    memory,
     profiles,
     queueing,
     scalability,
@@ -39,6 +40,7 @@ ANALYSES: tuple[Analysis, ...] = (
     profiles.ANALYSIS,
     candidates.ANALYSIS,
     queueing.ANALYSIS,
+    memory.ANALYSIS,
     scalability.ANALYSIS,
 )
 """In the order of the report; of several that answer on a metric, the last one is heard."""

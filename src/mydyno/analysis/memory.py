@@ -1,20 +1,21 @@
 """The server's memory over a whole run, if arms change how it is managed: allocators, huge pages.
 
 Medians over the runs that count, of each run's first and last sample: resident, proportional, on huge pages, reserved
-addresses. The spread of the arms at the session's end is study 3's figure.
+addresses. The spread of the arms at the session's end is study 3's figure. Then its parts after the last step, by the
+kernel's smaps and by the allocator's own figures (treatments/allocator_memory.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from mydyno.analysis.base import Analysis
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Section, Table, glyph, render
 from mydyno.model.stored.summary import RunSummary
-from mydyno.reports.sections import memory_by_kind
 from mydyno.store.query import file_names, reading
 from mydyno.wording.numbers import display_unit, percent
 
@@ -27,6 +28,8 @@ COLUMNS = (
     ("server_vsize_bytes", "addresses (VSIZE)"),
 )
 NONE = "–"
+Facts = Mapping[str, float]
+"""Of the evidence that an allocator gives after the load."""
 LATEST_NS = 10_000_000_000
 """How long before a run's last sample a metric's own last one may lie."""
 
@@ -40,7 +43,7 @@ class Session:
     greatest: float
 
 
-def build(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Section | None:
     """The section; None if no arm sets how memory is managed, or runs have several servers."""
     arms = result.study.experiment.arms
     if not any(name in arm.treatments for arm in arms for name in TREATMENTS):
@@ -61,8 +64,8 @@ def build(result: StudyResult) -> Section | None:
             "memory.html",
             intro=_intro(of_arm),
             table=_table(result, of_arm),
-            kinds=memory_by_kind.table(result, _cell),
-            untold=memory_by_kind.untold(result),
+            kinds=_kinds_table(result),
+            untold=_untold(result),
         ),
     )
 
@@ -141,3 +144,66 @@ def _cell(values: list[float], signed: bool = False) -> Cell:
     sign = "+" if signed and middle > 0 else ""
     spread = f"{unit.number(min(values))} … {unit.text(max(values))}" if len(values) > 1 else ""
     return Cell(f"{sign}{unit.text(middle)}", "num strong", below=spread)
+
+
+def _kinds_table(result: StudyResult) -> Table | None:
+    """The parts after the last step; None if no run has the figures."""
+    of_arm = {arm: found for arm in result.styles if (found := _facts(result, arm))}
+    if not of_arm:
+        return None
+    columns = [(words, value) for words, value in KINDS if any(_values(runs, value) for runs in of_arm.values())]
+    rows = []
+    for arm, runs in of_arm.items():
+        cells = [_cell(_values(runs, value)) for _, value in columns]
+        rows.append([Cell(arm, "arm", glyph(result.styles[arm])), *cells, Cell(_free_share(runs), "num")])
+    head = ["arm", *(words for words, _ in columns), "of it free"]
+    if not any(run.get("allocator_held_bytes") for runs in of_arm.values() for run in runs):
+        rows, head = [row[:-1] for row in rows], head[:-1]
+    return Table("Its parts after the last step", head, rows)
+
+
+def _untold(result: StudyResult) -> list[str]:
+    """A sentence for each reason why an allocator's own figures are missing."""
+    reasons: dict[str, dict[str, None]] = {}
+    for run in sorted(result.runs, key=lambda run: list(result.styles).index(run.arm)):
+        for evidence in run.evidence if run.valid else ():
+            if "untold" in evidence.facts:
+                reasons.setdefault(str(evidence.facts["untold"]), {})[run.arm] = None
+    return [
+        f"The allocator's own figures are missing for {', '.join(arms)}: {reason}." for reason, arms in reasons.items()
+    ]
+
+
+def _facts(result: StudyResult, arm: str) -> list[Facts]:
+    evidence = [one for run in result.runs if run.valid and run.arm == arm for one in run.evidence]
+    return [one.facts for one in evidence if "anonymous_bytes" in one.facts]
+
+
+def _beside_pool(facts: Facts) -> float | None:
+    """None if the pool is on reserved huge pages, which smaps does not count as resident."""
+    rest = facts["anonymous_bytes"] + facts["heap_bytes"] - facts.get("pool_data_bytes", 0)
+    return rest if rest > 0 and not facts.get("reserved_huge_bytes") else None
+
+
+KINDS: tuple[tuple[str, Callable[[Facts], float | None]], ...] = (
+    ("private memory, resident", lambda facts: facts["anonymous_bytes"] + facts["heap_bytes"]),
+    ("of it on transparent huge pages", lambda facts: facts.get("transparent_huge_bytes")),
+    ("mapped on reserved huge pages", lambda facts: facts.get("reserved_huge_bytes")),
+    ("InnoDB's pages with data", lambda facts: facts.get("pool_data_bytes")),
+    ("private beside them", _beside_pool),
+    ("programs, libraries, stacks", lambda facts: facts["other_bytes"]),
+    ("held by the allocator", lambda facts: facts.get("allocator_held_bytes")),
+    ("of it in use", lambda facts: facts.get("allocator_in_use_bytes")),
+)
+
+
+def _values(runs: list[Facts], value: Callable[[Facts], float | None]) -> list[float]:
+    return [float(found) for run in runs if (found := value(run))]
+
+
+def _free_share(runs: list[Facts]) -> str:
+    shares = [1 - run["allocator_in_use_bytes"] / held for run in runs if (held := run.get("allocator_held_bytes"))]
+    return percent(median(shares)) if shares else NONE
+
+
+ANALYSIS = Analysis(chapter="why", part=part, folded=True)

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+from mydyno.analysis import memory
 from mydyno.document.result import StudyResult
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import RunSummary
-from mydyno.reports.sections import memory
 from mydyno.store.samples import read_metric
 from mydyno.wording.numbers import display_unit
 from tests.support.fake_study_folder import Shape, build
@@ -23,7 +23,7 @@ def test_where_the_memory_sits_is_told_with_the_arms_spread_at_the_end(tmp_path:
         Shape(blocks=2, connections=(16,), measure_s=5, invalid={(1, 2): Reason(gate="steady", text="drift")}),
     )
     result = StudyResult.load(folder)
-    section = memory.build(result)
+    section = memory.part(result)
     assert section is not None
     ends: dict[str, list[float]] = {}
     for run in result.runs:
@@ -42,7 +42,7 @@ def test_where_the_memory_sits_is_told_with_the_arms_spread_at_the_end(tmp_path:
 def test_arms_that_leave_memory_alone_have_no_section_on_it(tmp_path: Path) -> None:
     links = {"1gbit": {"network": "1gbit"}, "10gbit": {"network": "10gbit"}}
     shape = Shape(arms=("10gbit", "1gbit"), blocks=1, connections=(16,), links=links)
-    assert memory.build(StudyResult.load(build(tmp_path / "links", shape))) is None
+    assert memory.part(StudyResult.load(build(tmp_path / "links", shape))) is None
 
 
 def told(run: RunSummary) -> RunSummary:
@@ -63,7 +63,7 @@ def test_memory_is_told_by_kind_and_an_allocator_that_says_nothing_is_named(tmp_
     folder = build(tmp_path / "kinds", Shape(blocks=1, connections=(16,), measure_s=5, arms=("glibc", "jemalloc")))
     result = StudyResult.load(folder)
     runs = tuple(told(run) for run in result.summary.runs)
-    section = memory.build(replace(result, summary=result.summary.model_copy(update={"runs": runs})))
+    section = memory.part(replace(result, summary=result.summary.model_copy(update={"runs": runs})))
     assert section is not None
     text = re.sub("<[^>]*>", " ", section.html).replace("\xa0", " ").replace("\u202f", " ")
     table = text.partition("Its parts after the last step")[2]
@@ -76,6 +76,6 @@ def test_memory_is_told_by_kind_and_an_allocator_that_says_nothing_is_named(tmp_
 
 def test_runs_that_tell_no_kinds_of_memory_have_no_table_of_them(tmp_path: Path) -> None:
     folder = build(tmp_path / "untold", Shape(blocks=1, connections=(16,), measure_s=5))
-    section = memory.build(StudyResult.load(folder))
+    section = memory.part(StudyResult.load(folder))
     assert section is not None
     assert "Its parts after the last step" not in section.html
