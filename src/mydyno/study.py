@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mydyno import __version__
 from mydyno.errors import UserError
+from mydyno.evaluation.facts import summarise
 from mydyno.execution.blocks.run import make_runs
 from mydyno.execution.checks import check_host, check_more_time, other_versions
 from mydyno.execution.environments.environment import Opener, StudyEnvironment, close
@@ -30,7 +31,6 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.results.facts import summarise
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mydyno.analysis.base import Examined
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.stored.records import CountFacts, RunRecord, SliceRecord
 from mydyno.model.stored.slices_apart import CountedTotals
@@ -26,6 +27,13 @@ class CountedStudy:
     summaries: list[RunSummary] = field(default_factory=list)
     slices: list[SliceRecord] = field(default_factory=list)
     apart: list[SliceRecord] = field(default_factory=list)
+
+    def examined(self, folder: Path, file: str, alpha: float | None) -> Examined:
+        """As an analysis of what is in this file sees it."""
+        return Examined(
+            experiment=self.experiment, runs=self.summaries, alpha=0.05, slices=self.slices, path=folder,
+            records=self.runs, apart={file: self.apart}, alpha_of_causes=alpha,
+        )  # fmt: skip
 
 
 def counted_study(

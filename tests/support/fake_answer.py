@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mydyno.evaluation.answer import answer_study
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.stored.records import Metric, RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, RunSummary, Summary
-from mydyno.wording.answer import answer_study
 
 START_NS = 1_795_000_000_000_000_000
 MINUTE_NS = 60_000_000_000

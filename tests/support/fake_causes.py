@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from mydyno.analysis.candidates import candidates_of
+from mydyno.analysis.costs.per_operation import costs_of
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord, StepRecord
 from mydyno.model.stored.summary import CostsRecord, EffectRecord, RunSummary
-from mydyno.results.why.candidates import candidates_of
-from mydyno.results.why.costs import costs_of
 
 CONNECTIONS = 16
 STEP = "oltp_read_write-16"

@@ -9,6 +9,7 @@ from typing import Any
 
 from mydyno.drivers.base import Progress
 from mydyno.errors import ServerError
+from mydyno.evaluation.projection import Precision
 from mydyno.execution.counters.wait_counter import StartCounting
 from mydyno.execution.interleaved.block import BlockResult
 from mydyno.hosts.local import LocalHost
@@ -17,7 +18,6 @@ from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Step
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.records import Evidence, RunRecord, SliceRecord
-from mydyno.results.projection import Precision
 from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
 from mydyno.servers.templates import Template
 from mydyno.treatments.base import Treatment

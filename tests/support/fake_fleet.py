@@ -11,6 +11,7 @@ from typing import Any
 
 from mydyno.cli.exit_codes import exit_code_of
 from mydyno.errors import HostError, MydynoError
+from mydyno.evaluation.projection import Precision
 from mydyno.execution.environments.environment import Opener
 from mydyno.execution.interleaved.order import BlockOrder
 from mydyno.execution.interleaved.study_time import StudyTime
@@ -22,7 +23,6 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.stored.summary import Summary
-from mydyno.results.projection import Precision
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_script import experiment
 

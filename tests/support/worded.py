@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mydyno.evaluation.worded import worded_summary
 from mydyno.model.stored.worded import WordedSummary
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.worded import worded_summary
 
 
 def worded(folder: StudyFolder) -> WordedSummary:

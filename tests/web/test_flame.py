@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from mydyno.reports import write
 from tests.support import first_in_gate
-from tests.unit.reports.test_profile import SAME, SPIN, profiled, record
+from tests.unit.analysis.test_profiles_report import SAME, SPIN, profiled, record
 from tests.web.test_browser import LIMIT_MS, serious_violations
 
 

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from mydyno.bisect.error_rate import LEAST_RATE
 from mydyno.bisect.folder import BisectFolder
 from mydyno.errors import BuildError, ServerError
+from mydyno.evaluation.facts import summarise
 from mydyno.execution.environments.environment import Opener
 from mydyno.execution.interleaved.study_time import overhead_s
 from mydyno.execution.live.observer import Watcher
@@ -30,7 +31,6 @@ from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.metrics import metric_source
 from mydyno.model.stored.bisection import BisectRecord, Commit, Comparison, Ends, Outcome, SkipReason
 from mydyno.model.stored.summary import EffectRecord, Summary
-from mydyno.results.facts import summarise
 from mydyno.results.gate import is_interrupted
 from mydyno.results.precision import alarm_of, half_width, looks_of
 from mydyno.store.study_folder import StudyFolder

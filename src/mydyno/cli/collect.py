@@ -10,7 +10,7 @@ from mydyno.cli.streams import warn
 from mydyno.cli.study_runner import finish
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
-from mydyno.results.facts import summarise
+from mydyno.evaluation.facts import summarise
 from mydyno.store.study_folder import StudyFolder
 
 

@@ -11,11 +11,11 @@ from mydyno.cli import arguments
 from mydyno.cli.across_output import TEXT, Format, Output, check_output, chosen_format, deliver
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
+from mydyno.evaluation.arms import compare_arms
+from mydyno.evaluation.compare import compare_studies
 from mydyno.reports.across import comparison_page, comparison_text
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.scatter import studies_beside
-from mydyno.wording.across.arms import compare_arms
-from mydyno.wording.across.compare import compare_studies
 
 
 def register(app: typer.Typer) -> None:

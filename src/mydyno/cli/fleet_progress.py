@@ -10,10 +10,10 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from mydyno.evaluation.progress import precision_words
+from mydyno.evaluation.projection import Precision
 from mydyno.language import agreed
-from mydyno.results.projection import Precision
 from mydyno.visible import styled
-from mydyno.wording.progress import precision_words
 
 
 class FleetProgress:

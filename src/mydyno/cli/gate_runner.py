@@ -11,6 +11,7 @@ import typer
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.study_runner import run_fleet_study, run_study_here, shown_path
 from mydyno.errors import UserError
+from mydyno.evaluation.facts import summarise
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
 from mydyno.model.definition.host_groups import HostGroup
@@ -19,7 +20,6 @@ from mydyno.reports.gate.bencher import bencher
 from mydyno.reports.gate.junit import junit
 from mydyno.reports.gate.markdown import markdown
 from mydyno.reports.gate.terminal import print_gate
-from mydyno.results.facts import summarise
 from mydyno.results.gate import is_gate_decided
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study

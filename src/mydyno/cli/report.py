@@ -11,10 +11,10 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
+from mydyno.evaluation.facts import summarise
 from mydyno.hosts.paths import check_writable
 from mydyno.model.definition.problems import nearest
 from mydyno.reports import FORMATS, write
-from mydyno.results.facts import summarise
 from mydyno.store.study_folder import StudyFolder
 
 

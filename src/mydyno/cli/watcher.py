@@ -13,15 +13,15 @@ from rich.console import Console
 from rich.progress import Progress, TaskID, TextColumn
 
 from mydyno.drivers import base
+from mydyno.evaluation.progress import half_width_words, precision_words
+from mydyno.evaluation.projection import Precision
 from mydyno.execution.interleaved.block import BlockResult
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.records import RunRecord, SliceRecord
-from mydyno.results.projection import Precision
 from mydyno.visible import styled
-from mydyno.wording.progress import half_width_words, precision_words
 
 WORTH_KNOWING = 0.02
 """Share of the CPU time of others from which on a block's line names it."""

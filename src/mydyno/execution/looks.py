@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mydyno.evaluation.facts import summarise
 from mydyno.execution.planning.time_plan import TimePlan
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.looks import looks_aimed_at
 from mydyno.model.definition.plan import Plan, make_plan
 from mydyno.model.stored.summary import Summary
-from mydyno.results.facts import summarise
 from mydyno.results.gate import is_gate_decided
 from mydyno.store.study_folder import StudyFolder
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from mydyno.errors import StudyError
+from mydyno.evaluation.facts import summarise
 from mydyno.execution.validity.unproved import refused_variables
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import RunRecord
-from mydyno.results.facts import summarise
 from mydyno.results.values.host_noise import is_host_noise
 from mydyno.store.study_folder import StudyFolder
 

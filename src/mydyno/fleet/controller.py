@@ -17,6 +17,8 @@ from pathlib import Path
 
 from mydyno import __version__
 from mydyno.errors import HostError, StudyError, UserError
+from mydyno.evaluation.facts import summarise
+from mydyno.evaluation.projection import precision_so_far
 from mydyno.execution.checks import check_more_time, other_versions
 from mydyno.execution.interleaved.order import BlockOrder
 from mydyno.execution.interleaved.pilot import PILOT_EVENT
@@ -45,8 +47,6 @@ from mydyno.model.definition.host_groups import LOCAL, HostGroup
 from mydyno.model.definition.plan import Plan, make_plan
 from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.results.facts import summarise
-from mydyno.results.projection import precision_so_far
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
 

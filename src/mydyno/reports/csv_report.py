@@ -14,8 +14,8 @@ from __future__ import annotations
 import csv
 import io
 
+from mydyno.document.result import StudyResult
 from mydyno.reports.format import ReportFormat
-from mydyno.reports.result import StudyResult
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import joined_reasons
 

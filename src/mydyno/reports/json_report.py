@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mydyno.evaluation.worded import worded_summary
 from mydyno.reports.format import ReportFormat
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.worded import worded_summary
 
 
 def write(folder: StudyFolder) -> str:

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from shlex import join
 
+from mydyno.document.markdown_text import code, escape, fitted
+from mydyno.document.markdown_text import table as markdown_table
+from mydyno.document.result import StudyResult
+from mydyno.evaluation.answer import answer_of
 from mydyno.language import agreed
 from mydyno.model.stored.reasons import joined
-from mydyno.model.stored.summary import EffectRecord, HostsEffect
+from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.format import ReportFormat
-from mydyno.reports.markdown_text import code, escape, fitted, rule
-from mydyno.reports.markdown_waits import waits_part
-from mydyno.reports.result import StudyResult
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording import unsampled
 from mydyno.wording.claims import claims, conditions
-from mydyno.wording.costs import accompanied, caution
 from mydyno.wording.full_sentences import full_sentences
-from mydyno.wording.host_groups import (
-    contrast_heading,
-    facts_rows,
-    heterogeneity_text,
-    interval,
-    likeness,
-    overall,
-    plain_words,
-)
 from mydyno.wording.numbers import level_percent, percent, percent_range, signed_percent
 from mydyno.wording.published import WORDS
 from mydyno.wording.server_settings import differing_settings, settings_compared
@@ -35,39 +27,37 @@ COMPARISONS, SERVERS, PUBLISHED = (
     "Servers, and how their settings differ",
     "What published studies claim",
 )
-INVALID, WAITS, COSTS = (
-    "Runs that are not valid",
-    "What the server waits for",
-    "Costs that changed with the effect",
-)
-HOSTS, EFFECTS = "Hosts", "effects of the primary metric"
-OPTIONAL = (COMPARISONS, SERVERS, PUBLISHED, INVALID, WAITS, COSTS, HOSTS, EFFECTS)
-"""Parts of a text that is too long for a comment, in the order in which they are left out."""
+INVALID = "Runs that are not valid"
+EFFECTS = "effects of the primary metric"
+OPTIONAL = (COMPARISONS, SERVERS, PUBLISHED, INVALID)
+"""Parts that a text too long for a comment leaves out first, in this order; then those of analyses."""
 
 
 def write(folder: StudyFolder) -> str:
     """GitHub-flavoured Markdown; text from outside is escaped, so that it cannot become markup."""
     result = StudyResult.load(folder)
     summary = result.summary
+    # Analyses load numpy, and the templates of their sections.
+    from mydyno.analysis.catalogue import markdown_of
+
+    found, analysed = answer_of(result), markdown_of(result)
     valid = sum(run.valid for run in result.runs)
     parts: list[str | tuple[str, str]] = [
         f"## {escape(summary.question or result.study.experiment.question)}",
         escape(settings_compared(result)),
-        "\n\n".join(f"**{escape(sentence)}**" for sentence in result.answer.answer),
+        "\n\n".join(f"**{escape(sentence)}**" for sentence in found.answer),
         _answer_table(result),
         (PUBLISHED, _published(result)),
-        "\n".join(f"- {escape(line)}" for line in result.answer.sharpen),
+        "\n".join(f"- {escape(line)}" for line in found.sharpen),
         "\n".join(f"- {escape(line)}" for line in unsampled.lines(result)),
-        escape(result.answer.scope),
+        escape(found.scope),
         (COMPARISONS, _sentences(result)),
         agreed(f"Study `{code(summary.study)}`, state **{summary.state}**: {valid} of "
             f"{len(result.plan.runs)} planned runs are valid, {len(result.plan.blocks)} blocks, scale "
             f"{escape(result.study.experiment.scale)}. Margin ±{percent(summary.margin)}, control "
             f"{escape(summary.control)}."),
         (EFFECTS, _effects(result)),
-        (HOSTS, _hosts(result)),
-        (COSTS, _costs(result)),
-        (WAITS, waits_part(result)),
+        *analysed,
         (INVALID, _invalid(result)),
         (SERVERS, _servers(result)),
         f"Made by mydyno {escape(result.mydyno_versions)}: `{code(join(result.study.command))}`, seed "
@@ -75,7 +65,7 @@ def write(folder: StudyFolder) -> str:
     ]  # fmt: skip
     whole = f"report.html of the study, which `mydyno report {code(summary.study)}` writes"
     named = [("", part) if isinstance(part, str) else part for part in parts]
-    return fitted(named, list(OPTIONAL), whole)
+    return fitted(named, [*OPTIONAL, *(name for name, _ in reversed(analysed)), EFFECTS], whole)
 
 
 def _answer_table(result: StudyResult) -> str:
@@ -85,22 +75,21 @@ def _answer_table(result: StudyResult) -> str:
         return ""
     parts = []
     for grid in table.grids:
-        head = f"| {' | '.join(map(escape, (*grid.row_factors, *grid.columns)))} |"
         control = f"control {grid.control}"
         rows = [
-            f"| {' | '.join([*map(escape, levels), *(control if one is None else _cell(one) for one in cells)])} |"
+            [*map(escape, levels), *(control if one is None else _cell(one) for one in cells)]
             for levels, cells in grid.rows
         ]
-        parts.append("\n".join([f"{escape(grid.caption)}:", "", head, rule(head, head.count("|")), *rows]))
+        heads = [escape(one) for one in (*grid.row_factors, *grid.columns)]
+        parts.append(f"{escape(grid.caption)}:\n\n{markdown_table(heads, rows, len(heads))}")
     if table.steps:
-        names = ("load level", "arm", *map(escape, table.columns))
-        head = f"| {' | '.join(names)} |"
+        heads = ["load level", "arm", *map(escape, table.columns)]
         rows = [
-            f"| {' | '.join([escape(step.heading), escape(name), *map(_cell, cells)])} |"
+            [escape(step.heading), escape(name), *map(_cell, cells)]
             for step in table.steps
             for name, cells in step.rows
         ]
-        parts.append("\n".join([head, rule(head, head.count("|")), *rows]))
+        parts.append(markdown_table(heads, rows, len(heads)))
     parts.append(
         " ".join(filter(None, [f"{escape(table.caption)}.", *map(escape, table.notes), escape(table.unadjusted)]))
     )
@@ -131,17 +120,15 @@ def _effects(result: StudyResult) -> str:
     rows = [_row(result, effect, result.summary.noise_floor.get(primary, {}).get(effect.step)) for effect in effects]
     interval = f"{level_percent(result.summary.alpha)} interval"
     heads = ("load level", "arm", "effect", interval, "blocks", "noise floor", "verdict")
-    head = f"| {' | '.join(heads)} |"
     title = f"{result.metric_name(primary)} relative to {escape(result.relative_to)}"
-    lines = [f"### {title}", "", head, rule(head, 2)]
-    return "\n".join([*lines, *rows])
+    return f"### {title}\n\n{markdown_table(heads, rows, 2)}"
 
 
-def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> str:
+def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> Sequence[str]:
     interval = "–"
     if effect.ci_low is not None and effect.ci_high is not None:
         interval = percent_range(effect.ci_low - 1, effect.ci_high - 1)
-    cells = (
+    return (
         escape(effect.step),
         escape(result.contrast_name(effect)),
         f"**{signed_percent(effect.ratio - 1)}**" if effect.ratio is not None else "–",
@@ -150,59 +137,6 @@ def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> str:
         f"±{percent(floor - 1)}" if floor and floor > 1 else "–",
         verdict_text(result, effect),
     )
-    return f"| {' | '.join(cells)} |"
-
-
-def _hosts(result: StudyResult) -> str:
-    """What differs between the hosts, then each contrast on each of them; nothing in a study of one host group."""
-    groups = result.summary.host_groups
-    if groups is None:
-        return ""
-    parts = [f"### {HOSTS}"]
-    effects = () if result.before_first_look else groups.effects
-    if effects:
-        parts.append("\n".join(f"- {escape(sentence)}" for sentence in plain_words(result, groups)))
-    parts.append(escape(likeness(result, groups)))
-    rows = facts_rows(groups)
-    if rows:
-        head = f"| {' | '.join(('fact', 'value', 'hosts'))} |"
-        parts.append("\n".join([head, rule(head, 3), *(f"| {' | '.join(map(escape, row))} |" for row in rows)]))
-    for metric in dict.fromkeys(effect.metric for effect in effects):
-        heads = (*map(escape, groups.blocks), "these hosts", "hosts like these", "do they differ?")
-        head = f"| {result.metric_name(metric)} | {' | '.join(heads)} |"
-        lines = [_host_row(result, one) for one in effects if one.metric == metric]
-        parts.append("\n".join([head, rule(head, 1), *lines]))
-    return "\n\n".join(parts)
-
-
-def _host_row(result: StudyResult, one: HostsEffect) -> str:
-    """One contrast: its effect on each host with that host's own interval, on these hosts, and on hosts like these."""
-    cells = [escape(contrast_heading(result, one))]
-    for group in one.groups:
-        own = "" if group.ci_low is None else f" ({interval(group.ci_low, group.ci_high)})"
-        cells.append("–" if group.ratio is None else f"{signed_percent(group.ratio - 1)}{own}")
-    together = overall(result, one)
-    _, ratio, text = together[0]
-    cells.append(text if ratio is None else f"**{signed_percent(ratio - 1)}** ({text})")
-    cells.append(together[1][2] if len(together) > 1 else "–")
-    cells.append(heterogeneity_text(one).replace("<", "&lt;"))
-    return f"| {' | '.join(cells)} |"
-
-
-def _costs(result: StudyResult) -> str:
-    """Costs that changed with the effects; empty where no such effect is shown."""
-    record = result.summary.costs
-    found = accompanied(result, record) if record is not None and not result.before_first_look else []
-    if not found:
-        return ""
-    parts = [f"### {COSTS}"]
-    for one in found:
-        lines = [f"- {escape(sentence)}" for sentence in one.sentences]
-        lines += [f"- To test it: `{code(command)}`" for command in one.commands]
-        lines += [f"- {escape(hint)}" for hint in one.hints]
-        named = f"{escape(one.heading)}, accompanied by:"
-        parts += [named if one.named else f"{escape(one.heading)}:", "\n".join(lines)]
-    return "\n\n".join(part for part in (*parts, caution(found)) if part)
 
 
 def _invalid(result: StudyResult) -> str:
@@ -218,9 +152,8 @@ def _servers(result: StudyResult) -> str:
     if found is None:
         return ""
     names, rows = found
-    head = f"| {' | '.join(map(escape, names))} |"
-    lines = [f"| {' | '.join(map(escape, row))} |" for row in rows]
-    return "\n".join([f"### {SERVERS}", "", head, rule(head, len(names)), *lines])
+    heads, *cells = ([escape(cell) for cell in row] for row in (names, *rows))
+    return f"### {SERVERS}\n\n{markdown_table(heads, cells, len(heads))}"
 
 
 def _published(result: StudyResult) -> str:
@@ -234,12 +167,11 @@ def _published(result: StudyResult) -> str:
         "agreement",
         "what would decide it",
     )
-    head = f"| {' | '.join(heads)} |"
-    lines = [f"### {PUBLISHED}", "", head, rule(head, 5)]
-    for one in found:
-        cells = (one.study, one.claim, one.here, WORDS[one.answer], one.next_step)
-        lines.append(f"| {' | '.join(map(escape, cells))} |")
-    return "\n".join([*lines, "", *(f"{escape(line)}  " for line in conditions(result))]).rstrip()
+    rows = [
+        [escape(cell) for cell in (one.study, one.claim, one.here, WORDS[one.answer], one.next_step)] for one in found
+    ]
+    below = "\n".join(f"{escape(line)}  " for line in conditions(result))
+    return f"### {PUBLISHED}\n\n{markdown_table(heads, rows, 5)}\n\n{below}".rstrip()
 
 
 FORMAT = ReportFormat("md", "a summary for a pull request or a ticket", write)

@@ -8,38 +8,28 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from mydyno.reports.page_assets import asset, script_json
-from mydyno.reports.result import StudyResult
+from mydyno.analysis.base import Chapter
+from mydyno.analysis.catalogue import sections_of
+from mydyno.document.page_assets import asset, script_json
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Section, render
+from mydyno.evaluation.answer import answer_of
 from mydyno.reports.sections import (
     answer,
     builds,
-    capacity,
-    costs,
     evidence,
-    factors,
     gate,
-    hosts,
-    kernel,
-    key_values,
-    memory,
     metrics,
     network,
     noise,
     over_time,
-    profile,
     published,
-    queueing,
     repeat,
     replay,
-    scalability,
-    screening,
     servers,
     slices_over_time,
     sweep,
-    waits,
 )
-from mydyno.reports.sections.section import Section, render
-from mydyno.reports.slices import StudySlices, read_study_slices
 from mydyno.reports.telemetry import Telemetry, page_data, read_telemetry
 from mydyno.store.study_folder import StudyFolder
 
@@ -70,8 +60,7 @@ class Part:
 def render_page(folder: StudyFolder) -> str:
     """The whole page as text. Raises UserError if the study folder is damaged."""
     result = StudyResult.load(folder)
-    slices = read_study_slices(result)
-    before, after = _before(result, slices), _after(result, slices)
+    before, after = _before(result), _after(result)
     used = sum(len(chapter.html.encode()) for chapter in (*before, *after))
     used += sum(len(asset(name)) for name in _ASSET_NAMES)
     telemetry = None
@@ -90,7 +79,7 @@ def render_page(folder: StudyFolder) -> str:
         version=result.mydyno_versions,
         chips=answer.chips(result),
         margin=repeat.margin_words(result),
-        sections=[(chapter, False) for chapter in (*before, *_over_time(result, slices, telemetry), *after)],
+        sections=[(chapter, False) for chapter in (*before, *_over_time(result, telemetry), *after)],
         css=Markup(asset("uPlot.min.css") + "\n" + asset("report.css")),
         behaviour=Markup(asset("report.js")),
         licence=Markup("/*\n" + asset("uPlot.LICENSE") + "\n*/"),
@@ -101,54 +90,50 @@ def render_page(folder: StudyFolder) -> str:
     return _FORBIDDEN.sub("\ufffd", str(page))
 
 
-def _before(result: StudyResult, slices: StudySlices) -> list[Section]:
+def _before(result: StudyResult) -> list[Section]:
     """Answer and why."""
     return _chapters(
         ("answer", "Answer", "", [
-            Part(answer.build(result), bare=True),
+            Part(answer.build(result, answer_of(result)), bare=True),
             Part(gate.build(result)),
-            Part(factors.build(result)),
-            Part(capacity.build(result, slices)),
-            Part(screening.build(result)),
-            Part(key_values.build(result)),
-            Part(hosts.build(result)),
+            *_analyses(result, "answer"),
         ]),
         ("why", "Why", "", [
-            Part(costs.build(result)),
-            Part(waits.build(result)),
-            Part(kernel.build(result)),
-            Part(profile.build(result)),
+            *_analyses(result, "why"),
             Part(metrics.build(result), folded=True),
-            Part(queueing.build(result, slices), folded=True),
+            *_analyses(result, "why", folded=True),
             *(Part(section, folded=True) for section in network.build(result)),
-            Part(memory.build(result), folded=True),
             Part(servers.build(result), folded=True),
             Part(builds.build(result), folded=True),
         ]),
     )  # fmt: skip
 
 
-def _over_time(result: StudyResult, slices: StudySlices, telemetry: Telemetry | None) -> list[Section]:
+def _analyses(result: StudyResult, chapter: Chapter, folded: bool = False) -> list[Part]:
+    return [Part(section, folded=folded) for section in sections_of(result, chapter, folded)]
+
+
+def _over_time(result: StudyResult, telemetry: Telemetry | None) -> list[Section]:
     """The time of the blocks of an interleaved study, or the telemetry of steps; and memory over whole runs."""
     parts = [
-        Part(slices_over_time.build(result, slices)),
+        Part(slices_over_time.build(result)),
         Part(over_time.build(telemetry) if telemetry else None),
         Part(over_time.memory(result), folded=True),
     ]
     return _chapters(("over-time", "Over time", "", parts))
 
 
-def _after(result: StudyResult, slices: StudySlices) -> list[Section]:
+def _after(result: StudyResult) -> list[Section]:
     """Load levels, trust and repeat."""
     checked, noisy = evidence.build(result), noise.build(result)
     found = "; ".join(filter(None, (checked.says, noisy.says)))
     return _chapters(
-        ("load", "Load levels", "", [Part(sweep.build(result)), Part(scalability.build(result))]),
+        ("load", "Load levels", "", [Part(sweep.build(result)), *_analyses(result, "load")]),
         ("trust", "Trust", found, [
             Part(replace(noisy, says=""), folded=True),
             Part(replace(checked, says=""), folded=True),
             Part(published.build(result), folded=True),
-            Part(replay.build(result, slices), folded=True),
+            Part(replay.build(result), folded=True),
         ]),
         ("repeat", "Repeat", "", [Part(repeat.build(result), bare=True)]),
     )  # fmt: skip

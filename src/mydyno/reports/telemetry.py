@@ -16,12 +16,11 @@ from pathlib import Path
 from sys import byteorder
 from typing import Any
 
+from mydyno.document.charts.palette import copy_style
+from mydyno.document.result import StudyResult
 from mydyno.model.stored.summary import RunSummary
 from mydyno.reports import envelopes
-from mydyno.reports.charts.palette import copy_style
 from mydyno.reports.envelopes import Panel, PanelKey, Series
-from mydyno.reports.result import StudyResult
-from mydyno.store.samples import damage_of
 from mydyno.wording.numbers import display_unit, metric_name
 
 CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
@@ -92,7 +91,7 @@ def preferred(pairs: Sequence[Series]) -> Series | None:
 
 def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
     """Read and reduce the samples of a study's runs so that their packing stays within the budget."""
-    present = readable_samples(result)
+    present = result.samples
     durations = _durations(result)
     files, invalid = _choose(present, list(durations))
     found = envelopes.list_series(list(present))
@@ -122,7 +121,7 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
 
 def read_one(result: StudyResult, series: Series, buckets: int) -> tuple[dict[str, Panel], dict[str, float]]:
     """({step: panel} of one series, coarse; {step: how long its load lasted}). Steps without a sample are absent."""
-    present = readable_samples(result)
+    present = result.samples
     durations = _durations(result)
     files, _ = _choose(present, list(durations))
     widths = {step: envelopes.bucket_width_s(length, buckets) for step, length in durations.items()}
@@ -132,7 +131,7 @@ def read_one(result: StudyResult, series: Series, buckets: int) -> tuple[dict[st
 
 def offered(result: StudyResult) -> tuple[list[Series], dict[str, float]]:
     """(every series that is not zero throughout, those that explain most first; {step: how long its load lasted})."""
-    found = envelopes.list_series(list(readable_samples(result)))
+    found = envelopes.list_series(list(result.samples))
     return _ordered({pair for pair, greatest in found.items() if greatest != 0}), _durations(result)
 
 
@@ -140,15 +139,9 @@ def read_these(
     result: StudyResult, series: Sequence[Series], widths_s: Mapping[str, float], durations_s: Mapping[str, float]
 ) -> dict[PanelKey, Panel]:
     """The panels of these series at the steps of `widths_s`, cut into buckets of these widths."""
-    present = readable_samples(result)
+    present = result.samples
     files, _ = _choose(present, list(widths_s))
     return envelopes.read_panels(files, series, widths_s, durations_s)
-
-
-def readable_samples(result: StudyResult) -> dict[Path, RunSummary]:
-    """{samples.parquet: its run}, of the runs that have one, without damaged ones."""
-    every = {result.folder.samples_path(run.folder): run for run in result.runs}
-    return {path: run for path, run in every.items() if path.is_file() and not damage_of(path)}
 
 
 def _lines(result: StudyResult) -> int:
@@ -188,7 +181,7 @@ def _choose(
 
 def read_session_rss(result: StudyResult) -> Panel:
     """Resident memory over whole runs, of all blocks together; empty where no run has it."""
-    present = readable_samples(result)
+    present = result.samples
     files = {path: run for path, run in present.items() if run.valid} or present
     rss = preferred([pair for pair in envelopes.list_series(list(files)) if pair[1] == "server_rss_bytes"])
     duration_s = envelopes.session_duration_s(files)

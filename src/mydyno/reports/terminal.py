@@ -14,12 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mydyno.reports.result import StudyResult
+from mydyno.document.result import StudyResult
+from mydyno.evaluation.answer import answer_of
 from mydyno.store.study_folder import StudyFolder
 from mydyno.visible import as_written, styled, visible
-from mydyno.wording import kernel, unsampled, waits
+from mydyno.wording import unsampled
 from mydyno.wording.claims import claims, counted
-from mydyno.wording.host_groups import one_line
+from mydyno.wording.hosts import one_line
 from mydyno.wording.server_settings import settings_compared
 from mydyno.wording.verdict_table import SYMBOLS, WORDS, Grid, VerdictCell, VerdictTable, flat, verdict_table
 
@@ -45,7 +46,7 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     if width is None:
         console.width = min(console.width, WIDEST) if console.is_terminal else PLAIN_WIDTH
     plain = not prints_signs(file)
-    found = result.answer
+    found = answer_of(result)
 
     def say(text: str, indent: str = "", after: str = "", style: str = "") -> None:
         shown = as_written(console.file, plain_text(flat(text), plain)).replace(" %", UNBROKEN)
@@ -69,8 +70,10 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
         studies = ", ".join(dict.fromkeys(one.study for one in compared))
         answers = counted(one.answer for one in compared)
         say(f"Claims of {studies}, compared in the report: {answers}.", "- ", "  ")
-    waited = [*waits.lines(result), *kernel.lines(result)]
-    for lines in (waited, unsampled.lines(result)):
+    # Analyses load numpy, and the templates of their sections.
+    from mydyno.analysis.catalogue import lines_of
+
+    for lines in (lines_of(result), unsampled.lines(result)):
         if lines:
             console.print()
         for line in lines:
@@ -79,7 +82,7 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
         console.print()
         for line in found.sharpen:
             say(line, "- ", "  ")
-    hosts = one_line(result)
+    hosts = one_line(result.summary)
     if found.scope or hosts:
         console.print()
     if hosts:

@@ -19,7 +19,7 @@ from mydyno.verdicts import Family, Metric, Observation
 def families(experiment: Experiment, runs: Sequence[RunSummary], measured: Sequence[str]) -> Iterator[Family]:
     """Every family: metrics in the order given, of each the experiment's own control first, then further contrasts."""
     if experiment.screen is not None:
-        # The runs of a screening design are compared by variable (results/screening.py), not one by one.
+        # The runs of a screening design are compared by variable (analysis/screening.py), not one by one.
         for metric in measured:
             yield contrast_family(experiment, runs, metric, experiment.control, (), False)
         return

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from mydyno.reports.page_assets import ASSETS as REPORT_ASSETS
+from mydyno.document.page_assets import ASSETS as REPORT_ASSETS
 from mydyno.web.access import Access, Guard, begin_session
 from mydyno.web.index import StudyIndex
 from mydyno.web.launch import Launcher

@@ -19,6 +19,7 @@ from typing import Any
 
 from mydyno import __version__
 from mydyno.errors import MydynoError, UserError
+from mydyno.evaluation.answer import answer_sentences
 from mydyno.files.atomic import write_text
 from mydyno.files.journal import Journal
 from mydyno.model.stored.records import FORMAT
@@ -27,7 +28,6 @@ from mydyno.results.precision import block_duration_s
 from mydyno.store.live_log import LIVE_FILE
 from mydyno.store.study_folder import StudyFolder, check_files
 from mydyno.web.live_status import LASTING, LiveKind, LiveStatus, live_status
-from mydyno.wording.answer import answer_sentences
 from mydyno.wording.stored_result import StoredResult
 
 CACHE_FORMAT = 4

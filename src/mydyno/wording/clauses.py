@@ -12,7 +12,7 @@ from mydyno.model.definition.factors import Factors
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import MOST_PROMISED, cost_metric, half_widths
-from mydyno.wording.numbers import MOST_NAMES, half_widths_text, plus_minus, signed, size
+from mydyno.wording.numbers import MOST_NAMES, change_words, half_widths_text, plus_minus, signed, size
 from mydyno.wording.reasons import cut, failure_of, less_work, lost_blocks, unproved_words
 from mydyno.wording.taken import taken_of_cpus
 
@@ -405,9 +405,7 @@ def _span(effects: Sequence[EffectRecord]) -> str:
     ratios = sorted(effect.ratio - 1 for effect in effects if effect.ratio is not None)
     if len(ratios) == 1:
         (only,) = effects
-        if only.ci_low is None or only.ci_high is None:
-            return signed(ratios[0])
-        return f"{signed(ratios[0])} (between {signed(only.ci_low - 1)} and {signed(only.ci_high - 1)})"
+        return change_words(1 + ratios[0], only.ci_low, only.ci_high)
     low, high = signed(ratios[0]), signed(ratios[-1])
     return f"about {low}" if low == high else f"{low} to {high}"
 

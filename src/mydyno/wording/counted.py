@@ -9,12 +9,21 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from mydyno.language import agreed
+from mydyno.model.stored.profiles import ProfileContrast
 from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
 from mydyno.wording.numbers import level_percent, percent, percent_range, signed_percent, significant, time_text
 from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.verdict_table import step_heading
 
 FEWEST_BLOCKS = 3
 C = TypeVar("C", bound=CountedContrast)
+
+
+def heading(result: StoredResult, one: ProfileContrast | CountedContrast) -> str:
+    """The arm with its control, and the step where there are several."""
+    arm = f"{one.arm} against {one.control}"
+    step = next((step for step in result.steps if step.id == one.step), None)
+    return arm if len(result.steps) == 1 or step is None else ", ".join((arm, step_heading(result, step)))
 
 
 def count_text(count: float) -> str:

@@ -12,6 +12,24 @@ from mydyno.results.host_facts import Fact
 from mydyno.wording.numbers import MOST_NAMES, half_width_text, signed
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+FACT_NAMES = {
+    "address_space_randomisation": "address space randomisation",
+    "clock_source": "clock source",
+    "cpu_governor": "CPU governor",
+    "cpu_model": "CPU",
+    "cpus": "CPUs",
+    "cpus_usable": "usable CPUs",
+    "glibc": "glibc",
+    "memory_bytes": "memory",
+    "numa_nodes": "NUMA nodes",
+    "transparent_hugepages": "transparent huge pages",
+    "transparent_hugepages_defrag": "defragmentation for huge pages",
+}
+
+
+def fact_name(fact: str) -> str:
+    """A fact of a host as tables name it."""
+    return FACT_NAMES.get(fact) or fact.removesuffix("_bytes").replace("_", " ")
 
 
 def fact_words(value: Fact) -> str:
@@ -148,3 +166,16 @@ def on_these_hosts(summary: Summary, sentences: Sequence[str]) -> list[str]:
     if first.startswith(("All ", "In ", "No ", "The ")):
         first = f"{first[0].lower()}{first[1:]}"
     return [f"On {these_hosts(summary.host_groups)}, {first}", *rest]
+
+
+def one_line(summary: Summary) -> str:
+    """The hosts on one line, for a terminal; empty in a study of one host group."""
+    groups = summary.host_groups
+    if groups is None:
+        return ""
+    facts = [fact_name(fact) for fact in groups.differences]
+    more = len(facts) - MOST_NAMES
+    shown = [*facts[:MOST_NAMES], f"{more} more"] if more > 0 else facts
+    counts = ", ".join(f"{name} {count}" for name, count in list(groups.blocks.items())[:MOST_NAMES])
+    counts += "" if len(groups.blocks) <= MOST_NAMES else " …"
+    return f"Blocks on each host: {counts}." + (f" The hosts differ in {listing(shown)}." if shown else "")

@@ -242,6 +242,12 @@ def signed(share: float) -> str:
     return sign + size(share)
 
 
+def change_words(ratio: float, low: float | None, high: float | None) -> str:
+    """A ratio with its interval as changes, e.g. "+35 % (between +30 % and +40 %)"; without one the change alone."""
+    change = signed(ratio - 1)
+    return change if low is None or high is None else f"{change} (between {signed(low - 1)} and {signed(high - 1)})"
+
+
 def plus_minus(share: float) -> str:
     """A margin, or a difference: "±2 %", "±0.5 %", "±14 %"."""
     percent = share * 100
@@ -295,3 +301,9 @@ def duration_option(duration_s: float) -> str:
     """A value of --time, rounded up: "25m", "150m", "3h"."""
     hours, rest_s = divmod(round(option_s(duration_s)), round(HOUR))
     return f"{hours * 60 + rest_s // 60}m" if rest_s else f"{hours}h"
+
+
+def rate_words(per_s: float) -> str:
+    """A rate with three digits: 12,300; 87.4."""
+    digits = 3 - len(f"{per_s:.0f}")
+    return f"{round(per_s, digits):,.{max(0, digits)}f}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
@@ -17,7 +17,6 @@ from mydyno.model.stored.summary import EffectRecord, HostsEffect, RunSummary, S
 from mydyno.results.precision import is_sequential
 from mydyno.stats.absolute import absolute_mean
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.answer import Answer, answer_study
 from mydyno.wording.numbers import metric_name
 
 
@@ -78,19 +77,6 @@ class StoredResult:
         summary = folder.summary()
         folder.check_names(study.experiment, plan, tuple(records.values()))
         return cls(folder, study, plan, records, summary or _empty_summary(study, records), summary is not None)
-
-    @cached_property
-    def answer(self) -> Answer:
-        """The short answer with its scope, in the present language; the decision of a gate first."""
-        found = answer_study(self.summary, self.study, tuple(self.records.values()))
-        if not self.study.experiment.thresholds:
-            return found
-        # The statistics take a third of a second to load.
-        from mydyno.wording.gate import TITLES, answer, gate_study
-
-        gate = gate_study(self.folder, self.summary)
-        decision = f"{TITLES[gate.outcome]}: {answer(gate)}"
-        return replace(found, answer=(decision, *found.answer))
 
     @cached_property
     def mydyno_versions(self) -> str:

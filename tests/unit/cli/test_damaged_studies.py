@@ -15,12 +15,12 @@ from starlette.types import Message
 
 from mydyno.cli import make_app
 from mydyno.errors import MydynoError
+from mydyno.evaluation.facts import summarise
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.stored.kernel import KernelEvent
 from mydyno.reports import write
-from mydyno.results.facts import summarise
 from mydyno.study import Request, run_study
 from mydyno.web.access import Access
 from mydyno.web.app import make_app as make_web_app

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.evaluation.facts import summarise
 from mydyno.execution.interleaved.order import BlockOrder
 from mydyno.fleet.batch import Batch, kubernetes_job, slurm_script
 from mydyno.fleet.block import execute_block
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.plan import Design, make_plan
 from mydyno.model.stored.records import StudyRecord
-from mydyno.results.facts import summarise
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_environment import opener
 from tests.support.fake_script import Script, experiment

@@ -17,10 +17,10 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
+from mydyno.evaluation.facts import summarise
 from mydyno.files.atomic import write_text
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.stored.records import StudyRecord
-from mydyno.results.facts import summarise
 from tests.support import ROOT, first_in_gate
 from tests.support.fake_study_folder import Shape, build
 from tests.support.memcached_commits import commit, git, new_repository

@@ -21,6 +21,9 @@ LAYERS = (
     "fleet",
     "experiments",
     "execution",
+    "evaluation",
+    "analysis",
+    "document",
     "wording",
     "results",
     "treatments",
@@ -114,6 +117,19 @@ def test_imports_point_down_the_layers() -> None:
         for name in MODULES
         for target, line in imported(nodes_of(name))
         if target.startswith("mydyno.") and LAYERS.index(layer(target)) < LAYERS.index(layer(name))
+    ]
+    assert wrong == []
+
+
+def test_analyses_are_known_to_their_list_alone() -> None:
+    def is_analysis(module: str) -> bool:
+        return module.startswith("mydyno.analysis.") and module.split(".")[2] not in ("base", "catalogue")
+
+    wrong = [
+        f"{name}:{line} imports {target}"
+        for name in MODULES
+        for target, line in imported(nodes_of(name))
+        if is_analysis(target) and name != "mydyno.analysis.catalogue" and target.split(".")[:3] != name.split(".")[:3]
     ]
     assert wrong == []
 

@@ -13,7 +13,7 @@ from mydyno.language import agreed
 
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "src/mydyno"
-FOLDERS = ("wording", "verdicts", "reports/bisect")
+FOLDERS = ("analysis", "evaluation", "wording", "verdicts", "reports", "execution/planning")
 
 COUNT = re.compile(
     r"\{(?:count|all|all_slices|blocks|connections|cycles|done|fewest|first|last|least|left|len|look|lost|many|more|most|"
@@ -77,12 +77,12 @@ def _said(template: str, is_agreed: bool) -> str:
     return agreed(once) if is_agreed else once
 
 
-@pytest.mark.parametrize("folder", [*FOLDERS, "reports", "reports/sections", "reports/across", "execution/planning"])
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_what_is_counted_once_is_singular_everywhere(folder: str) -> None:
     """Whatever a sentence counts, with 1 in every place of a number."""
     wrong = [
         f"{path.name}: {found[0]!r}: {template}"
-        for path in sorted((SOURCES / folder).glob("*.py"))
+        for path in sorted((SOURCES / folder).rglob("*.py"))
         for template, is_agreed in dict.fromkeys(templates(path))
         if (
             found := DISAGREES.search(

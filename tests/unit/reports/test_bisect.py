@@ -8,11 +8,11 @@ import re
 import pytest
 from markupsafe import escape
 
+from mydyno.document.section import Table
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison, Ends, Remainder
 from mydyno.reports.bisect.markdown import bisect_markdown
 from mydyno.reports.bisect.page import bisect_page
 from mydyno.reports.bisect.terminal import print_bisection
-from mydyno.reports.sections.section import Table
 from mydyno.wording.bisection import path
 from tests.support.fake_script import experiment
 

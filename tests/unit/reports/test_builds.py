@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from mydyno.document.result import StudyResult
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.records import Evidence
 from mydyno.reports.page import render_page
-from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import builds
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from mydyno import reports
+from mydyno.document.markdown_text import escape
 from mydyno.errors import UserError
+from mydyno.evaluation.answer import answer_of
 from mydyno.model.stored.reasons import Reason
 from mydyno.reports.csv_report import COLUMNS
-from mydyno.reports.markdown_text import escape
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
 from tests.support.fake_study_folder import Shape, build
@@ -72,7 +73,8 @@ def test_json_is_summary_json_with_its_sentences(study: StudyFolder) -> None:
     validator("report").validate(printed)
     assert contains(printed, stored) and not contains(stored, printed)
     result = StoredResult.load(study)
-    assert tuple(printed["answer"]) == result.answer.answer and printed["scope"] == result.answer.scope
+    found = answer_of(result)
+    assert tuple(printed["answer"]) == found.answer and printed["scope"] == found.scope
     assert [one for one in printed["sentences"] if one.startswith("Inconclusive")] == [
         one["sentence"] for one in printed["effects"] if one["primary"]
     ]

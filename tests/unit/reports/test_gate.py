@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
+from mydyno.evaluation.answer import answer_of
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.reports.gate.bencher import bencher
 from mydyno.reports.gate.junit import junit
@@ -121,7 +122,7 @@ def test_the_report_of_a_study_with_limits_has_their_outcome(tmp_path: Path) -> 
     found = gate_study(StudyFolder.open(plain.path), summary)
     assert found.outcome is Outcome.PASSED, found
     assert "Both comparisons are within their limits." in page
-    assert StoredResult.load(StudyFolder.open(plain.path)).answer.answer[0] == (
+    assert answer_of(StoredResult.load(StudyFolder.open(plain.path))).answer[0] == (
         "Passed: Both comparisons are within their limits."
     ), "a gate's decision comes first"
     assert page.count(">passed<") == len(found.comparisons) == 2

@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from mydyno import reports
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Figure, FigureGroup, render
+from mydyno.evaluation.answer import Answer
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import ConclusionRecord
-from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import answer, evidence
-from mydyno.reports.sections.section import Figure, FigureGroup, render
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.answer import Answer
 from mydyno.wording.stored_result import ReportStep
 from tests.support.fake_study_folder import Shape, build
 from tests.support.worded import worded
@@ -258,7 +258,7 @@ def test_every_metric_is_in_the_table_however_many_there_are(tmp_path: Path) -> 
 
 
 def test_telemetry_keeps_to_its_budget_by_coarser_buckets_and_says_so(full: tuple[StudyFolder, str, Page]) -> None:
-    from mydyno.reports.result import StudyResult
+    from mydyno.document.result import StudyResult
     from mydyno.reports.telemetry import CORE, page_data, read_telemetry
 
     result = StudyResult.load(full[0])
@@ -370,8 +370,8 @@ def test_the_answer_stands_open_and_the_long_sentences_are_folded(full: tuple[St
 
 def test_sentences_on_further_metrics_are_set_smaller(full: tuple[StudyFolder, str, Page]) -> None:
     result = StudyResult.load(full[0])
-    vars(result)["answer"] = Answer(("first.", "second.", "third."), "scope.", (), further=2)
-    text = answer.build(result).html
+    found = Answer(("first.", "second.", "third."), "scope.", (), further=2)
+    text = answer.build(result, found).html
     assert '<p>first.</p>\n<p class="further">second.</p>\n<p class="further">third.</p>' in text
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from mydyno import reports
-from mydyno.reports.result import StudyResult
-from mydyno.reports.slices import read_study_slices
-from mydyno.results.factors import factors_record
+from mydyno.analysis.base import Examined
+from mydyno.analysis.factors.effects import analyse
+from mydyno.document.result import StudyResult
+from mydyno.evaluation.answer import answer_of
 from mydyno.results.families import families
 from mydyno.store.slices import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
@@ -107,7 +108,7 @@ def test_the_picture_has_values_changes_and_verdicts(study: tuple[StudyFolder, s
     folder, text, _ = study
     result = StudyResult.load(folder)
     chart = unescape(text.split('data-chart="answer"')[1].split("</svg>")[0])
-    assert result.answer.answer[0] in chart.split("</title>")[0], "the alternative text is the finding"
+    assert answer_of(result).answer[0] in chart.split("</title>")[0], "the alternative text is the finding"
     labels = re.findall(r'<text class="t label"[^>]*>(.*?)</text>', chart)
     assert len(labels) == len(STEPS) * 3 * 3, "three arms, in throughput, CPU per query and p99"
     judged = [label for label in labels if re.search(r"[▲▼≈?∅] ", label)]
@@ -170,7 +171,7 @@ def test_twelve_arms_of_factors_are_a_grid(factors: tuple[StudyFolder, str, Page
 
 def test_every_slice_is_drawn_at_its_time_with_the_host_below(study: tuple[StudyFolder, str, Page]) -> None:
     folder, text, _ = study
-    found = read_study_slices(StudyResult.load(folder))
+    found = StudyResult.load(folder).slices
     assert not found.missing
     assert list(found.blocks) == [1, 2, 3, 4, 5, 6]
     assert all(a.ends_s < b.begins_s for a, b in itertools.pairwise(found.blocks.values()))
@@ -233,7 +234,11 @@ def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(
     summary, of = folder.summary(), folder.study().experiment
     assert summary is not None and 'id="factors"' not in factors[1], "a study of an earlier version has none"
     of = of.model_copy(update={"verdict": of.verdict.model_copy(update={"primary": ("qps",)})})
-    record = factors_record(of, summary.runs, list(families(of, summary.runs, ("qps",))), summary.alpha, False)
+    record = analyse(
+        Examined(
+            experiment=of, runs=summary.runs, families=list(families(of, summary.runs, ("qps",))), alpha=summary.alpha
+        )
+    )
     assert record is not None
     folder.write_summary(summary.model_copy(update={"factors": record}))
     text, page = make(folder)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.document.result import StudyResult
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import metrics
 from mydyno.reports.sections.metrics import excludes_one, size_over_noise
 from tests.support import fake_interleaved_folder

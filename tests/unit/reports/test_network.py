@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from mydyno.document.result import StudyResult
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord
-from mydyno.reports.result import StudyResult
 from mydyno.reports.sections import network
 from tests.support.fake_study_folder import Shape, build
 from tests.unit.reports.test_html import Page, assert_clean, make

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from mydyno import reports
-from mydyno.reports.result import StudyResult
+from mydyno.document.result import StudyResult
+from mydyno.evaluation.answer import answer_of
 from mydyno.reports.sections import servers
 from mydyno.results.why.server_differences import most_explaining
 from mydyno.wording.server_settings import settings_compared
@@ -39,7 +40,7 @@ def test_settings_that_differ_stand_in_a_section_of_their_own(tmp_path: Path) ->
         "3 settings that shape performance differ: innodb_change_buffering (all → none), "
         "query_cache_size (1048576 → has none) and sql_mode ((empty) → <STRICT>)."
     )
-    assert page.visible.index(StudyResult.load(folder).answer.answer[0]) < page.visible.index(lead)
+    assert page.visible.index(answer_of(StudyResult.load(folder)).answer[0]) < page.visible.index(lead)
     markdown = str(reports.write(folder, "md"))
     assert markdown.index("3 settings that shape performance differ") < markdown.index("**")
     assert "| innodb\\_change\\_buffering | all | none |" in markdown

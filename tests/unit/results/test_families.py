@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mydyno.evaluation import projection
 from mydyno.execution.interleaved.order import pilot_plan
 from mydyno.hosts.paths import HostPaths
-from mydyno.results import projection
 from mydyno.results.families import expected_contrasts
 from mydyno.results.precision import answered_metrics
 from mydyno.stats.contrast import Estimate

@@ -13,7 +13,7 @@ from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, LimitRe
 from mydyno.results.published.studies import published_studies
 from mydyno.wording.next_steps import NextSteps
 from tests.support.saved_studies import experiment, saved, values
-from tests.unit.results.test_factors import CROSSING, NAMES, logs, study
+from tests.unit.analysis.test_factors import CROSSING, NAMES, logs, study
 
 CLAIMS = {
     conclusion.claim: part.name for part in published_studies()["study-4"].parts for conclusion in part.conclusions

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from mydyno.evaluation.projection import slices_so_far
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.block import ALONE_SLICES, BlockResult, SliceWatcher, make_block
 from mydyno.execution.interleaved.capacity_search import BlockSearches, known_of
@@ -17,7 +18,6 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.families import expected_contrasts
-from mydyno.results.projection import slices_so_far
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from mydyno.evaluation.projection import Precision, precision_so_far
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.block import BlockResult
 from mydyno.execution.interleaved.order import BlockWatcher, execute_order
@@ -16,7 +17,6 @@ from mydyno.execution.interleaved.washout import lengthen_washout
 from mydyno.execution.looks import Decided, decided_at, ended, is_decided
 from mydyno.execution.stopping import Stopping
 from mydyno.model.stored.summary import Summary
-from mydyno.results.projection import Precision, precision_so_far
 from mydyno.servers.templates import Template
 
 PRECISION_EVENT = "precision"

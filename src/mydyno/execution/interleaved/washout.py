@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mydyno.evaluation.projection import carry_over_so_far
 from mydyno.model.definition.experiment import Experiment
-from mydyno.results.projection import carry_over_so_far
 from mydyno.store.study_folder import StudyFolder
 
 WASHOUT_EVENT = "washout"

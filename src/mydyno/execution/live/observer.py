@@ -14,6 +14,7 @@ from typing import Protocol
 
 from mydyno import clock
 from mydyno.drivers.base import Progress
+from mydyno.evaluation.projection import Precision
 from mydyno.execution.environments.environment import Sampler
 from mydyno.execution.interleaved.block import BlockResult, SliceKind
 from mydyno.execution.live.now import LiveNow
@@ -22,7 +23,6 @@ from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Plan, PlannedRun
 from mydyno.model.stored.live import LivePrecision, LiveSecond
 from mydyno.model.stored.records import RunRecord, SliceRecord
-from mydyno.results.projection import Precision
 from mydyno.wording.stored_result import StoredResult
 
 

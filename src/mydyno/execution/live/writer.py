@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mydyno import clock
 from mydyno.errors import MydynoError
+from mydyno.evaluation.answer import answer_of
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.live import EndState, LiveEnded, LiveNote, LiveOpened, LiveRecord, LiveRun, LiveSecond
@@ -134,5 +135,5 @@ def _ended(error: BaseException | None, result: StoredResult | None) -> LiveEnde
     elif error is not None:
         text = f"{type(error).__name__}: {error}"
     elif result is not None:
-        state, answer = result.summary.state, result.answer.answer
+        state, answer = result.summary.state, answer_of(result).answer
     return LiveEnded(unix_ns=clock.unix_ns(), state=state, text=text, answer=answer)

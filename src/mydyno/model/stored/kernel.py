@@ -101,6 +101,16 @@ class KernelRow(Record):
         """Whether it counts one system call."""
         return self.measure.startswith(SYSTEM_CALL)
 
+    @property
+    def label(self) -> str:
+        """The measure as reports name it; a system call's own name."""
+        return f"{self.measure.removeprefix(SYSTEM_CALL)}()" if self.is_system_call else MEASURES[self.measure].label
+
+    @property
+    def change_us(self) -> float:
+        """Arm less control; 0 of what has no duration."""
+        return (self.arm_us or 0.0) - (self.control_us or 0.0)
+
 
 class KernelContrast(CountedContrast):
     """The kernel's events of an arm and of its control at one step."""

@@ -29,6 +29,16 @@ class FrameRecord(Record):
     explained: bool = False
     """Functions that it calls have at least four fifths of its difference, and are beyond noise."""
 
+    @property
+    def label(self) -> str:
+        """The function with the program or library that it is in."""
+        return f"{self.function} ({self.module})" if self.module else self.function
+
+    @property
+    def change_us(self) -> float:
+        """Arm less control."""
+        return self.arm_us - self.control_us
+
 
 class ProfileContrast(Record):
     """The profiles of an arm and of its control at one step."""
@@ -43,6 +53,11 @@ class ProfileContrast(Record):
     """The servers' CPU time per transaction in the profiled slices."""
     frames: tuple[FrameRecord, ...] = ()
     """Differences beyond noise that are not explained first, the largest first; then the rest, the largest first."""
+
+    @property
+    def leading(self) -> list[FrameRecord]:
+        """The functions beyond noise that are not explained by what they call."""
+        return [one for one in self.frames if one.beyond_noise and not one.explained]
 
 
 class ProfilesRecord(SlicesApart):

@@ -325,7 +325,7 @@ class HostGroupsRecord(Record):
 
 
 class CostRecord(Record):
-    """What one operation (transaction) costs at one arm, and against the control. See results/why/costs.py."""
+    """What one operation (transaction) costs at one arm, and against the control. See analysis/costs/."""
 
     cost: str
     """A name of model/stored/costs.py, COSTS."""

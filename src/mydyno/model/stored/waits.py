@@ -105,6 +105,9 @@ class LockInstances(Record):
     """Share of their time that was of one instance."""
 
 
+LONGEST_NAME = 90
+
+
 class WaitRecord(Record):
     """One event, or all events of a class; times and counts are per transaction."""
 
@@ -129,6 +132,17 @@ class WaitRecord(Record):
     def is_class(self) -> bool:
         """Whether it is the sum of a class."""
         return self.kind == "wait" and not self.of_class
+
+    @property
+    def label(self) -> str:
+        """The name without what a table's column or the sentence states; a long statement is cut."""
+        name = self.name.removeprefix("stage/").removeprefix("sql/") if self.kind == "stage" else self.name
+        return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+
+    @property
+    def change_us(self) -> float:
+        """Arm less control."""
+        return self.arm_us - self.control_us
 
 
 class AmountRecord(Record):

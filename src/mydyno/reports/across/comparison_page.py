@@ -6,6 +6,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.document.charts.palette import COLOURS, SHAPES, ArmStyle
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Figure, FigureGroup, Section, render
 from mydyno.language import agreed
 from mydyno.model.stored.comparison import ArmComparison, ComparedStudy, Comparison, SettingGroup
 from mydyno.reports.across import tables
@@ -23,10 +27,6 @@ from mydyno.reports.across.comparison_text import (
 )
 from mydyno.reports.across.overlay import overlay_data
 from mydyno.reports.across.pages import page, section
-from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.charts.palette import COLOURS, SHAPES, ArmStyle
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.across.sentences import indirect_words
 from mydyno.wording.numbers import change, metric_name

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Sequence
 from typing import TextIO
 
+from mydyno.document.markdown_text import fitted
 from mydyno.language import agreed
 from mydyno.model.stored.comparison import ArmComparison, ComparedStudy, Comparison, SettingGroup
 from mydyno.reports.across import tables
 from mydyno.reports.across.console import Paper
 from mydyno.reports.across.markdown import markdown_list, markdown_table
-from mydyno.reports.markdown_text import fitted
 from mydyno.wording.across.sentences import indirect_words
 from mydyno.wording.numbers import blocks
 from mydyno.wording.verdict_table import flat

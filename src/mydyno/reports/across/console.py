@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mydyno.reports.sections.section import Cell, Table
+from mydyno.document.section import Cell, Table
 from mydyno.reports.terminal import COLOURS, PLAIN_WIDTH, plain_text, prints_signs
 from mydyno.visible import styled
 from mydyno.wording.verdict_table import flat

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from mydyno.document.charts.history import LevelLine, StudyPoint, history_chart
+from mydyno.document.section import Figure, FigureGroup, Section, render
 from mydyno.language import agreed
 from mydyno.model.stored.history import History, HistorySeries
 from mydyno.reports.across import history_tables
 from mydyno.reports.across.history_text import title
 from mydyno.reports.across.pages import page, section
 from mydyno.reports.across.tables import step_heading, when
-from mydyno.reports.charts.history import LevelLine, StudyPoint, history_chart
-from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
 from mydyno.wording.across.history import date, series_name
 from mydyno.wording.numbers import display_unit, metric_name
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import expm1
 
+from mydyno.document.section import Cell, Table
 from mydyno.model.stored.history import History, HistoryPoint, HistorySeries
 from mydyno.reports.across.tables import NONE, step_heading, when
-from mydyno.reports.sections.section import Cell, Table
 from mydyno.wording.across.history import series_name
 from mydyno.wording.numbers import display_unit, metric_name, percent, ratio_interval, signed_percent
 

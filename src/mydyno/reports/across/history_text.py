@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from mydyno.document.markdown_text import fitted
 from mydyno.language import agreed
 from mydyno.model.stored.history import History
 from mydyno.reports.across import history_tables
 from mydyno.reports.across.console import Paper
 from mydyno.reports.across.markdown import markdown_list, markdown_table
-from mydyno.reports.markdown_text import fitted
 from mydyno.wording.verdict_table import flat
 
 MOST_DETAILED = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mydyno.reports.sections.section import Cell, Table
+from mydyno.document.section import Cell, Table
 
 
 def markdown_table(table: Table) -> str:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from mydyno.document.charts.palette import COLOURS, DASHES
+from mydyno.document.result import StudyResult
+from mydyno.document.slices import rate
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import StepLevel
 from mydyno.reports import envelopes
-from mydyno.reports.charts.palette import COLOURS, DASHES
 from mydyno.reports.envelopes import Panel, PanelKey, Series
-from mydyno.reports.result import StudyResult
-from mydyno.reports.slices import rate, read_study_slices
 from mydyno.reports.telemetry import CORE, EXPLAINING, label, offered, pack, read_these
 from mydyno.results.across.labels import label as letter
 from mydyno.wording.numbers import display_unit, metric_name
@@ -119,7 +119,7 @@ def _slices(
     found: dict[PanelKey, list[Line]] = {}
     for step in steps:
         for place, result in enumerate(results):
-            slices = read_study_slices(result).of_step(step.id)
+            slices = result.slices.of_step(step.id)
             cycles = {key: index for index, key in enumerate(dict.fromkeys((one.block, one.cycle) for one in slices))}
             for arm in arms:
                 own = [one for one in slices if one.arm == arm and one.copy_number == 1]

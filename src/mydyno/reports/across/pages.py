@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from mydyno.reports.page_assets import asset, script_json
-from mydyno.reports.sections.section import Section, Table, render
+from mydyno.document.page_assets import asset, script_json
+from mydyno.document.section import Section, Table, render
 
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Control characters that HTML forbids."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from mydyno.document.section import Cell, Table
 from mydyno.model.definition.load_level import load_level
 from mydyno.model.metrics import metric_source
 from mydyno.model.stored.comparison import (
@@ -18,7 +19,6 @@ from mydyno.model.stored.comparison import (
     StudyEffect,
 )
 from mydyno.model.stored.summary import StepLevel
-from mydyno.reports.sections.section import Cell, Table
 from mydyno.wording.numbers import NARROW_SPACE, metric_name, percent, ratio_interval, signed_percent
 from mydyno.wording.reasons import failure_clause
 from mydyno.wording.verdict_table import NO_ESTIMATE, SYMBOLS, WORDS

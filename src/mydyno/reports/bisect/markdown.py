@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mydyno.document.markdown_text import fitted
+from mydyno.document.section import Table
 from mydyno.model.stored.bisection import BisectRecord, BisectResult
-from mydyno.reports.markdown_text import fitted
-from mydyno.reports.sections.section import Table
 from mydyno.wording import bisection as words
 
 

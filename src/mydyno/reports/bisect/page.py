@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.document.charts.palette import ArmStyle
+from mydyno.document.section import Figure, FigureGroup, Section, Table, render
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Comparison
 from mydyno.reports.across.pages import page, section
-from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.charts.palette import ArmStyle
-from mydyno.reports.sections.section import Figure, FigureGroup, Section, Table, render
 from mydyno.wording import bisection as words
 from mydyno.wording.numbers import metric_name
 

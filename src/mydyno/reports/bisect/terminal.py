@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from mydyno.document.section import Table
 from mydyno.model.stored.bisection import BisectRecord, BisectResult
 from mydyno.reports.across.console import Paper
-from mydyno.reports.sections.section import Table
 from mydyno.wording import bisection as words
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.reports.markdown_text import code, escape, fitted
+from mydyno.document.markdown_text import code, escape, fitted
 from mydyno.verdicts.threshold import Outcome
 from mydyno.wording.gate import TITLES, GateResult, answer, notes, rows
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Section, render
+from mydyno.evaluation.answer import Answer
 from mydyno.language import agreed
-from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.picture import picture
-from mydyno.reports.sections.section import Section, render
 from mydyno.results.precision import failures_of
 from mydyno.wording.claims import claims, counted
 from mydyno.wording.full_sentences import full_sentences
@@ -19,13 +20,12 @@ FEWEST_LEVELS = 3
 """Load levels of a workload from which on the answer is a matrix."""
 
 
-def build(result: StudyResult) -> Section:
+def build(result: StudyResult, found: Answer) -> Section:
     """The first section. Without effects it says why there is no answer."""
     table = verdict_table(result)
-    found = result.answer
     compared = [] if result.before_first_look else claims(result)
     matrix = by_level(result, table) if table else ()
-    shown = _picture(result, table) if table and not matrix else Markup("")
+    shown = _picture(result, table, found) if table and not matrix else Markup("")
     return Section(
         "answer",
         "Answer",
@@ -50,10 +50,12 @@ def build(result: StudyResult) -> Section:
     )
 
 
-def _picture(result: StudyResult, table: VerdictTable) -> Markup:
+def _picture(result: StudyResult, table: VerdictTable, found: Answer) -> Markup:
     """The contrasts that are not in a grid of factors."""
     controls = dict.fromkeys((result.summary.control, *(one.control for one in result.summary.effects if one.verdict)))
-    return picture(result, [one for one in controls if not (table.grids and one == result.summary.control)])
+    return picture(
+        result, " ".join(found.answer), [one for one in controls if not (table.grids and one == result.summary.control)]
+    )
 
 
 def by_level(result: StudyResult, table: VerdictTable) -> tuple[Grid, ...]:

@@ -10,9 +10,9 @@ from math import expm1
 from statistics import mean
 from typing import Any
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, glyph, render
 from mydyno.model.definition.plan import builds_of
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Section, Table, glyph, render
 from mydyno.wording.numbers import signed
 
 Facts = Mapping[str, Any]

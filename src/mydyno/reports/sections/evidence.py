@@ -6,12 +6,12 @@ from collections import Counter
 
 from markupsafe import Markup
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Section, Table, glyph, reasons_text, render, swatch
 from mydyno.language import agreed
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.summary import RunSummary
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Section, Table, glyph, reasons_text, render, swatch
 from mydyno.wording import unsampled
 
 MOST_TEXTS = 6

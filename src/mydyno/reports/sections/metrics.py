@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, log
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, render
 from mydyno.language import agreed
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Section, Table, render
 from mydyno.results.precision import answered_metrics
 from mydyno.wording.numbers import NONE, change, level_percent, signed_percent
 from mydyno.wording.stored_result import ReportStep

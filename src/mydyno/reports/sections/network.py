@@ -13,14 +13,9 @@ from statistics import median
 
 from markupsafe import Markup
 
-from mydyno.language import agreed
-from mydyno.model.definition.contrasts import only_difference
-from mydyno.model.stored.summary import ConclusionRecord, EffectRecord
-from mydyno.reports.charts.timeline import timeline_chart
-from mydyno.reports.envelopes import Panel
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.over_time import time_series
-from mydyno.reports.sections.section import (
+from mydyno.document.charts.timeline import timeline_chart
+from mydyno.document.result import StudyResult
+from mydyno.document.section import (
     Cell,
     Figure,
     FigureGroup,
@@ -30,6 +25,11 @@ from mydyno.reports.sections.section import (
     legend,
     render,
 )
+from mydyno.language import agreed
+from mydyno.model.definition.contrasts import only_difference
+from mydyno.model.stored.summary import ConclusionRecord, EffectRecord
+from mydyno.reports.envelopes import Panel
+from mydyno.reports.sections.over_time import time_series
 from mydyno.reports.sections.sweep import metric_figure
 from mydyno.reports.telemetry import read_one
 from mydyno.results.limits import FRAME_TO_PAYLOAD

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from mydyno.reports.charts.noise import NoiseRow, noise_chart
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render
+from mydyno.document.charts.noise import NoiseRow, noise_chart
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.wording.interference import adjustment_sentence
 from mydyno.wording.numbers import percent, percent_range
 from mydyno.wording.stored_result import ReportStep

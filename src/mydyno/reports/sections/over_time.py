@@ -8,13 +8,13 @@ from statistics import median
 
 from markupsafe import Markup
 
+from mydyno.document.charts.palette import copy_style
+from mydyno.document.charts.timeline import TimeSeries, timeline_chart
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
-from mydyno.reports.charts.palette import copy_style
-from mydyno.reports.charts.timeline import TimeSeries, timeline_chart
 from mydyno.reports.envelopes import Panel
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, legend, render
 from mydyno.reports.telemetry import Telemetry, read_session_rss
 from mydyno.wording.numbers import display_unit, signed_percent
 

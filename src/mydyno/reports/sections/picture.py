@@ -8,10 +8,10 @@ from math import exp
 
 from markupsafe import Markup
 
+from mydyno.document.charts.forest import ForestGroup, ForestRow
+from mydyno.document.charts.picture import Column, answer_picture
+from mydyno.document.result import StudyResult
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.reports.charts.forest import ForestGroup, ForestRow
-from mydyno.reports.charts.picture import Column, answer_picture
-from mydyno.reports.result import StudyResult
 from mydyno.results.precision import answered_metrics
 from mydyno.wording.numbers import NONE, change, display_unit, signed_percent
 from mydyno.wording.stored_result import ReportStep
@@ -36,7 +36,7 @@ PLAIN = "plain"
 DIRECTIONS = {"higher": "more is better", "lower": "less is better"}
 
 
-def picture(result: StudyResult, controls: Sequence[str]) -> Markup:
+def picture(result: StudyResult, title: str, controls: Sequence[str]) -> Markup:
     """The picture of the contrasts with these controls; empty without any, or with too many rows for a picture."""
     judged = answered_metrics(result.summary)
     further = [one for one in COSTS if one not in judged and any(of.ratio for of in result.effects(one))]
@@ -45,7 +45,6 @@ def picture(result: StudyResult, controls: Sequence[str]) -> Markup:
     if not bands or sum(len(_arms(result, *band)) for band in bands) > MOST_ROWS:
         return Markup("")
     columns = [_column(result, metric, bands) for metric in metrics]
-    title = " ".join(result.answer.answer)
     description = "; ".join(
         f"{group.label}, {row.style.name}, {column.heading}: {row.word}"
         for column in columns for group in column.groups for row in group.rows

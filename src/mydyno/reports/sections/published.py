@@ -7,11 +7,11 @@ from math import isfinite
 
 from markupsafe import Markup
 
+from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render, sentence_markup
 from mydyno.language import agreed
 from mydyno.model.stored.summary import PublishedEntry
-from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, Table, render, sentence_markup
 from mydyno.wording.claims import Claim, claims, conditions, counted
 from mydyno.wording.published import SIGNED
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, render
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.stored.records import SliceRecord
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Cell, Section, Table, render
-from mydyno.reports.slices import StudySlices
 from mydyno.wording.numbers import latency_text
 
 NONE = "–"
 
 
-def build(result: StudyResult, slices: StudySlices) -> Section | None:
+def build(result: StudyResult) -> Section | None:
     """The section; None without a replay at captured times in slices."""
     steps = [step for step in result.study.experiment.resolved_steps if speed_of(step) is not None]
-    found = {step.id: [one for one in slices.of_step(step.id) if one.captured] for step in steps}
+    found = {step.id: [one for one in result.slices.of_step(step.id) if one.captured] for step in steps}
     played = [step for step in steps if found[step.id]]
     if not played:
         return None

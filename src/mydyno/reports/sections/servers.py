@@ -6,9 +6,9 @@ them, so what stands here are defaults. All variables are in the section on repe
 
 from __future__ import annotations
 
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Section, Table, render
 from mydyno.language import agreed
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Section, Table, render
 from mydyno.wording.server_settings import differing_settings
 
 

@@ -7,16 +7,15 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
+from mydyno.document.charts.clock import Mark, Panel, clock_chart
+from mydyno.document.charts.palette import ArmStyle, copy_style
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Figure, FigureGroup, Section, legend, render
+from mydyno.document.slices import BlockTime, StudySlices, rate
 from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import InterleavingRecord, RunSummary
-from mydyno.reports.charts.clock import Mark, Panel, clock_chart
-from mydyno.reports.charts.palette import ArmStyle, copy_style
-from mydyno.reports.result import StudyResult
-from mydyno.reports.sections.section import Figure, FigureGroup, Section, legend, render
-from mydyno.reports.slices import BlockTime, StudySlices, rate
-from mydyno.reports.telemetry import readable_samples
 from mydyno.store.samples import read_metric
 from mydyno.wording.interference import interference_sentences
 from mydyno.wording.numbers import DisplayUnit, display_unit, percent
@@ -31,13 +30,14 @@ OF_ARMS = ("innodb_checkpoint_age_bytes", "innodb_dirty_pages_pct")
 OF_HOST = ("disk_write_bytes_per_s", "disk_util_pct")
 
 
-def build(result: StudyResult, slices: StudySlices) -> Section | None:
+def build(result: StudyResult) -> Section | None:
     """The section, or None for a study of blocks."""
     if result.summary.design == "blocks":
         return None
-    panels = _load_panels(result, slices)
+    slices = result.slices
+    panels = _load_panels(result)
     groups = [FigureGroup("", [_figure(slices, "clock", _title(result), panels)])] if panels else []
-    if panels and (resources := _resource_panels(result, slices)):
+    if panels and (resources := _resource_panels(result)):
         name = "Memory, CPU, disk and InnoDB over the same time"
         figure = _figure(slices, "clock:resources", name, resources)
         groups.append(FigureGroup(name, [figure], folded=True))
@@ -105,8 +105,9 @@ def _figure(slices: StudySlices, key: str, title: str, panels: Sequence[Panel]) 
     return Figure([chart], css="full clock")
 
 
-def _load_panels(result: StudyResult, slices: StudySlices) -> list[Panel]:
+def _load_panels(result: StudyResult) -> list[Panel]:
     """The rate of every slice, a panel for each step, and what took CPU time from them."""
+    slices = result.slices
     metric, every = _metric(result), drawn_every(slices)
     panels = []
     for step in result.steps:
@@ -123,8 +124,9 @@ def _load_panels(result: StudyResult, slices: StudySlices) -> list[Panel]:
     return panels
 
 
-def _resource_panels(result: StudyResult, slices: StudySlices) -> list[Panel]:
+def _resource_panels(result: StudyResult) -> list[Panel]:
     """Memory of each arm, the host's CPU and disk, and what InnoDB has still to write."""
+    slices = result.slices
     every = drawn_every(slices)
     ordered = [one for found in slices.by_step.values() for one in found if (one.cycle - 1) % every == 0]
     panels = []
@@ -136,7 +138,7 @@ def _resource_panels(result: StudyResult, slices: StudySlices) -> list[Panel]:
         panels += _panel(heading, "server_rss_bytes", marks)
     panels += _strokes(slices, "CPU of the host, user", lambda one: one.rates.get("cpu_user_pct"))
     panels += _strokes(slices, "I/O wait", lambda one: one.rates.get("cpu_iowait_pct"))
-    samples = [(path, run) for path, run in readable_samples(result).items() if run.block in slices.blocks]
+    samples = [(path, run) for path, run in result.samples.items() if run.block in slices.blocks]
     for metric in OF_HOST:
         first = {run.block: path for path, run in reversed(samples)}
         found = [(slices.blocks[block], read_metric(path, "host", metric)) for block, path in first.items()]

@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 from markupsafe import Markup
 
+from mydyno.document.charts.palette import ArmStyle, copy_style
+from mydyno.document.charts.sweep import SweepSeries, sweep_chart
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Figure, FigureGroup, Section, legend, render
 from mydyno.language import agreed
-from mydyno.reports.charts.palette import ArmStyle, copy_style
-from mydyno.reports.charts.sweep import SweepSeries, sweep_chart
-from mydyno.reports.result import StudyResult
 from mydyno.reports.sections.metrics import FIRST
-from mydyno.reports.sections.section import Figure, FigureGroup, Section, legend, render
 from mydyno.wording.numbers import display_unit
 from mydyno.wording.stored_result import ReportStep
 

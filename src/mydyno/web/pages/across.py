@@ -91,11 +91,11 @@ class _Compared:
     def page(self) -> str:
         """The document. Raises MydynoError or HTTPException for what has nothing in common, or is not there."""
         # numpy and the tables take a third of a second to load
+        from mydyno.evaluation.arms import compare_arms  # numpy
+        from mydyno.evaluation.compare import compare_studies  # numpy
         from mydyno.reports.across.comparison_page import arms_page, comparison_page
         from mydyno.results.across.saved import SavedStudy
         from mydyno.results.across.scatter import studies_beside  # numpy
-        from mydyno.wording.across.arms import compare_arms  # numpy
-        from mydyno.wording.across.compare import compare_studies  # numpy
 
         saved = [SavedStudy.read(path) for path in self.paths]
         if self.arms:

@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from mydyno.document.page_assets import script_json
 from mydyno.errors import MydynoError
 from mydyno.model.metrics import phrase_of
-from mydyno.reports.page_assets import script_json
 from mydyno.results.families import verdict_metrics
 from mydyno.store.live_log import LIVE_FILE
 from mydyno.store.study_folder import StudyFolder

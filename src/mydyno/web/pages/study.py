@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from mydyno.evaluation.answer import answer_of
 from mydyno.web.index import StudyIndex, evaluated
 from mydyno.web.rendering import render
 from mydyno.web.studies import run_grid, study_path
@@ -35,7 +36,7 @@ def _page(path: Path, index: StudyIndex) -> Response:
     return render(
         "study.html",
         row=row,
-        found=result and result.answer,
+        found=result and answer_of(result),
         summary=result and result.summary,
         grid=run_grid(path),
         has_report=_is_report(path),

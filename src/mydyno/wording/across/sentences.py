@@ -21,7 +21,7 @@ from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import PACKAGES
 from mydyno.stats.level_changes import FEWEST_SESSIONS
 from mydyno.wording.across.settings import BUILD, NOT_CAUSES
-from mydyno.wording.numbers import signed
+from mydyno.wording.numbers import change_words, signed
 
 MOST_SENTENCES = 3
 MOST_SETTINGS = 3
@@ -144,14 +144,7 @@ def scatter_reason(sd: float, sessions: int) -> str:
 
 def difference_words(one: EffectDifference) -> str:
     """Size and interval: "+4.7 % (between +2.1 % and +7.4 %)"."""
-    return "no estimate" if one.ratio is None else ratio_words(one.ratio, one.ci_low, one.ci_high)
-
-
-def ratio_words(ratio: float, low: float | None, high: float | None) -> str:
-    """A ratio as a signed percentage, with its interval where there is one."""
-    if low is None or high is None:
-        return signed(ratio - 1)
-    return f"{signed(ratio - 1)} (between {signed(low - 1)} and {signed(high - 1)})"
+    return "no estimate" if one.ratio is None else change_words(one.ratio, one.ci_low, one.ci_high)
 
 
 def step_words(steps: Sequence[StepLevel], step: str) -> str:
@@ -350,4 +343,4 @@ def _level_words(comparison: Comparison) -> list[str]:
 
 def level_words(one: ControlLevel) -> str:
     """Size and interval of a level."""
-    return ratio_words(one.ratio, one.ci_low, one.ci_high)
+    return change_words(one.ratio, one.ci_low, one.ci_high)

@@ -12,6 +12,7 @@ import pytest
 
 from mydyno.drivers.held import SliceOrder
 from mydyno.errors import HostError, StudyError
+from mydyno.evaluation.answer import answer_of
 from mydyno.execution.interleaved.study_time import StudyTime
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment
@@ -182,7 +183,7 @@ async def test_an_arm_whose_treatment_is_not_proved_has_no_values_and_has_not_fa
     assert (effect.verdict, effect.details.failure) == ("not_measurable", None)
     (sentence,) = [one.sentence for one in worded(folder).effects if one.metric == "qps" and one.step == STEP]
     assert "treatment not proved (2 blocks)" in sentence and sentence.endswith(" Not proved: fake: malloc is libc's.")
-    answer = " ".join(StoredResult.load(folder).answer.answer)
+    answer = " ".join(answer_of(StoredResult.load(folder)).answer)
     assert "treatment not proved (2 blocks): fake: malloc is libc's" in answer
 
 

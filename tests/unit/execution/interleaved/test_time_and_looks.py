@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import UserError
+from mydyno.evaluation.facts import summarise
 from mydyno.execution.interleaved.study_time import StudyTime, overhead_s
 from mydyno.execution.planning.time_plan import next_look_s, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.looks import EARLY, SIX, looks_aimed_at
 from mydyno.model.stored.summary import Summary
-from mydyno.results.facts import summarise
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study
 from tests.support.fake_environment import Watched, opener

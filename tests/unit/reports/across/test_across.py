@@ -13,6 +13,8 @@ import jsonschema
 import numpy as np
 import pytest
 
+from mydyno.evaluation.arms import compare_arms
+from mydyno.evaluation.compare import compare_studies
 from mydyno.model.stored.comparison import Comparison
 from mydyno.model.stored.history import History, LeftOut
 from mydyno.model.stored.schemas import stored_schema
@@ -21,8 +23,6 @@ from mydyno.reports.across.tables import effects_table, noise_table
 from mydyno.results.across.history import FoundStudies, Selection
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.across.arms import compare_arms
-from mydyno.wording.across.compare import compare_studies
 from mydyno.wording.across.history import history_of
 from tests.support import fake_interleaved_folder, fake_study_folder
 from tests.support.golden import check_golden

@@ -1,0 +1,114 @@
+"""What an analysis is, and what it is made from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log
+from pathlib import Path
+from typing import Any, Literal
+
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Section
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.records import RunRecord, SliceRecord
+from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
+from mydyno.verdicts import Family
+from mydyno.wording.stored_result import StoredResult
+
+Chapter = Literal["answer", "why", "load"]
+"""Chapters of the report that have analyses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """A study as analyses compute from it: the blocks that a look examines, or all finished ones."""
+
+    experiment: Experiment
+    runs: Sequence[RunSummary]
+    alpha: float
+    """The error rate of the look."""
+    slices: Sequence[SliceRecord] = ()
+    families: Sequence[Family] = ()
+    effects: Sequence[EffectRecord] = ()
+    due: bool = True
+    """Whether effects are decided; not before the first look."""
+    alarm: bool = False
+    """Whether the control differs from its own copy."""
+    path: Path = Path()
+    """The study's folder."""
+    records: Sequence[RunRecord] = ()
+    """What the runs recorded."""
+    apart: Mapping[str, Sequence[SliceRecord]] = field(default_factory=dict)
+    """{file of a block: slices in which something else was measured}."""
+    alpha_of_causes: float | None = None
+    """The error rate of each kind of causes; None: no look is due, and nothing is claimed."""
+    cpus: Mapping[str, float] = field(default_factory=dict)
+    """{host group: usable CPUs of its server host}; that of "" where there is one."""
+    every_run: Sequence[RunSummary] = ()
+    """Those of later blocks too."""
+    hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """{host group: facts of its server host}; empty where there is one."""
+    found: Mapping[str, Any] = field(default_factory=dict)
+    """{field of Summary: record} of the analyses before this one in the list."""
+
+    def logs(self, metric: str, step: str) -> dict[int, dict[str, float]]:
+        """{block: {arm: log of its value}} of the runs that count; the control's is the mean of its copies."""
+        found: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for run in self.runs:
+            value = run.values.get(step, {}).get(metric)
+            if run.usable(step) and value and value > 0:
+                found[run.block][run.arm].append(log(value))
+        return {
+            block: {arm: sum(values) / len(values) for arm, values in of.items()} for block, of in sorted(found.items())
+        }
+
+
+def _nothing_said(_summary: Summary, _metric: str) -> list[str]:
+    return []
+
+
+def _no_section(_result: StudyResult) -> None:
+    return None
+
+
+def _no_lines(_result: StudyResult) -> list[str]:
+    return []
+
+
+def _no_text(_result: StudyResult) -> str:
+    return ""
+
+
+def _no_files(_experiment: Experiment, _summary: Summary) -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """One idea, as the last lines of its file declare it."""
+
+    chapter: Chapter = "why"
+    part: Callable[[StudyResult], Section | None] = _no_section
+    """Its section of the report; None: the study has none."""
+    folded: bool = False
+    """Whether the section opens on demand."""
+    stored: str = ""
+    """The field of Summary that has its record; empty: nothing is stored."""
+    analyse: Callable[[Examined], Any] | None = None
+    """The record. None with `stored` empty."""
+    say: Callable[[Summary, str], list[str]] = _nothing_said
+    """What it answers on a metric of the question, in place of sentences on what single comparisons decide."""
+    says_all: bool = True
+    """Whether nothing is said of undecided comparisons beside `say`."""
+    lines: Callable[[StudyResult], list[str]] = _no_lines
+    """What a terminal shows of it below the answer."""
+    heading: str = ""
+    """The heading of its part in Markdown."""
+    markdown: Callable[[StudyResult], str] = _no_text
+    """That part without its heading; empty: the study has none."""
+    worded: Callable[[StoredResult], Any] | None = None
+    """The record with its sentences, for programs; None: as it is stored."""
+    files: Callable[[Experiment, Summary], Mapping[str, str]] = _no_files
+    """{name: text} of what is written beside summary.json."""

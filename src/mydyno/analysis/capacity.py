@@ -1,0 +1,226 @@
+"""The capacity of each arm of a search: the rate at which half of the slices meet the objective.
+
+The unit is the block, as everywhere: the slices of one start give one capacity (results/values/capacity.py), which
+enters the verdicts like any other metric of a run; here it gets an interval over blocks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from math import exp
+
+from markupsafe import Markup
+
+from mydyno.analysis.base import Analysis, Examined
+from mydyno.document.charts.search import Offered, search_chart
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, legend
+from mydyno.language import agreed
+from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.search import CAPACITY
+from mydyno.model.stored.capacity import CapacityRecord
+from mydyno.model.stored.summary import EffectRecord, Summary
+from mydyno.results.values.capacity import Starts, outcomes_of, starts_of
+from mydyno.stats.capacity import estimates
+from mydyno.stats.paired import paired
+from mydyno.wording.numbers import change_words, percent, rate_words
+from mydyno.wording.reasons import lost_blocks, recorded_failure
+
+MOST_ARMS = 4
+"""Named one by one in a sentence; the table has all."""
+REASONS = {
+    "latency": "latency",
+    "throughput": "a growing backlog",
+    "errors": "errors",
+    "unfinished": "transactions that did not end",
+}
+
+
+def analyse(study: Examined) -> tuple[CapacityRecord, ...]:
+    """Every step and arm of a search; empty without a search."""
+    blocks = {run.block for run in study.runs}
+    own = [one for one in study.slices if one.block in blocks]
+    found = []
+    for step in study.experiment.resolved_steps:
+        if step.search is None:
+            continue
+        starts = starts_of(own, step.id)
+        if not starts:
+            continue
+        _, sigma = estimates([outcomes_of(one) for one in starts.values()], [arm for _, arm, _ in starts])
+        logs = study.logs(CAPACITY, step.id)
+        for arm in study.experiment.arms:
+            of_arm = {lane: one for lane, one in starts.items() if lane[1] == arm.name}
+            of_block = {block: of[arm.name] for block, of in logs.items() if arm.name in of}
+            record = _record(step, arm.name, of_arm, of_block, sigma, study.alpha)
+            if record is not None:
+                found.append(record)
+    return tuple(found)
+
+
+def _record(
+    step: Step, arm: str, starts: Starts, of_block: Mapping[int, float], sigma: float, alpha: float
+) -> CapacityRecord | None:
+    """`of_block`: logs of the capacity."""
+    if not of_block or step.search is None:
+        return None
+    logs = list(of_block.values())
+    interval = paired(logs, 1 - alpha).interval
+    searches = [one.search for slices in starts.values() for one in slices if one.search is not None]
+    return CapacityRecord(
+        step=step.id,
+        arm=arm,
+        metric=step.search.metric,
+        limit_us=step.search.limit_us,
+        capacity_tps=exp(sum(logs) / len(logs)),
+        ci_low=interval.low,
+        ci_high=interval.high,
+        blocks=len(of_block),
+        slices=len(searches),
+        sigma=sigma,
+        of_block={block: exp(value) for block, value in of_block.items()},
+        unbracketed=sum(len({one.met for one in outcomes_of(slices)}) < 2 for slices in starts.values()),
+        missed_by=dict(Counter(one.because for one in searches if one.because)),
+    )
+
+
+def sustained(record: CapacityRecord) -> str:
+    """E.g. "12,300 transactions/s (11,900 to 12,800)"."""
+    rate = rate_words(record.capacity_tps)
+    if record.ci_low is None or record.ci_high is None:
+        return f"{rate} transactions/s"
+    low, high = rate_words(record.ci_low), rate_words(record.ci_high)
+    return f"{rate} transactions/s ({low} to {high})"
+
+
+def objective_words(record: CapacityRecord) -> str:
+    """E.g. "p99 ≤ 20 ms"."""
+    name = record.metric.removeprefix("latency_").removesuffix("_us").replace("p999", "p99.9")
+    return f"{'mean latency' if name == 'mean' else name} ≤ {record.limit_us / 1e3:g} ms"
+
+
+def say(summary: Summary, metric: str) -> list[str]:
+    """One sentence on the control at each step, and one on the arms."""
+    if metric != summary.primary:
+        return []
+    found = []
+    several = len({record.step for record in summary.capacities}) > 1
+    for step in summary.steps:
+        records = {record.arm: record for record in summary.capacities if record.step == step.id}
+        effects = [one for one in summary.effects if (one.metric, one.step) == (CAPACITY, step.id) and one.verdict]
+        if not records:
+            continue
+        level = load_level(step.connections)
+        where = f" ({step.workload}, {level})" if several else ""
+        control = records.get(summary.control)
+        if control is not None:
+            found.append(
+                f"{summary.control} sustains {sustained(control)} under {objective_words(control)}{where}."
+            )  # fmt: skip
+        arms = [_arm(effect, records.get(effect.arm)) for effect in effects]
+        if len(arms) > MOST_ARMS:
+            decided = [one for one in effects if one.verdict in ("higher", "lower")]
+            strongest = sorted(decided, key=lambda one: -abs((one.ratio or 1.0) - 1.0))[:MOST_ARMS]
+            arms = [_arm(effect, records.get(effect.arm)) for effect in strongest]
+            rest = len(effects) - len(arms)
+            arms += [agreed(f"{rest} other arms are in the table")] if rest else []
+        if arms:
+            found.append(f"{'; '.join(arms)}.")
+    return found
+
+
+def _arm(effect: EffectRecord, record: CapacityRecord | None) -> str:
+    """One arm against its control, by its verdict."""
+    if effect.ratio is None or record is None:
+        lost = lost_blocks(effect.details)
+        reason = recorded_failure(effect) or (lost[0] if lost else "no capacity found")
+        return f"{effect.arm} is not measurable: {reason}"
+    change = change_words(effect.ratio, effect.ci_low, effect.ci_high)
+    begin = f"{effect.arm} sustains {sustained(record)}"
+    if effect.verdict in ("higher", "lower"):
+        return f"{begin}, {change} against {effect.control}"
+    if effect.verdict == "equivalent":
+        return f"{begin}, equivalent to {effect.control}: {change}"
+    return f"{begin}; the difference to {effect.control}, {change}, is inconclusive"
+
+
+def part(result: StudyResult) -> Section | None:
+    """None if the study searches nothing, or found nothing."""
+    records = result.summary.capacities
+    if not records:
+        return None
+    groups = []
+    for step in result.steps:
+        own = [record for record in records if record.step == step.id]
+        if own:
+            figures = [Figure([], _table(own), "", "full", numbers_open=True)]
+            figures += [figure for record in own if (figure := _chart(result, record)) is not None]
+            groups.append(FigureGroup(", ".join((step.workload, step.level, objective_words(own[0]))), figures))
+    return Section(
+        "capacity",
+        "Capacity",
+        "Capacity",
+        figures_html(
+            "The capacity is the rate at which half of the slices meet the objective. Each mark is a slice "
+            "at the rate that it was offered: filled if it met the objective, hollow if it missed it. Lines "
+            "are the capacities of the blocks. The control's second copy is not drawn.",
+            groups,
+            legend(result, with_copy=False),
+        ),
+    )
+
+
+def _table(records: list[CapacityRecord]) -> Table:
+    rows: list[list[str | Cell]] = []
+    for one in records:
+        interval = ""
+        if one.ci_low is not None and one.ci_high is not None:
+            interval = f"{rate_words(one.ci_low)} … {rate_words(one.ci_high)}"
+        missed = ", ".join(f"{REASONS.get(name, name)} ({count})" for name, count in one.missed_by.items())
+        blocks = str(one.blocks) + (
+            agreed(f" ({one.unbracketed} starts without a capacity)") if one.unbracketed else ""
+        )
+        rows.append([
+            one.arm,
+            Cell(rate_words(one.capacity_tps), "num", below=interval),
+            Cell(blocks, "num"),
+            Cell(str(one.slices), "num"),
+            Cell(missed or "–"),
+        ])  # fmt: skip
+    return Table(
+        "Capacity in transactions/s, with the interval of each arm alone",
+        ["arm", "transactions/s", "blocks", "slices", "slices missed the objective by"],
+        rows,
+        f"The capacity varies from slice to slice with a standard deviation of {percent(records[0].sigma)}.",
+    )
+
+
+def _chart(result: StudyResult, record: CapacityRecord) -> Figure | None:
+    own = [one for one in result.slices.of_step(record.step) if (one.arm, one.copy_number) == (record.arm, 1)]
+    offered = [
+        Offered(
+            one.block,
+            one.search.rate,
+            one.search.met,
+            f"{rate_words(one.search.rate)}/s: " + ("met" if one.search.met else f"missed by {one.search.because}"),
+        )
+        for one in own
+        if one.search is not None
+    ]
+    if not offered:
+        return None
+    met = sum(one.met for one in offered)
+    chart = search_chart(
+        f"search:{record.step}:{record.arm}",
+        f"{record.arm}: rate of each slice",
+        agreed(f"{len(offered)} slices of {record.arm}, {met} of which met the objective."),
+        result.styles[record.arm],
+        offered,
+        record.of_block,
+    )
+    return Figure([Markup(chart)])
+
+
+ANALYSIS = Analysis(chapter="answer", part=part, stored="capacities", analyse=analyse, say=say)

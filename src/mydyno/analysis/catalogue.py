@@ -1,0 +1,90 @@
+"""The list of analyses, and what is made by all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from mydyno.analysis import (
+    candidates,
+    capacity,
+    costs,
+    factors,
+    host_groups,
+    kernel,
+    key_values,
+    memory,
+    profiles,
+    queueing,
+    scalability,
+    screening,
+    waits,
+)
+from mydyno.analysis.base import Analysis, Chapter, Examined
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Section
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.stored.summary import Summary
+from mydyno.wording.stored_result import StoredResult
+
+ANALYSES: tuple[Analysis, ...] = (
+    factors.ANALYSIS,
+    screening.ANALYSIS,
+    capacity.ANALYSIS,
+    key_values.ANALYSIS,
+    host_groups.ANALYSIS,
+    costs.ANALYSIS,
+    waits.ANALYSIS,
+    kernel.ANALYSIS,
+    profiles.ANALYSIS,
+    candidates.ANALYSIS,
+    queueing.ANALYSIS,
+    memory.ANALYSIS,
+    scalability.ANALYSIS,
+)
+"""In the order of the report; of several that answer on a metric, the last one is heard."""
+
+
+def records_of(study: Examined) -> dict[str, Any]:
+    """{field of Summary: record}."""
+    for one in ANALYSES:
+        if one.analyse is not None:
+            study = replace(study, found={**study.found, one.stored: one.analyse(study)})
+    return dict(study.found)
+
+
+def files_of(experiment: Experiment, summary: Summary) -> dict[str, str]:
+    """{name: text} of what is written beside summary.json."""
+    return {name: text for one in ANALYSES for name, text in one.files(experiment, summary).items()}
+
+
+def worded_of(result: StoredResult) -> dict[str, Any]:
+    """{field of Summary: record with its sentences}, of the records that have some."""
+    return {one.stored: one.worded(result) for one in ANALYSES if one.worded is not None}
+
+
+def said_of(summary: Summary, metric: str) -> tuple[list[str], bool]:
+    """(sentences on a metric of the question, whether they are all that is said of it); none: no analysis answers."""
+    found: tuple[list[str], bool] = [], False
+    for one in ANALYSES:
+        if sentences := one.say(summary, metric):
+            found = sentences, one.says_all
+    return found
+
+
+def lines_of(result: StudyResult) -> list[str]:
+    """What a terminal shows below the answer."""
+    return [line for one in ANALYSES for line in one.lines(result)]
+
+
+def markdown_of(result: StudyResult) -> list[tuple[str, str]]:
+    """(heading, part with its heading) in Markdown, of the analyses that have one."""
+    return [(one.heading, f"### {one.heading}\n\n{text}") for one in ANALYSES if (text := one.markdown(result))]
+
+
+def sections_of(result: StudyResult, chapter: Chapter, folded: bool = False) -> Iterator[Section]:
+    """The sections of a chapter: those that open on demand, or the others."""
+    for one in ANALYSES:
+        if (one.chapter, one.folded) == (chapter, folded) and (section := one.part(result)) is not None:
+            yield section

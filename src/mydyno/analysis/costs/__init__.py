@@ -1,0 +1,134 @@
+"""What an operation costs each arm, and what changed with the effects: candidates for causes, never causes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mydyno.analysis.base import Analysis
+from mydyno.analysis.costs.per_operation import analyse
+from mydyno.analysis.costs.words import (
+    accompanied,
+    caution,
+    change_text,
+    interval_text,
+    is_there,
+    named_costs,
+    value_text,
+)
+from mydyno.document.markdown_text import code, escape
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, render
+from mydyno.language import agreed, listing
+from mydyno.model.stored.costs import COSTS
+from mydyno.model.stored.summary import CostRecord, CostsRecord
+from mydyno.wording import counted
+from mydyno.wording.numbers import NONE
+from mydyno.wording.reasons import alarm_clause
+from mydyno.wording.verdict_table import step_heading
+
+HEADING = "Costs that changed with the effect"
+Contrast = tuple[str, str]
+"""(arm, control)."""
+
+
+def part(result: StudyResult) -> Section | None:
+    """The section; None where no step has counters."""
+    record = result.summary.costs
+    if record is None or not record.costs or result.before_first_look:
+        return None
+    found = accompanied(result, record)
+    beyond = {one.cost for one in record.costs if one.beyond_noise}
+    return Section(
+        "costs",
+        HEADING if found else "What a transaction costs",
+        "Costs",
+        render(
+            "costs.html",
+            found=found,
+            caution=caution(found),
+            intro=_intro(record, bool(found), result),
+            heading=agreed(f"Costs of a transaction: {len(beyond)} changed beyond noise"),
+            table=_table(result, record),
+        ),
+    )
+
+
+def _intro(record: CostsRecord, effects: bool, result: StudyResult) -> str:
+    intro = "Counters of server and kernel divided by the transactions of the same time."
+    intro += " " + counted.together(result)
+    if record.alarm:
+        return intro + f" No difference is claimed: {alarm_clause(record.alarm)}."
+    if effects:
+        return intro
+    return intro + " No effect on throughput, latency or the server's CPU time is shown, so no cause is looked for."
+
+
+def _table(result: StudyResult, record: CostsRecord) -> Table:
+    """A row for each cost of each step, a column for the control and each arm; what changed with an effect first."""
+    contrasts = list(dict.fromkeys((one.arm, one.control) for one in record.costs))
+    rank = named_costs(result.summary.candidates)
+    rows: list[Sequence[str | Cell]] = []
+    there: set[str] = set()
+    for step in result.steps:
+        of_step: dict[str, dict[Contrast, CostRecord]] = {}
+        for one in record.costs:
+            if one.step == step.id:
+                of_step.setdefault(one.cost, {})[one.arm, one.control] = one
+        names = [name for name in COSTS if any(map(is_there, of_step.get(name, {}).values()))]
+        names.sort(key=lambda name: _place(rank, list(of_step[name].values())))
+        if names and len(result.steps) > 1:
+            rows.append([step_heading(result, step)])
+        rows += [_row(result, name, contrasts, of_step[name], rank) for name in names]
+        there.update(names)
+    absent = [COSTS[one].label for one in dict.fromkeys(one.cost for one in record.costs) if one not in there]
+    control = result.summary.control
+    head = ("cost of a transaction", control, *(a if c == control else f"{a} against {c}" for a, c in contrasts))
+    note = "Bold: the interval excludes no change; below it are interval and value."
+    if absent:
+        note += f" None, or almost none, in all arms: {listing(absent)}."
+    return Table("Costs of a transaction, those that changed first", head, rows, note)
+
+
+def _place(rank: Mapping[tuple[str, str, str, str], int], costs: Sequence[CostRecord]) -> tuple[int, bool]:
+    """What accompanied an effect first, then what changed; the rest in the usual order."""
+    named = min(rank.get((one.arm, one.control, one.step, one.cost), len(rank)) for one in costs)
+    return named, not any(one.beyond_noise for one in costs)
+
+
+def _row(
+    result: StudyResult,
+    name: str,
+    contrasts: Sequence[Contrast],
+    costs: Mapping[Contrast, CostRecord],
+    rank: Mapping[tuple[str, str, str, str], int],
+) -> list[str | Cell]:
+    base = next((one for one in costs.values() if one.control == result.summary.control), None)
+    cells = [Cell(value_text(name, base.control_value) if base else NONE, "num")]
+    for contrast in contrasts:
+        one = costs.get(contrast)
+        if one is None:
+            cells.append(Cell(NONE, "num"))
+            continue
+        shown = one.beyond_noise or (one.arm, one.control, one.step, one.cost) in rank
+        below = f"{interval_text(one)}; {value_text(name, one.arm_value)}"
+        cells.append(Cell(change_text(one), "num strong" if shown else "num", below=below))
+    return [COSTS[name].label, *cells]
+
+
+def markdown(result: StudyResult) -> str:
+    """Costs that changed with the effects; empty where no such effect is shown."""
+    record = result.summary.costs
+    found = accompanied(result, record) if record is not None and not result.before_first_look else []
+    if not found:
+        return ""
+    parts = []
+    for one in found:
+        lines = [f"- {escape(sentence)}" for sentence in one.sentences]
+        lines += [f"- To test it: `{code(command)}`" for command in one.commands]
+        lines += [f"- {escape(hint)}" for hint in one.hints]
+        named = f"{escape(one.heading)}, accompanied by:"
+        parts += [named if one.named else f"{escape(one.heading)}:", "\n".join(lines)]
+    return "\n\n".join(part for part in (*parts, caution(found)) if part)
+
+
+ANALYSIS = Analysis(chapter="why", part=part, stored="costs", analyse=analyse, heading=HEADING, markdown=markdown)

@@ -1,0 +1,215 @@
+"""The host groups of a study: what differs between their hosts, and each contrast on each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import exp
+
+from markupsafe import Markup
+
+from mydyno.analysis.base import Analysis
+from mydyno.analysis.host_groups.effects import analyse
+from mydyno.analysis.host_groups.words import (
+    contrast_heading,
+    difference_words,
+    facts_rows,
+    heterogeneity_text,
+    interval,
+    likeness,
+    overall,
+    plain_words,
+)
+from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.document.markdown_text import escape
+from mydyno.document.markdown_text import table as markdown_table
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
+from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
+from mydyno.results.precision import cost_metric
+from mydyno.wording.numbers import change, signed_percent
+
+OPEN_ROWS = 40
+"""A table of more rows is folded below its chart."""
+WIDTHS = (("", 560.0), (":narrow", 350.0))
+
+
+def part(result: StudyResult) -> Section | None:
+    """The section; None for a study of one host group."""
+    groups = result.summary.host_groups
+    if groups is None:
+        return None
+    shown = () if result.before_first_look else groups.effects
+    metrics = dict.fromkeys(effect.metric for effect in shown)
+    first = [name for name in (result.summary.primary, cost_metric(result.summary)) if name in metrics]
+    figures = [
+        FigureGroup(
+            result.metric_name(metric),
+            [_figure(result, metric, [one for one in shown if one.metric == metric])],
+            folded=metric not in first,
+        )
+        for metric in (*first, *(metric for metric in metrics if metric not in first))
+    ]
+    return Section(
+        "hosts",
+        f"Hosts ({len(groups.blocks)})",
+        "Hosts",
+        render(
+            "hosts.html",
+            alike=likeness(result, groups),
+            differences=_differences(groups),
+            words=plain_words(result, groups) if shown else (),
+            groups=figures,
+            note=_note(groups),
+        ),
+    )
+
+
+def _differences(groups: HostGroupsRecord) -> Table | None:
+    rows = facts_rows(groups)
+    if not rows:
+        return None
+    return Table("What differs between the server hosts", ("fact", "value", "hosts"), [list(row) for row in rows])
+
+
+def _note(groups: HostGroupsRecord) -> str:
+    note = (
+        "Intervals of single hosts are their own 95 % intervals, not adjusted. “These hosts” is the mean over "
+        "them, with equal weights, as in the answer."
+    )
+    if len(groups.blocks) < FEWEST_HOSTS:
+        return note + " Two hosts support no claim about others."
+    return note + (
+        " “Hosts like these” is an interval over the hosts' means, adjusted for the number of comparisons: "
+        "it is wider the more the hosts differ, and assumes that they are a fair sample."
+    )
+
+
+def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) -> Figure:
+    shown = [one for one in effects if one.arm in result.styles]
+    chart_groups = [ForestGroup(contrast_heading(result, one), _rows(result, one)) for one in shown]
+    title = f"{result.metric_name(metric)}: effect of each arm on each host"
+    charts = [
+        Markup(
+            forest_chart(
+                f"hosts:{metric}{suffix}",
+                title,
+                "The table that follows has the same numbers.",
+                chart_groups,
+                result.margin_of(metric),
+                width,
+            )
+        )
+        for suffix, width in WIDTHS
+    ]
+    rows: list[Sequence[str | Cell]] = []
+    for one in shown:
+        rows.append([": ".join(filter(None, (contrast_heading(result, one), difference_words(one))))])
+        rows += [_table_row(group) for group in one.groups]
+        effect = result.effect_of(one)
+        rows += [_overall_row(*row, effect.n if effect else 0) for row in overall(result, one)]
+    head = ("host", "effect", "interval", "blocks")
+    caption = f"{result.metric_name(metric)} relative to {result.relative_to}, on each host"
+    return Figure(charts, Table(caption, head, rows), "", "double", numbers_open=len(rows) <= OPEN_ROWS)
+
+
+def _rows(result: StudyResult, one: HostsEffect) -> tuple[ForestRow, ...]:
+    """A row for each host, then one for these hosts and, where there is an interval, one for hosts like these."""
+    style = result.styles[one.arm]
+    small = replace(style, shape="circle")
+    logs = _logs(result, one)
+    rows = [
+        ForestRow(
+            replace(small, name=group.group),
+            change(group.ratio),
+            change(group.ci_low),
+            change(group.ci_high),
+            logs.get(group.group, ()),
+        )
+        for group in one.groups
+    ]
+    effect = result.effect_of(one)
+    if effect is not None and effect.ratio is not None:
+        rows.append(
+            ForestRow(
+                replace(style, name="these hosts", shape="diamond"),
+                change(effect.ratio),
+                change(effect.ci_low),
+                change(effect.ci_high),
+                word="mean of hosts",
+            )
+        )
+        if one.hosts_low is not None:
+            rows.append(
+                ForestRow(
+                    replace(style, name="hosts like these", shape="bar"),
+                    change(effect.ratio),
+                    change(one.hosts_low),
+                    change(one.hosts_high),
+                )
+            )
+    return tuple(rows)
+
+
+def _logs(result: StudyResult, one: HostsEffect) -> dict[str, tuple[float, ...]]:
+    """{host group: the effect of each of its blocks}."""
+    effect = result.effect_of(one)
+    logs = (effect.details.log_ratios or {}) if effect is not None else {}
+    found: dict[str, tuple[float, ...]] = {}
+    for block, value in logs.items():
+        group = result.group_of.get(block, "")
+        found[group] = (*found.get(group, ()), exp(value) - 1.0)
+    return found
+
+
+def _table_row(group: HostGroupEffect) -> list[str | Cell]:
+    return [
+        Cell(group.group),
+        Cell("–" if group.ratio is None else signed_percent(group.ratio - 1.0), "num"),
+        Cell(interval(group.ci_low, group.ci_high), "num"),
+        Cell(str(group.n), "num"),
+    ]
+
+
+def _overall_row(name: str, ratio: float | None, text: str, blocks: int) -> list[str | Cell]:
+    effect = "" if ratio is None else signed_percent(ratio - 1.0)
+    return [Cell(name), Cell(effect, "num strong"), Cell(text, "num"), Cell(str(blocks) if effect else "", "num")]
+
+
+def markdown(result: StudyResult) -> str:
+    """What differs between the hosts, then each contrast on each of them; nothing in a study of one host group."""
+    groups = result.summary.host_groups
+    if groups is None:
+        return ""
+    parts = []
+    effects = () if result.before_first_look else groups.effects
+    if effects:
+        parts.append("\n".join(f"- {escape(sentence)}" for sentence in plain_words(result, groups)))
+    parts.append(escape(likeness(result, groups)))
+    rows = facts_rows(groups)
+    if rows:
+        parts.append(markdown_table(("fact", "value", "hosts"), (tuple(map(escape, row)) for row in rows), 3))
+    for metric in dict.fromkeys(effect.metric for effect in effects):
+        heads = (result.metric_name(metric), *map(escape, groups.blocks), "these hosts", "hosts like these",
+                 "do they differ?")  # fmt: skip
+        parts.append(markdown_table(heads, [_host_row(result, one) for one in effects if one.metric == metric]))
+    return "\n\n".join(parts)
+
+
+def _host_row(result: StudyResult, one: HostsEffect) -> list[str]:
+    """One contrast: its effect on each host with that host's own interval, on these hosts, and on hosts like these."""
+    cells = [escape(contrast_heading(result, one))]
+    for group in one.groups:
+        own = "" if group.ci_low is None else f" ({interval(group.ci_low, group.ci_high)})"
+        cells.append("–" if group.ratio is None else f"{signed_percent(group.ratio - 1)}{own}")
+    together = overall(result, one)
+    _, ratio, text = together[0]
+    cells.append(text if ratio is None else f"**{signed_percent(ratio - 1)}** ({text})")
+    cells.append(together[1][2] if len(together) > 1 else "–")
+    cells.append(heterogeneity_text(one).replace("<", "&lt;"))
+    return cells
+
+
+ANALYSIS = Analysis(
+    chapter="answer", part=part, stored="host_groups", analyse=analyse, heading="Hosts", markdown=markdown
+)

@@ -1,0 +1,74 @@
+"""Where the CPU goes: the functions that differ between an arm and its control, and the flame graph of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from mydyno.analysis.base import Analysis
+from mydyno.analysis.profiles import words
+from mydyno.analysis.profiles.contrasts import analyse
+from mydyno.analysis.profiles.drawn import graphs_of, page_graphs
+from mydyno.document.page_assets import asset, script_json
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, render
+from mydyno.model.stored.profiles import ProfileContrast
+from mydyno.wording import counted
+from mydyno.wording.numbers import percent
+
+
+def part(result: StudyResult) -> Section | None:
+    """The section; None where nothing was profiled."""
+    record = result.summary.profiles
+    if record is None:
+        return None
+    contrasts = record.contrasts
+    graphs, share = graphs_of(result)
+    by_key = {(one.step, one.arm, one.control): one for one in contrasts}
+    drawn = [one for one in graphs if (one.step, one.arm, one.control) in by_key]
+    labels = [counted.heading(result, by_key[one.step, one.arm, one.control]) for one in drawn]
+    return Section(
+        "cpu",
+        "Where the CPU goes",
+        "CPU profile",
+        render(
+            "profile.html",
+            found=[(counted.heading(result, one), words.sentence(one, record), _table(one)) for one in contrasts],
+            several=len(contrasts) > 1,
+            waits=counted.why_nothing(result, contrasts),
+            quality=[*words.quality(record), counted.together(result)],
+            least=percent(share),
+            data=script_json(page_graphs(result, drawn, labels)) if drawn else None,
+            script=Markup(asset("flame.js")) if drawn else None,
+        ),
+        says="functions of server and kernel with their CPU time per transaction, as a flame graph",
+    )
+
+
+def _table(contrast: ProfileContrast) -> Table:
+    shown = contrast.leading
+    chosen = words.rows(contrast)
+    rows: list[Sequence[str | Cell]] = [
+        [
+            one.label,
+            Cell(words.time_text(one.control_us), "num"),
+            Cell(words.time_text(one.arm_us), "num"),
+            Cell(words.difference_text(one), "num strong" if one.beyond_noise else "num"),
+            Cell(words.interval_text(one), "num"),
+            Cell(words.time_text(one.control_self_us), "num"),
+            Cell(words.time_text(one.arm_self_us), "num"),
+        ]
+        for one in chosen
+    ]
+    control, arm = contrast.control, contrast.arm
+    return Table(
+        "CPU time per transaction of a function with all that it calls: "
+        + ("those that differ beyond noise" if shown else "those with most time of their own"),
+        ("function", control, arm, "difference", "interval", f"{control}, own", f"{arm}, own"),
+        rows,
+        f"In all: {words.time_text(contrast.control_us)} and {words.time_text(contrast.arm_us)} per transaction.",
+    )
+
+
+ANALYSIS = Analysis(chapter="why", part=part, stored="profiles", analyse=analyse)

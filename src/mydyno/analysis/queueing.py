@@ -1,0 +1,345 @@
+"""Little's law and the utilisation law at each step of each arm, and its busiest resource.
+
+For an open loop (a set rate), the queue; for a closed loop, whether throughput and response time account for the
+connections. Nothing is stored: both are counted anew from spans, which are slices, or the steps of the runs in the
+design "blocks".
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mydyno.analysis.base import Analysis
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, render
+from mydyno.language import agreed
+from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord
+from mydyno.model.stored.summary import RunSummary
+from mydyno.results.values.closed_loop import is_closed, slots, thinks
+from mydyno.stats.queueing import ClosedLoop, Interval, Queue
+from mydyno.store.samples import read_metric
+from mydyno.wording.numbers import latency_text, percent, significant
+
+SATURATED = 0.90
+"""Utilisation from which a resource is called saturated; as of results/limits.py."""
+WORKER = "busiest thread of the load program"
+DISK = "disk of the data (I/O in flight)"
+SERVER_CPU = "server's CPU"
+LOAD_CPU = "load program's CPU"
+HOST_CPUS = "CPUs of the host"
+LINK = "network link"
+CONNECTIONS = "connections"
+NEVER_SATURATED = (DISK,)
+"""A disk that serves requests in parallel has room even if some I/O is always in flight."""
+
+Busy = tuple[float, float]
+"""(seconds that a resource was busy, seconds that it could have been)"""
+
+
+@dataclass(frozen=True)
+class Span:
+    """What was counted of an arm at a step in one span of time: a slice, or the measured time of a run's step."""
+
+    arm: str
+    step: str
+    transactions: int
+    length_s: float
+    response_s: float | None
+    """Mean; None where it was not measured."""
+    long_response_s: float
+    """The 99th percentile, or the mean where that is all that is known."""
+    service_s: float | None
+    """Mean; None where it was not measured."""
+    busy: Mapping[str, Busy] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ArmQueue:
+    """One arm at one step, both copies of the control together."""
+
+    arm: str
+    step: str
+    queue: Queue | ClosedLoop
+    utilisations: Mapping[str, float]
+    """Resource → share that is busy, by the utilisation law: busy time / (time × number)."""
+
+    @property
+    def saturated(self) -> tuple[str, ...]:
+        """The resources that are, the busiest first."""
+        full = [(share, name) for name, share in self.utilisations.items() if share >= SATURATED]
+        return tuple(name for _, name in sorted(full, reverse=True) if name not in NEVER_SATURATED)
+
+    @property
+    def others(self) -> float | None:
+        """Share of the host's CPUs that neither server nor load program used; None where that is not known."""
+        try:
+            whole, server, load = (self.utilisations[name] for name in (HOST_CPUS, SERVER_CPU, LOAD_CPU))
+        except KeyError:
+            return None
+        return max(0.0, whole - server - load)
+
+
+@dataclass(frozen=True)
+class DiskReadings:
+    """How busy the disk of the data was: share of the time up to each reading, from the one before."""
+
+    ends_unix_ns: Sequence[int]
+    busy: Sequence[float]
+
+    def mean(self, begin_unix_ns: float, end_unix_ns: float) -> float | None:
+        """Weighted by the time that readings and this interval have in common; None where they have none."""
+        common_ns = total = 0.0
+        for at in range(max(1, bisect_left(self.ends_unix_ns, begin_unix_ns)), len(self.ends_unix_ns)):
+            since, until = self.ends_unix_ns[at - 1], self.ends_unix_ns[at]
+            if since >= end_unix_ns:
+                break
+            overlap = min(until, end_unix_ns) - max(since, begin_unix_ns)
+            if overlap > 0:
+                common_ns += overlap
+                total += overlap * self.busy[at]
+        return total / common_ns if common_ns else None
+
+
+def spans_of_slices(
+    slices: Iterable[SliceRecord], cpus: float, disks: Mapping[int, DiskReadings] | None = None
+) -> list[Span]:
+    """Every slice that was served. `cpus`: usable CPUs of the host, of what the hypervisor left; `disks` by block."""
+    found = []
+    for one in slices:
+        if one.failed or one.length_s <= 0:
+            continue
+        length_s, rates = one.length_s, one.rates
+        busy: dict[str, Busy] = {}
+        for name, cpu_s in ((SERVER_CPU, one.server_cpu_s), (LOAD_CPU, one.driver_cpu_s)):
+            if cpu_s is not None:
+                busy[name] = (cpu_s, length_s * cpus)
+        if {"cpu_user_pct", "cpu_system_pct"} <= rates.keys():
+            left_s = length_s * (1.0 - min(0.99, one.steal or 0.0))
+            busy[HOST_CPUS] = (length_s * (rates["cpu_user_pct"] + rates["cpu_system_pct"]) / 100, left_s)
+        if "busiest_worker_pct" in rates:
+            busy[WORKER] = (length_s * rates["busiest_worker_pct"] / 100, length_s)
+        begin = one.started_unix_ns
+        disk = disks[one.block].mean(begin, begin + 1e9 * length_s) if disks and one.block in disks else None
+        if disk is not None:
+            busy[DISK] = (length_s * disk, length_s)
+        found.append(_span(one.arm, one.step, one, length_s, busy))
+    return found
+
+
+def spans_of_runs(runs: Iterable[tuple[RunRecord, RunSummary]], cpus: float) -> list[Span]:
+    """Every step of a run that counts. Percentages are of one CPU for processes, of all for the host."""
+    of = {SERVER_CPU: ("server_cpu", cpus), LOAD_CPU: ("driver_cpu", cpus), HOST_CPUS: ("cpu", 1.0)}
+    found = []
+    for run, summary in runs:
+        for one in run.steps:
+            if not (summary.usable(one.id) and one.driver.transactions):
+                continue
+            length_s, values = one.driver.duration_s, summary.values.get(one.id, {})
+            busy = {
+                name: (length_s * (values[f"{what}_user_pct"] + values[f"{what}_system_pct"]) / 100, length_s * number)
+                for name, (what, number) in of.items()
+                if {f"{what}_user_pct", f"{what}_system_pct"} <= values.keys()
+            }
+            if "disk_util_pct" in values:
+                busy[DISK] = (length_s * values["disk_util_pct"] / 100, length_s)
+            found.append(_span(run.arm, one.id, one.driver, length_s, busy))
+    return found
+
+
+def _span(arm: str, step: str, counted: SliceRecord | DriverResult, length_s: float, busy: Mapping[str, Busy]) -> Span:
+    mean_us = counted.latency_us.get("mean")
+    return Span(
+        arm, step, counted.transactions, length_s,
+        None if mean_us is None else 1e-6 * mean_us,
+        1e-6 * counted.latency_us.get("p99", mean_us or 0.0),
+        None if counted.service_us is None else 1e-6 * counted.service_us,
+        busy,
+    )  # fmt: skip
+
+
+def analyse(
+    experiment: Experiment, spans: Sequence[Span], links: Mapping[tuple[str, str], float] | None = None
+) -> list[ArmQueue]:
+    """Every arm at every step with a rate or with a closed loop, as far as times were measured.
+
+    By step, and arms as the experiment has them. `links`: share of the link that was used, by arm and step.
+    """
+    found = []
+    for step in experiment.resolved_steps:
+        counted = _loop if is_closed(step) else _queue if step.rate is not None and step.search is None else None
+        for arm in [arm.name for arm in experiment.arms] if counted else []:
+            own = [one for one in spans if (one.arm, one.step) == (arm, step.id)]
+            if counted is None or (queue := counted(experiment, arm, step, own)) is None:
+                continue
+            shares = {CONNECTIONS: queue.utilisation} if isinstance(queue, Queue) else {}
+            for name in (SERVER_CPU, LOAD_CPU, HOST_CPUS, WORKER, DISK):
+                busy = [one.busy[name] for one in own if name in one.busy]
+                if busy:
+                    share = sum(of for of, _ in busy) / sum(of for _, of in busy)
+                    shares[name] = min(1.0, share) if name == HOST_CPUS else share
+            if links and (arm, step.id) in links:
+                shares[LINK] = links[arm, step.id]
+            found.append(ArmQueue(arm, step.id, queue, shares))
+    return found
+
+
+def _queue(experiment: Experiment, arm: str, step: Step, spans: Sequence[Span]) -> Queue | None:
+    """The queue at a set rate; None without service times."""
+    timed = [
+        (one.transactions, one.length_s, one.response_s, one.service_s)
+        for one in spans
+        if one.transactions and one.response_s is not None and one.service_s is not None
+    ]
+    if not timed:
+        return None
+    transactions = sum(count for count, *_ in timed)
+    instances = experiment.instances_of(experiment.arm(arm))
+    return Queue(
+        connections=step.connections * instances,
+        rate_per_s=(step.rate or 0.0) * instances,
+        transactions=transactions,
+        length_s=sum(length_s for _, length_s, _, _ in timed),
+        response_s=sum(count * response_s for count, _, response_s, _ in timed) / transactions,
+        service_s=sum(count * service_s for count, *_, service_s in timed) / transactions,
+    )
+
+
+def _loop(experiment: Experiment, arm: str, step: Step, spans: Sequence[Span]) -> ClosedLoop | None:
+    """The closed loop; None where nothing was served, or response times are unknown."""
+    if not any(one.transactions for one in spans) or any(one.transactions and one.response_s is None for one in spans):
+        return None
+    intervals = [Interval(one.transactions, one.length_s, one.response_s or 0.0, one.long_response_s) for one in spans]
+    return ClosedLoop(slots(experiment, arm, step), intervals, thinks(step))
+
+
+def sentences(found: Sequence[ArmQueue]) -> list[str]:
+    """Sentences for one step: first arms whose counts disagree, then one for arms with the same saturated resources."""
+    said = [
+        f"{one.arm}, {one.step}: SUSPECT. The counts do not agree, so do not use them: {_wrong(one.queue)}."
+        for one in found
+        if one.queue.disagreement()
+    ]
+    groups: dict[tuple[str, ...], list[ArmQueue]] = {}
+    for one in found:
+        if not one.queue.disagreement() and one.utilisations:
+            groups.setdefault(one.saturated, []).append(one)
+    for saturated, of in groups.items():
+        where = f"{', '.join(one.arm for one in of)}, {of[0].step}"
+        if saturated:
+            resources = ", ".join(_used_by(of) if name == HOST_CPUS else name for name in saturated)
+            said.append(f"{where}: saturated: {resources}.")
+        else:
+            share, name = max((share, name) for one in of for name, share in one.utilisations.items())
+            said.append(f"{where}: no resource is saturated; the busiest is {name} at {percent(share)}.")
+    return said
+
+
+def _used_by(found: Sequence[ArmQueue]) -> str:
+    """The host's CPUs with what used them."""
+    others = [one.others for one in found if one.others is not None]
+    if len(others) < len(found):
+        return HOST_CPUS
+    server, load = (
+        percent(sum(one.utilisations[name] for one in found) / len(found)) for name in (SERVER_CPU, LOAD_CPU)
+    )
+    return f"{HOST_CPUS} (server {server}, load program {load}, others {percent(sum(others) / len(others))})"
+
+
+def _wrong(queue: Queue | ClosedLoop) -> str:
+    """Why the counts cannot all be right, as a clause."""
+    if isinstance(queue, ClosedLoop):
+        one = queue.middle
+        facts = (
+            f"{one.transactions / one.length_s:.4g} transactions/s × {1000.0 * one.response_s:.4g} ms = "
+            f"{one.in_system:.3g} under way, but"
+        )
+        connections, resolution = queue.connections, f"(resolution ±{queue.resolution:.2g})"
+        if queue.disagreement() == "many":
+            return agreed(f"{facts} there are {connections} connections {resolution}")
+        return agreed(
+            f"{facts} {connections} connections always have one {resolution}; response times lack the transactions "
+            "that had not ended when their interval did, or transactions were not counted"
+        )
+    if queue.disagreement() == "service":
+        return "the mean response time is shorter than the mean service time, which is a part of it"
+    if queue.disagreement() == "busy":
+        return (
+            f"throughput × service time is {queue.in_service:.3g} busy connections, but there are {queue.connections}"
+        )
+    return f"{queue.transactions:,} transactions ended, but only about {queue.due:,.0f} were due"
+
+
+QUEUE_ROWS: tuple[tuple[str, Callable[[Queue], str]], ...] = (
+    ("arrival rate by the plan, per second", lambda one: significant(one.rate_per_s, 3)),
+    ("mean response time", lambda one: latency_text(1e6 * one.response_s)),
+    ("mean service time", lambda one: latency_text(1e6 * one.service_s)),
+    ("transactions in the system", lambda one: significant(one.in_system, 3)),
+    ("of these waiting for a connection", lambda one: significant(max(0.0, one.waiting), 2)),
+    ("busy connections", lambda one: f"{significant(one.in_service, 3)} of {one.connections}"),
+)
+LOOP_ROWS: tuple[tuple[str, Callable[[ClosedLoop], str]], ...] = (
+    (
+        "transactions under way: throughput × response time",
+        lambda one: f"{significant(one.in_system, 3)} of {one.connections} (±{significant(one.resolution, 2)})",
+    ),
+)
+
+
+def table(step: str, found: Sequence[ArmQueue]) -> Table:
+    """The figures of one step, a column for each arm."""
+    queues = [one.queue for one in found if isinstance(one.queue, Queue)]
+    loops = [one.queue for one in found if isinstance(one.queue, ClosedLoop)]
+    rows = [(name, [text(one) for one in queues]) for name, text in QUEUE_ROWS if queues]
+    rows += [(name, [text(one) for one in loops]) for name, text in LOOP_ROWS if loops]
+    for name in dict.fromkeys(name for one in found for name in one.utilisations):
+        shares = [one.utilisations.get(name) for one in found]
+        rows.append((f"utilisation: {name}", ["–" if share is None else percent(share) for share in shares]))
+    return Table(
+        f"{step}, means of the measured slices",
+        ("", *(one.arm for one in found)),
+        [[name, *(Cell(text, "num") for text in texts)] for name, texts in rows],
+    )
+
+
+def part(result: StudyResult) -> Section | None:
+    """The section; None where no step has been counted."""
+    experiment, cpus = result.study.experiment, float(result.study.host.get("cpus_usable", 1))
+    if result.summary.design == "blocks":
+        runs = [(result.records[one.folder], one) for one in result.runs if one.folder in result.records]
+        spans = spans_of_runs(runs, cpus)
+    else:
+        slices = [one for own in result.slices.by_step.values() for one in own]
+        spans = spans_of_slices(slices, cpus, _disks(result))
+    links = {(one.arm, one.step): one.shares["link"] for one in result.summary.limits if "link" in one.shares}
+    found = analyse(experiment, spans, links)
+    if not found:
+        return None
+    of_step = {step: [one for one in found if one.step == step] for step in dict.fromkeys(one.step for one in found)}
+    title = "The queue" if any(isinstance(one.queue, Queue) for one in found) else "Utilisation"
+    return Section(
+        "queueing",
+        title,
+        title.removeprefix("The ").capitalize(),
+        render(
+            "queueing.html",
+            sentences=[text for own in of_step.values() for text in sentences(own)],
+            tables=[table(step, own) for step, own in of_step.items()],
+        ),
+        says="whether the counts agree by Little's law, and how busy each resource is",
+    )
+
+
+def _disks(result: StudyResult) -> dict[int, DiskReadings]:
+    """{block: how busy the disk was}: each run's file has the samples of its whole block."""
+    found: dict[int, DiskReadings] = {}
+    for path, run in result.samples.items():
+        if run.block not in found:
+            readings = read_metric(path, "host", "disk_util_pct")
+            found[run.block] = DiskReadings([at for at, _ in readings], [min(1.0, pct / 100) for _, pct in readings])
+    return found
+
+
+ANALYSIS = Analysis(chapter="why", part=part, folded=True)

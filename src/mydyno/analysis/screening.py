@@ -1,0 +1,375 @@
+"""The main effects of a screening study: see stats/screening.py for the method.
+
+The experiment that follows, all combinations of the variables that matter, is written beside summary.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from math import exp, log
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from mydyno.analysis.base import Analysis, Examined
+from mydyno.document.charts.half_normal import SizedEffect, half_normal_chart
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html
+from mydyno.experiment_file.screen import CONTROL, coded
+from mydyno.experiment_file.vary import arm_name
+from mydyno.language import agreed, listing
+from mydyno.model.definition.experiment import Experiment, Scalar, ScreenSpec
+from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
+from mydyno.model.stored.summary import Summary
+from mydyno.model.stored.worded import WordedScreening
+from mydyno.stats.paired import paired
+from mydyno.stats.screening import ALIASED, MainEffect, aliases, half_normal_quantiles, screened, strongest
+from mydyno.wording.numbers import (
+    change_words,
+    half_width_text,
+    metric_name,
+    p_value,
+    percent_range,
+    signed_percent,
+    size,
+)
+from mydyno.wording.stored_result import StoredResult
+
+FOLLOW_UP_FILE = "follow-up.toml"
+DEFAULT_TIME_S = 1200.0
+LEFT_OUT = ("name", "question", "description", "published", "instances", "control", "arms", "screen", "scale",
+            "thresholds")  # fmt: skip
+MOST_FOLLOWED = 3
+"""Variables of the follow-up: all combinations of three are eight arms."""
+FEWEST_FOR_ALARM = 3
+"""Blocks from which on the two copies of the control can give an alarm."""
+
+
+def analyse(study: Examined) -> tuple[ScreenRecord, ...]:
+    """The primary metric's main effects at every step; empty without a screening design, or without a whole block."""
+    spec = study.experiment.screen
+    if spec is None:
+        return ()
+    found = (_screening(study, spec, step.id) for step in study.experiment.resolved_steps)
+    return tuple(record for record in found if record is not None)
+
+
+def _screening(study: Examined, spec: ScreenSpec, step: str) -> ScreenRecord | None:
+    experiment = study.experiment
+    metric = experiment.verdict.leading
+    rows = coded(spec, experiment.arms)
+    if spec.design == "definitive":
+        rows.pop(CONTROL)  # not one of the design's runs: the present values, to compare with
+    in_blocks = [of for of in study.logs(metric, step).values() if of.keys() >= rows.keys()]
+    if not in_blocks:
+        return None
+    logs = np.array([[of[arm] for arm in rows] for of in in_blocks], dtype=np.float64)
+    design = np.array(list(rows.values()), dtype=np.float64)
+    made = screened(design, logs, study.alpha, experiment.design.seed)
+    names = list(spec.variables)
+    mixed = aliases(design)
+    differ = copies_differ(study, step, metric)
+    factors = []
+    for j, (name, levels) in enumerate(spec.variables.items()):
+        whole = [f"{names[one.first]} × {names[one.second]}" for one in mixed[j] if abs(one.share) >= ALIASED]
+        parts = [abs(one.share) for one in mixed[j] if abs(one.share) < ALIASED]
+        factors.append(
+            ScreenedFactor(
+                name=name,
+                first=str(levels[0]),
+                last=str(levels[-1]),
+                **_interval(made.effects[j]),
+                active=made.effects[j].active and not differ,
+                aliases=tuple(whole),
+                partial_aliases=len(parts),
+                largest_part=round(max(parts, default=0.0), 4),
+            )
+        )
+    chosen = [] if differ else strongest(made.effects, MOST_FOLLOWED)
+    return ScreenRecord(
+        metric=metric,
+        step=step,
+        runs=len(rows),
+        blocks=len(logs),
+        lost_blocks=len({run.block for run in study.runs}) - len(in_blocks),
+        method="lenth" if made.method == "lenth" else "blocks",
+        standard_error=made.standard_error,
+        factors=tuple(factors),
+        copies_differ=differ,
+        follow_up=tuple(names[j] for j in chosen),
+    )
+
+
+def _interval(effect: MainEffect) -> dict[str, float | None]:
+    ratio = exp(effect.log_effect)
+    if effect.half is None:
+        return {"ratio": ratio, "ci_low": None, "ci_high": None, "p": effect.p}
+    low, high = exp(effect.log_effect - effect.half), exp(effect.log_effect + effect.half)
+    return {"ratio": ratio, "ci_low": low, "ci_high": high, "p": effect.p}
+
+
+def copies_differ(study: Examined, step: str, metric: str) -> bool:
+    """Whether the control's two copies differ beyond noise."""
+    pairs: dict[int, dict[int, float]] = defaultdict(dict)
+    for run in study.runs:
+        value = run.values.get(step, {}).get(metric)
+        if run.arm == study.experiment.control and run.usable(step) and value and value > 0:
+            pairs[run.block][run.copy_number] = log(value)
+    differences = [pair[2] - pair[1] for pair in pairs.values() if len(pair) == 2]
+    if len(differences) < FEWEST_FOR_ALARM:
+        return False
+    return paired(differences, 1 - study.alpha).interval.excludes_no_change()
+
+
+MOST_NAMED = 4
+
+
+def say(summary: Summary, metric: str) -> list[str]:
+    """What matters at each step; then what to do next."""
+    if metric != summary.primary:
+        return []
+    found = [_active(record, summary) for record in summary.screening]
+    first = _followed(summary)
+    if first is not None:
+        command = f"`mydyno run studies/{summary.study}/{FOLLOW_UP_FILE}`"
+        next_step = f"Next, all combinations of the strongest: {command}."
+        found.append(f"{mixed_words(first)} {next_step}")
+    return found
+
+
+def _active(record: ScreenRecord, summary: Summary) -> str:
+    count = len(record.factors)
+    where = f" at {record.step}" if len(summary.screening) > 1 else ""
+    noun = phrase_of(record.metric).short_noun
+    if record.copies_differ:
+        why = alarm_words(record, summary.control)
+        return f"No variable is called active: {why}, although they are identical."
+    active = sorted((one for one in record.factors if one.active), key=_strength, reverse=True)
+    if not active:
+        return agreed(f"None of the {count} variables is shown to change {noun}{where}: {hidden_words(record)}.")
+    named = [factor_words(one) for one in active[:MOST_NAMED]]
+    if len(active) > MOST_NAMED:
+        named.append(f"{len(active) - MOST_NAMED} more in the table")
+    matter = "matters" if len(active) == 1 else "matter"
+    return agreed(f"{len(active)} of {count} variables {matter} for {noun}{where}: {'; '.join(named)}.")
+
+
+def _followed(summary: Summary) -> ScreenRecord | None:
+    """The record that an experiment follows."""
+    return next((record for record in summary.screening if record.follow_up), None)
+
+
+def alarm_words(record: ScreenRecord, control: str) -> str:
+    """Why no variable is called active, in English; empty if the copies do not differ."""
+    return f"the two copies of {control} differ at {record.step}" if record.copies_differ else ""
+
+
+def design_words(record: ScreenRecord, spec: ScreenSpec) -> str:
+    """E.g. "Plackett–Burman, 12 runs"; in English."""
+    kind = "definitive screening" if spec.design == "definitive" else "Plackett–Burman"
+    return f"{kind}{' with foldover' if spec.foldover else ''}, {record.runs} runs"
+
+
+def _strength(one: ScreenedFactor) -> float:
+    return max(one.ratio, 1 / one.ratio)
+
+
+def factor_words(one: ScreenedFactor) -> str:
+    """E.g. "innodb_flush_log_at_trx_commit, 1 → 2: +35 % (between +30 % and +40 %)"."""
+    return f"{one.name}, {one.first} → {one.last}: {change_words(one.ratio, one.ci_low, one.ci_high)}"
+
+
+def hidden_words(record: ScreenRecord) -> str:
+    """How large an effect must be to be seen here."""
+    factor = record.factors[0]
+    if factor.ci_low is None or factor.ci_high is None:
+        return "one block gives no interval"
+    half = (factor.ci_high / factor.ci_low) ** 0.5 - 1
+    return f"effects below about {half_width_text(half)} are hidden by the noise"
+
+
+def mixed_words(record: ScreenRecord) -> str:
+    """What is aliased, for all variables together."""
+    wholly = [one for one in record.factors if one.aliases]
+    if wholly:
+        return (
+            "An effect may be that of an interaction of two other variables, which this design does not "
+            "separate from it; the report names them."
+        )
+    part = max(one.largest_part for one in record.factors)
+    if part > 0:
+        return f"Up to {size(part)} of each interaction of two other variables is in an effect."
+    return "Interactions of two variables are not in these effects."
+
+
+def worded(result: StoredResult) -> list[WordedScreening]:
+    """For programs: with the design and the alarm in words."""
+    spec, summary = result.study.experiment.screen, result.summary
+    if spec is None:
+        return []
+    return [
+        WordedScreening(**dict(one), design=design_words(one, spec), alarm=alarm_words(one, summary.control))
+        for one in summary.screening
+    ]
+
+
+LENTH = "With one block the standard error is Lenth's, which takes the small effects for noise."
+BLOCKS = "The standard error comes from the differences between blocks, of all variables together."
+
+
+def part(result: StudyResult) -> Section | None:
+    """None if the study screens nothing."""
+    records = result.summary.screening
+    if not records:
+        return None
+    groups = [FigureGroup(record.step, [_figure(record)], text=_words(result, record)) for record in records]
+    return Section(
+        "screening",
+        "Main effects of the variables",
+        "Variables",
+        figures_html(
+            "The main effect of a variable is the change from its first to its last value, over all runs of "
+            "the design. In the plot, effects that are noise lie near the line; the dashed line is the "
+            "margin beyond which an effect counts.",
+            groups,
+        ),
+    )
+
+
+def _words(result: StudyResult, record: ScreenRecord) -> str:
+    spec = result.study.experiment.screen
+    assert spec is not None
+    blocks = agreed(f"{record.blocks} blocks")
+    lost = f" {record.lost_blocks} lack a run and are not used." if record.lost_blocks else ""
+    method = LENTH if record.method == "lenth" else BLOCKS
+    first = f"{', '.join((design_words(record, spec), blocks))}."
+    return " ".join((first + lost, method, mixed_words(record)))
+
+
+def _figure(record: ScreenRecord) -> Figure:
+    ordered = sorted(record.factors, key=_size)
+    effects = [
+        SizedEffect(one.name, _size(one), float(quantile), one.active, f"{one.name}: {signed_percent(one.ratio - 1)}")
+        for one, quantile in zip(ordered, half_normal_quantiles(len(ordered)), strict=True)
+    ]
+    heading = f"{metric_name(record.metric)}: half-normal plot"
+    charts = [
+        Markup(
+            half_normal_chart(
+                f"half-normal:{record.metric}:{record.step}{suffix}",
+                heading,
+                agreed(f"Sizes of the main effects of {len(effects)} variables; the table has them all."),
+                effects,
+                100 * record.standard_error,
+                _margin(record),
+                (width, css),
+            )
+        )
+        for suffix, width, css in (("", 640.0, "wide"), (":narrow", 350.0, "narrow"))
+    ]
+    return Figure(charts, _table(record), "", "full", numbers_open=True)
+
+
+def _size(one: ScreenedFactor) -> float:
+    return 100 * abs(log(one.ratio))
+
+
+def _margin(record: ScreenRecord) -> float | None:
+    one = record.factors[0]
+    if one.ci_low is None or one.ci_high is None:
+        return None
+    return 50 * log(one.ci_high / one.ci_low)
+
+
+def _table(record: ScreenRecord) -> Table:
+    rows: list[list[str | Cell]] = []
+    for one in sorted(record.factors, key=_size, reverse=True):
+        interval = ""
+        if one.ci_low is not None and one.ci_high is not None:
+            interval = percent_range(one.ci_low - 1, one.ci_high - 1)
+        rows.append([
+            one.name,
+            Cell(f"{one.first} → {one.last}"),
+            Cell(signed_percent(one.ratio - 1), "num", below=interval),
+            Cell("–" if one.p is None else p_value(one.p), "num"),
+            Cell("matters" if one.active else "not shown"),
+            Cell(_mixed(one)),
+        ])  # fmt: skip
+    return Table(
+        f"Main effects on {metric_name(record.metric)}, largest first, with simultaneous intervals",
+        ["variable", "change", "effect", "p", "", "mixed with"],
+        rows,
+    )
+
+
+def _mixed(one: ScreenedFactor) -> str:
+    """The interactions aliased with an effect, or how many are partially aliased."""
+    if one.aliases:
+        more = f" and {len(one.aliases) - 2} more" if len(one.aliases) > 2 else ""
+        return "; ".join(one.aliases[:2]) + more
+    if one.partial_aliases:
+        return f"up to {one.largest_part:.0%} of each of {one.partial_aliases} interactions".replace("%", " %")
+    return "no interaction of two"
+
+
+def follow_up(experiment: Experiment, summary: Summary) -> dict[str, str]:
+    """The experiment that follows: all combinations of the variables that matter, as a TOML file.
+
+    The other variables keep their present values. Empty if no variable is active.
+    """
+    spec, record, study = experiment.screen, _followed(summary), summary.study
+    if spec is None or record is None:
+        return {}
+    levels = {name: (spec.variables[name][0], spec.variables[name][-1]) for name in record.follow_up}
+    present = {name: values[0] for name, values in spec.variables.items() if name not in levels}
+    tree = experiment.model_dump(mode="json", exclude_defaults=True, exclude=set(LEFT_OUT))
+    tree.setdefault("server", {})["variables"] = {**present, **experiment.server.variables}
+    tree["steps"] = [step.model_dump(mode="json", exclude_defaults=True) for step in experiment.steps]
+    tree.setdefault("design", {}).setdefault("time", DEFAULT_TIME_S)
+    lines = [
+        f"# All combinations of the variables that matter in the screening study {study}.",
+        f"# Run it with: mydyno run studies/{study}/{FOLLOW_UP_FILE}",
+        f"name = {_value(f'{experiment.name}-follow-up'[:48])}",
+        f"question = {_value(f'Which combination of {listing(list(levels))} is best?')}",
+    ]
+    tables: dict[str, Any] = {key: value for key, value in tree.items() if key != "steps"}
+    for key, value in tables.items():
+        lines += ["", f"[{key}]", *_entries(value)]
+    for step in tree["steps"]:
+        lines += ["", "[[steps]]", *_entries(step)]
+    if len(levels) == 1:
+        ((name, values),) = levels.items()
+        lines += ["", f"[vary.variables]\n{name} = {_value(list(values))}"]
+        return {FOLLOW_UP_FILE: "\n".join(lines) + "\n"}
+    control = "-".join(_level(values[0]) for values in levels.values())
+    lines += ["", "[factors]", f"control = {_value(control)}"]
+    for name, values in levels.items():
+        lines += ["", f"[factors.{name}]"]
+        lines += [f"{_value(_level(one))} = {_value({'variables': {name: one}})}" for one in values]
+    return {FOLLOW_UP_FILE: "\n".join(lines) + "\n"}
+
+
+def _level(value: Scalar) -> str:
+    return arm_name("", value).strip("-")
+
+
+def _entries(table: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {_value(value)}" for key, value in table.items() if value is not None]
+
+
+def _value(value: Any) -> str:
+    """A value as TOML writes it in one line; JSON's strings, numbers and lists are TOML's too."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_value(one)}" for key, one in value.items() if one is not None) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(one) for one in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+ANALYSIS = Analysis(
+    chapter="answer", part=part, stored="screening", analyse=analyse, say=say, worded=worded, files=follow_up
+)

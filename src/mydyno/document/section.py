@@ -1,0 +1,165 @@
+"""What a section is, and the pieces of markup that sections share: tables, legends, figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from mydyno.document.charts.palette import GLYPHS, ArmStyle, copy_style
+from mydyno.document.charts.svg import marker
+from mydyno.document.result import StudyResult
+from mydyno.language import agreed
+from mydyno.model.stored.reasons import Reason
+from mydyno.visible import visible_value
+from mydyno.wording import numbers
+
+LONGEST_UNBROKEN = 24
+"""Characters of a name that no line is broken in; a phone has room for some 36."""
+_HYPHENATED = re.compile(r"(?<![\w.-])([\w.]+(?:-[\w.]*\w)+)(?![\w-])")
+_COMMAND = re.compile(r"(`[^`]+`|mydyno resume [^ ]+(?: --time \w+)?|--blocks \d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section of the page. `short` is its name in the page's table of contents."""
+
+    id: str
+    title: str
+    short: str
+    html: Markup
+    says: str = ""
+    """One line for a section that is folded: what is inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A table's cell. `css` aligns or marks it; `mark` is Markup before the text (a plain string is escaped)."""
+
+    text: str
+    css: str = ""
+    mark: str = ""
+    below: str = ""
+    """A second, smaller line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with a caption. The first column holds row headings; a row of one cell is the heading of those below."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    note: str = ""
+    sortable: bool = False
+    """Whether a click on a heading sorts the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Charts of one thing (versions for wide and narrow pages among them) with the table that says the same."""
+
+    charts: Sequence[Markup]
+    table: Table | None = None
+    caption: str = ""
+    css: str = ""
+    numbers_open: bool = False
+    """Whether the table stands below the charts, not in a fold."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureGroup:
+    """Figures under a common heading; `folded` ones open on demand."""
+
+    heading: str
+    figures: Sequence[Figure]
+    folded: bool = False
+    text: str = ""
+
+    @property
+    def stands_beside(self) -> bool:
+        """Whether a wide page has the group beside its neighbour: it is one chart of part of the width."""
+        return len(self.figures) == 1 and not self.figures[0].css.startswith("full") and not self.folded
+
+
+@cache
+def templates() -> Environment:
+    """The templates' environment: everything is escaped, and an unknown name is an error."""
+    folder = Path(__file__).parent / "templates"
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        finalize=visible_value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["percent"] = numbers.percent
+    environment.filters["sentence"] = sentence_markup
+    environment.globals.update(agreed=agreed)
+    return environment
+
+
+def sentence_markup(text: str) -> Markup:
+    """A sentence with commands as code, whose percentages and names do not break across lines; markup as it is."""
+    if isinstance(text, Markup):
+        return text
+    parts = _COMMAND.split(text.replace(" %", "\u00a0%"))
+    return Markup("").join(Markup("<code>{}</code>").format(part.strip("`")) if index % 2 else _unbroken_names(part)
+                           for index, part in enumerate(parts))  # fmt: skip
+
+
+def _unbroken_names(text: str) -> Markup:
+    """The text with short words of several parts, such as arms' names, kept on one line."""
+    parts = _HYPHENATED.split(text)
+    return Markup("").join(Markup('<span class="unbroken">{}</span>').format(part)
+                           if index % 2 and len(part) <= LONGEST_UNBROKEN else part
+                           for index, part in enumerate(parts))  # fmt: skip
+
+
+def reasons_text(reasons: Iterable[Reason]) -> Markup:
+    """Reasons on one line, their gates in the present language and what was found as it is stored."""
+    parts = []
+    for one in reasons:
+        known = one.sentence.removesuffix(one.text)
+        parts.append(Markup("{}{}").format(known, agreed(one.text)))
+    return Markup("; ".join([""] * 2)).join(parts)
+
+
+def render(template: str, **values: Any) -> Markup:
+    """One template with these values, as markup."""
+    return Markup(templates().get_template(template).render(**values))
+
+
+def figures_html(intro: str, groups: Sequence[FigureGroup], legend: str | Markup = "", empty: str = "") -> Markup:
+    """Groups of figures with what they show; `empty`: why there is nothing to show."""
+    return render("figures.html", intro=intro, legend=legend, groups=groups, empty=empty)
+
+
+def legend(result: StudyResult, with_copy: bool, arms: Collection[str] | None = None) -> Markup:
+    """The arms' markers and names, as a list; of these arms alone where said."""
+    styles = [style for arm, style in result.styles.items() if arms is None or arm in arms]
+    if with_copy:
+        styles.append(copy_style(styles[0]))
+    return render("legend.html", entries=[(style.css, swatch(style), style.label) for style in styles])
+
+
+def glyph(style: ArmStyle) -> Markup:
+    """An arm's marker as a character in its colour: for tables, where a picture in every row would be heavy."""
+    return Markup('<span class="glyph {}" aria-hidden="true">{}</span> ').format(style.css, GLYPHS[style.shape])
+
+
+def swatch(style: ArmStyle) -> Markup:
+    """An arm's line and marker, as large as a letter."""
+    dash = Markup(' stroke-dasharray="{}"').format(style.dash) if style.dash else Markup("")
+    line = Markup('<path class="line" d="M1 7H31"{}/>').format(dash)
+    point = Markup('<path class="{}" d="{}"/>').format("ring" if style.copy else "mark", marker(style.shape, 16, 7, 4))
+    return Markup('<svg class="swatch {}" viewBox="0 0 32 14" aria-hidden="true">{}{}</svg>').format(
+        style.css, line, point
+    )

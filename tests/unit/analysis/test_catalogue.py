@@ -1,0 +1,27 @@
+"""The list of analyses has every one of them, and each declares what belongs together."""
+
+from __future__ import annotations
+
+from pkgutil import iter_modules
+
+import mydyno.analysis
+from mydyno.analysis import catalogue
+from mydyno.model.stored.summary import Summary
+
+
+def test_every_analysis_is_listed_once() -> None:
+    names = {one.name for one in iter_modules(mydyno.analysis.__path__)} - {"base", "catalogue"}
+    listed = [getattr(catalogue, name).ANALYSIS for name in sorted(names)]
+    assert sorted(map(id, listed)) == sorted(map(id, catalogue.ANALYSES))
+
+
+def test_what_is_stored_is_a_field_of_the_summary() -> None:
+    fields = [one.stored for one in catalogue.ANALYSES if one.stored]
+    assert len(fields) == len(set(fields)) and set(fields) <= Summary.model_fields.keys()
+    assert all((one.analyse is not None) == bool(one.stored) for one in catalogue.ANALYSES)
+
+
+def test_parts_in_markdown_have_headings_of_their_own() -> None:
+    headings = [one.heading for one in catalogue.ANALYSES if one.heading]
+    assert len(headings) == len(set(headings))
+    assert all(bool(one.heading) == (one.markdown.__name__ == "markdown") for one in catalogue.ANALYSES)

@@ -1,0 +1,165 @@
+"""The section on the queue: figures of made-up slices, the saturated resource, and counts that do not agree."""
+
+from __future__ import annotations
+
+import pytest
+
+from mydyno.analysis.queueing import (
+    DISK,
+    LINK,
+    ArmQueue,
+    DiskReadings,
+    analyse,
+    sentences,
+    spans_of_runs,
+    spans_of_slices,
+    table,
+)
+from mydyno.model.definition.experiment import Experiment, StepSpec
+from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord, StepRecord
+from mydyno.model.stored.summary import RunSummary
+from tests.support.fake_script import experiment
+
+OPEN = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(8,), rate=(400.0,)),))
+STEPS = OPEN.resolved_steps
+
+
+def made(transactions: int = 800, server_cpu_s: float = 1.0, **more: object) -> list[SliceRecord]:
+    plain = {
+        "step": STEPS[0].id, "position": 1, "arm": "glibc", "started_unix_ns": 1, "length_s": 2.0, "block": 1,
+        "transactions": transactions, "latency_us": {"mean": 15_000.0}, "service_us": 10_000.0,
+        "server_cpu_s": server_cpu_s, "driver_cpu_s": 0.2,
+        "rates": {"cpu_user_pct": 30.0, "cpu_system_pct": 10.0, "busiest_worker_pct": 12.0},
+    }  # fmt: skip
+    return [SliceRecord.model_validate({**plain, "cycle": cycle, **more}) for cycle in (1, 2)]
+
+
+def queues(slices: list[SliceRecord], of: Experiment | None = None) -> list[ArmQueue]:
+    return analyse(of or OPEN, spans_of_slices(slices, 2))
+
+
+def sentence(one: ArmQueue) -> str:
+    (text,) = sentences([one])
+    return text
+
+
+def test_arms_are_in_the_order_of_the_experiment() -> None:
+    slices = [*made(arm="jemalloc"), *made(arm="glibc")]
+    assert [one.arm for one in queues(slices)] == ["glibc", "jemalloc"]
+
+
+def test_the_figures_are_means_of_all_slices() -> None:
+    (one,) = queues(made())
+    assert one.queue.throughput_per_s == 400.0
+    assert (round(one.queue.in_system, 6), round(one.queue.in_service, 6), round(one.queue.waiting, 6)) == (6, 4, 2)
+    assert one.utilisations["connections"] == 0.5
+    assert one.utilisations["server's CPU"] == 0.25
+    assert one.utilisations["CPUs of the host"] == 0.4
+    assert sentence(one).endswith("no resource is saturated; the busiest is connections at 50\u202f%.")
+
+
+def test_the_saturated_resource_is_named() -> None:
+    (one,) = queues(made(server_cpu_s=3.8))
+    assert sentence(one).endswith("saturated: server's CPU.")
+
+
+def test_counts_that_do_not_agree_are_stated_instead_of_a_resource() -> None:
+    (one,) = queues(made(transactions=1900))
+    assert sentence(one).endswith(
+        "do not use them: throughput × service time is 9.5 busy connections, but there are 8."
+    )
+    assert "saturated:" not in sentence(one)
+
+
+def test_slices_without_service_times_have_no_queue() -> None:
+    assert queues(made(service_us=None)) == []
+
+
+def blocks(service_us: float | None = 10_000.0, **changes: object) -> list[tuple[RunRecord, RunSummary]]:
+    """Two runs of a study of blocks, each of 10 s with 400 transactions/s."""
+    driver = DriverResult(
+        driver="dynoload", version="", command=(), transactions=4000, queries=4000, duration_s=10.0,
+        latency_us={"mean": 15_000.0}, service_us=service_us,
+    )  # fmt: skip
+    step = StepRecord(
+        id=STEPS[0].id, workload="oltp_read_only", connections=8, started_unix_ns=0, warmup_s=0, measure_s=10,
+        driver=driver.model_copy(update=changes),
+    )  # fmt: skip
+    arm = OPEN.control
+    values = {"server_cpu_user_pct": 120.0, "server_cpu_system_pct": 70.0}
+    return [
+        (
+            RunRecord(block=block, position=1, arm=arm, folder=f"{block}", started_unix_ns=0, ended_unix_ns=1,
+                      steps=(step,), valid=True),
+            RunSummary(block=block, position=1, arm=arm, valid=True, folder=f"{block}", values={step.id: values}),
+        )
+        for block in (1, 2)
+    ]  # fmt: skip
+
+
+def test_an_open_loop_of_a_study_of_blocks_has_a_queue() -> None:
+    (one,) = analyse(OPEN, spans_of_runs(blocks(), 2))
+    assert one.queue.throughput_per_s == 400.0
+    assert (round(one.queue.in_system, 6), round(one.queue.in_service, 6), round(one.queue.waiting, 6)) == (6, 4, 2)
+    assert one.utilisations["connections"] == 0.5
+    assert one.saturated == ("server's CPU",)
+    assert one.queue.disagreement() == ""
+    (wrong,) = analyse(OPEN, spans_of_runs(blocks(transactions=9000), 2))
+    assert "SUSPECT" in sentence(wrong)
+
+
+def test_runs_without_service_times_or_that_do_not_count_have_no_queue() -> None:
+    assert analyse(OPEN, spans_of_runs(blocks(service_us=None), 2)) == []
+    invalid = [(run, of.model_copy(update={"valid": False})) for run, of in blocks()]
+    assert analyse(OPEN, spans_of_runs(invalid, 2)) == []
+
+
+CLOSED = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(4,)),))
+
+
+def looped(arm: str = "glibc", **more: object) -> list[ArmQueue]:
+    """400 transactions/s of 10 ms: 4 connections."""
+    plain = {"step": CLOSED.resolved_steps[0].id, "latency_us": {"mean": 10_000.0, "p99": 20_000.0}, "arm": arm}
+    return queues(made(**{**plain, **more}), CLOSED)  # type: ignore[arg-type]
+
+
+def test_a_closed_loop_has_its_connections_under_way() -> None:
+    (one,) = looped()
+    assert one.queue.disagreement() == ""
+    cells = {row[0]: row[1].text for row in table("s", [one]).rows}  # type: ignore[union-attr]
+    assert cells["transactions under way: throughput × response time"].startswith("4.00 of 4 (±")
+    assert "connections" not in one.utilisations
+    assert sentence(one).endswith("no resource is saturated; the busiest is CPUs of the host at 40\u202f%.")
+
+
+def test_a_closed_loop_that_contradicts_the_law_is_suspect_with_its_numbers() -> None:
+    (one,) = looped(transactions=200)
+    assert "SUSPECT" in sentence(one)
+    assert "100 transactions/s × 10 ms = 1 under way, but 4 connections always have one" in sentence(one)
+    rates = {"cpu_user_pct": 30.0, "cpu_system_pct": 10.0}
+    assert sentences([one, *looped("jemalloc", rates=rates)])[0] == sentence(one)
+
+
+def test_the_hosts_cpus_are_named_with_who_used_them_and_without_what_the_hypervisor_took() -> None:
+    rates = {"cpu_user_pct": 40.0, "cpu_system_pct": 10.0}
+    arms = [*looped("glibc", rates=rates, steal=0.5), *looped("jemalloc", rates=rates, steal=0.5)]
+    (text,) = sentences(arms)
+    assert text.startswith("glibc, jemalloc, oltp_read_only-4: ")
+    assert text.endswith("saturated: CPUs of the host (server 25\u202f%, load program 5\u202f%, others 70\u202f%).")
+
+
+def test_the_disk_and_the_link_are_resources_and_the_disk_is_never_called_saturated() -> None:
+    second = 1_000_000_000
+    readings = {1: DiskReadings([0, second, 2 * second, 3 * second], [0.0, 0.9, 1.0, 1.0])}
+    slices = made(step=CLOSED.resolved_steps[0].id, arm="glibc", latency_us={"mean": 10_000.0}, started_unix_ns=second)
+    (one,) = analyse(CLOSED, spans_of_slices(slices, 2, readings), {("glibc", slices[0].step): 0.95})
+    assert one.utilisations[DISK] == 1.0
+    assert one.saturated == (LINK,)
+    (queue,) = analyse(OPEN, spans_of_slices(made(started_unix_ns=second), 2, readings), {("glibc", STEPS[0].id): 0.5})
+    assert (queue.utilisations[DISK], queue.utilisations[LINK]) == (1.0, 0.5), "an open loop has them too"
+    assert readings[1].mean(0.5 * second, 1.5 * second) == pytest.approx(0.95)
+    assert readings[1].mean(9 * second, 10 * second) is None
+
+
+def test_slices_without_a_mean_response_time_are_not_judged() -> None:
+    assert looped(latency_us={"p99": 20_000.0}) == []
