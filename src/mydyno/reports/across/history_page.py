@@ -1,4 +1,4 @@
-"""A history as one self-contained HTML page: the answer, each series as a chart with its levels, every study."""
+"""A history as a document of HTML: the answer, each series as a chart with its levels, every study."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mydyno.language import agreed
 from mydyno.model.stored.history import History, HistorySeries
 from mydyno.reports.across import history_tables
 from mydyno.reports.across.history_text import title
-from mydyno.reports.across.pages import page, section
+from mydyno.reports.across.pages import Document, section
 from mydyno.reports.across.tables import step_heading, when
 from mydyno.reports.charts.history import LevelLine, StudyPoint, history_chart
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
@@ -18,8 +18,8 @@ from mydyno.wording.numbers import display_unit, metric_name
 SIZES = (("", 560.0), (":narrow", 350.0))
 
 
-def history_page(history: History) -> str:
-    """The page of a history."""
+def history_document(history: History) -> Document:
+    """The document of a history."""
     table = [history_tables.series_table(history)] if history.series else []
     sections: list[tuple[Section, bool]] = [
         (section("answer", "Answer", "Answer", lead=history.answer, verdicts=table), False)
@@ -38,7 +38,7 @@ def history_page(history: History) -> str:
     if points:
         times = [point.created_unix_ns for point in points]
         span = " · " + f"{when(min(times))} to {when(max(times))} UTC"
-    return page(title(history), "history", f"{history.question}{span}", sections)
+    return Document(title(history), "history", f"{history.question}{span}", sections)
 
 
 def _charts(history: History) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Comparison
-from mydyno.reports.across.pages import page, section
+from mydyno.reports.across.pages import Document, page, section
 from mydyno.reports.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.reports.charts.palette import ArmStyle
 from mydyno.reports.sections.section import Figure, FigureGroup, Section, Table, render
@@ -24,7 +24,8 @@ def bisect_page(record: BisectRecord, result: BisectResult) -> str:
     how = section("how", "How it was decided", "Method", lists=[("", words.notes(record, result))])
     below = f"{record.experiment.name}: {record.experiment.question}"
     chart = [(_chart(record, result), False)] if _measured(result) else []
-    return page(words.title(record), "bisection", below, [(answer, False), *chart, (path, False), (how, False)])
+    sections = [(answer, False), *chart, (path, False), (how, False)]
+    return page(Document(words.title(record), "bisection", below, sections))
 
 
 def _answer(record: BisectRecord, result: BisectResult) -> list[str]:
