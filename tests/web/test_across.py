@@ -95,7 +95,7 @@ def test_marks_remain_while_the_list_changes(page: Page, server: WebServer, comp
     page.goto(at(server, "/"))
     page.get_by_role("checkbox", name=f"compare {first}").check()
     page.get_by_role("searchbox").fill(second)
-    expect(page.locator(".studies li")).to_have_count(1)
+    expect(page.locator(".studies .study")).to_have_count(1)
     expect(page.locator("#marked")).to_contain_text(first)
     page.get_by_role("checkbox", name=f"compare {second}").check()
     page.goto(at(server, "/?q=nothing+matches"))  # another page of the list
@@ -164,8 +164,8 @@ def test_hostile_texts_in_a_comparison_and_a_history_run_nothing(
     for name, path in summaries.items():
         path.write_text(json.dumps({**json.loads(before[name]), "question": HOSTILE}))
     try:
-        for path in (f"/compare?study={comparable[0]}&study={comparable[1]}", f"/history?study={comparable[0]}"):
-            page.goto(at(server, path), wait_until="networkidle")
+        for place in (f"/compare?study={comparable[0]}&study={comparable[1]}", f"/history?study={comparable[0]}"):
+            page.goto(at(server, place), wait_until="networkidle")
             assert HOSTILE[:20] in page.inner_text("body") and page.title() != "owned"
             assert page.locator("img").count() == 0
     finally:

@@ -182,7 +182,7 @@ def test_a_study_that_is_killed_is_seen_as_such(page: Page, server: WebServer, w
     expect(page.locator("#alarm")).to_contain_text(f"mydyno resume {RUNNING}")
     expect(page.get_by_role("button", name="Stop the study")).to_be_disabled()
     page.goto(at(server, "/"))
-    expect(page.locator(".studies li").filter(has_text=RUNNING).locator(".chip")).to_have_text("killed")
+    expect(page.locator(".studies .study").filter(has_text=RUNNING[-16:]).locator(".chip")).to_have_text("killed")
 
 
 def test_hostile_names_and_reports_run_nothing(page: Page, server: WebServer, studies: Path) -> None:
@@ -242,7 +242,7 @@ def test_the_list_follows_what_is_typed(page: Page, server: WebServer) -> None:
     expect(page.locator("#results .note")).to_contain_text("1 of 7 studies")
     assert page.url.endswith("/?q=20261120T12"), "what is shown has an address"
     page.reload()
-    expect(page.locator(".studies li")).to_have_count(1)
+    expect(page.locator(".studies .study")).to_have_count(1)
 
 
 def test_the_list_follows_what_was_typed_before_its_script_had_come(page: Page, server: WebServer) -> None:
@@ -282,10 +282,10 @@ def test_the_keyboard_reaches_everything_and_opens_a_study(page: Page, server: W
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "To the content"
     seen = set()
-    for _ in range(15):
+    for _ in range(25):
         page.keyboard.press("Tab")
         seen.add(page.evaluate("document.activeElement.name || document.activeElement.textContent.trim()"))
-        if page.evaluate("document.activeElement.closest('.studies') !== null"):
+        if page.evaluate("document.activeElement.matches('.studies tbody a')"):
             break
     assert {"q", "state", "Show"} <= seen
     page.keyboard.press("Enter")

@@ -42,6 +42,31 @@ def test_the_list_is_searched_and_filtered(server: WebServer, part: str) -> None
     assert "No study matches" in server.get(f"/?state=complete&host=nowhere&page=99{part}").text
 
 
+def test_many_studies_are_listed_by_experiment_and_in_the_order_of_a_heading(
+    server: WebServer, studies: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "studies"
+    for number in range(200):
+        place = folder / f"allocators-20261119T{number:06d}Z"
+        place.mkdir(parents=True)
+        for name in ("study.json", "plan.json", "summary.json"):
+            (place / name).symlink_to(studies / COMPLETE / name)
+    shutil.copytree(studies / RUNNING, folder / RUNNING)
+    with WebServer(folder) as many, LiveWriter(folder / RUNNING) as writer:
+        writer.write("second", state="slice", block=2, blocks=6, left_s=90.0)
+        many.log_in()
+        page = many.get("/").text
+        assert page.count("<tr") == 3, "two hosts, and the headings"
+        assert (
+            "block 2 of 6, about 1 min 30 s left" in page and 'href="?experiment=allocators&amp;host=bench-1"' in page
+        )
+        one = many.get("/?experiment=allocators&host=bench-1").text
+        assert one.count('class="study"') == 100 and "page 1 of 2" in one
+        by_host = many.get("/?sort=-host").text
+        assert 'aria-sort="descending"><a href="?sort=host">Host' in by_host
+        assert many.get("/?sort=../..").text.count('aria-sort="descending"><a href="?sort=date">Date') == 1
+
+
 def test_no_page_of_any_study_fails(server: WebServer, studies: Path) -> None:
     for folder in studies.iterdir():
         pages = [f"/studies/{quote(folder.name)}{rest}" for rest in ("", "/live", "/live/history")]

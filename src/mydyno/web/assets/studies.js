@@ -49,10 +49,8 @@
   }
 
   function showControls() {
-    const controls = document.getElementById("compare-controls");
-    const boxes = results.querySelectorAll("input[name=study]");
-    controls.hidden = boxes.length < 2 && !marks.size;
-    document.getElementById("unmark").hidden = !marks.size;
+    document.getElementById("compare-controls").hidden = !marks.size;
+    document.getElementById("unmark").hidden = false;
   }
 
   const wanted = () => new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
@@ -92,6 +90,9 @@
     marks.clear();
     keep();
     showMarks();
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) show(); // what runs may be another study by now
   });
   addEventListener("pageshow", () => {
     showMarks(); // also after "back"

@@ -131,9 +131,7 @@ async def show_history(request: Request) -> Response:
     """The document in the frame of these pages, with the selects of its series."""
     document, choices, selection = await run_in_threadpool(_history, request)
     study = request.query_params["study"]
-    return render(
-        "history.html", here="History", document=document, study=study, choices=_choices(choices, selection)
-    )
+    return render("history.html", here="History", document=document, study=study, choices=_choices(choices, selection))
 
 
 def _history(request: Request) -> tuple[Document, Choices, Selection]:
