@@ -112,6 +112,35 @@ def test_a_hidden_page_and_one_of_an_ended_study_hold_no_connection(
     assert page.evaluate(OPEN) == 0
 
 
+def test_a_page_that_is_opened_in_the_background_listens_once_it_is_shown(
+    page: Page, server: WebServer, writer: LiveWriter
+) -> None:
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url.rpartition("/")[2]))
+    page.add_init_script(SOURCES.replace("isHidden = false", "isHidden = true"))
+    writer.write("second", **LOADED, qps=1000.0)
+    page.goto(at(server, LIVE), wait_until="networkidle")
+    assert page.evaluate("sources.length") == 0 and "history" not in requests
+    page.evaluate(HIDE, False)
+    expect(page.locator("#connection")).to_have_text("connected")
+    assert page.evaluate(OPEN) == 1
+
+
+def test_a_hidden_page_of_a_study_that_starts_sends_no_request(browser: Browser, studies: Path) -> None:
+    with WebServer(studies, "--allow-run") as server:
+        page = browser.new_page()
+        requests: list[str] = []
+        page.on("request", lambda request: requests.append(request.url.rpartition("/")[2]))
+        page.goto(server.url)
+        expect(page.locator("h1")).to_have_text("Studies", timeout=LIMIT_MS)
+        page.add_init_script(SOURCES.replace("isHidden = false", "isHidden = true"))
+        page.goto(at(server, "/design/started"), wait_until="networkidle")
+        assert "status" not in requests
+        page.evaluate(HIDE, False)
+        expect(page.locator("#started")).to_contain_text("No study was started", timeout=LIMIT_MS)
+        page.close()
+
+
 def test_values_between_gaps_are_drawn(page: Page, server: WebServer, writer: LiveWriter) -> None:
     for number in range(80):
         writer.write("second", **LOADED, **({"qps": 1000.0} if number % 2 else {}))

@@ -305,6 +305,15 @@ def test_a_client_goes_on_after_the_last_event_that_it_has(server: WebServer, ru
     assert found == [f"note {number}" for number in range(10, 30)]
 
 
+def test_the_stream_of_a_study_that_has_ended_ends(server: WebServer, running: Path) -> None:
+    with LiveWriter(running) as writer:
+        writer.write("note", text="the last one")
+        writer.write("ended", state="complete")
+        stream = server.get(f"/studies/{RUNNING}/live/events?from=0")  # reads to the end of the response
+    assert stream.status == 200 and "the last one" in stream.text
+    assert stream.text.split("event: ")[-1].startswith("process") and '"kind": "ended"' in stream.text
+
+
 def test_metrics_are_of_studies_that_run_alone(server: WebServer, running: Path) -> None:
     assert server.request("/metrics").status == 200, "the scraper has no cookie"
     with LiveWriter(running) as writer:
