@@ -274,6 +274,21 @@ def test_the_list_follows_what_is_typed(page: Page, server: WebServer) -> None:
     expect(page.locator(".studies .study")).to_have_count(1)
 
 
+def test_the_list_is_looked_up_again_when_the_tab_is_shown(page: Page, server: WebServer, studies: Path) -> None:
+    page.add_init_script(SOURCES)
+    page.goto(at(server, "/?page=2"), wait_until="networkidle")
+    assert page.url.endswith("/?page=2"), "the script leaves the page as it is"
+    expect(page.locator(".running")).to_have_count(0)
+    page.evaluate(HIDE, True)
+    with LiveWriter(studies / RUNNING) as writer:
+        writer.write("second", **LOADED, qps=1000.0)
+        page.evaluate(HIDE, False)
+        expect(page.locator(".running")).to_contain_text("block 2 of 6, about 1 min 30 s left")
+        expect(page.locator(".studies .study").filter(has_text=RUNNING[-16:]).locator(".chip")).to_have_text("running")
+        assert page.url.endswith("/?page=2")
+    (studies / RUNNING / LIVE_FILE).unlink()
+
+
 def test_the_list_follows_what_was_typed_before_its_script_had_come(page: Page, server: WebServer) -> None:
     held: list[Route] = []
 
