@@ -265,7 +265,13 @@ def test_every_response_has_the_security_headers(server: WebServer) -> None:
 def test_hostile_names_are_text(server: WebServer, studies: Path) -> None:
     name = quote(HOSTILE.replace("/", "∕"))
     (run,) = (studies / HOSTILE.replace("/", "∕") / "blocks/01").glob("1-*")
-    for path in ("/", f"/studies/{name}", f"/studies/{name}/runs/01/{run.name}"):
+    query = quote(HOSTILE)
+    for path in (
+        "/",
+        f"/?host={query}&sort={query}&q=script",
+        f"/studies/{name}",
+        f"/studies/{name}/runs/01/{run.name}",
+    ):
         page = server.get(path).text
         assert "&lt;script&gt;" in page
         assert "<script>document" not in page and "<img" not in page
