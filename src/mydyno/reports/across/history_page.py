@@ -11,7 +11,8 @@ from mydyno.reports.across.history_text import title
 from mydyno.reports.across.pages import Document, section
 from mydyno.reports.across.tables import step_heading, when
 from mydyno.reports.charts.history import LevelLine, StudyPoint, history_chart
-from mydyno.reports.sections.section import Figure, FigureGroup, Section, render
+from mydyno.reports.charts.sparkline import sparkline
+from mydyno.reports.sections.section import Cell, Figure, FigureGroup, Section, render
 from mydyno.wording.across.history import date, series_name
 from mydyno.wording.numbers import display_unit, metric_name
 
@@ -20,7 +21,7 @@ SIZES = (("", 560.0), (":narrow", 350.0))
 
 def history_document(history: History) -> Document:
     """The document of a history."""
-    table = [history_tables.series_table(history)] if history.series else []
+    table = [history_tables.series_table(history, _course)] if history.series else []
     sections: list[tuple[Section, bool]] = [
         (section("answer", "Answer", "Answer", lead=history.answer, verdicts=table), False)
     ]
@@ -39,6 +40,12 @@ def history_document(history: History) -> Document:
         times = [point.created_unix_ns for point in points]
         span = " · " + f"{when(min(times))} to {when(max(times))} UTC"
     return Document(title(history), "history", f"{history.question}{span}", sections)
+
+
+def _course(series: HistorySeries) -> Cell:
+    shift = 1.0 if series.kind == "effect" else 0.0
+    values = [point.value - shift for point in series.points]
+    return Cell("", "spark", mark=sparkline(values, f"{len(values)} studies", zero=series.kind == "effect"))
 
 
 def _charts(history: History) -> Section:

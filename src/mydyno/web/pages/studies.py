@@ -6,24 +6,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from mydyno.model.definition.quantities import format_duration
-from mydyno.reports.charts.svg import polyline
+from mydyno.reports.charts.sparkline import sparkline
 from mydyno.web.index import STATES, Row, StudyIndex
 from mydyno.web.rendering import render
+from mydyno.wording.numbers import signed_percent
 
 LINES_PER_PAGE = 100
 FEW = 25
 """So many studies are listed one by one; of more, only those of a search."""
 MOST_POINTS = 40
-SPARK = (96.0, 18.0)
-"""Width and height of a sparkline, in pixels."""
-FLAT = 0.005
-"""Effects that are closer to 0, and to each other, are drawn as a flat line."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,7 @@ class Group:
         self.experiment = experiment
         self.rows = rows
         self.newest = rows[0]
-        running = any(row.state == "running" for row in rows)
-        self.state = "running" if running else self.newest.state
+        self.running = next((row for row in rows if row.state == "running"), None)
         answered = [row for row in rows if row.answer]
         self.answered = answered[0] if answered else None
         self.has_history = len(answered) > 1
@@ -83,18 +80,13 @@ class Group:
         return None if ratio is None else ratio - 1
 
     @property
-    def spark(self) -> dict[str, Any] | None:
-        """A line through the effects with one at 0; None of fewer than two."""
-        if len(self.effects) < 2:
-            return None
-        low, high = min(0.0, *self.effects), max(0.0, *self.effects)
-        width, height = SPARK
-        low, high = (low, high) if high - low > FLAT else (low - FLAT, high + FLAT)
-        points = [
-            (2 + place * (width - 4) / (len(self.effects) - 1), 2 + (height - 4) * (high - one) / (high - low))
-            for place, one in enumerate(self.effects)
-        ]
-        return {"line": polyline(points), "last": points[-1], "zero": 2 + (height - 4) * high / (high - low)}
+    def spark(self) -> Markup:
+        """The course of the effect."""
+        if not self.effects:
+            return Markup()
+        first, last = (signed_percent(self.effects[place]) for place in (0, -1))
+        words = f"{self.contrast}: from {first} to {last} over {len(self.effects)} studies"
+        return sparkline(self.effects, words, zero=True)
 
 
 ORDERS: dict[str, tuple[str, Callable[[Group], Any]]] = {
@@ -104,7 +96,7 @@ ORDERS: dict[str, tuple[str, Callable[[Group], Any]]] = {
     "studies": ("Studies", lambda group: len(group.rows)),
     "host": ("Host", lambda group: group.newest.host.casefold() or None),
     "date": ("Date", lambda group: group.newest.created_unix_ns),
-    "state": ("State", lambda group: STATES.index(group.state)),
+    "state": ("State", lambda group: STATES.index((group.running or group.newest).state)),
 }
 """{name in the URL: (heading, what groups are ordered by)}; None comes last."""
 DESCENDING_FIRST = ("effect", "studies", "date")
