@@ -1,10 +1,9 @@
-"""The page /design: requests without a browser, and the form in Chromium."""
+"""The page /design: requests without a browser, and the editor in Chromium."""
 
 from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,15 +11,15 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from markupsafe import escape
 from playwright.sync_api import Browser, Page, Route, expect
 from playwright.sync_api import Error as PlaywrightError
 
 from mydyno.experiment_file.parsing import parse_experiment
-from mydyno.experiment_file.schema import experiment_schema
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import built_in, vocabulary
 from mydyno.model.definition.problems import ExperimentError
-from mydyno.web.designing import Draft, checked
+from mydyno.web.designing import TEMPLATES, Draft, checked, start_text
 from tests.support import first_in_gate
 from tests.support.web_server import Answer, WebServer
 from tests.web.conftest import HOSTILE
@@ -57,44 +56,69 @@ def check(server: WebServer, **sent: object) -> dict[str, Any]:
 def test_a_good_experiment_gets_its_plan_and_command(server: WebServer) -> None:
     found = check(server, toml=GOOD, time="10m")
     assert found["mistakes"] is None
-    entries = {entry["label"]: entry["lines"] for part in found["plan"]["parts"] for entry in part}
+    entries = dict(found["plan"]["first"] + found["plan"]["rest"])
     difference = "relaxed: innodb_flush_log_at_trx_commit = 2 (control: 1)"
     assert entries["arms"] == ["durable (control), relaxed", difference]
     assert entries["design"][0].startswith("switchback: ")
     assert entries["time"][0] == "at most 10 min", "the option, not the file's 20 minutes"
     assert {"disk", "changes", "order", "step"} <= set(entries)
+    assert [label for label, _ in found["plan"]["first"]] == ["arms", "time"]
     assert found["command"] == "mydyno run flush-log.toml --time 10m"
 
 
-def test_mistakes_are_those_of_plan_in_the_same_words(server: WebServer) -> None:
+def test_mistakes_are_those_of_plan_with_their_lines(server: WebServer) -> None:
     with pytest.raises(ExperimentError) as failure:
         parse_experiment(TomlSource.parse("flush-log.toml", BAD), vocabulary())
     title, *lines = failure.value.message.split("\n  ")
     mistakes = check(server, toml=BAD)["mistakes"]
-    assert [mistakes["title"], *(one["text"] for one in mistakes["found"])] == [title, *lines]
-    assert [one["key"] for one in mistakes["found"]] == [list(one.key) for _, one in failure.value.mistakes]
-    assert len(lines) == 3
-    assert any("did you mean 'oltp_read_write'" in one["words"] for one in mistakes["found"])
+    assert mistakes["title"] == title and len(lines) == 3
+    places = [f"flush-log.toml:{one['line']}: " if one["line"] else "flush-log.toml: " for one in mistakes["found"]]
+    assert [f"{place}{one['text']}" for place, one in zip(places, mistakes["found"], strict=True)] == lines
+    (wrong,) = [one for one in mistakes["found"] if "did you mean 'oltp_read_write'" in one["text"]]
+    assert "oltp_read_wirte" in BAD.splitlines()[wrong["line"] - 1]
 
 
-@pytest.mark.parametrize("name", built_in())
-def test_every_built_in_experiment_can_be_the_start(server: WebServer, name: str) -> None:
-    found = check(server, start=name)
-    assert tomllib.loads(found["toml"]) == tomllib.loads(built_in()[name].read_text())
-    assert found["mistakes"] is None
-    again = check(server, tree=found["tree"])
-    assert tomllib.loads(again["toml"]) == tomllib.loads(found["toml"]), "the form loses nothing"
+@pytest.mark.parametrize(
+    ("toml", "line"), [("a = 1\nname = = 2\n", 2), ("a = 1\n\nname = [\n", 3), ('a = 1\nbase = "nothing"\n', 2)]
+)
+def test_a_mistake_that_no_key_has_has_a_line_too(server: WebServer, toml: str, line: int) -> None:
+    assert [one["line"] for one in check(server, toml=toml)["mistakes"]["found"]] == [line]
 
 
-def test_an_empty_start_lacks_the_question_alone(server: WebServer) -> None:
-    assert [one["key"] for one in check(server, start="")["mistakes"]["found"]] == [["question"]]
+@pytest.mark.parametrize("name", [*TEMPLATES, *built_in()])
+def test_every_start_is_shown_as_it_is_written_and_valid(server: WebServer, name: str) -> None:
+    text = start_text(name)
+    assert text is not None
+    page = server.get(f"/design?from={name}")
+    assert page.status == 200 and escape(text) in page.text
+    assert check(server, toml=text)["mistakes"] is None
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "%2e%2e/app", "one-variable.toml", "/etc/passwd", "designs"])
+def test_no_file_is_shown_but_templates_and_built_in_experiments(server: WebServer, name: str) -> None:
+    assert server.get(f"/design?from={name}").status == 404
+
+
+def test_files_of_an_experiment_are_read_with_the_option_alone(server: WebServer, tmp_path: Path) -> None:
+    for name, value in (("my.cnf", "200"), ("my-new.cnf", "2000")):
+        (tmp_path / name).write_text(f"[mysqld]\ninnodb_io_capacity = {value}\n")
+    text = (start_text("two-option-files") or "").replace("/path/to", str(tmp_path))
+    untrusted = check(server, toml=text)
+    ((label, (words,)),) = untrusted["plan"]["first"]
+    assert label == "files" and "--allow-run" in words and str(tmp_path) not in json.dumps(untrusted)
+    trusted = checked(Draft(text), trusted=True)
+    assert "new: innodb_io_capacity = 2000 (control: 200)" in dict(trusted["plan"]["first"])["arms"]
+    missing = checked(Draft(start_text("my-sql") or ""), trusted=True)["mistakes"]["found"]
+    assert [(one["line"], "no such file" in one["text"]) for one in missing] == [(19, True)]
+    capture = check(server, toml=(start_text("my-log") or "").replace("/path/to", str(tmp_path)))
+    assert "--allow-run" in json.dumps(capture["plan"]["first"])
 
 
 @pytest.mark.parametrize(
     ("toml", "words"),
     [
-        ("name = [", "experiment.toml: not valid TOML"),
-        ("a." * 5000 + "a = 1", "experiment.toml: tables are nested too deeply"),
+        ("name = [", "not valid TOML"),
+        ("a." * 5000 + "a = 1", "tables are nested too deeply"),
         ("x = " + "[" * 5000, "not valid TOML"),
         ('base = "nothing"', "no built-in experiment"),
         (GOOD.replace("[arms]", '[arms]\n"' + HOSTILE.replace('"', "'") + '" = {}'), "<script>"),
@@ -111,8 +135,7 @@ def test_bad_input_is_answered_in_words(server: WebServer, toml: str, words: str
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        ("", 400), ("[]", 400), ("{}", 400), ("{", 400), ('{"toml": 1}', 400), ('{"tree": {"a": 1}}', 400),
-        ('{"tree": {"a": [[1]]}}', 400), ("[" * 100_000, 400), ('{"start": "../../etc/passwd"}', 404),
+        ("", 400), ("[]", 400), ("{}", 400), ("{", 400), ('{"toml": 1}', 400), ("[" * 100_000, 400),
         ('{"toml": "", "scale": 1}', 400), (json.dumps({"toml": "#" * 300_000}), 413),
     ],
 )  # fmt: skip
@@ -165,19 +188,14 @@ def test_no_program_of_a_draft_is_started_without_the_option(
     found = check(server, toml=toml)
     assert found["mistakes"] is None, "it is an experiment that can be planned"
     assert not (folder / "started").exists()
-    assert checked(Draft(toml), start_programs=True)["mistakes"] is None
+    assert checked(Draft(toml), trusted=True)["mistakes"] is None
     assert (folder / "started").exists(), "`plan` does start it, so that the test could fail"
 
 
 def test_builds_from_source_are_looked_up_with_the_option_alone(server: WebServer, tmp_path: Path) -> None:
     toml = GOOD.replace(OWN_SERVER, f'server.build = {{ git = "{tmp_path}", command = "make" }}')
-    (times,) = [entry["lines"] for part in check(server, toml=toml)["plan"]["parts"] for entry in part
-                if entry["label"] == "time"]  # fmt: skip
+    times = dict(check(server, toml=toml)["plan"]["first"])["time"]
     assert times[-1].startswith("and that of builds from source, which `mydyno plan` states")
-
-
-def test_the_schema_is_that_of_the_command(server: WebServer) -> None:
-    assert json.loads(server.get("/design/schema").text) == experiment_schema(vocabulary())
 
 
 @pytest.fixture
@@ -193,38 +211,39 @@ def page(browser: Browser, server: WebServer) -> Iterator[Page]:
     context.close()
 
 
-def test_form_and_toml_follow_each_other(page: Page) -> None:
-    page.get_by_label("tables", exact=True).fill("0")
-    expect(page.locator("#mistakes")).to_contain_text("data.tables = 0: out of range; allowed: >= 1")
-    expect(page.get_by_label("tables", exact=True)).to_have_attribute("aria-invalid", "true")
-    page.locator("#mistakes button").click()
-    expect(page.get_by_label("tables", exact=True)).to_be_focused()
-    page.keyboard.press("Control+A")
-    page.keyboard.type("3")
-    expect(page.locator("#verdict")).to_have_text("valid")
-    expect(page.locator("#plan")).to_contain_text("3 tables")
+def test_the_check_follows_what_is_typed_and_leads_to_the_line(page: Page) -> None:
     text = page.locator("#toml").input_value()
-    assert "tables = 3\n" in text
-    page.locator("#toml").fill(text.replace("tables = 3", "tables = 5"))
-    expect(page.get_by_label("tables", exact=True)).to_have_value("5")
-    page.locator("#toml").fill("name = [")
-    expect(page.locator("#mistakes")).to_contain_text("not valid TOML")
-    assert page.get_by_label("tables", exact=True).input_value() == "5", "the form keeps what it could read"
-
-
-def test_a_list_is_typed_with_commas_and_an_arm_s_server_is_suggested(page: Page) -> None:
-    page.get_by_label("connections", exact=True).fill("16, 64")
-    expect(page.locator("#toml")).to_have_value(re.compile(r"connections = \[16, 64\]"))
+    page.locator("#toml").fill(text.replace("tables = 4", "tables = 0"))
+    expect(page.locator("#verdict")).to_have_text("not valid")
+    wrong = text.splitlines().index("tables = 4") + 1
+    button = page.locator("#mistakes button")
+    expect(button).to_have_text(f"line {wrong}: data.tables = 0: out of range; allowed: >= 1")
+    expect(page.locator("#lines .mistake")).to_have_text(str(wrong))
+    button.click()
+    expect(page.locator("#toml")).to_be_focused()
+    page.keyboard.type("tables = 3")  # in place of the line, which is selected
     expect(page.locator("#verdict")).to_have_text("valid")
-    page.get_by_label("primary", exact=True).fill("qps, rss")
-    expect(page.locator("#toml")).to_have_value(re.compile(r'primary = \["qps", "rss"\]'))
-    page.get_by_label("What differs is given by").select_option("arms")
-    page.get_by_label("Add an arm").fill("new")
-    page.keyboard.press("Enter")
-    page.locator('select[data-adds=\'["arms","new"]\']').select_option("server")
-    server = page.locator('input[data-path=\'["arms","new","server"]\']')
-    known = page.locator(f"datalist#{server.get_attribute('list')} option")
-    assert "mariadb-11.4" in known.evaluate_all("all => all.map((one) => one.value)")
+    assert page.locator("#toml").input_value() == text.replace("tables = 4", "tables = 3")
+    page.get_by_text("The whole plan").click()
+    expect(page.locator("#plan")).to_contain_text("3 tables")
+    page.keyboard.press("Tab")
+    page.locator("#time").fill("20m")
+    expect(page.locator("#command")).to_have_text("mydyno run variable.toml --time 20m")
+    expect(page.locator("#plan details")).to_have_attribute("open", "")
+
+
+def test_a_template_replaces_what_was_written_only_if_that_is_confirmed(page: Page) -> None:
+    answers: list[bool] = []
+    page.on("dialog", lambda dialog: dialog.accept() if answers.pop() else dialog.dismiss())
+    page.get_by_label("Begin with").select_option("two servers")
+    page.locator("#toml").fill(GOOD)
+    answers.append(False)
+    page.get_by_role("button", name="Open").click()
+    assert page.locator("#toml").input_value() == GOOD
+    answers.append(True)
+    page.get_by_role("button", name="Open").click()
+    expect(page).to_have_url(re.compile("from=two-servers"))
+    expect(page.locator("#plan")).to_contain_text("new: server = mariadb-11.4")
 
 
 def test_an_answer_that_comes_late_does_not_overwrite_what_was_typed_since(page: Page) -> None:
@@ -235,32 +254,19 @@ def test_an_answer_that_comes_late_does_not_overwrite_what_was_typed_since(page:
 
     page.route("**/design/check", hold, times=1)
     with page.expect_request("**/design/check"):
-        page.get_by_label("tables", exact=True).fill("3")
+        page.locator("#toml").fill("name = [")
     page.locator("#toml").fill(GOOD)
     for route in held:
         with suppress(PlaywrightError):  # the page has given the request up
             route.continue_()
     expect(page.locator("#command")).to_have_text(re.compile("flush-log.toml"))
-    assert page.locator("#toml").input_value() == GOOD
-
-
-def test_arms_and_steps_are_added_by_keyboard(page: Page) -> None:
-    page.get_by_label("What differs is given by").select_option("arms")
-    for arm in ("slow", HOSTILE[:8]):
-        page.get_by_label("Add an arm").fill(arm)
-        page.keyboard.press("Enter")
-        expect(page.locator("fieldset fieldset > legend", has_text=arm)).to_have_count(1)
-    expect(page.locator("#mistakes")).to_contain_text(HOSTILE[:8])
-    page.get_by_role("button", name=f"remove arms.{HOSTILE[:8]}").click()
-    page.locator('select[data-adds=\'["arms","slow"]\']').select_option("tls")
-    page.get_by_label("tls", exact=True).fill("1.2")
-    page.get_by_label("control", exact=True).first.fill("slow")
     expect(page.locator("#verdict")).to_have_text("valid")
-    page.get_by_role("button", name="Add another to steps").click()
-    expect(page.locator("#plan")).to_contain_text("oltp_read_write-16-2")
-    tree = tomllib.loads(page.locator("#toml").input_value())
-    assert tree["arms"] == {"slow": {"tls": "1.2"}, "control": "slow"}
-    assert len(tree["steps"]) == 2 and "vary" not in tree
+
+
+def test_a_hostile_experiment_is_text(page: Page) -> None:
+    page.locator("#toml").fill(GOOD.replace("[arms]", "[arms]\n'" + HOSTILE.replace("'", "`") + "' = {}"))
+    expect(page.locator("#mistakes")).to_contain_text("<script>")
+    assert page.locator("#mistakes script, #mistakes img, #plan img").count() == 0 and page.title() != "owned"
 
 
 def test_the_toml_is_copied_and_downloaded(page: Page) -> None:
@@ -275,10 +281,10 @@ def test_the_toml_is_copied_and_downloaded(page: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", first_in_gate(["light", "dark"]))
-def test_the_form_fits_a_phone_and_is_accessible(page: Page, scheme: str) -> None:
+def test_the_editor_fits_a_phone_and_is_accessible(page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     page.set_viewport_size({"width": 390, "height": 844})
-    page.get_by_label("tables", exact=True).fill("tables" * 14)
+    page.locator("#toml").fill("tables" * 14 + " = 1")
     expect(page.locator("#mistakes")).to_contain_text("tablestables")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     serious = [

@@ -13,7 +13,9 @@ from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.evaluation.arms import compare_arms
 from mydyno.evaluation.compare import compare_studies
-from mydyno.reports.across import comparison_page, comparison_text
+from mydyno.reports.across import comparison_text
+from mydyno.reports.across.comparison_page import arms_document, comparison_document
+from mydyno.reports.across.pages import page
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.scatter import studies_beside
 
@@ -53,7 +55,7 @@ def compare(
         if chosen == TEXT:
             deliver(lambda file: comparison_text.print_arms(side, file), output)
         elif chosen == "html":
-            deliver(comparison_page.arms_page(side, saved[0].folder), output)
+            deliver(page(arms_document(side, saved[0].folder)), output)
         else:
             markdown = chosen == "md"
             deliver(comparison_text.arms_markdown(side) if markdown else side.model_dump_json(indent=1), output)
@@ -64,7 +66,7 @@ def compare(
     if chosen == TEXT:
         deliver(lambda file: comparison_text.print_comparison(made, file), output)
     elif chosen == "html":
-        deliver(comparison_page.comparison_page(made, [one.folder for one in saved]), output)
+        deliver(page(comparison_document(made, [one.folder for one in saved])), output)
     else:
         text = comparison_text.comparison_markdown(made) if chosen == "md" else made.model_dump_json(indent=1)
         deliver(text, output)

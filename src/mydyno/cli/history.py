@@ -11,7 +11,9 @@ from mydyno.cli import arguments
 from mydyno.cli.across_output import TEXT, Format, Output, check_output, chosen_format, deliver
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
-from mydyno.reports.across import history_page, history_text
+from mydyno.reports.across import history_text
+from mydyno.reports.across.history_page import history_document
+from mydyno.reports.across.pages import page
 from mydyno.results.across.history import FoundStudies, Selection, find_studies, read_studies
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import is_study
@@ -58,7 +60,7 @@ def history(
     elif chosen == "md":
         deliver(history_text.history_markdown(made), output)
     else:
-        deliver(history_page.history_page(made), output)
+        deliver(page(history_document(made)), output)
 
 
 def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str, str | None]:

@@ -42,6 +42,8 @@ ASKED_BY_A_RATE = ("qps", "tps", "tpmc")
 """The throughput of an open loop is the rate that was set, unless the server cannot keep up."""
 
 
+UNREAD = "is read by `mydyno plan` and `mydyno run` only"
+"""Of an option file where no file of the user's is read."""
 ReadOptionFiles = Callable[[dict[str, Any]], tuple[dict[str, Any], list[Problem]]]
 """The tree with variables from option files, and what is wrong with them."""
 
@@ -130,7 +132,7 @@ def _without_option_files(tree: dict[str, Any]) -> tuple[dict[str, Any], list[Pr
     tables: dict[Key, object] = {(name,): tree.get(name) for name in ("server", OF_EVERY_ARM)}
     tables |= {("arms", name): arm for name, arm in (arms if isinstance(arms, dict) else {}).items()}
     found = [key for key, table in tables.items() if _names_a_file(table)]
-    return tree, [Problem((*key, "option_file"), "is read by `mydyno plan` and `mydyno run` only") for key in found]
+    return tree, [Problem((*key, "option_file"), UNREAD) for key in found]
 
 
 def _names_a_file(table: object) -> bool:

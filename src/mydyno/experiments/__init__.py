@@ -94,7 +94,10 @@ def _with_base(source: TomlSource) -> TomlSource:
 def load(name_or_path: str, scale: str | None = None, settings: Sequence[str] = ()) -> tuple[Experiment, TomlSource]:
     """A validated experiment and its source. Raises UserError with every mistake."""
     source = source_of(name_or_path)
-    folder = Path(name_or_path).parent
+    return experiment_of(source, scale, settings, Path(name_or_path).parent), source
+
+
+def experiment_of(source: TomlSource, scale: str | None, settings: Sequence[str], folder: Path) -> Experiment:
+    """A validated experiment, whose files are relative to `folder`. Raises UserError with every mistake."""
     read = partial(with_option_files, folder=folder)
-    experiment = parse_experiment(source, vocabulary(), scale, settings, read)
-    return with_files(experiment, source, folder), source
+    return with_files(parse_experiment(source, vocabulary(), scale, settings, read), source, folder)

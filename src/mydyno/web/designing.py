@@ -5,30 +5,37 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mydyno.errors import MydynoError
-from mydyno.execution.planning.plan_text import OBSTACLE, Part, plan_parts
+from mydyno.execution.planning.plan_text import OBSTACLE, plan_parts
 from mydyno.execution.planning.preview import preview
-from mydyno.experiment_file.parsing import parse_experiment, scales_of
+from mydyno.experiment_file.parsing import UNREAD, parse_experiment, scales_of
 from mydyno.experiment_file.toml_source import TomlSource
-from mydyno.experiment_file.toml_writer import toml_text
-from mydyno.experiments import built_in, source_from_text, vocabulary
+from mydyno.experiments import built_in, experiment_of, source_from_text, vocabulary
 from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.problems import NAME_PATTERN, ExperimentError
-from mydyno.web.form_values import decoded, encoded
+from mydyno.web.rendering import FOLDER
 
-EMPTY: dict[str, Any] = {
-    "name": "experiment",
-    "question": "",
-    "server": {"name": "mariadb-10.11"},
-    "arms": {"control": "before", "before": {}, "after": {}},
-    "steps": [{"workload": "oltp_read_write", "connections": [16]}],
-    "design": {"time": "10m"},
+TEMPLATES = {
+    "one-variable": "one variable",
+    "two-option-files": "two option files (my.cnf)",
+    "two-servers": "two servers",
+    "two-allocators": "two allocators",
+    "my-sql": "my SQL",
+    "my-log": "my log",
 }
-"""What a design begins with: everything that a file needs, but for the question and what the arms set."""
+"""{file below designs/: what it compares, or loads}."""
+FIRST = (OBSTACLE, "arms", "time")
+"""What of a plan is shown at once, not in a fold."""
+NOT_READ = (
+    "The experiment is valid, but for the files that it names: this page reads them only with `mydyno serve "
+    "--allow-run`. `mydyno plan` reads them."
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,15 @@ class Draft:
     scale: str | None = None
     """None: quick where the file has it, else standard."""
     time: str = ""
+
+    @classmethod
+    def of(cls, sent: Mapping[str, Any]) -> Draft:
+        """From what the page sent. Raises ValueError for what is no such thing."""
+        values = [sent.get(name, "") for name in ("toml", "scale", "time")]
+        if "toml" not in sent or not all(isinstance(value, str) for value in values):
+            raise ValueError("toml, scale and time are texts")
+        toml, scale, time = values
+        return cls(toml, scale.strip() or None, time.strip())
 
     @property
     def file_name(self) -> str:
@@ -57,61 +73,69 @@ class Draft:
         return shlex.join(["mydyno", "run", self.file_name, *self.options])
 
 
-def draft_of(sent: Mapping[str, Any]) -> Draft:
-    """From what the page sent: `toml`, or `tree` of the form, or `start`, a built-in experiment ("": an empty one).
+def start_text(name: str) -> str | None:
+    """The text of a template or a built-in experiment; None if there is none of that name."""
+    if name in TEMPLATES:
+        return (FOLDER / "designs" / f"{name}.toml").read_text(encoding="utf-8")
+    path = built_in().get(name)
+    return None if path is None else path.read_text(encoding="utf-8")
 
-    Raises ValueError for what is no such thing, KeyError for an unknown built-in experiment.
+
+def checked(draft: Draft, trusted: bool) -> dict[str, Any]:
+    """What the page shows of a draft: the mistakes or the plan, and the command that starts it.
+
+    `trusted`: files that it names are read, and servers that it names are started to learn their variables.
     """
-    scale, time = sent.get("scale") or "", sent.get("time") or ""
-    if isinstance(toml := sent.get("toml"), str):
-        text = toml
-    elif isinstance(tree := sent.get("tree"), dict):
-        text = toml_text(decoded(tree))
-    elif isinstance(start := sent.get("start"), str):
-        text = toml_text(TomlSource.parse(start, built_in()[start].read_text()).tree if start else EMPTY)
-    else:
-        raise ValueError("neither toml nor tree nor start")
-    if not isinstance(scale, str) or not isinstance(time, str):
-        raise ValueError("scale and time are texts")
-    return Draft(text, scale.strip() or None, time.strip())
-
-
-def checked(draft: Draft, start_programs: bool) -> dict[str, Any]:
-    """What the page shows of a draft: its form, the mistakes or the plan, and the command that starts it."""
     shown: dict[str, Any] = {
-        "toml": draft.toml,
-        "file": draft.file_name,
-        "command": draft.command,
-        "tree": None,
-        "scales": [],
-        "mistakes": None,
-        "plan": None,
-    }
+        "file": draft.file_name, "command": draft.command, "scales": [], "mistakes": None, "plan": None
+    }  # fmt: skip
     try:
-        own = TomlSource.parse(draft.file_name, draft.toml)
-        shown["tree"] = encoded(own.tree)
         source = source_from_text(draft.file_name, draft.toml)
         shown["scales"] = scales_of(source)
-        settings = [f"design.time={draft.time}"] if draft.time else []
-        experiment = parse_experiment(source, vocabulary(), draft.scale, settings)
-        made = asyncio.run(preview(experiment, HostPaths.resolve(), start_programs=start_programs))
+        shown["plan"] = _plan(draft, source, trusted)
     except ExperimentError as error:
-        found = [
-            {"text": problem.text(place), "words": problem.words, "key": list(problem.key)}
-            for place, problem in error.mistakes
-        ]
+        found = [_mistake(draft, problem.text(place)) for place, problem in error.mistakes]
         shown["mistakes"] = {"title": error.title, "found": found, "hint": error.hint}
     except MydynoError as error:
-        shown["mistakes"] = {"title": error.message, "found": [], "hint": error.hint}
-    else:
-        parts = plan_parts(experiment, made.plan, made.forecast)
-        shown["plan"] = {
-            "title": f"{experiment.name} ({experiment.scale}): {experiment.question}",
-            "parts": [_shown_part(part) for part in parts],
-            "obstacles": list(made.forecast.obstacles),
-        }
+        found = [_mistake(draft, error.message)]
+        shown["mistakes"] = {"title": f"a mistake in {draft.file_name}", "found": found, "hint": error.hint}
     return shown
 
 
-def _shown_part(part: Part) -> list[dict[str, Any]]:
-    return [{"label": entry.label, "lines": entry.lines, "alarm": entry.label == OBSTACLE} for entry in part]
+def _mistake(draft: Draft, text: str) -> dict[str, Any]:
+    """A message without the file's name, and its line, if it has one."""
+    text = text.removeprefix(f"{draft.file_name}:").lstrip()
+    at = re.match(r"(\d+): ", text)
+    line = at or re.search(r"at line (\d+)", text)
+    end = len(draft.toml.splitlines()) if "(at end of document)" in text else None
+    return {"line": int(line[1]) if line else end, "text": text[at.end() :] if at else text}
+
+
+def _plan(draft: Draft, source: TomlSource, trusted: bool) -> dict[str, Any]:
+    """Raises MydynoError for an experiment that cannot be planned."""
+    settings = [f"design.time={draft.time}"] if draft.time else []
+    if trusted:
+        experiment = experiment_of(source, draft.scale, settings, Path("/"))
+    else:
+        try:
+            experiment = parse_experiment(source, vocabulary(), draft.scale, settings)
+        except ExperimentError as error:
+            if any(problem.message != UNREAD for _, problem in error.mistakes):
+                raise
+            return _shown("", [], [("files", (NOT_READ,))])
+        if any(step.replay for step in experiment.steps):
+            return _shown(_title(experiment), [], [("files", (NOT_READ,))])
+    made = asyncio.run(preview(experiment, HostPaths.resolve(), start_programs=trusted))
+    parts = plan_parts(experiment, made.plan, made.forecast)
+    entries = [(entry.label, entry.lines) for part in parts for entry in part]
+    return _shown(_title(experiment), made.forecast.obstacles, entries)
+
+
+def _title(experiment: Experiment) -> str:
+    return f"{experiment.name} ({experiment.scale}): {experiment.question}"
+
+
+def _shown(title: str, obstacles: Sequence[str], entries: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Any]:
+    first = [entry for label in FIRST for entry in entries if entry[0] == label]
+    rest = [entry for entry in entries if entry not in first]
+    return {"title": title, "obstacles": list(obstacles), "first": first or rest, "rest": rest if first else []}

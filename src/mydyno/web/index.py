@@ -13,24 +13,29 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from math import log
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from mydyno import __version__
 from mydyno.errors import MydynoError, UserError
 from mydyno.evaluation.answer import answer_sentences
 from mydyno.files.atomic import write_text
 from mydyno.files.journal import Journal
-from mydyno.model.stored.records import FORMAT
+from mydyno.model.stored.live import LiveSecond
+from mydyno.model.stored.records import FORMAT, StudyRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.results.precision import block_duration_s
+from mydyno.results.precision import alarm_of, block_duration_s, is_sequential
 from mydyno.store.live_log import LIVE_FILE
 from mydyno.store.study_folder import StudyFolder, check_files
 from mydyno.web.live_status import LASTING, LiveKind, LiveStatus, live_status
+from mydyno.wording.numbers import metric_name
 from mydyno.wording.stored_result import StoredResult
 
-CACHE_FORMAT = 4
+CACHE_FORMAT = 5
 FILES = ("study.json", "plan.json", "summary.json")
 JOURNAL = "journal.jsonl"
 STATES = ("running", "complete", "partial", "unfinished", "killed", "failed", "damaged")
@@ -55,6 +60,8 @@ class Row:
     problem: str = ""
     """What is wrong with the study's files; empty if nothing is."""
     live: LiveKind = "none"
+    effects: dict[str, float] = field(default_factory=dict)
+    """effects_of(): what a row of several studies draws."""
 
     @property
     def text(self) -> str:
@@ -115,6 +122,10 @@ class StudyIndex:
     def row(self, path: Path) -> Row:
         """One study's row."""
         return self._with_live(self._read(path))
+
+    def last_second(self, row: Row) -> LiveSecond | None:
+        """What a study that runs wrote last."""
+        return self._status(self.studies / row.id).last
 
     def _names(self) -> list[str]:
         try:
@@ -224,12 +235,40 @@ def read_row(path: Path) -> Row:
     if summary is None:
         return row
     row = replace(row, problem=row.problem or Journal(path / JOURNAL).damage().replace(f"{path}/", ""))
-    return replace(
+    row = replace(
         row,
         state=row.state if row.state == "damaged" else summary.state,
         question=summary.question or row.question,
-        answer=_first_sentence(folder, summary),
     )
+    # Files that are damaged, or contradict each other, have no answer.
+    with suppress(UserError, ArithmeticError, LookupError, ValueError):
+        record = folder.study()
+        leading, _ = answer_sentences(summary, record, lambda: block_duration_s(tuple(folder.runs())))
+        return replace(row, answer=leading[0], effects=effects_of(summary, record))
+    return row
+
+
+def effects_of(summary: Summary, record: StudyRecord) -> dict[str, float]:
+    """{contrast: ratio} in the primary metric, beginning with what the study shows, and there with the largest effect;
+    none of a study with an A/A alarm, or before its first look.
+
+    A contrast is its words, and on a second line what it depends on, so that only the same contrasts are one series.
+    """
+    of = record.experiment
+    if alarm_of(summary.effects) or (summary.look is None and is_sequential(summary, of)):
+        return {}
+    parts: dict[str, BaseModel] = {one.id: one for one in of.resolved_steps}
+    parts |= {one.name: one for one in of.arms}
+    found = {}
+    of_primary = (one for one in summary.effects if one.metric == summary.primary)
+    measured = [(one, one.ratio) for one in of_primary if one.ratio and {one.step, one.arm, one.control} <= {*parts}]
+    measured.sort(key=lambda pair: (pair[0].verdict not in ("higher", "lower"), -abs(log(pair[1]))))
+    for one, ratio in measured:
+        words = f"{metric_name(one.metric)} of {one.arm} relative to {one.control}, {one.step}"
+        of_contrast = (of.data, *(parts[name] for name in (one.step, one.arm, one.control)))
+        definition = "".join(part.model_dump_json() for part in of_contrast)
+        found[f"{words}\n{hashlib.sha256(definition.encode()).hexdigest()[:8]}"] = ratio
+    return found
 
 
 def evaluated(path: Path) -> StoredResult | None:
@@ -239,14 +278,6 @@ def evaluated(path: Path) -> StoredResult | None:
     except MydynoError:
         return None
     return result if result.evaluated else None
-
-
-def _first_sentence(folder: StudyFolder, summary: Summary) -> str:
-    """The first sentence of the answer; empty if files that it needs are damaged or contradict each other."""
-    with suppress(UserError, ArithmeticError, LookupError, ValueError):
-        leading, _ = answer_sentences(summary, folder.study(), lambda: block_duration_s(tuple(folder.runs())))
-        return leading[0]
-    return ""
 
 
 def _document(path: Path) -> dict[str, Any]:

@@ -15,12 +15,23 @@ from mydyno import __version__
 from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
 from mydyno.visible import visible_value
+from mydyno.wording.numbers import signed_percent
 
 FOLDER = Path(__file__).parent
 
 
 def _when(unix_ns: int | None) -> str:
     return "" if unix_ns is None else datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _day(unix_ns: int | None) -> Markup:
+    """A date, whose time a pointer over it shows."""
+    if unix_ns is None:
+        return Markup()
+    time_ = datetime.fromtimestamp(unix_ns / 1e9, UTC)
+    return Markup('<time datetime="{}" title="{}">{:%Y-%m-%d}</time>').format(
+        time_.isoformat("T", "seconds"), _when(unix_ns), time_
+    )
 
 
 _ENVIRONMENT = Environment(
@@ -32,6 +43,8 @@ _ENVIRONMENT = Environment(
     lstrip_blocks=True,
 )
 _ENVIRONMENT.filters["when"] = _when
+_ENVIRONMENT.filters["day"] = _day
+_ENVIRONMENT.filters["percent"] = signed_percent
 _ENVIRONMENT.filters["duration"] = format_duration
 _ENVIRONMENT.globals.update(
     version=__version__,

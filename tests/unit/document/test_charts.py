@@ -17,6 +17,7 @@ from mydyno.document.charts.palette import COLOURS, DASHES, SHAPES, arm_styles, 
 from mydyno.document.charts.picture import Column, answer_picture
 from mydyno.document.charts.scalability import Swept, latency_chart, scalability_chart
 from mydyno.document.charts.scale import Linear, level_positions, nice_ticks, tick_decimals, value_ticks
+from mydyno.document.charts.sparkline import HEIGHT, sparkline
 from mydyno.document.charts.svg import area, marker, polyline
 from mydyno.document.charts.sweep import SweepSeries, sweep_chart
 from mydyno.document.charts.timeline import TimeSeries, timeline_chart
@@ -291,3 +292,15 @@ def test_metrics_have_names_for_people() -> None:
 @pytest.mark.parametrize("metric", ["tpmc", "tpmc_per_instance", "tpmc_instance_2", "tpmc_worst_instance"])
 def test_tpmc_is_an_absolute_number(metric: str) -> None:
     assert display_unit(metric, 16766.7, "1/min").text(16766.7) == "16\u202f767\u00a0TpmC"
+
+
+@pytest.mark.parametrize("zero", [True, False])
+@pytest.mark.parametrize("values", [(0.01, 0.04, -0.02), (1e9, 1.00001e9), (0.0, 0.0), (1e-5, 2e-5), (5.0, 5.0)])
+def test_a_sparkline_stays_in_its_height_and_its_words_are_text(values: tuple[float, ...], zero: bool) -> None:
+    drawn = ElementTree.fromstring(sparkline(values, "<script>\"'&", zero))
+    assert drawn.get("aria-label") == "<script>\"'&"
+    paths = {path.get("class"): path.get("d") or "" for path in drawn.iter("path")}
+    assert set(paths) == {"line", "last"} | ({"zero"} if zero else set())
+    heights = [float(re.split("[ H]", paths[name].removeprefix("M"))[1].partition("h")[0]) for name in paths]
+    assert all(0 < height < HEIGHT for height in heights)
+    assert sparkline(values[:1], "", zero) == ""

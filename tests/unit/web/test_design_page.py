@@ -18,6 +18,5 @@ async def test_the_page_says_whether_it_can_start_a_study(tmp_path: Path, allowe
     app.state.launcher = Launcher(tmp_path / "studies", tmp_path / "designs", "\0mydyno-test-page") if allowed else None
     shown = await show_design(Request({"type": "http", "app": app, "query_string": b"", "headers": []}))
     text = bytes(shown.body).decode()
-    assert ("Nothing is started." in text) is not allowed
-    assert ("A study starts only when you press" in text) is allowed
-    assert "read-only" not in text
+    assert ("Nothing is started from this page." in text) is not allowed
+    assert ("Run the study on this host" in text) is allowed

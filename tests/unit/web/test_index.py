@@ -3,13 +3,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mydyno.store.live_log import LIVE_FILE
 from mydyno.store.study_folder import StudyFolder
-from mydyno.web.index import Row, StudyIndex, read_row
+from mydyno.web.index import Row, StudyIndex, effects_of, read_row
 from mydyno.web.live_status import LiveStatus, live_status
 from tests.support.fake_study_folder import Shape, build
 from tests.support.worded import worded
@@ -136,6 +137,22 @@ def test_a_study_whose_numbers_cannot_be_is_listed_without_an_answer(studies: Pa
     rows = {row.id: row for row in StudyIndex(studies).rows()}
     assert (rows["one"].problem, rows["one"].state, rows["one"].answer) == ("", summary["state"], "")
     assert rows["two"].answer
+
+
+def test_the_effects_of_a_row_are_those_that_a_reader_may_see(tmp_path: Path) -> None:
+    study = build(tmp_path / "one", replace(SMALL, blocks=2))
+    summary, record = study.summary(), study.study()
+    assert summary is not None
+    found = read_row(study.path).effects
+    assert [one.partition("\n")[0] for one in found] == ["QPS of jemalloc relative to glibc, oltp_read_only-8"]
+    larger = record.experiment.model_copy(update={"data": record.experiment.data.model_copy(update={"rows": 7})})
+    other = effects_of(summary, record.model_copy(update={"experiment": larger}))
+    assert len(other) == 1 and not {*other} & {*found}, "other data: another series"
+    design = record.experiment.design.model_copy(update={"time": 600.0})
+    timed = record.model_copy(update={"experiment": record.experiment.model_copy(update={"design": design})})
+    interleaved = summary.model_copy(update={"design": "interleaved"})
+    assert effects_of(interleaved, record) == found, "examined once, at the end"
+    assert effects_of(interleaved, timed) == {}, "before the first look"
 
 
 def test_a_missing_folder_has_no_studies(tmp_path: Path) -> None:

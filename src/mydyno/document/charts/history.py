@@ -13,7 +13,7 @@ from mydyno.document.charts.svg import Svg
 from mydyno.wording.numbers import DisplayUnit, signed_percent
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 230.0, 58.0, 12.0, 14.0, 40.0
-DATE_WIDTH = 66.0
+DATE_WIDTH = 76.0
 """Room for a date."""
 
 

@@ -77,7 +77,7 @@ class Svg:
         size = f"{coordinate(self.width)} {coordinate(self.height)}"
         return (
             f'<svg class="chart {css}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" '
-            f'style="--w:{coordinate(self.width)}px" role="img" aria-labelledby="{label}-t {label}-d" '
+            f'width="{coordinate(self.width)}" role="img" aria-labelledby="{label}-t {label}-d" '
             f'data-chart="{clean(self.key)}">'
             f'<title id="{label}-t">{clean(self.title)}</title><desc id="{label}-d">{clean(self.description)}</desc>'
             f"{''.join(self._parts)}</svg>"

@@ -1,4 +1,4 @@
-"""A comparison as one self-contained HTML page: answer, effects, settings that differ, load over time."""
+"""A comparison as a document of HTML: answer, effects, settings that differ, load over time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mydyno.reports.across.comparison_text import (
     title,
 )
 from mydyno.reports.across.overlay import overlay_data
-from mydyno.reports.across.pages import page, section
+from mydyno.reports.across.pages import Document, section
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.across.sentences import indirect_words
 from mydyno.wording.numbers import change, metric_name
@@ -35,8 +35,8 @@ from mydyno.wording.verdict_table import SYMBOLS, WORDS
 SIZES = (("", 560.0), (":narrow", 350.0))
 
 
-def comparison_page(comparison: Comparison, folders: Sequence[StudyFolder]) -> str:
-    """The page of a comparison of studies; `folders` are those of its studies, in order, for the load over time."""
+def comparison_document(comparison: Comparison, folders: Sequence[StudyFolder]) -> Document:
+    """The document of a comparison of studies; `folders` are those of its studies, in order, for the load over time."""
     names = [one.label for one in comparison.studies]
     judged = tables.effects_table(comparison, judged=True)
     sections = [
@@ -78,11 +78,11 @@ def comparison_page(comparison: Comparison, folders: Sequence[StudyFolder]) -> s
     below = " · ".join(
         ", ".join((f"{one.label} {tables.when(one.created_unix_ns)} UTC", one.server)) for one in comparison.studies
     )
-    return page(title(comparison), "comparison", below, sections, data)
+    return Document(title(comparison), "comparison", below, sections, data)
 
 
-def arms_page(comparison: ArmComparison, folder: StudyFolder) -> str:
-    """The page of a comparison of arms of one study."""
+def arms_document(comparison: ArmComparison, folder: StudyFolder) -> Document:
+    """The document of a comparison of arms of one study."""
     result = StudyResult.load(folder)
     data = overlay_data([result], comparison.steps, comparison.arms)
     noise = tables.noise_table([comparison.study], comparison.steps)
@@ -105,7 +105,7 @@ def arms_page(comparison: ArmComparison, folder: StudyFolder) -> str:
     below = (
         f"{comparison.study.study} · {tables.when(comparison.study.created_unix_ns)} UTC · {comparison.study.server}"
     )
-    return page(arms_title(comparison), "arms of one study", below, sections, data)
+    return Document(arms_title(comparison), "arms of one study", below, sections, data)
 
 
 def _studies(studies: Sequence[ComparedStudy]) -> Section:

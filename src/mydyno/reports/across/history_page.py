@@ -1,16 +1,17 @@
-"""A history as one self-contained HTML page: the answer, each series as a chart with its levels, every study."""
+"""A history as a document of HTML: the answer, each series as a chart with its levels, every study."""
 
 from __future__ import annotations
 
 from markupsafe import Markup
 
 from mydyno.document.charts.history import LevelLine, StudyPoint, history_chart
-from mydyno.document.section import Figure, FigureGroup, Section, render
+from mydyno.document.charts.sparkline import sparkline
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, render
 from mydyno.language import agreed
 from mydyno.model.stored.history import History, HistorySeries
 from mydyno.reports.across import history_tables
 from mydyno.reports.across.history_text import title
-from mydyno.reports.across.pages import page, section
+from mydyno.reports.across.pages import Document, section
 from mydyno.reports.across.tables import step_heading, when
 from mydyno.wording.across.history import date, series_name
 from mydyno.wording.numbers import display_unit, metric_name
@@ -18,9 +19,9 @@ from mydyno.wording.numbers import display_unit, metric_name
 SIZES = (("", 560.0), (":narrow", 350.0))
 
 
-def history_page(history: History) -> str:
-    """The page of a history."""
-    table = [history_tables.series_table(history)] if history.series else []
+def history_document(history: History) -> Document:
+    """The document of a history."""
+    table = [history_tables.series_table(history, _course)] if history.series else []
     sections: list[tuple[Section, bool]] = [
         (section("answer", "Answer", "Answer", lead=history.answer, verdicts=table), False)
     ]
@@ -38,7 +39,13 @@ def history_page(history: History) -> str:
     if points:
         times = [point.created_unix_ns for point in points]
         span = " · " + f"{when(min(times))} to {when(max(times))} UTC"
-    return page(title(history), "history", f"{history.question}{span}", sections)
+    return Document(title(history), "history", f"{history.question}{span}", sections)
+
+
+def _course(series: HistorySeries) -> Cell:
+    shift = 1.0 if series.kind == "effect" else 0.0
+    values = [point.value - shift for point in series.points]
+    return Cell("", "spark", mark=sparkline(values, f"{len(values)} studies", zero=series.kind == "effect"))
 
 
 def _charts(history: History) -> Section:

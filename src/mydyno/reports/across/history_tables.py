@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import expm1
 
 from mydyno.document.section import Cell, Table
@@ -20,7 +20,7 @@ FLAT = 0.005
 """A series whose values differ by less than this share is drawn flat."""
 
 
-def series_table(history: History, sparks: str = SPARKS) -> Table:
+def series_table(history: History, course: Callable[[HistorySeries], str | Cell]) -> Table:
     """A row for each series: its course, its newest value, and whether it changed."""
     rows: list[Sequence[str | Cell]] = []
     for step in dict.fromkeys(one.step for one in history.series):
@@ -32,7 +32,7 @@ def series_table(history: History, sparks: str = SPARKS) -> Table:
             rows.append(
                 [
                     name,
-                    Cell(spark(one, sparks), "spark"),
+                    course(one),
                     Cell(value_text(one, newest.value), "num", below=point_interval(one, newest)),
                     Cell(NONE if one.p is None else percent(expm1(one.session_sd)), "num"),
                     Cell(change_text(one), change_css(one)),
@@ -98,7 +98,7 @@ def levels_table(series: HistorySeries) -> Table:
     )
 
 
-def spark(series: HistorySeries, sparks: str = SPARKS) -> str:
+def spark(sparks: str, series: HistorySeries) -> str:
     """The values as characters of eight heights."""
     values = [point.value for point in series.points]
     low, high = min(values), max(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TextIO
 
 from mydyno.document.markdown_text import fitted
@@ -25,7 +26,7 @@ def print_history(history: History, file: TextIO, width: int | None = None) -> N
     if history.series:
         sparks = history_tables.DIGITS if paper.plain else history_tables.SPARKS
         paper.console.print()
-        paper.table(history_tables.series_table(history, sparks))
+        paper.table(history_tables.series_table(history, partial(history_tables.spark, sparks)))
     if len(history.series) <= MOST_DETAILED:
         for one in history.series:
             paper.console.print()
@@ -45,7 +46,8 @@ def history_markdown(history: History) -> str:
     """A history as Markdown."""
     parts = [f"# {title(history)}", *history.answer]
     if history.series:
-        parts.append(markdown_table(history_tables.series_table(history, history_tables.SPARKS)))
+        course = partial(history_tables.spark, history_tables.SPARKS)
+        parts.append(markdown_table(history_tables.series_table(history, course)))
     for one in history.series:
         parts.append(markdown_table(history_tables.points_table(history, one, with_changed=True)))
     if history.left_out:

@@ -8,7 +8,7 @@ from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
 from mydyno.document.charts.palette import ArmStyle
 from mydyno.document.section import Figure, FigureGroup, Section, Table, render
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Comparison
-from mydyno.reports.across.pages import page, section
+from mydyno.reports.across.pages import Document, page, section
 from mydyno.wording import bisection as words
 from mydyno.wording.numbers import metric_name
 
@@ -24,7 +24,8 @@ def bisect_page(record: BisectRecord, result: BisectResult) -> str:
     how = section("how", "How it was decided", "Method", lists=[("", words.notes(record, result))])
     below = f"{record.experiment.name}: {record.experiment.question}"
     chart = [(_chart(record, result), False)] if _measured(result) else []
-    return page(words.title(record), "bisection", below, [(answer, False), *chart, (path, False), (how, False)])
+    sections = [(answer, False), *chart, (path, False), (how, False)]
+    return page(Document(words.title(record), "bisection", below, sections))
 
 
 def _answer(record: BisectRecord, result: BisectResult) -> list[str]:

@@ -1,14 +1,14 @@
 "use strict";
-/* The page /design: sends the form, or the TOML that was edited, to be checked, and shows what comes back. */
-(async () => {
+/* The page /design: sends the TOML to be checked while it is edited, and shows what comes back. */
+(() => {
   const WAIT_MS = 350;
   const byId = (id) => document.getElementById(id);
-  const words = JSON.parse(byId("form").dataset.words);
   const toml = byId("toml");
+  const before = toml.defaultValue;
   let waiting = 0;
   let current = null; // the request under way
-  let from = "tree"; // where the last change was made
   let valid = false;
+  let wrong = new Set(); // lines with a mistake
 
   const element = (name, text, className) => {
     const made = document.createElement(name);
@@ -16,62 +16,50 @@
     if (className) made.className = className;
     return made;
   };
-  const post = (path, sent, signal) => fetch(path, { method: "POST", body: JSON.stringify(sent), headers: { "X-Mydyno": "1", "Content-Type": "application/json" }, signal });
-  const sent = (what) => ({ ...what, scale: byId("scale").value, time: byId("time").value });
-  const draft = () => sent(from === "toml" ? { toml: toml.value } : { tree: form.get() });
-
-  const schema = await (await fetch("/design/schema")).json();
-  const form = designForm(schema, byId("form"), words, () => { from = "tree"; soon(); });
+  const draft = () => ({ toml: toml.value, scale: byId("scale").value, time: byId("time").value });
+  const post = (path, signal) => fetch(path, { method: "POST", body: JSON.stringify(draft()), headers: { "X-Mydyno": "1", "Content-Type": "application/json" }, signal });
 
   function soon() {
     current?.abort();
-    current = null; // its answer is of what was there before, and would overwrite what was typed since
+    current = null; // its answer is of what was there before
     clearTimeout(waiting);
-    waiting = setTimeout(() => check(draft()), WAIT_MS);
+    waiting = setTimeout(check, WAIT_MS);
     pending(true);
   }
 
   function pending(is) {
     byId("plan").classList.toggle("stale", is);
+    byId("mistakes").classList.toggle("stale", is);
     if (byId("run")) byId("run").disabled = is || !valid;
   }
 
-  async function check(wanted) {
-    current?.abort();
+  async function check() {
     const mine = new AbortController();
     current = mine;
-    const answer = await post("/design/check", wanted, mine.signal).catch(() => null);
+    const answer = await post("/design/check", mine.signal).catch(() => null);
     if (mine !== current) return;
-    if (!answer?.ok) {
-      verdict(answer?.status === 413 ? words.too_large : answer?.status === 401 ? words.no_access : words.no_answer, "state-failed");
-      return;
-    }
-    show(await answer.json(), wanted);
+    if (answer?.ok) show(await answer.json());
+    else verdict({ 413: "too large to be checked", 401: "access has ended: open the URL that mydyno printed last" }[answer?.status] ?? "the server did not answer", false);
   }
 
-  function verdict(text, kind) {
+  function verdict(text, good) {
     byId("verdict").textContent = text;
-    byId("verdict").className = `chip ${kind}`;
+    byId("verdict").className = `chip ${good ? "state-complete" : "state-failed"}`;
   }
 
-  function show(found, wanted) {
-    if (!("toml" in wanted)) toml.value = found.toml;
-    if (!("tree" in wanted) && found.tree) form.set(found.tree);
-    byId("file").textContent = found.file;
-    byId("download").download = found.file;
+  function show({ file, command, scales, mistakes, plan }) {
+    byId("file").textContent = file;
+    byId("download").download = file;
     URL.revokeObjectURL(byId("download").href);
     byId("download").href = URL.createObjectURL(new Blob([toml.value], { type: "application/toml" }));
-    byId("command").textContent = found.command;
-    showScales(found.scales);
-    const mistakes = found.mistakes?.found ?? [];
-    form.mark(mistakes);
-    const obstacles = found.plan?.obstacles ?? [];
-    valid = Boolean(found.plan) && obstacles.length === 0;
-    if (valid) verdict(words.valid, "state-complete");
-    else if (found.plan) verdict(words.obstacle, "state-failed");
-    else verdict(words.mistakes, "state-failed");
-    showMistakes(found.mistakes);
-    showPlan(found.plan);
+    byId("command").textContent = command;
+    showScales(scales);
+    valid = Boolean(plan) && !plan.obstacles.length;
+    verdict(valid ? "valid" : plan ? "valid, but this host cannot do it" : "not valid", valid);
+    wrong = new Set((mistakes?.found ?? []).map((one) => one.line));
+    numberLines();
+    byId("mistakes").replaceChildren(...(mistakes ? [list(mistakes.found), element("p", mistakes.hint, "note")] : []));
+    byId("plan").replaceChildren(...(plan ? planned(plan) : []));
     pending(false);
   }
 
@@ -85,60 +73,72 @@
     else if (wanted) soon();
   }
 
-  function showMistakes(mistakes) {
-    const holder = byId("mistakes");
-    if (!mistakes) { holder.replaceChildren(); return; }
-    const title = element("p", mistakes.title, "empty alarm");
-    const list = element("ul", undefined, "plain");
-    for (const one of mistakes.found) {
-      const item = element("li");
-      const button = element("button", one.text);
+  function list(found) {
+    const holder = element("ul", undefined, "plain");
+    for (const { line, text } of found) {
+      const button = element("button");
       button.type = "button";
-      button.addEventListener("click", () => form.focus(one.key));
+      button.append(...(line ? [element("b", `line ${line}`), ": "] : []), text);
+      button.addEventListener("click", () => goTo(line ?? 1));
+      const item = element("li");
       item.append(button);
-      list.append(item);
+      holder.append(item);
     }
-    holder.replaceChildren(title, list, ...(mistakes.hint ? [element("p", mistakes.hint, "note")] : []));
+    return holder;
   }
 
-  function showPlan(plan) {
-    const holder = byId("plan");
-    if (!plan) { holder.replaceChildren(); return; }
-    const parts = plan.parts.map((part) => {
-      const list = element("dl", undefined, "entries");
-      for (const { label, lines, alarm } of part) {
-        const value = element("dd", undefined, alarm ? "alarm-entry" : "");
-        lines.forEach((line) => value.append(element("div", line)));
-        list.append(element("dt", label, alarm ? "alarm-entry" : ""), value);
-      }
-      return list;
-    });
-    holder.replaceChildren(element("p", plan.title, "lead"), ...parts);
+  function goTo(line) {
+    const lines = toml.value.split("\n");
+    const from = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+    toml.focus();
+    toml.setSelectionRange(from, from + (lines[line - 1] ?? "").length);
+    toml.scrollTop = (toml.scrollHeight / lines.length) * (line - 5);
   }
 
-  toml.addEventListener("input", () => { from = "toml"; soon(); });
+  function planned({ title, first, rest }) {
+    const fold = element("details", undefined, "group");
+    fold.open = byId("plan").querySelector("details")?.open ?? false;
+    fold.append(element("summary", "The whole plan"), entries(rest));
+    return [element("p", title, "note"), entries(first), ...(rest.length ? [fold] : [])];
+  }
+
+  function entries(found) {
+    const holder = element("dl", undefined, "entries");
+    for (const [label, lines] of found) {
+      const alarm = label === "OBSTACLE" ? "alarm-entry" : "";
+      const value = element("dd", undefined, alarm);
+      value.append(...lines.map((line) => element("div", line)));
+      holder.append(element("dt", label, alarm), value);
+    }
+    return holder;
+  }
+
+  function numberLines() {
+    const count = toml.value.split("\n").length;
+    byId("lines").replaceChildren(...Array.from({ length: count }, (_, at) => element("span", at + 1, wrong.has(at + 1) ? "mistake" : "")));
+    byId("lines").scrollTop = toml.scrollTop;
+  }
+
+  toml.addEventListener("input", () => { numberLines(); soon(); });
+  toml.addEventListener("scroll", () => { byId("lines").scrollTop = toml.scrollTop; });
   byId("scale").addEventListener("change", soon);
   byId("time").addEventListener("input", soon);
-  byId("form").addEventListener("submit", (event) => event.preventDefault());
-  byId("start").addEventListener("change", () => {
-    const name = byId("start").value;
-    history.replaceState(null, "", name ? `/design?from=${encodeURIComponent(name)}` : "/design");
-    from = "tree";
-    check(sent({ start: name }));
+  byId("start").addEventListener("submit", (event) => {
+    if (toml.value !== before && !confirm("Replace the experiment? What you have changed is lost.")) event.preventDefault();
   });
   byId("copy").addEventListener("click", async () => {
     const done = await navigator.clipboard?.writeText(toml.value).then(() => true, () => false);
     if (!done) toml.select(); // without permission: the text is selected, for Ctrl-C
-    byId("copied").textContent = done ? words.copied : words.selected;
+    byId("copied").textContent = done ? "Copied." : "Selected: copy it with Ctrl-C.";
   });
   byId("run")?.addEventListener("click", async () => {
     byId("run").disabled = true;
-    byId("run-note").textContent = words.starting;
-    const answer = await post("/design/run", draft()).catch(() => null);
+    byId("run-note").textContent = "Starting…";
+    const answer = await post("/design/run").catch(() => null);
     const found = await answer?.json().catch(() => null);
     if (answer?.status === 202) { location.assign("/design/started"); return; }
-    byId("run-note").textContent = found ? [found.problem, found.hint].filter(Boolean).join("; ") : words.no_answer;
+    byId("run-note").textContent = found ? [found.problem, found.hint].filter(Boolean).join("; ") : "the server did not answer";
     byId("run").disabled = !valid;
   });
-  check(sent({ start: byId("start").value }));
+  addEventListener("pageshow", () => { numberLines(); check(); }); // with the text that a browser restores
 })();

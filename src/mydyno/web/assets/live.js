@@ -226,7 +226,7 @@
 
   function listen(from) {
     source?.close();
-    if (document.hidden) return;
+    if (document.hidden) return; // by now
     source = new EventSource(`${base}/live/events?from=${from}`);
     source.addEventListener("line", (event) => {
       try {
@@ -252,13 +252,13 @@
 
   /* The browser itself gives up after an error status, e.g. of a server that was started again with another token. */
   async function again() {
-    if (document.hidden) return;
     const answer = await fetch("/session").catch(() => null);
     if (answer?.status === 401) connection("access has ended: open the URL that mydyno printed last", true);
     else start();
   }
 
   async function start() {
+    if (document.hidden) return;
     const answer = await fetch(`${base}/live/history`).catch(() => null);
     if (!answer?.ok) {
       connection("connection lost; trying again", true);
@@ -287,8 +287,8 @@
     set("stop-note", problem ? `Not stopped: ${problem}.` : "Stopping: the servers end and the host is restored.");
   });
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) start();
-    else if (!LASTING.includes(process.kind)) source?.close();
+    if (document.hidden) source?.close();
+    else start();
   });
   start();
 })();

@@ -6,6 +6,10 @@
   const output = document.getElementById("output");
 
   async function look() {
+    if (document.hidden) {
+      document.addEventListener("visibilitychange", look, { once: true });
+      return;
+    }
     const answer = await fetch("/design/started/status").catch(() => null);
     if (answer?.ok) {
       const status = await answer.json();

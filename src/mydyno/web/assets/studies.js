@@ -49,17 +49,14 @@
   }
 
   function showControls() {
-    const controls = document.getElementById("compare-controls");
-    const boxes = results.querySelectorAll("input[name=study]");
-    controls.hidden = boxes.length < 2 && !marks.size;
-    document.getElementById("unmark").hidden = !marks.size;
+    document.getElementById("compare-controls").hidden = !marks.size;
+    document.getElementById("unmark").hidden = false;
   }
 
   const wanted = () => new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
 
-  async function show() {
+  async function show(query = wanted()) {
     const number = ++asked;
-    const query = wanted();
     history.replaceState(null, "", query.size ? `/?${query}` : "/");
     query.set("part", "results");
     const answer = await fetch(`/?${query}`);
@@ -72,7 +69,7 @@
 
   form.addEventListener("input", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(show, 150);
+    waiting = setTimeout(() => show(), 150);
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -93,8 +90,13 @@
     keep();
     showMarks();
   });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) show(new URLSearchParams(location.search)); // what runs may be another study by now
+  });
   addEventListener("pageshow", () => {
     showMarks(); // also after "back"
-    if (`${wanted()}` !== `${new URLSearchParams(location.search)}`) show(); // typed before this script was there
+    const present = new URLSearchParams(location.search);
+    present.delete("page");
+    if (`${wanted()}` !== `${present}`) show(); // typed before this script was there
   });
 })();

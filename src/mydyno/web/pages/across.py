@@ -1,7 +1,7 @@
 """/compare and /history: studies, or arms of one, compared, and an experiment over all its studies on a host.
 
-The documents are those of `mydyno compare` and `mydyno history`, in the sandbox of a report, inside a page of this
-server. They are made when they are requested, since studies may have been added.
+The documents are those of `mydyno compare` and `mydyno history`, made when they are requested, since studies may have
+been added.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from mydyno.errors import MydynoError
 from mydyno.language import agreed
 from mydyno.model.definition.problems import nearest
 from mydyno.web.index import StudyIndex
-from mydyno.web.pages.study import REPORT_POLICY
 from mydyno.web.rendering import render
 
 if TYPE_CHECKING:
+    from mydyno.reports.across.pages import Document
     from mydyno.results.across.history import Choices, Selection
 
 MOST_STUDIES = 12
@@ -83,17 +82,12 @@ class _Compared:
             raise HTTPException(422, "Arms are compared within one study.")
         return cls(tuple(paths), tuple(arms))
 
-    @property
-    def query(self) -> list[tuple[str, str]]:
-        """The same in a URL."""
-        return [*(("study", path.name) for path in self.paths), *(("arm", arm) for arm in self.arms)]
-
-    def page(self) -> str:
-        """The document. Raises MydynoError or HTTPException for what has nothing in common, or is not there."""
+    def document(self) -> Document:
+        """What is shown. Raises MydynoError or HTTPException for what has nothing in common, or is not there."""
         # numpy and the tables take a third of a second to load
         from mydyno.evaluation.arms import compare_arms  # numpy
         from mydyno.evaluation.compare import compare_studies  # numpy
-        from mydyno.reports.across.comparison_page import arms_page, comparison_page
+        from mydyno.reports.across.comparison_page import arms_document, comparison_document
         from mydyno.results.across.saved import SavedStudy
         from mydyno.results.across.scatter import studies_beside  # numpy
 
@@ -105,30 +99,20 @@ class _Compared:
                     raise _missing("The study has no arm {name}.", arm, known)
             if len(self.arms) < 2:
                 raise HTTPException(422, "Mark two arms or more, then compare them.")
-            return arms_page(compare_arms(saved[0], self.arms), saved[0].folder)
+            return arms_document(compare_arms(saved[0], self.arms), saved[0].folder)
         made = compare_studies(saved, studies_beside(saved))
         if not made.comparable:
             raise HTTPException(422, made.answer[0])
-        return comparison_page(made, [one.folder for one in saved])
+        return comparison_document(made, [one.folder for one in saved])
 
 
 async def show_comparison(request: Request) -> Response:
-    """The page around the document."""
-    compared = _Compared.of(request)
-    await run_in_threadpool(_made, compared)  # what cannot be shown is said here, not inside the frame
-    return render("across.html", title="Comparison", source=f"/compare/page?{urlencode(compared.query)}")
-
-
-async def show_comparison_document(request: Request) -> Response:
-    """The document by itself."""
-    return _document(await run_in_threadpool(_made, _Compared.of(request)))
-
-
-def _made(compared: _Compared) -> str:
+    """The document in the frame of these pages."""
     try:
-        return compared.page()
+        document = await run_in_threadpool(_Compared.of(request).document)
     except MydynoError as error:
         raise _refusal(error) from error
+    return render("across.html", here="Comparison", document=document)
 
 
 @dataclass(frozen=True)
@@ -144,30 +128,16 @@ class Choice:
 
 
 async def show_history(request: Request) -> Response:
-    """The page around the document, with the selects of its series."""
-    _, choices, selection = await run_in_threadpool(_history, request)
+    """The document in the frame of these pages, with the selects of its series."""
+    document, choices, selection = await run_in_threadpool(_history, request)
     study = request.query_params["study"]
-    chosen = (("arm", selection.arm), ("step", selection.step), ("metric", selection.metric))
-    query = urlencode([("study", study), *((name, value) for name, value in chosen if value)])
-    return render(
-        "history.html",
-        title="History",
-        source=f"/history/page?{query}",
-        study=study,
-        choices=_choices(choices, selection),
-    )
+    return render("history.html", here="History", document=document, study=study, choices=_choices(choices, selection))
 
 
-async def show_history_document(request: Request) -> Response:
-    """The document by itself."""
-    text, _, _ = await run_in_threadpool(_history, request)
-    return _document(text)
-
-
-def _history(request: Request) -> tuple[str, Choices, Selection]:
+def _history(request: Request) -> tuple[Document, Choices, Selection]:
     """The document, what may be selected, and what is. Raises HTTPException."""
     # numpy and the tables take a third of a second to load
-    from mydyno.reports.across.history_page import history_page
+    from mydyno.reports.across.history_page import history_document
     from mydyno.results.across.history import Selection, choices_of, find_studies  # numpy
     from mydyno.results.across.saved import SavedStudy
     from mydyno.wording.across.history import history_of  # numpy
@@ -188,7 +158,8 @@ def _history(request: Request) -> tuple[str, Choices, Selection]:
             if name is not None and name not in known:
                 raise _missing(message, name, known)
         selection = Selection(arm, step, metric, one.host)
-        return history_page(history_of(found, one.summary.experiment, selection)), choices, selection
+        made = history_of(found, one.summary.experiment, selection)
+        return history_document(made), choices, selection
     except MydynoError as error:
         raise _refusal(error) from error
 
@@ -209,17 +180,8 @@ def _choices(choices: Choices, selection: Selection) -> tuple[Choice, ...]:
     )
 
 
-def _document(text: str) -> Response:
-    return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY})
-
-
 def _refusal(error: MydynoError) -> HTTPException:
     return HTTPException(422, f"{error.message}. {error.hint}".rstrip(". ") + ".")
 
 
-ROUTES = [
-    Route("/compare", show_comparison),
-    Route("/compare/page", show_comparison_document),
-    Route("/history", show_history),
-    Route("/history/page", show_history_document),
-]
+ROUTES = [Route("/compare", show_comparison), Route("/history", show_history)]

@@ -1,4 +1,4 @@
-"""/design: an experiment as a form, with the messages and the preview of `mydyno plan`; --allow-run: starts it."""
+"""/design: an experiment as TOML, with the messages and the preview of `mydyno plan`; --allow-run: starts it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mydyno.errors import MydynoError
-from mydyno.experiment_file.schema import experiment_schema
-from mydyno.experiments import built_in, vocabulary
+from mydyno.experiments import built_in
 from mydyno.web.access import read_body
-from mydyno.web.designing import Draft, checked, draft_of
+from mydyno.web.designing import TEMPLATES, Draft, checked, start_text
 from mydyno.web.launch import Launcher
 from mydyno.web.rendering import render
-from mydyno.web.script_words import design_words
 
 MOST_DESIGN_BYTES = 256 * 1024
 """Largest experiment that may be sent, in bytes: the largest built-in one has 6 KB."""
@@ -27,26 +25,27 @@ _CHECKING = asyncio.Semaphore(1)
 
 
 async def show_design(request: Request) -> Response:
-    """The page; its script loads the schema and makes the form."""
-    start = request.query_params.get("from", "")
-    known = list(built_in())
-    if start and start not in known:
-        raise HTTPException(404, "There is no built-in experiment of this name.")
-    launcher: Launcher | None = request.app.state.launcher
-    return render("design.html", known=known, start=start, allow_run=launcher is not None, words=design_words())
-
-
-async def show_schema(_request: Request) -> Response:
-    """The schema that `mydyno schema` prints."""
-    return JSONResponse(experiment_schema(vocabulary()))
+    """The page with a template, or a built-in experiment; its script has it checked."""
+    start = request.query_params.get("from") or next(iter(TEMPLATES))
+    text = start_text(start)
+    if text is None:
+        raise HTTPException(404, "There is no template or built-in experiment of this name.")
+    return render(
+        "design.html",
+        text=text,
+        start=start,
+        templates=TEMPLATES,
+        known=list(built_in()),
+        allow_run=request.app.state.launcher is not None,
+    )
 
 
 async def check(request: Request) -> Response:
     """The draft in the body: its mistakes, or its plan on this host."""
     draft = await _draft(request)
-    start_programs = request.app.state.launcher is not None
+    trusted = request.app.state.launcher is not None
     async with _CHECKING:
-        return JSONResponse(await run_in_threadpool(checked, draft, start_programs))
+        return JSONResponse(await run_in_threadpool(checked, draft, trusted))
 
 
 async def run(request: Request) -> Response:
@@ -57,8 +56,8 @@ async def run(request: Request) -> Response:
     draft = await _draft(request)
     async with _CHECKING:
         shown = await run_in_threadpool(checked, draft, True)
-    if shown["mistakes"]:
-        return JSONResponse({"problem": shown["mistakes"]["title"], "hint": shown["mistakes"]["hint"]}, 409)
+    if mistakes := shown["mistakes"]:
+        return JSONResponse({"problem": mistakes["title"], "hint": mistakes["hint"]}, 409)
     if obstacles := shown["plan"]["obstacles"]:
         return JSONResponse({"problem": "; ".join(obstacles), "hint": ""}, 409)
     try:
@@ -87,16 +86,13 @@ async def _draft(request: Request) -> Draft:
     body = await read_body(request, MOST_DESIGN_BYTES)
     try:
         sent = json.loads(body)
-        return draft_of(sent if isinstance(sent, dict) else {})
+        return Draft.of(sent if isinstance(sent, dict) else {})
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, f"This is no experiment: {error}.") from None
-    except KeyError:
-        raise HTTPException(404, "There is no built-in experiment of this name.") from None
 
 
 ROUTES = [
     Route("/design", show_design),
-    Route("/design/schema", show_schema),
     Route("/design/check", check, methods=["POST"]),
     Route("/design/run", run, methods=["POST"]),
     Route("/design/started", show_started),

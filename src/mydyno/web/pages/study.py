@@ -17,7 +17,7 @@ from mydyno.web.studies import run_grid, study_path
 
 REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
-    "frame-ancestors 'self'"
+    "frame-ancestors 'none'"
 )
 """A report is one file with its script inside, and may be a copy from anywhere. In the sandbox it has an origin of its
 own: it cannot read these pages or their cookie, and it can load nothing."""

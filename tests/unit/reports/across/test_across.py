@@ -18,7 +18,10 @@ from mydyno.evaluation.compare import compare_studies
 from mydyno.model.stored.comparison import Comparison
 from mydyno.model.stored.history import History, LeftOut
 from mydyno.model.stored.schemas import stored_schema
-from mydyno.reports.across import comparison_page, comparison_text, history_page, history_text
+from mydyno.reports.across import comparison_text, history_text
+from mydyno.reports.across.comparison_page import arms_document, comparison_document
+from mydyno.reports.across.history_page import history_document
+from mydyno.reports.across.pages import page as page_of
 from mydyno.reports.across.tables import effects_table, noise_table
 from mydyno.results.across.history import FoundStudies, Selection
 from mydyno.results.across.saved import SavedStudy
@@ -128,7 +131,7 @@ def test_a_stream_without_signs_gets_plain_letters(history: History) -> None:
 
 def test_a_comparison_of_interleaved_studies_is_one_self_contained_page(interleaved: list[StudyFolder]) -> None:
     made = compare_studies([SavedStudy.read(folder.path) for folder in interleaved])
-    page = comparison_page.comparison_page(made, interleaved)
+    page = page_of(comparison_document(made, interleaved))
     found = Page(page)
     assert found.loads == []
     assert len(found.ids) == len(set(found.ids))
@@ -150,7 +153,7 @@ def test_telemetry_of_block_studies_is_drawn_on_one_grid(tmp_path: Path) -> None
     )
     folders = [fake_study_folder.build(tmp_path / name, shape) for name in ("allocators-1", "allocators-2")]
     made = compare_studies([SavedStudy.read(folder.path) for folder in folders])
-    data = data_of(comparison_page.comparison_page(made, folders))
+    data = data_of(page_of(comparison_document(made, folders)))
     series = [one["metric"] for one in data["series"]]  # type: ignore[attr-defined]
     assert {"qps", "tps", "cpu_user_pct", "server_rss_bytes"} <= set(series)
     lines = data["panels"][f"0:{series.index('qps')}"]["lines"]  # type: ignore[index]
@@ -170,9 +173,9 @@ def test_hostile_names_are_text_on_every_page(tmp_path: Path, history: History) 
     arms = compare_arms(SavedStudy.read(folder.path), ("glibc", "jemalloc")).model_copy(update={"answer": (evil,)})
     spoilt = history.model_copy(update={"question": evil, "left_out": (LeftOut(study=evil, reason=evil),)})
     for page in (
-        comparison_page.comparison_page(made, [folder, other]),
-        comparison_page.arms_page(arms, folder),
-        history_page.history_page(spoilt),
+        page_of(comparison_document(made, [folder, other])),
+        page_of(arms_document(arms, folder)),
+        page_of(history_document(spoilt)),
     ):
         assert evil not in page
         assert Page(page).tags.count("script") in (1, 4)
@@ -180,7 +183,7 @@ def test_hostile_names_are_text_on_every_page(tmp_path: Path, history: History) 
 
 
 def test_a_history_page_has_a_chart_for_each_series_and_marks_the_change(history: History) -> None:
-    page = history_page.history_page(history)
+    page = page_of(history_document(history))
     found = Page(page)
     assert found.loads == []
     assert {"history:effect:qps:oltp_read_only-4:x", "history:level:qps:oltp_read_only-4:x"} <= found.charts
