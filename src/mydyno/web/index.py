@@ -62,6 +62,8 @@ class Row:
     live: LiveKind = "none"
     effects: dict[str, float] = field(default_factory=dict)
     """effects_of(): what a row of several studies draws."""
+    undecided: list[str] = field(default_factory=list)
+    """Of these contrasts, those that the study leaves open."""
 
     @property
     def text(self) -> str:
@@ -244,22 +246,23 @@ def read_row(path: Path) -> Row:
     with suppress(UserError, ArithmeticError, LookupError, ValueError):
         record = folder.study()
         leading, _ = answer_sentences(summary, record, lambda: block_duration_s(tuple(folder.runs())))
-        return replace(row, answer=leading[0], effects=effects_of(summary, record))
+        effects, undecided = effects_of(summary, record)
+        return replace(row, answer=leading[0], effects=effects, undecided=undecided)
     return row
 
 
-def effects_of(summary: Summary, record: StudyRecord) -> dict[str, float]:
-    """{contrast: ratio} in the primary metric, beginning with what the study shows, and there with the largest effect;
-    none of a study with an A/A alarm, or before its first look.
+def effects_of(summary: Summary, record: StudyRecord) -> tuple[dict[str, float], list[str]]:
+    """({contrast: ratio}, contrasts that are open) in the primary metric, beginning with what the study shows, and
+    there with the largest effect; none of a study with an A/A alarm, or before its first look.
 
     A contrast is its words, and on a second line what it depends on, so that only the same contrasts are one series.
     """
     of = record.experiment
     if alarm_of(summary.effects) or (summary.look is None and is_sequential(summary, of)):
-        return {}
+        return {}, []
     parts: dict[str, BaseModel] = {one.id: one for one in of.resolved_steps}
     parts |= {one.name: one for one in of.arms}
-    found = {}
+    found, undecided = {}, []
     of_primary = (one for one in summary.effects if one.metric == summary.primary)
     measured = [(one, one.ratio) for one in of_primary if one.ratio and {one.step, one.arm, one.control} <= {*parts}]
     measured.sort(key=lambda pair: (pair[0].verdict not in ("higher", "lower"), -abs(log(pair[1]))))
@@ -268,7 +271,9 @@ def effects_of(summary: Summary, record: StudyRecord) -> dict[str, float]:
         of_contrast = (of.data, *(parts[name] for name in (one.step, one.arm, one.control)))
         definition = "".join(part.model_dump_json() for part in of_contrast)
         found[f"{words}\n{hashlib.sha256(definition.encode()).hexdigest()[:8]}"] = ratio
-    return found
+        if one.verdict == "inconclusive":
+            undecided.append([*found][-1])
+    return found, undecided
 
 
 def evaluated(path: Path) -> StoredResult | None:

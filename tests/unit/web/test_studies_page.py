@@ -19,7 +19,7 @@ def row(name: str, day: int, experiment: str = "x", host: str = "h", **fields: A
 
 ROWS = [
     row("x-5", 5, state="running"),
-    row("x-4", 4, answer="newest", effects={GAIN: 1.04, OTHER: 2.0}),
+    row("x-4", 4, answer="newest", effects={GAIN: 1.04, OTHER: 2.0}, undecided=[GAIN]),
     row("y-3", 3, experiment="y", host="g", answer="one", effects={GAIN: 0.9}),
     row("x-2", 2, answer="older", effects={OTHER: 1.5}),
     row("x-1", 1, answer="oldest", effects={GAIN: 1.01}),
@@ -34,6 +34,7 @@ def test_an_experiment_has_its_newest_answer_and_the_course_of_one_contrast() ->
     assert x.contrast == "QPS of b relative to a, s-1"
     assert x.effects == pytest.approx([0.01, 0.04]), "oldest first, without the study that is defined otherwise"
     assert "s-1: from +1.0\u202f% to +4.0\u202f% over 2 studies" in x.spark
+    assert x.mark(x.drawn) == "? " and not y.mark(y.drawn), "an open effect is marked"
     assert not y.spark and not y.has_history, "one study has no course"
     assert (broken.experiment, broken.answered, broken.effects) == ("broken", None, [])
 

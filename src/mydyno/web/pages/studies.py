@@ -17,6 +17,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.web.index import STATES, Row, StudyIndex
 from mydyno.web.rendering import render
 from mydyno.wording.numbers import signed_percent
+from mydyno.wording.verdict_table import SYMBOLS
 
 LINES_PER_PAGE = 100
 FEW = 25
@@ -66,8 +67,8 @@ class Group:
         answered = [row for row in rows if row.answer]
         self.answered = answered[0] if answered else None
         self.has_history = len(answered) > 1
-        drawn = next((row.effects for row in rows if row.effects), {})
-        self._contrast = next(iter(drawn), "")
+        self.drawn = next((row for row in rows if row.effects), self.newest)
+        self._contrast = next(iter(self.drawn.effects), "")
         """The first one of the newest study that has one."""
         self.contrast = self._contrast.partition("\n")[0]
         of_contrast = [found for row in rows if (found := self.effect(row)) is not None]
@@ -78,6 +79,10 @@ class Group:
         """The effect that the group shows, in this study; a share: 0.05 is +5 %."""
         ratio = row.effects.get(self._contrast)
         return None if ratio is None else ratio - 1
+
+    def mark(self, row: Row) -> str:
+        """What stands before the effect of a study that leaves it open."""
+        return f"{SYMBOLS['inconclusive']} " if self._contrast in row.undecided else ""
 
     @property
     def spark(self) -> Markup:
