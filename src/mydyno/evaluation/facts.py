@@ -79,6 +79,7 @@ def facts_of(folder: StudyFolder) -> Summary:
     if interleaving:
         plain = [run.model_copy(update={"values": run.unadjusted}) for run in examined]
         records = _with_unadjusted(records, decide_study(list(families(experiment, plain, measured)), *at))
+    named = any(step.driver.transaction_types for run in counted_runs for step in run.steps)
     found = records_of(
         Examined(
             experiment=experiment,
@@ -92,7 +93,7 @@ def facts_of(folder: StudyFolder) -> Summary:
             path=folder.path,
             records=counted_runs,
             apart={name: slices_of(folder, counted_runs, name) for name in APART},
-            alpha_of_causes=None if due is None else experiment.profile.rate_of_causes(due),
+            alpha_of_causes=None if due is None else experiment.profile.rate_of_causes(due, named),
             cpus=_usable_cpus(study),
             every_run=summaries,
             hosts=study.hosts,

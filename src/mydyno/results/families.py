@@ -7,13 +7,16 @@ verdicts are tested together (verdicts/decide.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.metrics import ANSWERED_COSTS, COST_METRIC, metric_source, of_instance, split_instance
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import RunSummary, block_groups
 from mydyno.verdicts import Family, Metric, Observation
+
+Lane = tuple[int, str, int]
+"""(block, arm, copy)"""
 
 
 def families(experiment: Experiment, runs: Sequence[RunSummary], measured: Sequence[str]) -> Iterator[Family]:
@@ -144,6 +147,33 @@ def _observations(runs: Sequence[RunSummary], step: str, metric: str, arms: Sequ
             )
         )
     return tuple(observations)
+
+
+def families_of_values(
+    experiment: Experiment, values: Mapping[Lane, Mapping[str, float]], runs: Sequence[RunSummary], metric: Metric
+) -> Iterator[Family]:
+    """The families, one for each control, of values (lane → step → value above 0) that are no metric of `runs`."""
+    groups = block_groups(runs)
+
+    def family(of: str, among: tuple[str, ...], a_a: Family | None = None) -> Family | None:
+        steps = {
+            step.id: tuple(
+                Observation(block, arm, steps[step.id], copy)
+                for (block, arm, copy), steps in values.items()
+                if arm in among and step.id in steps
+            )
+            for step in experiment.resolved_steps
+        }
+        found = {step: observations for step, observations in steps.items() if observations}
+        margin = experiment.verdict.margin_of(metric.name)
+        seed = experiment.design.seed
+        return Family(metric, of, among, found, margin, seed=seed, a_a=a_a, host_groups=groups) if found else None
+
+    copies = family(experiment.control, (experiment.control,))
+    for control, arms in experiment.contrasts().items():
+        a_a = None if control == experiment.control else copies
+        if (control == experiment.control or copies) and (found := family(control, (*arms, control), a_a)):
+            yield found
 
 
 def first_label(reasons: tuple[Reason, ...]) -> str:

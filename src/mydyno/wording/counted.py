@@ -33,7 +33,7 @@ def count_text(count: float) -> str:
 
 def together(result: StoredResult) -> str:
     """The level of these intervals: this section's findings are tested together, apart from the effects."""
-    alpha = result.study.experiment.profile.rate_of_causes(result.summary.alpha)
+    alpha = result.study.experiment.profile.rate_of_causes(result.summary.alpha, result.summary.operations is not None)
     return (
         f"Intervals of {level_percent(alpha)} are simultaneous over all findings of this kind; all kinds of "
         "causes together share the error rate of the effects."

@@ -17,12 +17,11 @@ from mydyno.analysis.base import Examined
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.costs import COSTS, Cost
 from mydyno.model.stored.records import RunRecord, SliceRecord, StepRecord
-from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord, OperationTime, RunSummary, block_groups
+from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord, OperationTime, RunSummary
+from mydyno.results.families import Lane, families_of_values
 from mydyno.results.precision import alarm_of
-from mydyno.verdicts import Family, Metric, Observation, decide_study
+from mydyno.verdicts import Metric, decide_study
 
-Lane = tuple[int, str, int]
-"""(block, arm, copy)"""
 CostValues = dict[Lane, dict[str, dict[str, float]]]
 """lane → step → cost → value per operation"""
 DRIVER_CPU = "driver_cpu_us_per_transaction"
@@ -80,8 +79,9 @@ def costs_of(
     families = [
         family
         for name in names
-        for control, arms in experiment.contrasts().items()
-        if (family := _family(experiment, values, summaries, name, control, tuple(arms))) is not None
+        for family in families_of_values(
+            experiment, _with_least(values, name), summaries, Metric(name, COSTS[name].unit, "lower")
+        )
     ]
     decided = decide_study(families, alpha, total=experiment.verdict.error_rate)
     alarm = alarm_of(decided)
@@ -91,6 +91,14 @@ def costs_of(
     return CostsRecord(
         costs=records, times=tuple(_mean(arm, step, of) for (arm, step), of in times.items()), alarm=alarm
     )
+
+
+def _with_least(values: CostValues, name: str) -> dict[Lane, dict[str, float]]:
+    """value + least of one cost, so that a cost that is not there has a logarithm too."""
+    return {
+        lane: {step: costs[name] + COSTS[name].least for step, costs in steps.items() if name in costs}
+        for lane, steps in values.items()
+    }
 
 
 def _values(
@@ -213,45 +221,6 @@ def _driver_crowding(connections: int, slices: Sequence[SliceRecord]) -> float:
         return 1.0
     threads = max(1.0, sum(one.driver_cpu_s or 0.0 for one in slices) / (seconds * busy))
     return max(1.0, min(1.0, busy / _left_by_others(slices)) * connections / threads)
-
-
-def _family(
-    experiment: Experiment,
-    values: CostValues,
-    summaries: Sequence[RunSummary],
-    name: str,
-    control: str,
-    arms: tuple[str, ...],
-) -> Family | None:
-    """One cost as a metric of its own: value + least, so that a cost that is not there has a logarithm too."""
-    cost = COSTS[name]
-
-    def observations(step: str, among: tuple[str, ...]) -> tuple[Observation, ...]:
-        return tuple(
-            Observation(block, arm, steps[step][name] + cost.least, copy)
-            for (block, arm, copy), steps in values.items()
-            if arm in among and name in steps.get(step, {})
-        )
-
-    def family(of: str, among: tuple[str, ...], a_a: Family | None = None) -> Family | None:
-        steps = {step.id: found for step in experiment.resolved_steps if (found := observations(step.id, among))}
-        if not steps:
-            return None
-        return Family(
-            metric=Metric(name, cost.unit, "lower"),
-            control=of,
-            arms=among,
-            steps=steps,
-            margin=experiment.verdict.margin_of(name),
-            seed=experiment.design.seed,
-            a_a=a_a,
-            host_groups=block_groups(summaries),
-        )
-
-    if control == experiment.control:
-        return family(control, (*arms, control))
-    copies = family(experiment.control, (experiment.control,))
-    return None if copies is None else family(control, (*arms, control), copies)
 
 
 def _record(effect: EffectRecord, values: CostValues, may_claim: bool) -> CostRecord | None:

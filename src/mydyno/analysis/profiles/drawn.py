@@ -20,7 +20,7 @@ def graphs_of(result: StudyResult) -> tuple[list[FlameGraph], float]:
     runs = list(result.records.values())
     blocks = first_finished(runs, result.summary.look)
     experiment = result.study.experiment
-    alpha = experiment.profile.rate_of_causes(result.summary.alpha)
+    alpha = experiment.profile.rate_of_causes(result.summary.alpha, result.summary.operations is not None)
     found = flame_graphs(result.folder.path, runs, result.summary, blocks, experiment.design.seed, alpha)
     graphs, share = found, 0.0
     for share in SHARES:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from mydyno.reports.charts.svg import coordinate, polyline
+from mydyno.document.charts.svg import coordinate, polyline
 
 WIDTH, HEIGHT, EDGE = 96.0, 18.0, 2.0
 FLAT = 0.005

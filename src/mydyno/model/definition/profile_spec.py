@@ -37,11 +37,12 @@ class ProfileSpec(BaseModel):
     )
     frequency: int = Field(499, ge=19, le=9999, description="samples of the profile per second and CPU")
 
-    def rate_of_causes(self, alpha: float) -> float:
-        """The error rate of each family of findings beside the effects, which share `alpha` equally: costs; functions,
-        places in the flame graph; waits, counters of performance_schema; the kernel view.
+    def rate_of_causes(self, alpha: float, operations: bool) -> float:
+        """The error rate of each family of findings beside the effects, which share `alpha` equally: costs; types of
+        transactions, if the load has `operations`; functions, places in the flame graph; waits, counters of
+        performance_schema; the kernel view.
         """
-        return alpha / (1 + 2 * self.cpu + 2 * self.waits + self.kernel)
+        return alpha / (1 + operations + 2 * self.cpu + 2 * self.waits + self.kernel)
 
     @property
     def kinds(self) -> tuple[str, ...]:

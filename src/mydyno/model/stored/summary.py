@@ -20,6 +20,7 @@ from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.factors import FactorsRecord
 from mydyno.model.stored.kernel import KernelRecord
 from mydyno.model.stored.obstacles import Alarm, ArmFailure
+from mydyno.model.stored.operations import OperationsRecord
 from mydyno.model.stored.profiles import ProfilesRecord
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import FORMAT, Evidence, Metric
@@ -390,6 +391,8 @@ class Summary(Record):
     """For a capacity search: the capacity at every step, for every arm."""
     scalabilities: tuple[ScalabilityRecord, ...] = Field((), exclude_if=is_empty)
     """For a sweep of connections: the scalability of every workload and arm."""
+    operations: OperationsRecord | None = Field(None, exclude_if=is_empty)
+    """None: the load has no types of transactions, and no names."""
     screening: tuple[ScreenRecord, ...] = Field((), exclude_if=is_empty)
     """For a screening study: the result at every step."""
     factors: FactorsRecord | None = Field(None, exclude_if=is_empty)
