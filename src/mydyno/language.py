@@ -8,7 +8,7 @@ from collections.abc import Sequence
 COUNTED = (
     "arm|block|build|byte|change|claim|figure|commit|comparison|connection|copy|counter|cycle|effect|entry|error|file|folder|function|"
     "get|group|handshake|host|instance|item|key|layer|level|look|mapping|metric|one|page|period|port|process|program|query|reading|"
-    "row|run|sample|server|session|set|setting|slice|start|statement|step|study|table|thread|time|transaction|value|"
+    "row|run|sample|sentence|server|session|set|setting|slice|start|statement|step|study|table|thread|time|transaction|value|"
     "variable|wait"
 )
 """What sentences count."""
@@ -16,8 +16,8 @@ _ENDS = {"copies": "copy", "entries": "entry", "processes": "process", "queries"
 _PLURAL = "|".join(next((many for many, of in _ENDS.items() if of == one), f"{one}s") for one in COUNTED.split("|"))
 _ALONE = r"(?<![\d.,\-\u2212+\u00b1/:=])\b1"
 _SEVERAL = re.compile(
-    rf"{_ALONE} (?P<before>(?:(?!(?:of|or|and|to|has|is|was|does)\b)[a-zA-Z'-]+ ){{0,2}}?)(?P<noun>{_PLURAL})\b(?!/)"
-    r"(?P<verb> (?:are|were|have|do)\b)?"
+    rf"{_ALONE} (?P<before>(?:(?!(?:of|or|and|to|has|is|was|does)\b)[a-zA-Z'-]+ ){{0,2}}?)(?P<noun>{_PLURAL})\b"
+    r"(?!/|(?<=times) the\b)(?P<verb> (?:are|were|have|do)\b)?"
 )
 _OF_ALL = re.compile(
     rf"{_ALONE} (?P<all>of (?:(?:the|its|their|these) )?(?:\d+ )?(?:[a-z]+ ){{0,2}}?(?:{_PLURAL})) "

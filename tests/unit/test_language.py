@@ -24,6 +24,8 @@ def test_a_list_ends_with_and() -> None:
         ("11 blocks, 0.1 blocks, 2.1 blocks, −1 blocks", "11 blocks, 0.1 blocks, 2.1 blocks, −1 blocks"),
         ("2 of 3 runs are invalid", "2 of 3 runs are invalid"),
         ("innodb_threads=1 runs; 1 ms; 1 transactions/s", "innodb_threads=1 runs; 1 ms; 1 transactions/s"),
+        ("1 times the buffer pool; set 1 times", "1 times the buffer pool; set 1 time"),
+        ("in full (1 sentences)", "in full (1 sentence)"),
         ("study 1 has runs", "study 1 has runs"),
     ],
 )
