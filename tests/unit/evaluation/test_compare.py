@@ -140,6 +140,16 @@ def test_a_metric_whose_meaning_changed_is_not_compared() -> None:
     assert [one.what for one in found.not_compared] == ["metric latency_p99_us"]
 
 
+def test_steps_that_one_study_lacks_do_not_hide_why_the_common_ones_are_not_compared() -> None:
+    a = saved(draw(10), experiment(steps=1), name="a")
+    b = saved(np.repeat(draw(11), 6, axis=2), experiment(steps=6), name="b")
+    renamed = b.summary.metrics["qps"].model_copy(update={"description": "of statements"})
+    summary = b.summary.model_copy(update={"metrics": {"qps": renamed}})
+    found = compare_studies((a, SavedStudy(b.folder, b.study, b.plan, summary, b.runs)))
+    assert not found.indirect and not found.control_levels, "arms that both have, and a metric of two meanings"
+    assert not found.comparable and "(metric qps: its definition differs" in found.answer[0]
+
+
 def test_a_metric_with_verdicts_that_one_study_lacks_is_named() -> None:
     a, b = saved(draw(10), name="a"), saved(draw(11), name="b")
     twin = [one.model_copy(update={"metric": "tps"}) for one in a.summary.effects]

@@ -49,6 +49,11 @@ class CommonGround:
         """The names of the common steps."""
         return tuple(step.id for step in self.steps)
 
+    @property
+    def unlike_metrics(self) -> frozenset[str]:
+        """The metrics that not all studies have with one meaning."""
+        return frozenset(one.name for one in self.refused if one.kind == "metric")
+
 
 def common_ground(studies: Sequence[SavedStudy]) -> CommonGround:
     """What two or more studies have in common."""

@@ -281,19 +281,20 @@ def _indirect(
     """Arms that one study alone has against those that another one alone has, where they share a control."""
     found = []
     first = studies[0]
-    common = {(arm, control) for _, _, arm, control in ground.contrasts}
     for place, other in enumerate(studies[1:], 1):
         control = first.summary.control
         if other.summary.control != control or not same_control(first, other, control):
             continue
         metric = first.summary.primary
-        if other.summary.primary != metric:
+        if other.summary.primary != metric or metric in ground.unlike_metrics:
             continue
+        of_each = [effects_by_contrast(study) for study in (first, other)]
+        ours, others = ({(arm, base) for _, _, arm, base in of} for of in of_each)
         for step in ground.step_ids:
             mine, theirs = (
-                [record for (of, at, arm, base), record in effects_by_contrast(study).items()
-                 if (of, at, base) == (metric, step, control) and (arm, base) not in common]
-                for study in (first, other)
+                [record for (of, at, arm, base), record in effects.items()
+                 if (of, at, base) == (metric, step, control) and (arm, base) not in ours & others]
+                for effects in of_each
             )  # fmt: skip
             for a, b in product(mine, theirs):
                 made, obstacle = judge.difference((0, place), (a, b), False)
@@ -309,7 +310,7 @@ def _control_levels(studies: Sequence[SavedStudy], ground: CommonGround) -> tupl
     found = []
     metric, control = studies[0].summary.primary, studies[0].summary.control
     for place, other in enumerate(studies[1:], 1):
-        if control not in {arm.name for arm in other.study.experiment.arms}:
+        if control not in {arm.name for arm in other.study.experiment.arms} or metric in ground.unlike_metrics:
             continue
         for step in ground.step_ids:
             levels = [mean_log(study.levels(metric, step, control)) for study in (studies[0], other)]

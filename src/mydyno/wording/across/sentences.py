@@ -178,7 +178,9 @@ def _why_not(comparison: Comparison) -> str:
             f"{listing(early)} {'has' if len(early) == 1 else 'have'} not reached the first look, so there are "
             "no effects yet"
         )
-    reasons = [f"{one.what}: {one.reason}" for one in comparison.not_compared]
+    # Steps that one study lacks explain nothing where they have others in common.
+    last = sorted(comparison.not_compared, key=lambda one: one.what.startswith("step "))
+    reasons = [f"{one.what}: {one.reason}" for one in last]
     start = "they share no pair of arm and control" if comparison.steps else "they have no step in common"
     return f"{start} ({'; '.join(reasons[:4])})" if reasons else start
 
