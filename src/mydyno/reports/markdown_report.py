@@ -13,12 +13,14 @@ from mydyno.language import agreed
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.reports.format import ReportFormat
+from mydyno.results.precision import finished_blocks
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording import unsampled
 from mydyno.wording.claims import claims, conditions
 from mydyno.wording.full_sentences import full_sentences
-from mydyno.wording.numbers import level_percent, percent, percent_range, signed_percent
+from mydyno.wording.numbers import blocks, level_percent, noise_text, percent, percent_range, signed_percent
 from mydyno.wording.published import WORDS
+from mydyno.wording.reasons import arm_failures
 from mydyno.wording.server_settings import differing_settings, settings_compared
 from mydyno.wording.verdict_table import VerdictCell, verdict_table, verdict_text
 
@@ -42,6 +44,8 @@ def write(folder: StudyFolder) -> str:
 
     found, analysed = answer_of(result), markdown_of(result)
     valid = sum(run.valid for run in result.runs)
+    of_planned = agreed(f"{valid} of {len(result.plan.runs)} planned runs are valid")
+    runs = ", ".join(filter(None, (of_planned, arm_failures(result.runs))))
     parts: list[str | tuple[str, str]] = [
         f"## {escape(summary.question or result.study.experiment.question)}",
         escape(settings_compared(result)),
@@ -52,10 +56,9 @@ def write(folder: StudyFolder) -> str:
         "\n".join(f"- {escape(line)}" for line in unsampled.lines(result)),
         escape(found.scope),
         (COMPARISONS, _sentences(result)),
-        agreed(f"Study `{code(summary.study)}`, state **{summary.state}**: {valid} of "
-            f"{len(result.plan.runs)} planned runs are valid, {len(result.plan.blocks)} blocks, scale "
-            f"{escape(result.study.experiment.scale)}. Margin ±{percent(summary.margin)}, control "
-            f"{escape(summary.control)}."),
+        f"Study `{code(summary.study)}`, state **{summary.state}**: {runs}, {blocks(finished_blocks(summary))}, scale "
+        f"{escape(result.study.experiment.scale)}. Margin ±{percent(summary.margin)}, control "
+        f"{escape(summary.control)}.",
         (EFFECTS, _effects(result)),
         *analysed,
         (INVALID, _invalid(result)),
@@ -134,7 +137,7 @@ def _row(result: StudyResult, effect: EffectRecord, floor: float | None) -> Sequ
         f"**{signed_percent(effect.ratio - 1)}**" if effect.ratio is not None else "–",
         interval,
         str(effect.n),
-        f"±{percent(floor - 1)}" if floor and floor > 1 else "–",
+        noise_text(floor - 1) if floor and floor > 1 else "–",
         verdict_text(result, effect),
     )
 

@@ -13,7 +13,7 @@ from mydyno.model.definition.load_level import load_level
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import MOST_PROMISED, cost_metric, half_widths
 from mydyno.wording.numbers import MOST_NAMES, change_words, half_widths_text, plus_minus, signed, size
-from mydyno.wording.reasons import cut, failure_of, less_work, lost_blocks, unproved_words
+from mydyno.wording.reasons import NO_PAIR, cut, failure_of, less_work, lost_blocks, unproved_words
 from mydyno.wording.taken import taken_of_cpus
 
 LONGEST = 170
@@ -154,6 +154,8 @@ class Clauses:
             reasons = Counter(reason for effect in unmeasured for reason in lost_blocks(effect.details))
             unproved = unproved_words(self.summary, unmeasured)
             said = [cut(reasons.most_common(1)[0][0])] if reasons else []
+            if not reasons and all(effect.n == 0 for effect in unmeasured):
+                said = [NO_PAIR]
             why = "".join(f": {words}" for words in (*said, unproved) if words)
             sentences.append(
                 f"{who} {'is' if _arms(unmeasured) == 1 else 'are'} not "

@@ -12,7 +12,7 @@ from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import MOST_PROMISED, UNPLANNED
 from mydyno.results.values.found import found_less
-from mydyno.wording.reasons import alarm_clause, lost_blocks, recorded_failure, unproved_words
+from mydyno.wording.reasons import NO_PAIR, alarm_clause, lost_blocks, recorded_failure, unproved_words
 from mydyno.wording.stored_result import StoredResult
 
 TENFOLD = 10.0
@@ -175,7 +175,7 @@ class _Contrast:
         if details.failure:
             return recorded_failure(self.effect)
         if n == 0:
-            return f"no block has a valid run of both arms{': ' + gates if gates else ''}"
+            return f"{NO_PAIR}{': ' + gates if gates else ''}"
         if lost > n:
             return f"{lost} of {lost + n} blocks are not used: {gates}"
         if self.fact("no_second_copy"):

@@ -59,7 +59,7 @@ def what_limits(result: StoredResult) -> tuple[str, ...]:
         sentences += _settings_not_taken(invalid)
     if len(runs) < len(plan.runs):
         made = agreed(f"{len(runs)} of {len(plan.runs)} planned runs were made")
-        sentences.append(f"{made}; `mydyno resume` makes the rest.")
+        sentences.append(f"{made}; mydyno resume {summary.study} makes the rest.")
     contrasts = sum(effect.primary for effect in summary.effects)
     fewest = minimum_blocks(max(1, contrasts))
     if len(plan.blocks) < fewest and contrasts and experiment.design.time is None:

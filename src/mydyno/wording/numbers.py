@@ -262,6 +262,11 @@ def half_width_text(share: float) -> str:
     return f"a factor of {min(1 + share, LARGEST_FACTOR):.2g}"
 
 
+def noise_text(share: float) -> str:
+    """A noise floor in a table or chart: "±1.9 %"; above 20 % a factor."""
+    return f"±{percent(share)}" if share <= MOST_PROMISED else half_width_text(share)
+
+
 def half_widths_text(widths: Sequence[float]) -> str:
     """The half-widths of contrasts: the widest where they are much alike, else their median with their range."""
     low, high = min(widths), max(widths)

@@ -10,11 +10,13 @@ from mydyno.language import agreed, listing
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.obstacles import GIVEN_UP, ArmFailure, CopiesDiffer
 from mydyno.model.stored.reasons import GATE_LABELS
-from mydyno.model.stored.summary import EffectDetails, EffectRecord, FoundRecord, Summary
-from mydyno.results.precision import failed_blocks
+from mydyno.model.stored.summary import EffectDetails, EffectRecord, FoundRecord, RunSummary, Summary
+from mydyno.results.precision import failed_blocks, failures_of
 from mydyno.results.values.found import found_less
 from mydyno.wording.numbers import blocks, p_value, size
 
+NO_PAIR = "no block has a valid run of both arms"
+"""Why a contrast has no block where no run was lost."""
 REASON_CHARACTERS, SENTENCE_CHARACTERS = 90, 240
 """Of a reason in the answer, and in a sentence in full."""
 LOG_HEAD = re.compile(
@@ -73,6 +75,12 @@ def _counted(reasons: Mapping[str, int]) -> str:
     return next(iter(reasons)) if len(reasons) == 1 else ", ".join(
         f"{reason}: {count}" for reason, count in reasons.items()
     )  # fmt: skip
+
+
+def arm_failures(runs: Sequence[RunSummary]) -> str:
+    """In how many runs an arm itself failed; empty if in none. Such runs are valid: a failure is a result."""
+    failed = len({run.folder for run in runs if failures_of(run)})
+    return agreed(f"an arm failed in {failed} runs") if failed else ""
 
 
 def lost_blocks(details: EffectDetails) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +15,16 @@ import pytest
 
 from mydyno import reports
 from mydyno.document.markdown_text import escape
+from mydyno.document.result import StudyResult
 from mydyno.errors import UserError
 from mydyno.evaluation.answer import answer_of
 from mydyno.model.stored.reasons import Reason
 from mydyno.reports.csv_report import COLUMNS
+from mydyno.reports.sections.answer import chips
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
+from tests.support.fake_interleaved_folder import Interleaved
+from tests.support.fake_interleaved_folder import build as build_interleaved
 from tests.support.fake_study_folder import Shape, build
 from tests.support.golden import check_golden
 from tests.support.stored_schemas import validator
@@ -122,3 +127,24 @@ def test_importing_reports_loads_nothing_heavy() -> None:
     code = f"import sys, mydyno.reports; print([name for name in {heavy!r} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_study_of_one_run_says_why_there_is_no_answer_and_has_one_number_of_blocks(tmp_path: Path) -> None:
+    folder = build(tmp_path / "allocators-1", Shape(finished_runs=1, connections=(16,), warmup_s=2, measure_s=4))
+    text = reports.write(folder, "md")
+    assert isinstance(text, str)
+    result = StudyResult.load(folder)
+    why = "jemalloc, tcmalloc and mimalloc are not measurable: no block has a valid run of both arms."
+    assert why in text and why in answer_of(result).answer
+    assert (
+        "; 0 blocks;" in text and "planned runs is valid, 0 blocks," in text and ("plain", "0 blocks") in chips(result)
+    )
+    assert r"mydyno resume allocators-1 makes the rest" in text
+
+
+def test_a_failed_run_is_valid_and_named_beside_the_number_of_valid_ones(tmp_path: Path) -> None:
+    shape = Interleaved(cycles=4, noise=0.9, failures={(2, "jemalloc"): "mariadbd ended with signal 11"})
+    text = reports.write(build_interleaved(tmp_path / "noisy-1", shape), "md")
+    assert isinstance(text, str)
+    assert "30 of 30 planned runs are valid, an arm failed in 1 run, 6 blocks" in text
+    assert "a factor of" in text and not re.search(r"±[3-9]\d|±\d{3}", text), "no half-width above 20 % is a ±"

@@ -306,7 +306,7 @@ def test_nothing_from_outside_becomes_markup(tmp_path: Path) -> None:
             ),
             "No run of this study is valid",
         ),
-        (Shape(blocks=1, workloads=("oltp_read_only",), connections=(32,), **SHORT), "fewer than six"),
+        (Shape(blocks=1, workloads=("oltp_read_only",), connections=(32,), **SHORT), "1 block cannot show"),
         (
             Shape(
                 blocks=2,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mydyno.document.charts.forest import ForestGroup, ForestRow, draw_interval, effect_scale, shortened
 from mydyno.document.charts.scale import Linear, tick_decimals
 from mydyno.document.charts.svg import Svg
-from mydyno.wording.numbers import percent, signed_percent
+from mydyno.wording.numbers import noise_text, percent, signed_percent
 
 LETTER, BOLD_LETTER = 6.9, 7.7
 """The average width of a letter, in pixels."""
@@ -140,7 +140,7 @@ def _noise(svg: Svg, scale: Linear, noise: float | None, y: float, ends: tuple[f
         return
     left, right = scale.clamp(-noise), scale.clamp(noise)
     svg.path(f"M{left:.1f} {y + 9:.1f}v8M{left:.1f} {y + 13:.1f}H{right:.1f}M{right:.1f} {y + 9:.1f}v8", "noise")
-    text = f"±{percent(noise)}"
+    text = noise_text(noise)
     svg.text(_inside(scale(0), text, *ends), y + 32, text, "t soft", "middle")
 
 

@@ -9,10 +9,11 @@ from mydyno.document.section import Section, render
 from mydyno.evaluation.answer import Answer
 from mydyno.language import agreed
 from mydyno.reports.sections.picture import picture
-from mydyno.results.precision import failures_of
+from mydyno.results.precision import finished_blocks
 from mydyno.wording.claims import claims, counted
 from mydyno.wording.full_sentences import full_sentences
-from mydyno.wording.numbers import percent
+from mydyno.wording.numbers import blocks, percent
+from mydyno.wording.reasons import arm_failures
 from mydyno.wording.server_settings import settings_compared
 from mydyno.wording.verdict_table import SYMBOLS, WORDS, Grid, VerdictCell, VerdictTable, step_heading, verdict_table
 
@@ -102,20 +103,19 @@ def chips(result: StudyResult) -> list[tuple[str, str]]:
     valid = sum(run.valid for run in result.runs)
     state = result.summary.state
     states = {"complete": "complete", "partial": "partial study", "failed": "failed study"}
-    failed = len({run.folder for run in result.runs if failures_of(run)})
+    failed = arm_failures(result.runs)
     found = [("state-failed" if failed else f"state-{state}", states[state])]
     of_planned = agreed(f"{valid} of {planned} planned runs valid")
     found.append(("state-partial" if valid < planned else "plain", of_planned))
     if len(result.runs) < planned:
         found.append(("state-partial", f"{planned - len(result.runs)} not run"))
     if failed:
-        found.append(("state-failed", agreed(f"an arm failed in {failed} runs")))
+        found.append(("state-failed", failed))
     unused = len(result.unused_steps)
     if unused:
         steps = valid * len(result.steps)
         found.append(("state-partial", agreed(f"{unused} of their {steps} steps not valid")))
-    blocks = len({run.block for run in result.runs}) or len(result.plan.blocks)
-    found.append(("plain", agreed(f"{blocks} blocks")))
+    found.append(("plain", blocks(finished_blocks(result.summary))))
     if result.group_of:
         found.append(("plain", agreed(f"{len(set(result.group_of.values()))} hosts")))
     if result.summary.design != "blocks":

@@ -8,7 +8,7 @@ from mydyno.document.charts.noise import NoiseRow, noise_chart
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.wording.interference import adjustment_sentence
-from mydyno.wording.numbers import percent, percent_range
+from mydyno.wording.numbers import noise_text, percent, percent_range
 from mydyno.wording.stored_result import ReportStep
 from mydyno.wording.verdict_table import verdict_table
 
@@ -74,7 +74,7 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
                 name,
                 Cell(str(len(ratios)), "num"),
                 Cell(spread, "num"),
-                Cell(f"±{percent(share)}" if share else "–", "num"),
+                Cell(noise_text(share) if share else "–", "num"),
             ]
         )
     if not rows:

@@ -93,9 +93,6 @@ def limits(result: StudyResult) -> list[str]:
     found = [
         f"{_measured_on(result)}, with {_builds(result)}{_of_others(result)}."
     ]  # fmt: skip
-    blocks = len(result.plan.blocks)
-    if blocks < 6:
-        found.append(agreed(f"{blocks} blocks: fewer than six cannot reject chance by an exact test."))
     if experiment.scale == "quick" and summary.design == "blocks":
         found.append(
             "It was run at scale quick: short windows and few blocks, for trying an experiment, not for a decision."
