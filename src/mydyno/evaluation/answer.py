@@ -46,9 +46,9 @@ LONGER = 5
 """How much longer a slice should be of which no transaction ended."""
 MOST_SENTENCES = 3
 MOST_OF_QUESTION = 4
-"""Most sentences on what is decided in the first metric of the question, where arms have several controls."""
+"""Most sentences on what is decided in one metric of the question, where arms have several controls."""
 MOST_OF_FURTHER = 2
-"""Most sentences on what is decided in a further metric of the question."""
+"""Most sentences on what is decided in a further metric of the question, where they have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +128,13 @@ def answer_sentences(
     spoken = [*on_these_hosts(summary, first), *lead, *rest] if first else [*lead, *on_these_hosts(summary, rest)]
     if failures and not first:  # then nothing is known but that
         spoken, failures = [*failures, *spoken], []
+    most = MOST_OF_QUESTION if writer.several_controls else MOST_OF_FURTHER
     of_further = [
         sentence
         for metric in further
         for sentence in said[metric][0]
         or (
-            *_after_queries(summary, metric, writer.decided_on(metric)[:MOST_OF_FURTHER]),
+            *_after_queries(summary, metric, writer.decided_on(metric)[:most]),
             *writer.undecided(bool(lead), metric)[:1],
         )
     ]

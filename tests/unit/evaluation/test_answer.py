@@ -321,6 +321,20 @@ def test_arms_of_several_controls_are_all_answered_for() -> None:
     )
 
 
+def test_no_decided_comparison_of_a_further_metric_is_left_out_for_an_inconclusive_one() -> None:
+    names = ("none-1", "limit-1", "none-2", "limit-2", "none-4", "limit-4")
+    of = experiment(names)
+    pairs = [("limit-1", "none-1"), ("none-2", "none-1"), ("limit-2", "none-2"), ("limit-4", "none-4")]
+    effects = [effect(arm, "lower", -40.0, 5.0, control=control) for arm, control in pairs]
+    for (arm, control), verdict in zip(pairs, ("inconclusive", "higher", "lower", "lower"), strict=True):
+        percent = {"higher": 150.0, "lower": -40.0}.get(verdict, 1.0)
+        effects.append(effect(arm, verdict, percent, 5.0, metric="latency_p99_us", control=control))
+    made = summary(of, effects, also_primary=("latency_p99_us",))
+    said = " ".join(answer_study(made, study(of), records(of)).answer)
+    assert "limit-2 has a lower 99th-percentile latency than none-2" in said
+    assert "limit-4 has a lower 99th-percentile latency than none-4" in said
+
+
 def test_an_arm_has_its_size_with_each_workload_and_large_costs_are_factors() -> None:
     steps = {name: (f"{name}-64", StepSpec(workload=name, connections=(64,))) for name in ("oltp_read_only", "insert")}
     of = experiment(("a", "b"), steps=tuple(step for _, step in steps.values()))
