@@ -66,7 +66,7 @@ def _part(node: ast.expr) -> str:
 
 DISAGREES = re.compile(
     r"(?<![\w.,=/-])1 (?!(?:of|or|and|to|in)\b)(?:[a-z]+ )?(?!(?:always|exceeds|less|matters|process|series|this)\b)"
-    r"(?!(?:is|has|was|does|its)\b)[a-z]{3,}[^s\W]s\b(?!/)|\b1 of (?:\d+ )?[\w ]*?s (?:are|were|have)\b"
+    r"(?!(?:is|has|was|does|its|times the)\b)[a-z]{3,}[^s\W]s\b(?!/)|\b1 of (?:\d+ )?[\w ]*?s (?:are|were|have)\b"
 )
 AGREED_AS_A_WHOLE = ("execution/planning/", "wording/effects.py", "wording/interference.py", "wording/published.py")
 """Where agreed() is called with the sentence that the templates make, or with what is printed."""
