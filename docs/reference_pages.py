@@ -43,6 +43,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
+from mydyno.model.stored.schemas import STORED, stored_schema
 from mydyno.treatments.catalogue import TREATMENTS
 from mydyno.verdicts.decide import RULES
 from mydyno.workloads.catalogue import WORKLOADS
@@ -66,9 +67,9 @@ INSTANCES = """## Several instances
 
 `instances = 2`, before any section, gives every run two servers, each with its own copy of the data, its own socket,
 log and load program; an arm may set another number: `four = { instances = 4 }`. All load programs are started together;
-a step in which their starts differ by more than a second (`start_spread_s` in `run.json`) does not count. Validity checks
-are made for each instance; one that fails makes the step invalid. The place of each instance (its share of the host's
-CPUs, if a treatment divides them) changes from block to block, and is the same for all arms of a block.
+a step in which their starts differ by more than a second (`start_spread_s` in `run.json`) does not count. Validity
+checks are made for each instance; one that fails makes the step invalid. The place of each instance (its share of the
+host's CPUs, if a treatment divides them) changes from block to block, and is the same for all arms of a block.
 
 An arm is compared with the experiment's control, or with the one that it names: `b = { control = "a" }`. An arm that
 others are compared with is not compared itself, unless it names a control. Only the experiment's own control runs twice
@@ -90,6 +91,7 @@ def pages() -> dict[str, str]:
         "experiments.md": experiments(),
         "experiment.md": experiment(),
         "metrics.md": metrics(),
+        "study-files.md": study_files(),
         "validity-checks-and-verdicts.md": validity_checks_and_verdicts(),
     }
 
@@ -277,6 +279,26 @@ def _scope(metric: MetricSource) -> str:
 
 def _of_several(metric: MetricSource) -> str:
     return "all merged" if metric.aggregate == "driver" else metric.together
+
+
+def study_files() -> str:
+    """The fields of the files that programs read, from their JSON Schemas."""
+    text = [NOTE, "# Fields of the study folder\n",
+            "What the [study folder](study-folder.md) has, by file, from its JSON Schemas (`mydyno schema`).\n"]  # fmt: skip
+    for kind in ("plan", "live", "slices", "summary"):
+        schema = stored_schema(kind)
+        text.append(f"## {STORED[kind].files[0].rpartition('/')[2]}\n")
+        for title, record in [("", schema), *schema.get("$defs", {}).items()]:
+            fields = record.get("properties", {}).items()
+            described = [f"- `{name}`: {_line(one['description'])}" for name, one in fields if one.get("description")]
+            others = ", ".join(f"`{name}`" for name, one in fields if not one.get("description"))
+            parts = (title and f"### {title}", _line(record.get("description", "")), others and f"Fields: {others}.")
+            text += [f"{part}\n" for part in (*parts, "\n".join(described)) if part]
+    return "\n".join(text)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def validity_checks_and_verdicts() -> str:
