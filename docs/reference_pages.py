@@ -284,14 +284,14 @@ def _of_several(metric: MetricSource) -> str:
 def study_files() -> str:
     """The fields of the files that programs read, from their JSON Schemas."""
     text = [NOTE, "# Fields of the study folder\n",
-            "What the [study folder](study-folder.md) has, by file, from its JSON Schemas (`mydyno schema`).\n"]  # fmt: skip
+            "By file of the [study folder](study-folder.md), from their JSON Schemas (`mydyno schema`).\n"]  # fmt: skip
     for kind in ("plan", "live", "slices", "summary"):
         schema = stored_schema(kind)
         text.append(f"## {STORED[kind].files[0].rpartition('/')[2]}\n")
         for title, record in [("", schema), *schema.get("$defs", {}).items()]:
             fields = record.get("properties", {}).items()
-            described = [f"- `{name}`: {_line(one['description'])}" for name, one in fields if one.get("description")]
-            others = ", ".join(f"`{name}`" for name, one in fields if not one.get("description"))
+            described = [f"- `{name}`: {_line(one['description'])}" for name, one in fields if "description" in one]
+            others = ", ".join(f"`{name}`" for name, one in fields if "description" not in one)
             parts = (title and f"### {title}", _line(record.get("description", "")), others and f"Fields: {others}.")
             text += [f"{part}\n" for part in (*parts, "\n".join(described)) if part]
     return "\n".join(text)
