@@ -2,9 +2,9 @@
 
 On a server with the InnoDB memcached plugin (mysql-5.6) the policy sets where commands go: innodb_only (the table),
 cache_only (memory) or caching (both); { get, set, delete } sets it for each command. On the server `memcached` there is
-no policy. The plugin reads its policy once, at its start, from the first row of innodb_memcache.cache_policies; `caching`
-fills its cache by sets only. `flush_all`, which would truncate the table, is disabled. Before the load of every run, two
-keys prove the policy:
+no policy. The plugin reads its policy once, at its start, from the first row of innodb_memcache.cache_policies;
+`caching` fills its cache by sets only. `flush_all`, which would truncate the table, is disabled. Before the load of
+every run, two keys prove the policy:
 
 | | innodb_only | caching | cache_only |
 |---|---|---|---|
