@@ -1,4 +1,4 @@
-"""The reference pages, made from the program: commands, experiment keys, metrics, gates, verdicts."""
+"""The reference pages, made from the program: commands, experiment keys, metrics, validity checks, verdicts."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
+from mydyno.model.stored.schemas import STORED, stored_schema
 from mydyno.treatments.catalogue import TREATMENTS
 from mydyno.verdicts.decide import RULES
 from mydyno.workloads.catalogue import WORKLOADS
@@ -66,9 +67,9 @@ INSTANCES = """## Several instances
 
 `instances = 2`, before any section, gives every run two servers, each with its own copy of the data, its own socket,
 log and load program; an arm may set another number: `four = { instances = 4 }`. All load programs are started together;
-a step in which their starts differ by more than a second (`start_spread_s` in `run.json`) does not count. Gates are
-tested for each instance; one that fails makes the step invalid. The place of each instance (its share of the host's
-CPUs, if a treatment divides them) changes from block to block, and is the same for all arms of a block.
+a step in which their starts differ by more than a second (`start_spread_s` in `run.json`) does not count. Validity
+checks are made for each instance; one that fails makes the step invalid. The place of each instance (its share of the
+host's CPUs, if a treatment divides them) changes from block to block, and is the same for all arms of a block.
 
 An arm is compared with the experiment's control, or with the one that it names: `b = { control = "a" }`. An arm that
 others are compared with is not compared itself, unless it names a control. Only the experiment's own control runs twice
@@ -90,7 +91,8 @@ def pages() -> dict[str, str]:
         "experiments.md": experiments(),
         "experiment.md": experiment(),
         "metrics.md": metrics(),
-        "gates-and-verdicts.md": gates_and_verdicts(),
+        "study-files.md": study_files(),
+        "validity-checks-and-verdicts.md": validity_checks_and_verdicts(),
     }
 
 
@@ -279,14 +281,34 @@ def _of_several(metric: MetricSource) -> str:
     return "all merged" if metric.aggregate == "driver" else metric.together
 
 
-def gates_and_verdicts() -> str:
-    """Every gate and every verdict, in the words of its own file."""
-    text = [NOTE, "# Gates and verdicts\n", "## Gates\n", (inspect.getdoc(validity) or "") + "\n"]
-    for gate in (*validity.RUN_RULES, *validity.STEP_RULES):
-        module = importlib.import_module(gate.__module__)
-        name = gate.__module__.rpartition(".")[2]
-        scope = "the run" if gate in validity.RUN_RULES else "the step"
-        text += [f"### {name}\n", f"{inspect.getdoc(module)} {inspect.getdoc(gate)} *Invalid: {scope}.*\n"]
+def study_files() -> str:
+    """The fields of the files that programs read, from their JSON Schemas."""
+    text = [NOTE, "# Fields of the study folder\n",
+            "By file of the [study folder](study-folder.md), from their JSON Schemas (`mydyno schema`).\n"]  # fmt: skip
+    for kind in ("plan", "live", "slices", "summary"):
+        schema = stored_schema(kind)
+        text.append(f"## {STORED[kind].files[0].rpartition('/')[2]}\n")
+        for title, record in [("", schema), *schema.get("$defs", {}).items()]:
+            fields = record.get("properties", {}).items()
+            described = [f"- `{name}`: {_line(one['description'])}" for name, one in fields if "description" in one]
+            others = ", ".join(f"`{name}`" for name, one in fields if "description" not in one)
+            parts = (title and f"### {title}", _line(record.get("description", "")), others and f"Fields: {others}.")
+            text += [f"{part}\n" for part in (*parts, "\n".join(described)) if part]
+    return "\n".join(text)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def validity_checks_and_verdicts() -> str:
+    """Every validity check and every verdict, in the words of its own file."""
+    text = [NOTE, "# Validity checks and verdicts\n", "## Validity checks\n", (inspect.getdoc(validity) or "") + "\n"]
+    for check in (*validity.RUN_RULES, *validity.STEP_RULES):
+        module = importlib.import_module(check.__module__)
+        name = check.__module__.rpartition(".")[2]
+        scope = "the run" if check in validity.RUN_RULES else "the step"
+        text += [f"### {name}\n", f"{inspect.getdoc(module)} {inspect.getdoc(check)} *Invalid: {scope}.*\n"]
     text += ["## Verdicts\n", "In the order in which they are tried; the first that holds is given. "
              "[Statistics](../concepts/statistics.md) has the method.\n"]  # fmt: skip
     for rule in RULES:

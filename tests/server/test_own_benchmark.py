@@ -15,7 +15,7 @@ from mydyno.servers.running.mysqld import MysqldServer
 from tests.support.patience import HANG_S
 from tests.support.real import ROOT
 
-GUIDE = ROOT / "docs/guides/own-benchmark.md"
+GUIDE = ROOT / "docs/guides/own-load.md"
 CONNECT = "function thread_init() connection = sysbench.sql.driver():connect() end\n"
 
 
@@ -29,7 +29,7 @@ def dynoload(paths: HostPaths, instance: MysqldServer, words: list[str]) -> subp
 
 async def test_the_commands_of_the_guide_make_a_benchmark(instance: MysqldServer, real_paths: HostPaths) -> None:
     await instance.start()
-    commands = re.findall(r"^\$ dynoload (.*)$", GUIDE.read_text(), re.M)
+    commands = re.findall(r"^\$ dynoload (sql .*docs/examples.*)$", GUIDE.read_text(), re.M)
     assert [command.split()[1] for command in commands] == ["prepare", "run", "run", "cleanup"]
     for command in commands:
         # The load user has rights on one schema, and a test has less time than a reader.

@@ -10,7 +10,7 @@ A key is a metric, its value a limit or a list of limits:
 A limit is `no worse than N% [for ARM, …] [at STEP, …]`, or `none` for no threshold (in a scale, or with --threshold).
 Its sign is that of a change for the worse: negative where more is better, positive where less is better; without a sign
 it is the same. Without `for` it holds for every arm that has a control, without `at` for every step; a step is the id
-that `mydyno plan` prints, or a workload, which is all of its steps. [What a gate decides](../guides/gate.md).
+that `mydyno plan` prints, or a workload, which is all of its steps. [What `mydyno gate` decides](../guides/gate.md).
 """
 
 from __future__ import annotations

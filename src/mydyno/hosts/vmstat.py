@@ -1,4 +1,6 @@
-"""The kernel's memory counters, for gates: /proc/vmstat (proc(5)). Growth since boot; a missing counter is None."""
+"""The kernel's memory counters, for validity checks: /proc/vmstat (proc(5)).
+
+Growth since boot; a missing counter is None."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 binary, user and environment, and by the maps of the live process.
 
 glibc is preloaded like the others, because some builds link tcmalloc. The treatment is not in force if the library
-rejected an option.
+rejected an option, the binary has file capabilities (the linker then ignores LD_PRELOAD) or a malloc of its own.
 """
 
 from __future__ import annotations

@@ -2,8 +2,20 @@
 
 On a server with the InnoDB memcached plugin (mysql-5.6) the policy sets where commands go: innodb_only (the table),
 cache_only (memory) or caching (both); { get, set, delete } sets it for each command. On the server `memcached` there is
-no policy. Verified in every run by its [behaviour](../guides/memcached.md#proof). `crash = true` ends the run by kill
--9 immediately after acknowledged sets, starts the server again, and counts what is lost.
+no policy. The plugin reads its policy once, at its start, from the first row of innodb_memcache.cache_policies;
+`caching` fills its cache by sets only. `flush_all`, which would truncate the table, is disabled. Before the load of
+every run, two keys prove the policy:
+
+| | innodb_only | caching | cache_only |
+|---|---|---|---|
+| a set appears in the table | yes | yes | no |
+| get finds a row that SQL inserted | yes | yes | no |
+| after an UPDATE by SQL, get returns | the new value | the old value | the old value |
+| delete removes the row | yes | yes | no |
+
+`crash = true` sets 200 keys, sends kill -9 after the last reply, starts the server again, and counts what is lost:
+nothing with `innodb_only` or `caching`, innodb_flush_log_at_trx_commit = 1 and w_batch_size = 1; all keys with
+`cache_only` and memcached.
 """
 
 from __future__ import annotations

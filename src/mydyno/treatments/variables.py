@@ -2,6 +2,21 @@
 
 A value that the server rounds or ignores, or that is not in force, makes the run invalid. Values are compared as the
 server reads them: sets in any order, a switch of `optimizer_switch` alone, enumerations by number, composite SQL modes.
+`plan` and `run` read them with the option parser of each server in the cache (`mysqld --verbose --help`), and end
+before anything is started where it refuses, clips or ignores one. Before the load, the effect is read of those that
+the kernel, the file system or tables can overrule:
+
+- `innodb_flush_method`, `innodb_data_file_buffering`, `innodb_log_file_buffering`, `innodb_data_file_write_through`,
+  `innodb_log_file_write_through`: `O_DIRECT` and `O_DSYNC` of the open files (`/proc/PID/fdinfo`)
+- `innodb_use_native_aio`: an AIO context or an io_uring; `large_pages`: the buffer pool's pages (`/proc/PID/smaps`);
+  `innodb_numa_interleave`: interleaved mappings (`/proc/PID/numa_maps`)
+- `thread_handling`: `Threadpool_threads`; `sysdate_is_now`: `SYSDATE()`; `plugin_load`, `plugin_load_add`: active
+  plugins
+- `innodb_compression_default`, `innodb_compression_algorithm`, `innodb_compression_level`: compressed tables
+- `default_storage_engine`, `enforce_storage_engine`, `innodb_default_row_format`, `character_set_server`,
+  `collation_server`: at least one table of the load has it
+
+Without the effect the run is invalid. If it cannot be read, the evidence states "set; not proved".
 """
 
 from __future__ import annotations

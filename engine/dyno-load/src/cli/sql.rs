@@ -26,7 +26,7 @@ const RUN_EXAMPLES: &str = "Examples:
   dynoload sql run monday.capture --database shop --connections 40 --duration 10m --speed original
       The captured sessions, each transaction at its captured time.
 
-docs/guides/own-benchmark.md describes SQL files, docs/guides/replay.md captures.
+docs/guides/own-load.md describes SQL files and captures.
 The password comes from --password-file or DYNO_PASSWORD. The table is on stdout, progress on stderr.
 Exit codes: 0 VALID or SUSPECT, 1 failed, 2 wrong input, 3 cannot be done here, 4 INVALID, 130 interrupted.";
 

@@ -1,6 +1,6 @@
-"""Gates: rules that make a run, or one step of it, invalid. One file each: condition, evidence, reason.
+"""Rules that make a run, or one step of it, invalid. One file each: condition, evidence, reason.
 
-A run whose gate closed is kept and shown, with the reason, and never used.
+A run that fails one is kept and shown, with the reason, and never used.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from mydyno.model.stored.reasons import Reason
 
 
 def closed(facts: StepFacts) -> Reason | None:
-    """Closed where the two differ beyond tolerance."""
+    """Fails where the two differ beyond tolerance."""
     if not facts.disagreements:
         return None
     return Reason(gate="counters", text="; ".join(facts.disagreements))

@@ -12,7 +12,7 @@ from mydyno.model.stored.reasons import Reason
 
 
 def closed(facts: StepFacts) -> Reason | None:
-    """Closed where the driver's CPU time is above validity.driver_cpu of the CPUs that it may use, on any client host,
+    """Fails where the driver's CPU time is above validity.driver_cpu of the CPUs that it may use, on any client host,
     or where the driver reports that one of its threads was saturated.
     """
     busy = [one.text for one in facts.driver.findings if one.level == "invalid" and one.rule in OF_THE_DRIVER]

@@ -1,8 +1,8 @@
 """The driver's own checks of its result: wrong values, another share of hits, other statements than the server counted.
 
 What the server did to a load at a rate (unfinished, dropped) is the arm's failure, and what a busy host did to the
-driver (lag, cpu_wait, network) is a warning: neither closes this gate. A saturated driver closes driver_cpu, and rows
-that are missing close not_found.
+driver (lag, cpu_wait, network) is a warning: neither fails this check. A saturated driver fails driver_cpu, and
+missing rows fail not_found.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ELSEWHERE = (*OF_THE_ARM, *OF_THE_HOST, *OF_THE_DRIVER, *OF_THE_DATA)
 
 
 def closed(facts: StepFacts) -> Reason | None:
-    """Closed where the driver reports its result as invalid, by any other rule."""
+    """Fails where the driver reports its result as invalid, by any other rule."""
     driver = facts.driver
     if driver.health != "invalid":
         return None

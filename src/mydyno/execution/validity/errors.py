@@ -7,7 +7,7 @@ from mydyno.model.stored.reasons import Reason
 
 
 def closed(facts: StepFacts) -> Reason | None:
-    """Closed at the first error or lost connection."""
+    """Fails at the first error or lost connection."""
     if not facts.driver.errors and not facts.driver.reconnects:
         return None
     text = f"{facts.driver.errors} errors and {facts.driver.reconnects} lost connections in the measured window"

@@ -1,4 +1,4 @@
-"""The facts that gates use."""
+"""The facts that validity checks use."""
 
 from __future__ import annotations
 

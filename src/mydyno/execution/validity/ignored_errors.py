@@ -7,7 +7,7 @@ from mydyno.model.stored.reasons import Reason
 
 
 def closed(facts: StepFacts) -> Reason | None:
-    """Closed above validity.ignored_errors_per_transaction."""
+    """Fails above validity.ignored_errors_per_transaction."""
     share = facts.driver.ignored_errors / max(facts.driver.transactions, 1)
     bound = facts.bounds.ignored_errors_per_transaction
     if share <= bound:

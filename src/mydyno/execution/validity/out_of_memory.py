@@ -11,7 +11,7 @@ from mydyno.model.stored.reasons import Reason
 
 
 def closed(facts: RunFacts) -> Reason | None:
-    """Closed where the kernel's log names one of the run's servers."""
+    """Fails where the kernel's log names one of the run's servers."""
     if not facts.servers_killed:
         return None
     text = agreed(f"the kernel killed {facts.servers_killed} servers of the run for lack of memory")

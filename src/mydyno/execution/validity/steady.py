@@ -7,7 +7,7 @@ from mydyno.model.stored.reasons import Reason
 
 
 def closed(facts: StepFacts) -> Reason | None:
-    """Closed where the window is not steady and validity.steady is strict. An undecided window is used and reported."""
+    """Fails where the window is not steady and validity.steady is strict. An undecided window is used and reported."""
     if facts.steadiness != "not steady" or facts.bounds.steady != "strict":
         return None
     return Reason(gate="steady", text="; ".join(facts.steady_reasons))

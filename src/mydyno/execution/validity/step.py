@@ -1,4 +1,4 @@
-"""The validity of a step: steadiness and gates, per instance and for the whole step."""
+"""The validity of a step: steadiness and validity checks, per instance and for the whole step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORTH_KNOWING = 0.01
 
 
 def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequence[Sample]) -> StepRecord:
-    """The record with its steadiness and the gates that closed for this step."""
+    """The record with its steadiness and the validity checks that failed for this step."""
 
     record = _with_busy_clients(record, step, samples)
 

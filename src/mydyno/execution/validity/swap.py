@@ -8,7 +8,7 @@ from mydyno.model.stored.reasons import Reason
 
 
 def closed(facts: RunFacts) -> Reason | None:
-    """Closed where more was swapped in and out than validity.swap_bytes."""
+    """Fails where more was swapped in and out than validity.swap_bytes."""
     if facts.swapped_bytes is None or facts.swapped_bytes <= facts.bounds.swap_bytes:
         return None
     bound = format_bytes(facts.bounds.swap_bytes)

@@ -13,7 +13,7 @@ from mydyno.model.stored.reasons import Reason
 
 
 def closed(facts: StepFacts) -> Reason | None:
-    """Closed where the quota was used up in a larger share of its periods than validity.throttled, during the step."""
+    """Fails where the quota was used up in a larger share of its periods than validity.throttled, during the step."""
     return throttled(facts.throttled, facts.bounds)
 
 

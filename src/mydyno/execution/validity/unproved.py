@@ -12,7 +12,7 @@ VARIABLES_HINT = "the server rounds, clips or ignores the value: set the one tha
 
 
 def closed(facts: RunFacts) -> Reason | None:
-    """Closed where any evidence does not hold."""
+    """Fails where any evidence does not hold."""
     return unproved(facts.evidence)
 
 

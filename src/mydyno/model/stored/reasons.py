@@ -1,4 +1,4 @@
-"""Why a run or a step does not count: the gate that closed, the instance that it closed for, and what was found."""
+"""Why a run or a step does not count: the validity check that failed, the instance, and what was found."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ GATE_LABELS: dict[Gate, str] = {
     "unfinished": "not finished",
     "other": "other reasons",
 }
-"""The words for each gate in reports, and the name under which reasons are counted."""
+"""The words for each validity check in reports, and the name under which reasons are counted."""
 SELF_EXPLANATORY: tuple[Gate, ...] = ("failed", "unfinished", "other")
-"""Gates whose texts are error messages, which need no label before them."""
+"""Validity checks whose texts are error messages, which need no label before them."""
 
 
 class Reason(Record):
-    """One closed gate. Reasons are counted by their gate, never by their text."""
+    """One failed validity check. Reasons are counted by it, never by their text."""
 
     gate: Gate
     instance: int | None = None
     """The instance that it closed for, where the run has several; None: the whole run or step."""
     text: str
-    """What was found, without the gate's label."""
+    """What was found, without its label."""
 
     @property
     def label(self) -> str:
-        """The gate in words."""
+        """The validity check in words."""
         return GATE_LABELS[self.gate]
 
     @property

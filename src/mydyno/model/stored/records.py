@@ -175,7 +175,7 @@ class InstanceStep(Record):
     server_counters: dict[str, float] = Field(default_factory=dict)
     steady: Annotated[WindowSteadiness | None, BeforeValidator(_none_if_empty)] = None
     reasons: tuple[Reason, ...] = ()
-    """Gates that closed for this instance; they make the whole step invalid."""
+    """Validity checks that failed for this instance; they make the whole step invalid."""
 
 
 KERNEL_COUNTERS = (
@@ -310,7 +310,7 @@ class StepRecord(Record):
     """None in the interleaved design, which judges no window. (Format 1 wrote an empty object.)"""
     valid: bool = True
     reasons: tuple[Reason, ...] = ()
-    """Gates that closed for this step alone; its values are kept and shown, but not used."""
+    """Validity checks that failed for this step alone; its values are kept and shown, but not used."""
     warnings: tuple[str, ...] = Field((), exclude_if=is_empty)
     """What the driver found in its result that was the host's noise: the step counts."""
     failed: str = ""
@@ -407,7 +407,7 @@ class CountFacts(Record):
 
 
 class RunRecord(Record):
-    """run.json: one arm in one block, finished. `valid` is false when any gate closed; reasons say which."""
+    """run.json: one arm in one block, finished. `valid` is false if any validity check failed; reasons have which."""
 
     format: int = FORMAT
     block: int

@@ -19,7 +19,7 @@ MOST_TEXTS = 6
 
 
 def build(result: StudyResult) -> Section:
-    """The plan as a grid with each run's validity, gates that closed, and the evidence per arm."""
+    """The plan as a grid with each run's validity, failed validity checks, and the evidence per arm."""
     invalid = [run for run in result.runs if not run.valid]
     reasons = Counter(reason.label for run in invalid for reason in run.reasons)
     step_reasons = Counter(reason.label for _, _, reasons in result.unused_steps for reason in reasons)

@@ -15,7 +15,7 @@ from mydyno.model.stored.summary import RunSummary
 
 STEAL = "cpu_steal_pct"
 NOISE_GATES: tuple[Gate, ...] = ("driver_cpu", "steal")
-"""Gates of a step that a busy host closes."""
+"""Validity checks of a step that fail on a busy host."""
 
 
 def is_host_noise(run: RunRecord) -> bool:
