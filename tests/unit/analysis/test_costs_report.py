@@ -102,7 +102,8 @@ def test_an_effect_on_cpu_time_without_a_part_that_changed_says_so(tmp_path: Pat
     made = study(tmp_path / "s", CostsRecord(costs=COSTS), "higher", metric=CPU)
     (found,) = accompanied(StudyResult.load(made), CostsRecord(costs=COSTS))
     assert found.sentences == (
-        "Neither CPU time in user mode nor in the kernel, nor a function of a profile, changed beyond noise.",
+        "Whether it is CPU time in user mode or in the kernel is not shown: the intervals of costs are wider than "
+        "this effect's, and no function of a profile changed beyond noise.",
     )
 
 

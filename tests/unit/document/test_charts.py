@@ -110,6 +110,13 @@ def charts() -> dict[str, str]:
     }
 
 
+def test_a_control_without_a_copy_has_no_row_for_it() -> None:
+    alone = [replace(one, groups=tuple(replace(group, noise=None) for group in one.groups)) for one in columns()]
+    picture = answer_picture("answer", "jemalloc is faster.", "numbers", "glibc", alone, 1120)
+    assert "glibc again" not in picture and "A/A noise" not in picture
+    assert "glibc again" in charts()["picture"]
+
+
 @pytest.mark.parametrize("kind", list(charts()))
 def test_a_chart_is_as_the_golden_file(kind: str) -> None:
     check_golden(f"chart-{kind}.svg", charts()[kind] + "\n")

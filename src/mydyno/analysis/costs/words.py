@@ -208,5 +208,8 @@ def _nothing(record: CostsRecord, effect: EffectRecord) -> str:
     if record.alarm:
         return f"No cost is compared: {alarm_clause(record.alarm)}."
     if is_of_server_cpu(effect):
-        return "Neither CPU time in user mode nor in the kernel, nor a function of a profile, changed beyond noise."
+        return (
+            "Whether it is CPU time in user mode or in the kernel is not shown: the intervals of costs are wider than "
+            "this effect's, and no function of a profile changed beyond noise."
+        )
     return "No counted cost changed beyond noise and far enough to account for this effect."

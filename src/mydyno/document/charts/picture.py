@@ -46,52 +46,57 @@ def answer_picture(
     )
     names = min(max(LEAST_NAMES, longest * BOLD_LETTER + 8), MOST_NAMES if wide else width / 3)
     parts = [columns] if wide else [[column] for column in columns]
-    tall = HEAD + sum(_band_height(group, len(columns[0].groups) > 1) for group in columns[0].groups) + AXIS
+    copied = [any(column.groups[place].noise for column in columns) for place in range(len(columns[0].groups))]
+    headed = len(copied) > 1
+    heights = [_band_height(group, headed, one) for group, one in zip(columns[0].groups, copied, strict=True)]
+    tall = HEAD + sum(heights) + AXIS
     svg = Svg(key, width, tall * len(parts) + GAP * (len(parts) - 1), title, description)
     for index, part in enumerate(parts):
-        _part(svg, control, part, names, index * (tall + GAP))
+        _part(svg, control, part, names, index * (tall + GAP), copied)
     return svg.render("picture " + ("wide" if wide else "narrow"))
 
 
-def _band_height(group: ForestGroup, headed: bool) -> float:
-    return (HEADING if headed else 0) + VALUE_ROW + ROW * len(group.rows) + NOISE_ROW
+def _band_height(group: ForestGroup, headed: bool, copied: bool) -> float:
+    return (HEADING if headed else 0) + VALUE_ROW + ROW * len(group.rows) + NOISE_ROW * copied
 
 
-def _part(svg: Svg, control: str, columns: Sequence[Column], names: float, top: float) -> None:
-    """Some of the columns, and the rows' names."""
+def _part(svg: Svg, control: str, columns: Sequence[Column], names: float, top: float, copied: Sequence[bool]) -> None:
+    """Some of the columns, and the rows' names. `copied`: whether a band has a row for the control's copy."""
     room = (svg.width - names) / len(columns)
     for index, column in enumerate(columns):
         left = names + index * room
-        _column(svg, column, left, left + room - (GAP if index < len(columns) - 1 else 10), top)
+        _column(svg, column, left, left + room - (GAP if index < len(columns) - 1 else 10), top, copied)
     y = top + HEAD
-    for group in columns[0].groups:
-        y = _names(svg, control, group, int((names - 6) / BOLD_LETTER), y, len(columns[0].groups) > 1)
+    for group, has_copy in zip(columns[0].groups, copied, strict=True):
+        y = _names(svg, control, group, int((names - 6) / BOLD_LETTER), y, len(copied) > 1, has_copy)
 
 
-def _names(svg: Svg, control: str, group: ForestGroup, letters: int, y: float, headed: bool) -> float:
+def _names(svg: Svg, control: str, group: ForestGroup, letters: int, y: float, headed: bool, has_copy: bool) -> float:
     """The names of a band's rows with a rule above each; gives the band's end."""
     if headed:
         svg.text(0, y + 18, group.label, "t strong")
         y += HEADING
-    rows = [(control, VALUE_ROW), *((row.style.name, ROW) for row in group.rows), (f"{control} again", NOISE_ROW)]
-    for name, height in rows:
+    for name, height in [(control, VALUE_ROW), *((row.style.name, ROW) for row in group.rows)]:
         svg.line(0, y, svg.width, y, "grid")
-        css = "t soft" if name == rows[-1][0] else "t strong"
-        svg.text(0, y + (18 if height < ROW else 22), shortened(name, letters), css)
+        svg.text(0, y + (18 if height < ROW else 22), shortened(name, letters), "t strong")
         y += height
-    svg.text(0, y - NOISE_ROW + 34, "A/A noise", "t soft")
-    return y
+    if not has_copy:
+        return y
+    svg.line(0, y, svg.width, y, "grid")
+    svg.text(0, y + 18, shortened(f"{control} again", letters), "t soft")
+    svg.text(0, y + 34, "A/A noise", "t soft")
+    return y + NOISE_ROW
 
 
-def _column(svg: Svg, column: Column, left: float, right: float, top: float) -> None:
+def _column(svg: Svg, column: Column, left: float, right: float, top: float, copied: Sequence[bool]) -> None:
     ticks, scale = effect_scale(column.groups, column.margin, left + 8, right - 8, MOST_TICKS)
     svg.text(left, top + 14, column.heading, "t strong")
     svg.text(left, top + 32, column.note, "t soft")
     svg.line(left, top + HEAD, right, top + HEAD, "axis")
     y = top + HEAD
-    for value, group in zip(column.values, column.groups, strict=True):
+    for value, group, has_copy in zip(column.values, column.groups, copied, strict=True):
         y += HEADING if len(column.groups) > 1 else 0
-        end = y + _band_height(group, headed=False)
+        end = y + _band_height(group, False, has_copy)
         if column.margin:
             start, width = scale.clamp(-column.margin), scale.clamp(column.margin) - scale.clamp(-column.margin)
             svg.rect(start, y, width, end - y, "margin")

@@ -9,7 +9,7 @@ from mydyno.document.section import Cell, Table
 from mydyno.model.stored.history import History, HistoryPoint, HistorySeries
 from mydyno.reports.across.tables import NONE, step_heading, when
 from mydyno.wording.across.history import series_name
-from mydyno.wording.numbers import display_unit, metric_name, percent, ratio_interval, signed_percent
+from mydyno.wording.numbers import display_unit, metric_name, noise_text, percent, ratio_interval, signed_percent
 
 SPARKS = "▁▂▃▄▅▆▇█"
 DIGITS = "12345678"
@@ -125,7 +125,7 @@ def change_text(series: HistorySeries) -> str:
         return "too few studies"
     if not series.changes:
         if series.detectable and series.detectable < 1:
-            return f"none shown (detectable: ±{percent(series.detectable)})"
+            return f"none shown (detectable: {noise_text(series.detectable)})"
         return "none shown"
     last = series.changes[-1]
     return f"{signed_percent(last.ratio - 1)} since {last.study}"
