@@ -38,17 +38,17 @@ class Cluster:
         say: Callable[[str], None] = lambda _: None,
         study: Path = Path(),
         *,
-        most_waiting_s: float = MOST_WAITING_S,
+        most_waiting_s: float | None = None,
     ) -> None:
         """`returning`: the lost groups that may be back, by add(). `say`: receives that they are waited for.
 
-        `study`: the study's folder, for messages.
+        `study`: the study's folder, for messages. `most_waiting_s` None: MOST_WAITING_S.
         """
         self._work = work
         self._returning = returning
         self._say = say
         self._study = study
-        self._most_waiting_s = most_waiting_s
+        self._most_waiting_s = MOST_WAITING_S if most_waiting_s is None else most_waiting_s
         self._lonely_since_s: float | None = None
         """Since when no group is live."""
         self._live = dict.fromkeys(groups)
