@@ -21,8 +21,8 @@ from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.families import Lane, families_of_values
 from mydyno.results.precision import alarm_of
 from mydyno.verdicts import Metric, decide_study
-from mydyno.wording.counted import together
-from mydyno.wording.numbers import NONE, latency_text, percent, ratio_interval, signed_percent
+from mydyno.wording.counted import count_text, together
+from mydyno.wording.numbers import NONE, latency_text, ratio_interval, signed_percent
 from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import ReportStep
 from mydyno.wording.verdict_table import step_heading
@@ -33,7 +33,7 @@ MOST_NAMED = 3
 """Changes in the section's sentence."""
 
 Counted = dict[Lane, dict[str, dict[str, dict[str, float]]]]
-"""lane → step → name → {count, mean_us}"""
+"""lane → step → name → {count: per transaction, mean_us}"""
 
 
 def analyse(study: Examined) -> OperationsRecord | None:
@@ -63,7 +63,11 @@ def _counted(study: Examined) -> Counted:
         lane = (record.block, record.arm, record.copy_number)
         for step in record.steps:
             if lane in usable and usable[lane].usable(step.id) and step.driver.transaction_types:
-                found[lane][step.id] = step.driver.transaction_types
+                whole = max(1, step.driver.transactions)
+                found[lane][step.id] = {
+                    name: {"count": one["count"] / whole, "mean_us": one["mean_us"]}
+                    for name, one in step.driver.transaction_types.items()
+                }
     return found
 
 
@@ -76,20 +80,20 @@ def _times(counted: Counted, name: str) -> dict[Lane, dict[str, float]]:
 
 def _effect(effect: EffectRecord, counted: Counted, may_claim: bool) -> OperationEffect | None:
     def means(arm: str) -> tuple[float, float]:
-        """(mean time, mean share) of the arm's runs."""
+        """(mean time, mean count per transaction) of the arm's runs."""
         runs = [of[effect.step] for (_, name, _), of in counted.items() if name == arm and effect.step in of]
-        own = [(of[effect.metric], sum(one["count"] for one in of.values())) for of in runs if effect.metric in of]
+        own = [of[effect.metric] for of in runs if effect.metric in of]
         if not own:
             return 0.0, 0.0
-        return float(np.mean([o["mean_us"] for o, _ in own])), float(np.mean([o["count"] / all_ for o, all_ in own]))
+        return float(np.mean([one["mean_us"] for one in own])), float(np.mean([one["count"] for one in own]))
 
-    (control_us, control_share), (arm_us, arm_share) = means(effect.control), means(effect.arm)
+    (control_us, control_count), (arm_us, arm_count) = means(effect.control), means(effect.arm)
     if not control_us and not arm_us:
         return None
     low, high = effect.ci_low, effect.ci_high
     return OperationEffect(
         name=effect.metric, step=effect.step, arm=effect.arm, control=effect.control,
-        control_us=control_us, arm_us=arm_us, control_share=control_share, arm_share=arm_share,
+        control_us=control_us, arm_us=arm_us, control_count=control_count, arm_count=arm_count,
         ratio=effect.ratio, ci_low=low, ci_high=high,
         beyond_noise=may_claim and low is not None and high is not None and (low > 1.0 or high < 1.0),
     )  # fmt: skip
@@ -101,7 +105,7 @@ def sentence(result: StudyResult, record: OperationsRecord) -> str:
         return f"No difference is claimed: {alarm_clause(record.alarm)}."
     beyond = sorted((one for one in record.effects if one.beyond_noise), key=lambda one: -abs(np.log(one.ratio or 1.0)))
     if not beyond:
-        return "No transaction's time is shown to differ."
+        return "No time is shown to differ."
     named = [
         f"{one.name} with {one.arm}{f' at {one.step}' if len(result.steps) > 1 else ''} "
         f"{signed_percent((one.ratio or 1.0) - 1)} ({ratio_interval(one.ci_low, one.ci_high)})"
@@ -120,7 +124,7 @@ def part(result: StudyResult) -> Section | None:
     says = sentence(result, record)
     return Section(
         "operations",
-        "How long each transaction takes",
+        "Transactions and statements by name",
         "Transactions",
         figures_html(
             f"{says} {together(result)} Not adjusted for the host's speed.",
@@ -142,21 +146,21 @@ def _table(result: StudyResult, record: OperationsRecord, step: ReportStep) -> T
         base = next((one for one in of_name.values() if one.control == result.summary.control), None)
         rows.append([name, _value(base), *(_cell(of_name.get(contrast)) for contrast in contrasts)])
     control = result.summary.control
-    head = ("transaction", control, *(arm if of == control else f"{arm} against {of}" for arm, of in contrasts))
-    note = "Mean service time, and the share of all that ended. Bold: the interval excludes no change."
+    head = ("name", control, *(arm if of == control else f"{arm} against {of}" for arm, of in contrasts))
+    note = "Mean service time, and how often per transaction. Bold: the interval excludes no change."
     return Table(step_heading(result, step), head, rows, note)
 
 
 def _value(one: OperationEffect | None) -> Cell:
     if one is None or not one.control_us:
         return Cell(NONE, "num")
-    return Cell(latency_text(one.control_us), "num", below=percent(one.control_share))
+    return Cell(latency_text(one.control_us), "num", below=count_text(one.control_count))
 
 
 def _cell(one: OperationEffect | None) -> Cell:
     if one is None or one.ratio is None:
         return Cell(NONE, "num")
-    below = f"{ratio_interval(one.ci_low, one.ci_high)}; {latency_text(one.arm_us)}, {percent(one.arm_share)}"
+    below = f"{ratio_interval(one.ci_low, one.ci_high)}; {latency_text(one.arm_us)}, {count_text(one.arm_count)}"
     return Cell(signed_percent(one.ratio - 1), "num strong" if one.beyond_noise else "num", below=below)
 
 

@@ -35,7 +35,9 @@ def counted(folder: StudyFolder, slower: float) -> list[RunRecord]:
             for name, us in MEANS_US.items()
         }  # fmt: skip
         steps = tuple(
-            step.model_copy(update={"driver": step.driver.model_copy(update={"transaction_types": types})})
+            step.model_copy(
+                update={"driver": step.driver.model_copy(update={"transactions": 500, "transaction_types": types})}
+            )
             for step in run.steps
         )
         found.append(run.model_copy(update={"steps": steps}))
@@ -62,12 +64,12 @@ def test_a_transaction_that_takes_longer_is_named_and_no_other(folder: StudyFold
     assert first.ci_low is not None and first.ci_high is not None
     assert first.ci_low < 1.2 < first.ci_high < 1.3
     assert first.control_us == pytest.approx(2000, rel=0.02)
-    assert (first.control_share, first.arm_share) == pytest.approx((0.86, 0.86))
+    assert (first.control_count, first.arm_count) == pytest.approx((0.86, 0.86)), "per transaction"
     result = StudyResult.load(folder)
     assert sentence(result, record).startswith("Times that changed: payment with new")
     equal = examined(folder, slower=1.0)
     assert equal is not None
-    assert sentence(result, equal) == "No transaction's time is shown to differ."
+    assert sentence(result, equal) == "No time is shown to differ."
 
 
 def test_nothing_is_claimed_before_a_look_or_of_two_blocks(folder: StudyFolder) -> None:
@@ -84,7 +86,7 @@ def test_the_section_has_a_row_for_each_name_with_times_and_shares(folder: Study
     section = part(StudyResult.load(folder))
     assert section is not None
     assert "payment with new" in section.says
-    for text in ("payment", "look", "stock level", "ms", "86", "Bold: the interval excludes no change"):
+    for text in ("payment", "look", "stock level", "ms", "0.86", "Bold: the interval excludes no change"):
         assert text in section.html, text
     folder.write_summary(summary)
     assert part(StudyResult.load(folder)) is None

@@ -95,10 +95,6 @@ class PrivateEnvironment:
         for password in (self.credentials.control, self.credentials.load):
             protect(password)
 
-    def base_variables(self) -> dict[str, Scalar]:
-        """What servers of all arms are started with."""
-        return base_variables(self.experiment)
-
     def instance(
         self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None
     ) -> PrivateServer:
@@ -108,7 +104,7 @@ class PrivateEnvironment:
         """
         build = self.builds[arm or self.experiment.control]
         kind: type[PrivateServer] = MysqldServer if build.version.has_sql else MemcachedServer
-        settings = InstanceSettings(base=self.base_variables())
+        settings = InstanceSettings(base=base_variables(self.experiment))
         if self.experiment.profile.waits:
             settings.base = {**start_variables(build.version), **settings.base}
         made = kind(build, self.host, folder, self.sockets, log, self.credentials, settings, number, cpu_slot=cpu_slot)
@@ -168,7 +164,7 @@ class PrivateEnvironment:
         folder = root / f".{key}.new"
         number = self.undo.will_change("folder", path=str(folder))
         log = self.scratch / "template.log"
-        settings = InstanceSettings(base=self.base_variables(), variables=shaping)
+        settings = InstanceSettings(base=base_variables(self.experiment), variables=shaping)
         instance = MysqldServer(build, self.host, folder, self.sockets, log, self.credentials, settings)
         instance.say = say
         try:
@@ -185,7 +181,7 @@ class PrivateEnvironment:
     def _template_of(self, arm: ArmSpec) -> tuple[str, dict[str, Scalar]]:
         """The key of the arm's template, and the variables that shape it."""
         build, data = self.builds[arm.name], self.experiment.data
-        base = adapt_variables(self.base_variables(), build.version, build.variables).variables
+        base = adapt_variables(base_variables(self.experiment), build.version, build.variables).variables
         shaping = shaping_variables({**base, **arm.treatments.get("variables", {})})
         kind = kind_of(data)
         facts = data.model_dump(include=set(kind.own_keys))

@@ -18,9 +18,9 @@ class OperationEffect(Record):
     control: str
     control_us: float
     arm_us: float
-    control_share: float
-    """Share of all operations that ended."""
-    arm_share: float
+    control_count: float
+    """How often per transaction that ended."""
+    arm_count: float
     ratio: float | None
     ci_low: float | None = None
     ci_high: float | None = None
