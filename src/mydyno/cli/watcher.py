@@ -163,7 +163,8 @@ class ProgressWatcher:
         if self._left_s is not None:
             left_s = max(0.0, self._left_s - (time.monotonic() - self._left_at))
             words.insert(0, f"about {format_duration(left_s)} left")
-        self._bar.update(self._task, description=self._run, completed=self._done_runs, tail=" · ".join(words))
+        tail = " · ".join(words)
+        self._bar.update(self._task, description=self._run, completed=self._done_runs, total=self._total, tail=tail)
 
     def _show(self, what: str) -> None:
         if self._task is None:

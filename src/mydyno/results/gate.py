@@ -15,7 +15,7 @@ from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import ordered
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.results.families import contrast_family
+from mydyno.results.families import contrast_family, families
 from mydyno.results.looks import first_finished, look_of
 from mydyno.results.precision import MOST_S, alarm_of, block_duration_s
 from mydyno.store.study_folder import StudyFolder
@@ -115,8 +115,10 @@ def _comparisons(
             family = contrast_family(experiment, runs, one.metric, control, every_arm, True)
             bounds.append(Bound(family, one.ratio, arms, steps))
             meant += [(family.metric, step, arm, control, one.ratio) for step in steps for arm in arms]
-    judged = judge(bounds, alpha, alarm_of(summary.effects), looks, experiment.verdict.error_rate)
-    found = {(one.metric, one.step, one.arm, one.control, one.limit): one for one in judged}
+    names = ordered({name for run in runs for values in run.values.values() for name in values})
+    judged = [one for one in families(experiment, runs, names) if one.primary]
+    answers = judge(bounds, alpha, alarm_of(summary.effects), looks, experiment.verdict.error_rate, judged)
+    found = {(one.metric, one.step, one.arm, one.control, one.limit): one for one in answers}
     return tuple(
         found.get(key) or Comparison(*key, Outcome.UNDECIDED, 0, why="unmeasured") for key in dict.fromkeys(meant)
     )

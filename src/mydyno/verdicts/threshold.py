@@ -103,22 +103,24 @@ def judge(
     alarm: CopiesDiffer | None = None,
     looks: Looks | None = None,
     total: float = TOTAL,
+    judged: Sequence[Family] = (),
 ) -> tuple[Comparison, ...]:
     """Every comparison of the bounds, in order, tested together. alpha None: no look is due, so nothing is examined.
 
-    `alarm`: an A/A alarm of the study; where the copies of the control differ in a metric of these bounds,
-    that is an alarm too. Under an alarm only failures are outcomes. A limit that is there twice counts twice. `total`
-    is the error rate of the study.
+    `alarm`: an A/A alarm of the study. Where the bounds have metrics that are not in `judged`, the study's families
+    with verdicts, the copies of the control are compared in all of these together. Under an alarm only failures are
+    outcomes. A limit that is there twice counts twice. `total` is the error rate of the study.
     """
     cases = [(bound, one) for bound in bounds for one in measure(bound.family) if _is_meant(bound, one)]
     if alpha is None:
         return tuple(_unexamined(bound, one) for bound, one in cases)
-    if bounds and not alarm:
-        families, seed = [bound.family for bound in bounds], bounds[0].family.seed
-        alarm = a_a_alarm(families, alarm_rate(alpha, total), seed)
+    seed = bounds[0].family.seed if bounds else 1
+    known = {one.metric.name for one in judged}
+    more = [bound.family for bound in bounds if bound.family.metric.name not in known]
+    if more and not alarm:
+        alarm = a_a_alarm([*judged, *more], alarm_rate(alpha, total), seed)
     tests = [limit_test(one.estimate, bound.limit, one.family.metric.better) for bound, one in cases]
     good = {place: _better_than(bound, one) for place, (bound, one) in enumerate(cases) if one.estimate.n}
-    seed = bounds[0].family.seed if bounds else 1
     above = dict(zip(good, joint_test(list(good.values()), seed, one_sided=True).alone, strict=True))
     worse = joint_test([one.mirrored() for one in good.values()], seed, one_sided=True)
     below = dict(zip(good, worse.adjusted, strict=True))

@@ -78,3 +78,13 @@ def test_on_a_terminal_only_verbose_prints_a_line_for_each_block(
     shown = capsys.readouterr().err
     assert ("3 slices" in shown) is verbose
     assert re.search("6 % · block 2/16 · about 9 min( 20 s)? left · other programs 34% · steal 8% · st", shown)
+
+
+def test_the_share_that_is_done_is_of_the_blocks_that_are_planned_now(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with ProgressWatcher(1.0, 1.0) as watcher:
+        watcher.block_begins(1, 6, 600.0, 4.0)
+        watcher.block_begins(7, 11, 300.0, 4.0)
+    assert "55 % · block 7/11 · " in capsys.readouterr().err

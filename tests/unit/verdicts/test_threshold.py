@@ -172,6 +172,20 @@ def test_copies_of_the_control_that_differ_leave_everything_open() -> None:
     assert "two copies of A differ" in reason_words(found[0])
 
 
+def test_copies_that_do_not_differ_for_the_study_do_not_differ_for_a_limit_on_one_of_its_metrics() -> None:
+    """p is .02 of this metric alone, and larger than .05 among the four that have verdicts."""
+    (logs,) = studies("no drift", 1, 10, metrics=4, noise=0.05)
+    logs[:, 1, 0] = logs[:, 0, 0] + 0.001 * np.array([9.0, -3, 6, -1, 3, 2, 5, -3, 4, 6])
+    every = bounds(logs, 0.9)
+    assert {one.outcome for one in judge(every[:1], 0.05)} == {Outcome.UNDECIDED}
+    found = judge(every[:1], 0.05, judged=[one.family for one in every])
+    assert {one.outcome for one in found} == {Outcome.PASSED}
+    (other,) = bounds(logs[:, :, :1] + [[[0.0], [0.02], [0.0], [0.0]]], 0.9)
+    more = replace(other, family=replace(other.family, metric=Metric("another", "", "higher")))
+    found = judge([more], 0.05, judged=[one.family for one in every])
+    assert {one.why for one in found} == {"alarm"}
+
+
 def test_before_a_look_nothing_is_examined() -> None:
     (logs,) = studies("no drift", 1, 4, noise=0.05)
     for one in judge(bounds(logs), None, looks=SIX):

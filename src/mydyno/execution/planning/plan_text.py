@@ -63,8 +63,9 @@ def _what(experiment: Experiment, expected: Forecast) -> Iterator[Entry]:
     if expected.builds.builds:
         yield Entry("build", expected.builds.builds)
     data = experiment.data
-    words = kind_of(data).words(data)
-    whole = f"{data.workload}: {words}, about {format_bytes(expected.data_bytes)}"
+    kind = kind_of(data)
+    size = kind.rows_bytes(data) or expected.data_bytes
+    whole = f"{data.workload}: {kind.words(data)}, about {format_bytes(size)}"
     yield Entry("data", (whole, *(expected.dump.lines() if expected.dump else ())))
     if server.option_file:
         yield Entry("options", tuple(_option_file_words(server.option_file)))
