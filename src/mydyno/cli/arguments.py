@@ -67,6 +67,13 @@ AllowWrites = Annotated[
     bool,
     typer.Option("--allow-writes", help="Permit mydyno to fill an empty schema of an external server (server.dsn)."),
 ]
+AllowChanges = Annotated[
+    bool,
+    typer.Option(
+        "--allow-changes",
+        help="Permit mydyno to set the arms' variables on an external server (server.dsn); they are set back.",
+    ),
+]
 Trust = Annotated[
     bool,
     typer.Option(

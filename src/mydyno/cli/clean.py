@@ -19,6 +19,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.remote.left_studies import left_studies, remove_left
 from mydyno.hosts.undo import stale_journals
 from mydyno.model.definition.quantities import format_bytes
+from mydyno.servers import external_variables  # noqa: F401 - registers how they are set back
 from mydyno.servers.templates import folder_bytes
 
 

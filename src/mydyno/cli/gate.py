@@ -64,6 +64,7 @@ def gate(
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
+    allow_changes: arguments.AllowChanges = False,
     verbose: arguments.Verbose = False,
 ) -> None:
     """Exit codes 0, 4 and 5; those of `run` where the experiment could not be run."""
@@ -101,7 +102,7 @@ def gate(
             "add [thresholds] to the file, or --threshold qps='no worse than -2%'",
         )
     groups = None if hosts is None else parse_hosts(hosts)
-    paths = HostPaths.resolve(data, allow_writes)
+    paths = HostPaths.resolve(data, allow_writes, allow_changes)
     # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
     from mydyno.cli.gate_runner import finish, run_experiment
 

@@ -116,7 +116,7 @@ def parse_experiment(
         if not isinstance(override, dict):
             raise UserError(f"{source.place(('scale', chosen))}: scale.{chosen} must be a table of overrides")
         tree = merged(tree, override)
-    tree = with_settings(tree, settings)
+    tree = _with_server_of_arms(with_settings(tree, settings))
     tree, unread = (read_option_files or _without_option_files)(tree)
     experiment, problems = _validated(tree, vocabulary, chosen)
     problems += unread
@@ -124,6 +124,18 @@ def parse_experiment(
         placed = [(_place(source, problem.key, chosen, settings), problem) for problem in problems]
         raise ExperimentError(source.name, tuple(_in_file_order(placed)))
     return experiment
+
+
+def _with_server_of_arms(tree: dict[str, Any]) -> dict[str, Any]:
+    """Where every arm is a server that runs already, the experiment's own is the control's."""
+    arms = tree.get("arms")
+    if not isinstance(arms, dict):
+        return tree
+    tables = {name: arm for name, arm in arms.items() if isinstance(arm, dict)}
+    if not tables or any("dsn" not in arm for arm in tables.values()):
+        return tree
+    first = tables.get(str(arms.get("control")), next(iter(tables.values())))
+    return {**tree, "server": {"dsn": first["dsn"]}}
 
 
 def _without_option_files(tree: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:

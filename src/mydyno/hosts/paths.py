@@ -37,6 +37,8 @@ class HostPaths:
     """The unprivileged user that servers run as when mydyno is root, see ids_of(); None: as the present user."""
     allow_writes: bool = False
     """Whether an external server may be written to."""
+    allow_changes: bool = False
+    """Whether variables of an external server may be set."""
     study_lock_address: str = ADDRESS
     """Address of the lock that a study holds on this host: an abstract Unix socket."""
     root: HostRoot = HERE
@@ -47,7 +49,7 @@ class HostPaths:
         return self.cache / "undo"
 
     @classmethod
-    def resolve(cls, data: Path | None = None, allow_writes: bool = False) -> HostPaths:
+    def resolve(cls, data: Path | None = None, allow_writes: bool = False, allow_changes: bool = False) -> HostPaths:
         """From MYDYNO_CACHE, MYDYNO_DATA, MYDYNO_ENGINE, MYDYNO_SERVER_USER, MYDYNO_TEST_STUDY_LOCK.
 
         Raises HostError if the server's user does not exist.
@@ -59,6 +61,7 @@ class HostPaths:
             engine=_engine_folder(cache),
             server_user=server_user(),
             allow_writes=allow_writes,
+            allow_changes=allow_changes,
             study_lock_address=f"\0{name}" if (name := os.environ.get("MYDYNO_TEST_STUDY_LOCK")) else ADDRESS,
         )
 

@@ -292,6 +292,14 @@ class Control:
             raise ServerError(f"COM_DEBUG: {_words(error)}") from error
 
 
+def rows_now(address: Address, sql: str, timeout_s: float = 10.0) -> list[tuple[Any, ...]]:
+    """The rows of one statement in a session of its own, outside of any event loop. Raises ServerError."""
+    control = Control(address, timeout_s)
+    control._connection = control._connect()
+    with closing(control._connection):
+        return control._rows(sql, ())
+
+
 def server_code(error: ServerError) -> int | None:
     """The server's (or PyMySQL's) error number, where a session's error has one."""
     cause = error.__cause__

@@ -13,6 +13,7 @@ from mydyno.treatments import (
     allocator,
     cgroup,
     compression,
+    dsn,
     environment,
     huge_pages,
     memcached,
@@ -26,6 +27,7 @@ from mydyno.treatments.base import Treatment
 
 TREATMENTS: dict[str, tuple[TypeAdapter[Any], Callable[[Any], Treatment]]] = {
     "server": (server.SETTING, server.ServerTreatment),
+    "dsn": (dsn.SETTING, dsn.DsnTreatment),
     "allocator": (allocator.SETTING, allocator.AllocatorTreatment),
     "cgroup": (cgroup.SETTING, cgroup.CgroupTreatment),
     "huge_pages": (huge_pages.SETTING, huge_pages.HugePagesTreatment),

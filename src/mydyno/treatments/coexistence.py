@@ -36,7 +36,12 @@ def interleaving_obstacles(experiment: Experiment, paths: HostPaths) -> list[str
     Sentences for plan; empty if the experiment can be interleaved.
     """
     if experiment.server.dsn is not None:
-        return ["an external server (dsn) is one server; all arms share it"]
+        found = [*_treatments_alone(experiment), *_incomplete_arms(experiment), *driver_obstacles(experiment)]
+        if any("network" in arm.treatments for arm in experiment.arms):
+            found.append("network: the speed of a network card is in force for the whole host")
+        if experiment.server.hooks is not None:
+            found.append("server.hooks: the server is restored or restarted before each run")
+        return found
     return [
         *_treatments_alone(experiment),
         *_incomplete_arms(experiment),

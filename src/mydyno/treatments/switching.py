@@ -42,6 +42,11 @@ def switched_variables(experiment: Experiment) -> dict[str, dict[str, Scalar]]:
     }
 
 
+def switched_names(experiment: Experiment) -> list[str]:
+    """The variables in which the arms differ, in order."""
+    return sorted({name for variables in switched_variables(experiment).values() for name in variables})
+
+
 def _variables(arm: ArmSpec) -> dict[str, Scalar]:
     return {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
 
@@ -51,16 +56,14 @@ def switching_obstacles(experiment: Experiment) -> list[str]:
 
     Whether the server lets each variable be set while it runs is known from the server alone, in the first block.
     """
-    if experiment.server.dsn is not None:
-        return ["an external server (dsn) is never reconfigured"]
-    found = []
+    found = _external_obstacles(experiment) if experiment.server.dsn is not None else []
     names = sorted({name for arm in experiment.arms for name in arm.treatments} - {"variables"})
     control = experiment.arm(experiment.control)
     for name in names:
         if any(arm.treatments.get(name) != control.treatments.get(name) for arm in experiment.arms):
             found.append(f"{name} is not the same in all arms: a running server keeps it")
-    switched = {name for variables in switched_variables(experiment).values() for name in variables}
-    if shaping := shaping_variables(dict.fromkeys(sorted(switched), "")):
+    switched = switched_names(experiment)
+    if shaping := shaping_variables(dict.fromkeys(switched, "")):
         found.append(f"{', '.join(shaping)}: the server's files are of one form")
     if not switched and not found:
         found.append("the arms differ in no server variable")
@@ -76,9 +79,31 @@ def switching_obstacles(experiment: Experiment) -> list[str]:
     return [*found, *driver_obstacles(experiment)]
 
 
+def _external_obstacles(experiment: Experiment) -> list[str]:
+    """What an external server cannot have between slices."""
+    found = []
+    own = [_variables(arm) for arm in experiment.arms]
+    switched = switched_names(experiment)
+    if alike := sorted({name for variables in own for name in variables}.difference(switched)):
+        found.append(f"{', '.join(alike)}: the same in all arms, and an external server keeps its own; leave it out")
+    lasting = [name for name in switched if name not in SWITCHED_AT_ONCE]
+    if lasting and experiment.design.kind != "switchback":
+        found.append(
+            f"{', '.join(lasting)}: its effect may last longer than a slice; to try it nevertheless: "
+            'design.kind = "switchback"'
+        )
+    if experiment.server.hooks is not None:
+        found.append("server.hooks: nothing is restored or restarted between slices")
+    return found
+
+
 def is_switched(experiment: Experiment) -> bool:
-    """Whether its blocks have one server: as demanded, or where nothing is against it and all takes effect at once."""
+    """Whether its blocks have one server: as demanded, or where nothing is against it and all takes effect at once.
+
+    An external server has variables of arms in no other way.
+    """
+    if experiment.server.dsn is not None and any(_variables(arm) for arm in experiment.arms):
+        return True
     if experiment.design.kind != "auto":
         return experiment.design.kind == "switchback"
-    names = {name for variables in switched_variables(experiment).values() for name in variables}
-    return names <= SWITCHED_AT_ONCE and not switching_obstacles(experiment)
+    return SWITCHED_AT_ONCE.issuperset(switched_names(experiment)) and not switching_obstacles(experiment)

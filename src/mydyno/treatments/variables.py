@@ -31,11 +31,12 @@ from pydantic import TypeAdapter
 from mydyno.model.definition.experiment import FINITE, Scalar, ServerSpec, Variables
 from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.model.stored.records import Evidence
+from mydyno.servers.external_variables import untouched
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.option_values import is_by_server, option_values, same_setting
 from mydyno.servers.performance_schema import INSTRUMENT_OPTION, instrument_setting
 from mydyno.servers.running.base import RunningServer
-from mydyno.servers.running.private import PrivateServer, as_private
+from mydyno.servers.running.private import PrivateServer
 from mydyno.servers.variables_by_version import is_known
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.variable_effects import Effect, Source, effect_of
@@ -71,10 +72,15 @@ class VariablesTreatment(Treatment):
         self._wanted = {option_name(name): setting for name, setting in value.items()}
 
     def obstacle(self, server: ServerSpec) -> str | None:
-        """An external server is not configured."""
-        if server.dsn is not None:
-            return "an external server (dsn) is never reconfigured; use server.name or server.basedir"
-        return None
+        """What is never changed on a server that others use."""
+        if server.dsn is None:
+            return None
+        return "; ".join(f"{name} is never changed on an external server: {why}"
+                         for name, why in untouched(self._wanted).items()) or None  # fmt: skip
+
+    def host_changes(self, server: ServerSpec) -> list[str]:
+        """Of an external server; `plan` adds the values that it has."""
+        return [] if server.dsn is None else ["variables of the external server, between slices (--allow-changes)"]
 
     def statements_obstacle(self) -> str | None:
         """Built-in workloads set the state of their sessions, so that the server's value changes nothing."""
@@ -92,7 +98,7 @@ class VariablesTreatment(Treatment):
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """Each variable read back by SQL, and the effect of those that others than the server decide."""
-        private = as_private(instance)
+        private = instance if isinstance(instance, PrivateServer) else None
         async with instance.control() as control:
             actual = {name.lower(): value for name, value in (await control.variables()).items()}
             if INSTRUMENT_OPTION in self._wanted:
@@ -105,13 +111,13 @@ class VariablesTreatment(Treatment):
                 plain = name.removeprefix("loose_")
                 if effect := await effect_of(plain, shown.actual or shown.wanted, source):
                     effects[name] = effect
-                elif shown.actual is None and is_known(plain, private.build.variables):
+                elif shown.actual is None and private and is_known(plain, private.build.variables):
                     effects[name] = Effect(None, "the server has no variable that shows it")
-        ignored = await self._ignored(found.keys() - effects.keys(), found, private)
+        ignored = await self._ignored(found.keys() - effects.keys(), found, private) if private else {}
         if len(ignored) < len(self._wanted):
             effects |= {name: Effect(None, why) for name, why in ignored.items()}
         unlike = {name: self._wanted[name] for name, shown in found.items() if not shown.holds and shown.actual}
-        if unlike:
+        if unlike and private:
             read = (await option_values(private.build, private.host, unlike)).values
             found |= {name: replace(found[name], by_parser=read.get(found[name].variable)) for name in unlike}
         facts: dict[str, dict[str, Any]] = {

@@ -41,6 +41,8 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     parts.append(blocks(finished_blocks(summary)))
     if summary.design == "switchback":
         parts.append("one server at a time, its settings switched between slices")
+    elif summary.design == "interleaved" and experiment.server.dsn is not None:
+        parts.append("loaded in turn, in slices")
     elif summary.design == "interleaved":
         count = servers_together(experiment)
         parts.append(agreed(f"{count} servers up at the same time, one loaded at a time"))
@@ -175,12 +177,21 @@ def _host(study: StudyRecord) -> str:
     server = study.experiment.server
     if server.dsn is None:
         return f"Host {_named(study.host)}"
-    address = parse_dsn(server.dsn)
-    there = f"{address.host}:{address.port}" if address.socket is None else address.socket
     load = _named(study.host)
+    places = {arm.name: place_of(arm.treatments["dsn"]) for arm in study.experiment.arms if "dsn" in arm.treatments}
+    if len(set(places.values())) > 1:
+        named = listing(tuple(f"{place} ({arm})" for arm, place in places.items()))
+        return f"External servers {named}, one of each: these servers are compared, not their kinds; load from {load}"
+    there = place_of(server.dsn)
     if not study.server_host:
         return f"External server {there}, load from {load}"
     return f"External server {there} on {_named(study.server_host)}, load from {load}"
+
+
+def place_of(dsn: str) -> str:
+    """Where an external server listens: host:port, or its socket."""
+    address = parse_dsn(dsn)
+    return address.socket or f"{address.host}:{address.port}"
 
 
 def _named(facts: Mapping[str, Any]) -> str:

@@ -6,10 +6,14 @@ import errno
 from collections.abc import Sequence
 
 from mydyno.errors import HostError, ServerError, UserError
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.servers.dsn import PASSWORD_VARIABLE
+from mydyno.servers.external_variables import left_changed, reading, sql_value
 from mydyno.servers.sql import Address, ClientTls, Control, server_code
 from mydyno.treatments.catalogue import treatments_of
+from mydyno.treatments.switching import switched_names
 from mydyno.treatments.tls import TlsTreatment
 
 REFUSED = (1044, 1045, 1130, 1698)
@@ -36,6 +40,40 @@ async def _requires_transport(control: Control) -> bool:
     """Whether the server accepts no plain text over TCP."""
     rows = await control.rows("SHOW GLOBAL VARIABLES LIKE 'require_secure_transport'")
     return any(str(value).upper() in ("ON", "1") for _, value in rows)
+
+
+async def check_changes(address: Address, experiment: Experiment, paths: HostPaths, undo: UndoJournal) -> None:
+    """Whether the arms' variables may and can be set: each is set to the value that it has.
+
+    Raises UserError without permission, HostError where the server refuses it, or a killed study still has to set
+    something back.
+    """
+    dsn, names = experiment.server.dsn or "", switched_names(experiment)
+    if not names:
+        return
+    if not paths.allow_changes:
+        raise UserError(
+            f"the arms set {', '.join(names)} on an external server, which needs permission (--allow-changes)",
+            "`mydyno plan` names the values now and of each arm; they are set back however the study ends",
+        )
+    if left := left_changed(undo, dsn):
+        raise HostError(
+            f"a killed study still has to set variables of this server back: {'; '.join(left)}",
+            f"run `mydyno clean`, with {PASSWORD_VARIABLE} set where the account has a password",
+        )
+    try:
+        async with Control(address) as control:
+            for name in names:
+                value = await control.scalar(reading([name]))
+                if value is None:
+                    raise HostError(f"server.dsn: {name} is NULL, which SET cannot set back", "leave it out")
+                await control.rows(f"SET GLOBAL {name} = {sql_value(str(value))}")
+    except ServerError as error:
+        raise HostError(
+            f"server.dsn: {error.message}",
+            "a variable of a running server is one that SET GLOBAL accepts, and the account needs "
+            "SYSTEM_VARIABLES_ADMIN (MySQL) or SUPER (MariaDB)",
+        ) from error
 
 
 def _hint(error: ServerError, address: Address) -> str:

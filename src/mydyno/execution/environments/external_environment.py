@@ -11,7 +11,7 @@ from typing import Any
 from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.errors import DriverError, HostError, UserError
 from mydyno.execution.environments.environment import Sampler, Say
-from mydyno.execution.environments.external_checks import check_connection
+from mydyno.execution.environments.external_checks import check_changes, check_connection
 from mydyno.execution.environments.external_probe import ExternalSampler
 from mydyno.execution.environments.folders import make_folders
 from mydyno.execution.environments.load_clients import LoadClients
@@ -36,6 +36,7 @@ from mydyno.servers.sql import Address, Control
 from mydyno.servers.templates import Template
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
+from mydyno.treatments.dsn import dsn_of
 
 READ_ONLY_WORKLOADS = frozenset(
     ("connect", "oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges")
@@ -54,7 +55,8 @@ class ExternalEnvironment:
     scratch: Path
     sockets: Path
     versions: dict[str, str]
-    address: Address
+    addresses: dict[str, Address]
+    """{arm: its server}."""
     clients: LoadClients | None = None
     restores_data: bool = False
     """Whether the user's restore hook makes the data what they were before each run."""
@@ -66,18 +68,19 @@ class ExternalEnvironment:
     def instance(
         self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None
     ) -> ExternalServer:
-        """The external server; there is one, for all arms."""
-        del arm
-        assert (number, cpu_slot.number) == (1, 1), "forecast refuses several instances of an external server"
+        """The external server of the arm."""
+        assert cpu_slot.number == 1, "forecast refuses several instances of an external server"
         folder.mkdir(parents=True, exist_ok=True)
         log.write_text("an external server keeps its own error log\n")
-        return ExternalServer(self.address, self.host, folder, log, self.experiment.server.card)
+        address = self.addresses[arm or self.experiment.control]
+        return ExternalServer(address, self.host, folder, log, self.experiment.server.card, number)
 
     def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Sampler:
         """The sampler: this host, its interface on the route to the server, the server's status by SQL; its host."""
         del speed_meter  # of the load's host, which is not the server's
         program = self.paths.program("dynoprobe")
-        interface = None if self.address.socket else interface_towards(self.address.host)
+        own_address = self.addresses[self.experiment.control]
+        interface = None if own_address.socket else interface_towards(own_address.host)
         networks = [f"{interface}@{os.getpid()}"] if interface else []
         own = Probe.of_servers(program, instances, self.scratch, self.sockets, networks)
         there = self.server_host
@@ -104,26 +107,26 @@ class ExternalEnvironment:
 
     async def template(self, arm: ArmSpec, say: Say) -> None:
         """Prepare the data once, or complete them, if that is allowed and needed. Raises HostError if that fails."""
-        del arm
+        address = self.addresses[arm.name]
         data = self.experiment.data
         steps = self.experiment.resolved_steps
         writes = any(step.workload not in READ_ONLY_WORKLOADS for step in steps)
-        database = self.address.database
-        missing = await missing_data(self.address, data, load_writes=writes, allow_writes=self.paths.allow_writes)
+        database = address.database
+        missing = await missing_data(address, data, load_writes=writes, allow_writes=self.paths.allow_writes)
         if missing is Missing.NOTHING:
             return
         resume = missing is Missing.REST
         say(f"{'completing' if resume else 'preparing'} data in {database}: {data.tables} tables of {data.rows:,} rows")
-        await mark_as_begun(self.address, data)
+        await mark_as_begun(address, data)
         driver = self.drivers[steps[0].driver]
         try:
-            await driver.prepare(self.address, data, self.sockets, self.scratch / "prepare.log", resume=resume)
+            await driver.prepare(address, data, self.sockets, self.scratch / "prepare.log", resume=resume)
         except DriverError as error:
             if not resume:
                 raise
             hint = f"drop the tables of {database} ({MARKER} too) to have them prepared again"
             raise HostError(f"server.dsn: the data cannot be completed: {error.message}", hint) from error
-        await mark_as_complete(self.address)
+        await mark_as_complete(address)
 
     async def prewarm(self, instance: RunningServer) -> None:
         """Nothing: an external server is not prewarmed."""
@@ -134,7 +137,7 @@ class ExternalEnvironment:
             return
         await self.hooks.before_run(instance.log.parent)
         if self.server_host is not None:
-            await self.server_host.find_server(self.address)
+            await self.server_host.find_server(self.addresses[self.experiment.control])
 
     def close(self) -> list[str]:
         """Undo everything that is still open; returns what could not be."""
@@ -187,14 +190,16 @@ async def open_external_environment(
     paths: HostPaths, experiment: Experiment, study: str, study_path: Path, say: Say
 ) -> ExternalEnvironment:
     """Check that the server answers, and fetch the drivers. On any failure nothing is left behind."""
-    address = parse_dsn(experiment.server.dsn or "")
+    addresses = {arm.name: parse_dsn(dsn_of(arm, experiment.server)) for arm in experiment.arms}
+    address = addresses[experiment.control]
     protect(os.fsdecode(address.password))
     if experiment.server.variables:
         raise UserError("server.variables: an external server (dsn) is never configured", "remove the section")
-    if address.database != SCHEMA:
-        raise UserError(
-            f"server.dsn: the schema is {address.database}", f"sysbench's tables are in {SCHEMA}: use this schema"
-        )
+    for one in addresses.values():
+        if one.database != SCHEMA:
+            raise UserError(
+                f"server.dsn: the schema is {one.database}", f"sysbench's tables are in {SCHEMA}: use this schema"
+            )
     _check_hooks(experiment, paths)
     undo = UndoJournal.begin(paths.undo, study, study_path, paths.root)
     there: ServerHost | None = None
@@ -202,9 +207,12 @@ async def open_external_environment(
         undo.will_change("processes", cookie=study)
         scratch, sockets = make_folders(paths, study, undo)
         host = LocalHost(study, paths.server_user, undo)
-        version = await check_connection(address, experiment)
+        versions_of = {arm: await check_connection(one, experiment) for arm, one in addresses.items()}
+        await check_changes(address, experiment, paths, undo)
         drivers, versions = await get_drivers(experiment, paths, host, say)
-        versions["server"] = version
+        versions["server"] = versions_of[experiment.control]
+        if len(set(addresses.values())) > 1:
+            versions |= {f"server of {arm}": version for arm, version in versions_of.items()}
         if experiment.server.ssh is not None:
             say(f"preparing telemetry on {experiment.server.ssh}")
             there = await ServerHost.open(experiment.server.ssh, paths.program("dynoprobe"), address)
@@ -214,7 +222,7 @@ async def open_external_environment(
             where = "this host" if there is None else there.host.name
             hooks = ExternalHooks(spec, UserCommands() if there is None else there.host, where, address)
         return ExternalEnvironment(
-            paths, experiment, host, undo, drivers, scratch, sockets, versions, address,
+            paths, experiment, host, undo, drivers, scratch, sockets, versions, addresses,
             restores_data=spec is not None and spec.restore is not None, hooks=hooks, server_host=there,
             server_facts={} if there is None else await remote_facts(there.host),
         )  # fmt: skip

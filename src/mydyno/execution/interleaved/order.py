@@ -102,7 +102,8 @@ def alone_s(plan: Plan, experiment: Experiment, block: int, washout_s: float) ->
     design = experiment.design
     timed = plan.sequential and design.time is not None
     long_enough = (design.time or 0) >= ALONE_FROM_S if timed else len(plan.blocks) >= ALONE_FROM_BLOCKS
-    if block != 1 or not long_enough or experiment.is_search or plan.design == "switchback":
+    external = experiment.server.dsn is not None
+    if block != 1 or not long_enough or experiment.is_search or external or plan.design == "switchback":
         return 0.0
     return ALONE_STOP_S + ALONE_SLICES * (design.slice + washout_s + SLICE_GAP_S)
 

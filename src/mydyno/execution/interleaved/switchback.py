@@ -7,7 +7,6 @@ set is read back, and once more before the next change: nobody else may have cha
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,41 +19,31 @@ from mydyno.execution.interleaved.lane import Lane
 from mydyno.execution.interleaved.slices import PartOfSlice
 from mydyno.model.definition.experiment import Scalar, Step
 from mydyno.model.definition.plan import PlannedBlock
-from mydyno.model.definition.quantities import parse_bytes
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import Evidence, StepRecord
-from mydyno.servers.my_cnf import option_value
+from mydyno.servers.external_variables import LOCK, BorrowedVariables, reading, sql_value
 from mydyno.servers.running.base import RunningServer
-from mydyno.servers.running.private import as_private
 from mydyno.servers.sql import Control
 from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample
 from mydyno.treatments.switching import switched_variables
 from mydyno.workloads.reconcile import growth
 
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
-_SIZE = re.compile(r"\d+[KMGT]", re.IGNORECASE)
 STREAM_STEP = 7919
 """Between the streams of two lanes of a cycle: on the same data each does other operations."""
 HINT = 'use design.kind = "interleaved": each arm then has a server of its own that starts with its values'
-
-
-def sql_value(value: Scalar) -> str:
-    """A value of an option file as SET has it: sizes in bytes, words quoted."""
-    text = option_value(value)
-    if _NUMBER.fullmatch(text):
-        return text
-    if _SIZE.fullmatch(text):
-        return str(parse_bytes(text))
-    escaped = text.replace("\\", "\\\\").replace("'", "''")
-    return f"'{escaped}'"
+EXTERNAL_HINT = (
+    "the account needs SYSTEM_VARIABLES_ADMIN (MySQL) or SUPER (MariaDB), and the variable must be one that SET GLOBAL "
+    "accepts"
+)
 
 
 class Switch:
-    """The variables of one running server in which the arms differ."""
+    """The variables of one running server in which the arms differ; `borrowed` where it is others' server."""
 
-    def __init__(self, settings: Mapping[str, Mapping[str, Scalar]]) -> None:
+    def __init__(self, settings: Mapping[str, Mapping[str, Scalar]], borrowed: BorrowedVariables | None = None) -> None:
         self._settings = settings
+        self._borrowed = borrowed
         self._names = sorted({name for own in settings.values() for name in own})
         self._control: Control | None = None
         self._server: list[str] = []
@@ -74,16 +63,37 @@ class Switch:
         """
         self._control = await server.control().__aenter__()
         try:
+            await self._borrow()
             self._server = await self._read()
+            if self._borrowed is not None:
+                self._borrowed.will_set(dict(zip(self._names, self._server, strict=True)), {})
             for arm in self._settings:
                 await self.to(arm)
         except ServerError as error:
-            raise HostError(f'design "switchback": {error.message}', HINT) from error
+            hint = HINT if self._borrowed is None else EXTERNAL_HINT
+            raise HostError(f'design "switchback": {error.message}', hint) from error
+        if self._borrowed is not None:
+            own = {name: [shown[place] for shown in self._shown.values()] for place, name in enumerate(self._names)}
+            self._borrowed.will_set(dict(zip(self._names, self._server, strict=True)), own)
+
+    async def _borrow(self) -> None:
+        """Alone: what another mydyno set would be taken for the server's own values."""
+        if self._borrowed is None:
+            return
+        assert self._control is not None
+        if await self._control.scalar("SELECT GET_LOCK(%s, 0)", LOCK) != 1:
+            raise HostError("another mydyno changes variables of this server", "wait until its study has ended")
 
     async def check(self) -> None:
-        """Raise ServerError where somebody else changed what was set."""
-        if self._now and (found := await self._read()) != self._shown[self._now]:
-            raise ServerError(f"somebody else changed variables of the server: {self._unlike(self._now, found)}")
+        """Raise ServerError where somebody else changed what was set; HostError, which ends the study, where it is
+        others' server.
+        """
+        if not self._now or (found := await self._read()) == self._shown[self._now]:
+            return
+        words = f"somebody else changed variables of the server: {self._unlike(self._now, found)}"
+        if self._borrowed is not None:
+            raise HostError(words, "they are left as they are now; repeat the study when nobody changes them")
+        raise ServerError(words)
 
     async def to(self, arm: str) -> None:
         """Set the arm's values and read them back. Raises ServerError, also where somebody else changed one."""
@@ -106,7 +116,7 @@ class Switch:
 
     async def _read(self) -> list[str]:
         assert self._control is not None
-        rows = await self._control.rows("SELECT " + ", ".join(f"@@GLOBAL.{name}" for name in self._names))
+        rows = await self._control.rows(reading(self._names))
         return [str(value) for value in rows[0]]
 
     def _unlike(self, arm: str, found: Sequence[str]) -> str:
@@ -117,24 +127,53 @@ class Switch:
             if now != was
         )
 
-    async def end(self) -> None:
-        """Close the session."""
+    async def end(self) -> str | None:
+        """Give back what was borrowed, and close the session; returns what could not be given back."""
+        left = None if self._borrowed is None else await asyncio.to_thread(self._borrowed.give_back)
         if self._control is not None:
             await self._control.__aexit__()
             self._control = None
+        return left
 
 
 @dataclass
-class SwitchedLane(Lane):
+class SharedLane(Lane):
+    """One arm's part of a block whose server other lanes load too: its counters are those of its own slices."""
+
+    number: int = 1
+    """From 1, in the order of the block."""
+    counted: dict[str, float] = field(default_factory=dict)
+    """Growth of the server's counters over this lane's own slices of the current step."""
+
+    async def connect(self, step: Step) -> None:
+        """Nothing is counted yet."""
+        self.counted = {}
+        await super().connect(step)
+
+    async def slice(self, step: Step, order: SliceOrder) -> list[PartOfSlice]:
+        """A slice, with the server's counters before and after."""
+        if not self.runs_step(step):
+            return []
+        (server,) = self.instances
+        before = await server.counters()
+        parts = await super().slice(step, replace(order, stream=order.stream + STREAM_STEP * self.number))
+        for name, value in (growth(before, await server.counters()) if parts else {}).items():
+            self.counted[name] = self.counted.get(name, 0.0) + value
+        return parts
+
+    async def disconnect(self, step: Step) -> dict[str, float]:
+        """End the load program; how the server's counters grew over this lane's own slices."""
+        await super().disconnect(step)
+        return self.counted
+
+
+@dataclass
+class SwitchedLane(SharedLane):
     """One arm's part of a block with one server, which the first lane starts and stops."""
 
     first: SwitchedLane | None = None
     """The lane that has the server; None: this one."""
-    number: int = 1
-    """From 1, in the order of the block."""
     switch: Switch = field(default_factory=lambda: Switch({}))
-    counted: dict[str, float] = field(default_factory=dict)
-    """Growth of the server's counters over this lane's own slices of the current step."""
 
     @property
     def owner(self) -> SwitchedLane:
@@ -145,7 +184,10 @@ class SwitchedLane(Lane):
         """The first lane restores the data of the one server, without what is switched."""
         if self.first is None:
             await super().provision(template)
-            self.switch = Switch(switched_variables(self.environment.experiment))
+            experiment = self.environment.experiment
+            dsn = experiment.server.dsn
+            borrowed = None if dsn is None else BorrowedVariables(self.environment.host.undo, dsn)
+            self.switch = Switch(switched_variables(experiment), borrowed)
         else:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.switch = self.first.switch
@@ -158,7 +200,7 @@ class SwitchedLane(Lane):
         await super()._apply()
         for instance in self.instances:
             for name in switched_variables(self.environment.experiment)[self.arm.name]:
-                del as_private(instance).settings.variables[name]
+                del instance.settings.variables[name]
 
     async def start(self) -> None:
         """Start the one server; every arm's values are set once. Raises HostError where the server refuses one."""
@@ -196,7 +238,6 @@ class SwitchedLane(Lane):
 
     async def connect(self, step: Step) -> None:
         """Its sessions begin under its arm's values."""
-        self.counted = {}
         await self._take_over()
         await super().connect(step)
 
@@ -207,21 +248,12 @@ class SwitchedLane(Lane):
         await self._take_over()
         if not self.up:
             return []
-        server = self.instances[0]
-        before = await server.counters()
-        parts = await super().slice(step, replace(order, stream=order.stream + STREAM_STEP * self.number))
-        for name, value in (growth(before, await server.counters()) if parts else {}).items():
-            self.counted[name] = self.counted.get(name, 0.0) + value
+        parts = await super().slice(step, order)
         return [replace(part, after=replace(part.after, memory={})) for part in parts]
 
     def rss_bytes(self) -> float | None:
         """None: the arms share their server's memory."""
         return None
-
-    async def disconnect(self, step: Step) -> dict[str, float]:
-        """End the load program; how the server's counters grew over this lane's own slices."""
-        await super().disconnect(step)
-        return self.counted
 
     async def _account(self, steps: Sequence[StepRecord], samples: Sequence[Sample]) -> None:
         if self.first is None:
@@ -234,8 +266,10 @@ class SwitchedLane(Lane):
     async def stop(self) -> None:
         """End the load; the first lane ends the server too."""
         if self.first is None:
-            await self.switch.end()
+            left = await self.switch.end()
             await super().stop()
+            if left:
+                raise HostError(f"could not be set back: {left}")
             return
         instances, self.instances = self.instances, []
         await super().stop()
@@ -264,6 +298,8 @@ def lanes_of(environment: StudyEnvironment, block: PlannedBlock, aside: Path, sw
         if switchback:
             lanes.append(lane := SwitchedLane(*facts, first=first, number=number))
             first = first or lane
+        elif environment.experiment.server.dsn is not None:
+            lanes.append(SharedLane(*facts, number=number))
         else:
             lanes.append(Lane(*facts))
         number += len(planned.places)

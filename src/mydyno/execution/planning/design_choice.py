@@ -55,16 +55,22 @@ def choose_design(experiment: Experiment, paths: HostPaths) -> Design:
 
 def _design(experiment: Experiment, paths: HostPaths) -> Design:
     kind = experiment.design.kind
-    if kind == "blocks":
-        return Design("blocks", 'design.kind = "blocks"')
     if is_switched(experiment):
-        if obstacles := switching_obstacles(experiment):
+        if kind in ("blocks", "interleaved"):
             raise UserError(
-                'design.kind = "switchback": the arms are not settings of one running server:\n  '
-                + "\n  ".join(obstacles),
+                f'design.kind = "{kind}": variables of an external server (dsn) are switched between slices',
                 'use design.kind = "auto"',
             )
+        if obstacles := switching_obstacles(experiment):
+            demanded, hint = 'design.kind = "switchback"', 'use design.kind = "auto"'
+            if experiment.server.dsn is not None:
+                demanded, hint = "server.dsn", "use server.name for a private server"
+            raise UserError(
+                f"{demanded}: the arms are not settings of one running server:\n  " + "\n  ".join(obstacles), hint
+            )
         return Design("switchback", "a running server takes over every setting that the arms differ in")
+    if kind == "blocks":
+        return Design("blocks", 'design.kind = "blocks"')
     obstacles = interleaving_obstacles(experiment, paths)
     if not obstacles:
         return Design("interleaved", "all arms can run at the same time")

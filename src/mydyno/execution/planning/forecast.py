@@ -226,6 +226,8 @@ def _profile_obstacles(experiment: Experiment, plan: Plan, root: HostRoot) -> li
     if wanted and plan.design == "blocks":
         why = f"this study has the design blocks ({plan.why})"
         return [f"{name}: only interleaved studies have profiled slices; {why}" for name in wanted]
+    if experiment.server.dsn is not None:
+        return [f"{name}: an external server (dsn) runs elsewhere, and is not configured for it" for name in wanted]
     found = []
     if experiment.profile.kernel and (obstacle := kernel_obstacle(root)) is not None:
         found.append(f"profile.kernel: {obstacle}")

@@ -114,7 +114,7 @@ def shape_of(experiment: Experiment) -> Shape:
     links = any("network" in arm.treatments for arm in experiment.arms)
     servers = sum(experiment.instances_of(arm) for arm in experiment.arms) + of_control
     return Shape(
-        servers=1 if is_switched(experiment) else servers,
+        servers=0 if experiment.server.dsn is not None else 1 if is_switched(experiment) else servers,
         lanes=len(experiment.arms) + 1,
         steps=len(steps),
         slice_s=experiment.design.slice,

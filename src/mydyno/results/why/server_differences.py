@@ -32,18 +32,20 @@ SHOWN_LETTERS = 60
 
 
 def server_differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, str | None]]:
-    """{variable: {arm: value; None if that server has no such variable}}; empty if all run the same version.
+    """{variable: {arm: value; None if that server has no such variable}}; empty if all were started by mydyno from one
+    version.
 
     Only variables that shape performance and differ between two servers that both have them; a variable that one
     version alone has cannot be set alike, and there are hundreds. Paths and identities are left out.
     """
     variables: dict[str, dict[str, str]] = {}
     versions = set()
+    apart = any(one.treatment == "dsn" for run in runs for one in run.evidence)
     for run in runs:
         for server in run.servers[:1]:
             variables.setdefault(run.arm, {name.lower(): value for name, value in server.variables.items()})
             versions.add(server.version)
-    if len(versions) < 2:
+    if len(versions) < 2 and not apart:
         return {}
     names = sorted({name for of_arm in variables.values() for name in of_arm if shapes_performance(name)})
     differing = {}

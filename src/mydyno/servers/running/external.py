@@ -21,9 +21,11 @@ class ExternalServer(RunningServer):
 
     is_private: ClassVar[bool] = False
 
-    def __init__(self, address: Address, host: LocalHost, folder: Path, log: Path, card: str | None = None) -> None:
+    def __init__(
+        self, address: Address, host: LocalHost, folder: Path, log: Path, card: str | None = None, number: int = 1
+    ) -> None:
         """`card`: this host's interface that leads there, whose speed treatments may set; None: none was named."""
-        super().__init__(host, folder, log)
+        super().__init__(host, folder, log, number=number)
         self._address = address
         self.card = card
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mydyno.errors import HostError, ServerError
-from mydyno.execution.interleaved.switchback import Switch, sql_value
+from mydyno.execution.interleaved.switchback import Switch
 from mydyno.model.definition.experiment import Scalar
 
 
@@ -100,11 +100,3 @@ async def test_a_variable_that_cannot_be_set_ends_the_study_with_what_to_do() ->
     with pytest.raises(HostError, match="read only variable") as caught:
         await begun(Server(refused="sync_binlog"))
     assert 'design.kind = "interleaved"' in str(caught.value.hint)
-
-
-@pytest.mark.parametrize(
-    ("value", "sql"),
-    [(1, "1"), (0.5, "0.5"), ("64M", "67108864"), (True, "'ON'"), ("mrr=on", "'mrr=on'"), ("a'b", "'a''b'")],
-)
-def test_values_are_written_as_sql(value: Any, sql: str) -> None:
-    assert sql_value(value) == sql

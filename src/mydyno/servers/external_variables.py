@@ -1,0 +1,131 @@
+"""Global variables of a server that others use: changed for slices of a study, and given back however it ends.
+
+The values from before are in the undo journal before the first change. A variable that has a value by then which is
+neither the one from before nor one of the study's was changed by somebody else, and is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mydyno.errors import MydynoError
+from mydyno.hosts.root import HostRoot
+from mydyno.hosts.undo import UNDOERS, UndoJournal, stale_journals
+from mydyno.model.definition.experiment import Scalar
+from mydyno.model.definition.quantities import parse_bytes
+from mydyno.servers.dsn import PASSWORD_VARIABLE, parse_dsn
+from mydyno.servers.my_cnf import option_value
+from mydyno.servers.sql import rows_now
+
+KIND = "server_variables"
+LOCK = "mydyno.variables"
+"""A user lock of the server, held by the session of the study that changes its variables."""
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_SIZE = re.compile(r"\d+[KMGT]", re.IGNORECASE)
+_UNTOUCHED = {
+    "whether and as whom it serves": r"(super_)?read_only|offline_mode|server_(id|uuid)|skip_.+|port|hostname|bind_.+|"
+    r".*max_.*connections|connection_.+|(connect|wait|interactive|net_.+|idle_.+)_timeout|max_allowed_packet|"
+    r"event_scheduler",
+    "replication": r"gtid_.+|log_bin.*|sql_log_.+|binlog_(format|row_.+|checksum|annotate.*|encryption|expire.*|do_.*|"
+    r"ignore_.*|transaction_.+)|expire_logs_days|(rpl|slave|replica|relay|master|source|wsrep|group_replication)_.+",
+    "security": r"(require_)?secure_.+|(ssl|tls|validate|simple|cracklib|authentication|caching|mysql_native)_.+|"
+    r".*password.*|default_authentication_plugin|local_infile|init_.+|.*(audit|encrypt|keyring|roles|proxy).*|"
+    r"log_bin_trust.*|automatic_sp_privileges",
+    "what other users' statements mean": r"sql_(mode|big_.+|auto_is_null|safe_.+|select_.+|warnings|notes|quote_.+)|"
+    r"autocommit|completion_type|(character_set|collation|lc|time_zone|default|enforce)_?.*|"
+    r"(foreign_key|unique)_checks|(tx|transaction)_read_only|group_concat_max_len|div_precision_increment|"
+    r"innodb_(rollback_on_timeout|strict_mode|autoinc_lock_mode)|auto_increment_.+|old.*",
+    "it cannot be set back without a trace": r"(innodb_)?(buffer_pool|key_buffer|key_cache|query_cache)_.+|"
+    r"innodb_(log_file|redo|undo|force|fast_shutdown|fil_|ft_|monitor|.+_now).*|innodb_.*(truncate|dump).*|"
+    r"table_.*cache.*|thread_cache_size|performance_schema.*",
+}
+"""{why: names} of variables of a running server that are never changed."""
+
+
+def untouched(names: Iterable[str]) -> dict[str, str]:
+    """{variable: why it is never changed on a running server}, of those."""
+    found = {}
+    for name in names:
+        why = next((why for why, pattern in _UNTOUCHED.items() if re.fullmatch(pattern, name)), None)
+        if why is not None:
+            found[name] = why
+    return found
+
+
+def sql_value(value: Scalar) -> str:
+    """A value of an option file as SET has it: sizes in bytes, words quoted."""
+    text = option_value(value)
+    if _NUMBER.fullmatch(text):
+        return text
+    if _SIZE.fullmatch(text):
+        return str(parse_bytes(text))
+    escaped = text.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
+
+
+def reading(names: Sequence[str]) -> str:
+    """The statement that reads global variables."""
+    return "SELECT " + ", ".join(f"@@GLOBAL.{name}" for name in names)
+
+
+class BorrowedVariables:
+    """The variables that a study sets on an external server, in one block after the other."""
+
+    def __init__(self, undo: UndoJournal, dsn: str) -> None:
+        self._undo, self._dsn = undo, dsn
+        self._entry: int | None = None
+
+    def will_set(self, before: Mapping[str, str], own: Mapping[str, Sequence[str]]) -> None:
+        """To be called before the first change, with `own` empty, and again when it is known how the server shows the
+        study's own values: {variable: values}.
+        """
+        former, self._entry = self._entry, self._undo.will_change(KIND, dsn=self._dsn, before=before, own=own)
+        if former is not None:
+            self._undo.undone(former)
+
+    def give_back(self) -> str | None:
+        """Set them back; returns what could not be."""
+        if self._entry is None:
+            return None
+        left = self._undo.undo(self._entry)
+        if left is None:
+            self._entry = None
+        return left
+
+
+def _give_back(facts: dict[str, Any], _root: HostRoot) -> str | None:
+    before: dict[str, str] = facts["before"]
+    own: dict[str, list[str]] = facts["own"]
+    try:
+        address = parse_dsn(facts["dsn"])
+        (now,) = rows_now(address, reading(list(before)))
+        back = [
+            f"GLOBAL {name} = {sql_value(value)}"
+            for (name, value), found in zip(before.items(), map(str, now), strict=True)
+            if found != value and (not own or found in own[name])
+        ]
+        if back:
+            rows_now(address, f"SET {', '.join(back)}")
+    except MydynoError as error:
+        values = ", ".join(f"{name} = {value}" for name, value in before.items())
+        return (
+            f"variables of {facts['dsn']}, which were {values}: {error.message} (`mydyno clean` tries again; the "
+            f"account's password is {PASSWORD_VARIABLE})"
+        )
+    return None
+
+
+UNDOERS[KIND] = _give_back
+
+
+def left_changed(undo: UndoJournal, dsn: str) -> list[str]:
+    """What a killed study still has to give back on this server."""
+    entries = [entry for journal in stale_journals(undo.path.parent, undo.root) for entry in journal.open_entries()]
+    return [
+        ", ".join(f"{name} = {value}" for name, value in entry.facts["before"].items())
+        for entry in entries
+        if entry.kind == KIND and entry.facts["dsn"] == dsn
+    ]

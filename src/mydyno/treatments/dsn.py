@@ -1,0 +1,77 @@
+"""A server that runs already as the treatment: `dsn = "mysql://user@host:3306/sbtest"`, the same password for all.
+
+Verified by what the server says of itself on mydyno's own connection, with the time of a round trip to it.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, TypeAdapter
+
+from mydyno.errors import UserError
+from mydyno.model.definition.experiment import ArmSpec, ServerSpec, Text
+from mydyno.model.stored.records import Evidence
+from mydyno.servers.dsn import parse_dsn
+from mydyno.servers.running.base import RunningServer
+from mydyno.treatments.base import Treatment
+
+ROUND_TRIPS = 31
+_FACTS = "SELECT @@hostname, @@port, @@server_id, @@version, @@version_comment"
+
+
+def _parsed(dsn: str) -> str:
+    try:
+        parse_dsn(dsn)
+    except UserError as error:
+        raise ValueError(error.message.removeprefix("server.dsn: ")) from error
+    return dsn
+
+
+SETTING: TypeAdapter[Any] = TypeAdapter(Annotated[Text, AfterValidator(_parsed)])
+
+
+def dsn_of(arm: ArmSpec, otherwise: ServerSpec) -> str:
+    """The external server of an arm: its own, or the experiment's."""
+    return str(arm.treatments.get("dsn") or otherwise.dsn or "")
+
+
+class DsnTreatment(Treatment):
+    """One arm's running server."""
+
+    name = "dsn"
+
+    def __init__(self, value: str) -> None:
+        self._dsn = value
+
+    def obstacle(self, server: ServerSpec) -> str | None:
+        """All arms are on servers that run already, or none is."""
+        if server.dsn is None:
+            return "every arm needs a dsn, or none: mydyno starts the servers of the others"
+        if server.ssh is not None or server.hooks is not None:
+            return "server.ssh and server.hooks are of one server; leave them out"
+        return None
+
+    async def apply(self, instance: RunningServer) -> None:
+        """Nothing: the environment connects there."""
+
+    async def evidence(self, instance: RunningServer) -> Evidence:
+        """Host, version and the median of a few round trips."""
+        async with instance.control() as control:
+            ((host, port, server_id, version, comment),) = await control.rows(_FACTS)
+            took_ms = []
+            for _ in range(ROUND_TRIPS):
+                began_s = time.perf_counter()
+                await control.rows("DO 0")
+                took_ms.append(1000.0 * (time.perf_counter() - began_s))
+        facts: dict[str, Any] = {
+            "hostname": host, "port": port, "server_id": server_id, "version": version, "version_comment": comment,
+            "round_trip_ms": round(median(took_ms), 3),
+        }  # fmt: skip
+        text = (
+            f"{host}:{port}, server_id {server_id}, {version} ({comment}); a round trip of mydyno's own connection "
+            f"takes {median(took_ms):.2g} ms (median of {ROUND_TRIPS})"
+        )
+        return Evidence(treatment=self.name, holds=True, text=text, facts=facts, instance=instance.number)

@@ -1,0 +1,204 @@
+"""Variables of a server that others use: set for slices, and set back however the study ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from mydyno.servers.build import ServerBuild
+from mydyno.servers.dsn import PASSWORD_VARIABLE
+from mydyno.store.study_folder import StudyFolder
+from tests.support.interleaved import slices_of, summary_of
+from tests.support.other_server import OtherServer, other_server
+from tests.support.real import Program, end
+
+PASSWORD = "not a secret"
+EXPERIMENT = """
+name = "external-{pid}"
+question = "What do temporary tables on disk cost?"
+data = {{ tables = 1, rows = 1000 }}
+validity = {{ steal = "99%", driver_cpu = 1 }}
+server.dsn = "mysql://bench@localhost/sbtest?socket={socket}"
+[arms]
+control = "now"
+now = {{}}
+small = {{ variables = {{ {variables} }} }}
+[[steps]]
+workload = "oltp_read_only"
+connections = 2
+warmup = "0s"
+measure = "1s"
+[design]
+blocks = 2
+cycles = 3
+slice = "0.4s"
+washout = "0.1s"
+quiet_wait = "0s"
+"""
+VARIABLES = "tmp_table_size = 16384, sync_binlog = 7"
+READ = "SELECT @@GLOBAL.tmp_table_size, @@GLOBAL.sync_binlog"
+
+
+@dataclass
+class External:
+    """A server with data, and the program."""
+
+    server: OtherServer
+    program: Program
+
+    def write(self, variables: str = VARIABLES) -> str:
+        text = EXPERIMENT.format(pid=os.getpid(), socket=self.server.socket, variables=variables)
+        return self.program.write(text)
+
+    @property
+    def variables(self) -> tuple[object, ...]:
+        """As the server has them now."""
+        return self.server.sql(READ)[0]
+
+
+@pytest.fixture(scope="module")
+def server(build: ServerBuild) -> Iterator[OtherServer]:
+    with other_server(build, f"IDENTIFIED BY '{PASSWORD}'") as made:
+        made.sql("GRANT SUPER ON *.* TO bench")
+        yield made
+
+
+@pytest.fixture
+def external(program: Program, server: OtherServer) -> Iterator[External]:
+    server.sql("GRANT SUPER ON *.* TO bench", "SET GLOBAL tmp_table_size = 4194304, GLOBAL sync_binlog = 3")
+    made = External(server, replace(program, environment={PASSWORD_VARIABLE: PASSWORD}))
+    yield made
+    assert made.variables == (4194304, 3), "whatever happened"
+
+
+def test_each_arm_is_measured_under_its_own_values_and_they_are_set_back(external: External) -> None:
+    file, program = external.write(), external.program
+    planned = program.run("plan", file)
+    assert planned.returncode == 0, planned.stderr
+    assert f"on {external.server.socket} (10.11" in planned.stdout
+    assert "sync_binlog from 3 to 7 (small); tmp_table_size from 4194304 to 16384 (small)" in planned.stdout
+    refused = program.run("run", file, "--allow-writes")
+    assert refused.returncode == 2
+    assert "needs permission (--allow-changes)" in refused.stderr
+    before = program.leftovers()
+    done = program.run("run", file, "--allow-writes", "--allow-changes")
+    assert done.returncode == 0, done.stderr
+    assert program.leftovers() == before
+    study = program.study()
+    summary = summary_of(study)
+    assert summary["design"] == "switchback"
+    assert len(slices_of(study)) == 2 * 3 * 3
+    for run in StudyFolder(study).runs():
+        assert run.valid, run.reasons
+        on_disk = run.steps[0].server_counters["Created_tmp_disk_tables"]
+        assert (on_disk > 20) == (run.arm == "small"), "its sessions have its own tmp_table_size, no others"
+
+
+def test_after_kill_9_clean_sets_them_back_and_until_then_no_study_begins(external: External) -> None:
+    file, program = external.write(), external.program
+    with program.stopped_at("slice", "run", file, "--allow-writes", "--allow-changes") as process:
+        external.server.sql("SET GLOBAL sync_binlog = 7, GLOBAL tmp_table_size = 16384")  # as in a slice of "small"
+        assert end(process, signal.SIGKILL) == -signal.SIGKILL
+    program.environment[PASSWORD_VARIABLE] = "another"
+    left = program.run("clean")
+    assert left.returncode == 1
+    assert "which were sync_binlog = 3, tmp_table_size = 4194304" in left.stdout
+    program.environment[PASSWORD_VARIABLE] = PASSWORD
+    done = program.run("clean")
+    assert done.returncode == 0, done.stdout
+    assert external.variables == (4194304, 3)
+
+
+def test_what_somebody_else_changes_meanwhile_ends_the_study_and_is_left_alone(external: External) -> None:
+    with external.program.stopped_at("slice", "run", external.write(), "--allow-writes", "--allow-changes") as process:
+        external.server.sql("SET GLOBAL sync_binlog = 100")
+        assert end(process, signal.SIGCONT) == 3
+    assert "somebody else changed variables of the server: sync_binlog is 100" in external.program.output()
+    assert external.variables == (4194304, 100)
+    external.server.sql("SET GLOBAL sync_binlog = 3")
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ("read_only = 1", "read_only is never changed on an external server: whether and as whom it serves"),
+        ("sql_mode = 'ANSI'", "sql_mode is never changed"),
+        ("innodb_io_capacity = 500", "its effect may last longer than a slice"),
+    ],
+)
+def test_what_is_not_changed_is_refused_before_anything(external: External, variables: str, words: str) -> None:
+    done = external.program.run("plan", external.write(variables))
+    assert done.returncode in (2, 3)
+    assert words in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [("sync_binlog = 7, version_comment = 'x'", "read only variable"), ("sync_binlog = 7, no_such = 1", "no_such")],
+)
+def test_what_the_server_refuses_ends_it_before_any_change(external: External, variables: str, words: str) -> None:
+    text = external.write(variables)
+    Path(text).write_text(Path(text).read_text().replace("[design]", '[design]\nkind = "switchback"'))
+    done = external.program.run("run", text, "--allow-writes", "--allow-changes")
+    assert done.returncode == 3, done.stderr
+    assert words in done.stderr
+
+
+def test_an_account_without_the_privilege_is_told_which(external: External) -> None:
+    external.server.sql("REVOKE SUPER ON *.* FROM bench")
+    done = external.program.run("run", external.write(), "--allow-writes", "--allow-changes")
+    assert done.returncode == 3, done.stderr
+    assert "SUPER (MariaDB)" in done.stderr
+
+
+TWO = """
+name = "two-{pid}"
+question = "Which of the two servers is faster?"
+data = {{ tables = 1, rows = 1000 }}
+validity = {{ steal = "99%", driver_cpu = 1 }}
+[arms]
+control = "old"
+old.dsn = "mysql://bench@localhost/sbtest?socket={old}"
+new.dsn = "mysql://bench@localhost/sbtest?socket={new}"
+[[steps]]
+workload = "oltp_read_only"
+connections = 2
+warmup = "0s"
+measure = "1s"
+[design]
+blocks = 2
+cycles = 3
+slice = "0.4s"
+washout = "0.1s"
+quiet_wait = "0s"
+"""
+
+
+def test_two_running_servers_are_arms_loaded_in_turn(external: External, build: ServerBuild) -> None:
+    program = external.program
+    with other_server(build, f"IDENTIFIED BY '{PASSWORD}'", "--innodb-adaptive-hash-index=ON") as new:
+        text = TWO.format(pid=os.getpid(), old=external.server.socket, new=new.socket)
+        done = program.run("run", program.write(text), "--allow-writes")
+        assert done.returncode == 0, done.stderr
+        assert new.sql("SELECT COUNT(*) FROM sbtest.sbtest1") == [(1000,)]
+    summary = summary_of(program.study())
+    assert summary["design"] == "interleaved"
+    assert len(slices_of(program.study())) == 2 * 3 * 3
+    assert f"External servers {external.server.socket} (old) and {new.socket} (new), one of each" in summary["scope"]
+    assert summary["server_differences"]["innodb_adaptive_hash_index"] == {"new": "ON", "old": "OFF"}
+    for run in StudyFolder(program.study()).runs():
+        assert run.valid, run.reasons
+        (about,) = [one for one in run.evidence if one.treatment == "dsn"]
+        assert about.facts["round_trip_ms"] > 0
+        selects = run.steps[0].server_counters["Com_select"]
+        own = sum(
+            one.queries or 0
+            for one in slices_of(program.study())
+            if (one.block, one.arm, one.copy_number) == (run.block, run.arm, run.copy_number)
+        )
+        assert selects < 3 * own, "the other lanes' statements on the same server are not counted"
