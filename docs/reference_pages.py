@@ -38,6 +38,7 @@ from mydyno.model.definition.experiment import (
     StepSpec,
     ValiditySpec,
 )
+from mydyno.model.definition.guard_spec import GuardSpec
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.source_build import BuildSpec
@@ -177,6 +178,7 @@ def experiment() -> str:
         ("[verdict]", VerdictSpec),
         ("[[verdict.compare]]", CompareSpec),
         ("[validity]", ValiditySpec),
+        ("[guard]", GuardSpec),
         ("[screen]", ScreenSpec),
         ("[profile]", ProfileSpec),
     ]

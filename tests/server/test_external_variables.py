@@ -156,6 +156,25 @@ def test_an_account_without_the_privilege_is_told_which(external: External) -> N
     assert "SUPER (MariaDB)" in done.stderr
 
 
+def test_a_slice_that_its_users_would_feel_is_ended_and_the_arm_fails_after_three(external: External) -> None:
+    text = external.write()
+    guarded = Path(text).read_text() + "[guard]\nthreads_running = 1\n"
+    done = external.program.run("run", external.program.write(guarded), "--allow-writes", "--allow-changes")
+    assert done.returncode == 1, done.stderr
+    assert "the guard ended its slice 3 times in a row: Threads_running is" in done.stderr
+    within = guarded.replace("threads_running = 1", 'threads_running = 100\np99 = "5s"')
+    done = external.program.run("run", external.program.write(within), "--allow-writes", "--allow-changes")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_load_for_which_the_server_has_no_connections_is_refused(external: External) -> None:
+    text = Path(external.write()).read_text().replace("connections = 2", "connections = 60")
+    done = external.program.run("run", external.program.write(text), "--allow-writes", "--allow-changes")
+    assert done.returncode == 3, done.stderr
+    assert "3 lanes hold 180 connections" in done.stderr
+    assert "the server permits 151" in done.stderr
+
+
 TWO = """
 name = "two-{pid}"
 question = "Which of the two servers is faster?"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,9 @@ class HeldLoad(Protocol):
 
     async def slice(self, order: SliceOrder) -> dict[str, Any]:
         """Run one slice; its record. Raises DriverError when the load failed."""
+
+    def interrupt(self) -> None:
+        """End a slice at once, and the program with it."""
 
     async def end(self) -> None:
         """Close the connections and end the program. Safe to call again."""
@@ -117,6 +121,10 @@ class HeldProcess:
         if record.get("id") != order.id:
             raise DriverError(f"{self._name} returned slice {record.get('id')!r} instead of {order.id!r}")
         return record
+
+    def interrupt(self) -> None:
+        """SIGINT: dynoload ends its statements and itself."""
+        self._running().send(signal.SIGINT)
 
     async def end(self) -> None:
         """Close its input, which ends it; kill it if it does not end."""

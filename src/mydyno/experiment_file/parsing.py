@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -24,6 +24,7 @@ from mydyno.model.definition.experiment import (
     StepSpec,
     ValiditySpec,
 )
+from mydyno.model.definition.guard_spec import GuardSpec
 from mydyno.model.definition.host_groups import Address
 from mydyno.model.definition.problems import ExperimentError, Key, Problem, from_validation, unknown
 from mydyno.model.definition.profile_spec import ProfileSpec
@@ -66,6 +67,7 @@ class Sections(BaseModel):
     design: Any
     verdict: Any
     validity: Any
+    guard: Any
     profile: Any
     thresholds: Any
     scale: Any
@@ -82,6 +84,7 @@ FIELDS_AT: dict[str, type[BaseModel]] = {
     "design": DesignSpec,
     "verdict": VerdictSpec,
     "validity": ValiditySpec,
+    "guard": GuardSpec,
     "profile": ProfileSpec,
 }
 
@@ -191,7 +194,7 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     except ValidationError as error:
         problems += from_validation(error, (), FIELDS_AT)
     server = tree.get("server")
-    problems += _server_problems(server, vocabulary)
+    problems += _server_problems(tree, vocabulary)
     problems += reserved_problems(("server", "variables"), server.get("variables") if isinstance(server, dict) else {})
     problems += _data_problems(tree.get("data"), vocabulary)
     problems += _step_problems(tree.get("steps"), vocabulary)
@@ -229,7 +232,8 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     return experiment, problems
 
 
-def _server_problems(server: object, vocabulary: Vocabulary) -> list[Problem]:
+def _server_problems(tree: Mapping[str, Any], vocabulary: Vocabulary) -> list[Problem]:
+    server = tree.get("server")
     if not isinstance(server, dict):
         return []
     ways = ("name", "basedir", "build", "dsn")
@@ -244,6 +248,8 @@ def _server_problems(server: object, vocabulary: Vocabulary) -> list[Problem]:
                 ("server", "card"), "a server on this host is never reached over a network card", allowed="with dsn"
             )
         ]
+    if tree.get("guard") is not None and said != ["dsn"]:
+        return [Problem(("guard",), "mydyno's own servers have no other users", allowed="with server.dsn")]
     for key in ("ssh", "hooks"):
         if server.get(key) is not None and said != ["dsn"]:
             return [

@@ -151,6 +151,7 @@ class Control:
         self._plain = plain
         self._unbounded = unbounded
         self._connection: pymysql.connections.Connection[pymysql.cursors.Cursor] | None = None
+        self._columns: tuple[str, ...] = ()
 
     async def __aenter__(self) -> Self:
         connecting = asyncio.ensure_future(asyncio.to_thread(self._connect))
@@ -241,6 +242,7 @@ class Control:
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(sql, arguments or None)
+                self._columns = tuple(column[0] for column in cursor.description or ())
                 return list(cursor.fetchall())
         except (pymysql.MySQLError, OSError) as error:
             if isinstance(error.__context__, TimeoutError):
@@ -253,6 +255,15 @@ class Control:
         other = Control(self._address, timeout_s=5, plain=self._plain)
         with suppress(ServerError, pymysql.MySQLError, OSError), closing(other._connect()) as connection:
             connection.query(f"KILL QUERY {lost.thread_id()}")
+
+    async def records(self, sql: str) -> list[dict[str, Any]]:
+        """All rows of one statement as {column: value}. Raises ServerError."""
+
+        def read() -> list[dict[str, Any]]:
+            rows, names = self._rows(sql, ()), self._columns
+            return [dict(zip(names, row, strict=True)) for row in rows]
+
+        return await asyncio.to_thread(read)
 
     async def scalar(self, sql: str, *arguments: object) -> Any:
         """The first column of the first row; None if there is no row."""

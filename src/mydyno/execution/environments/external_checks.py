@@ -16,6 +16,8 @@ from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.switching import switched_names
 from mydyno.treatments.tls import TlsTreatment
 
+OWN_CONNECTIONS = 8
+"""Of mydyno's own at most, and one that a server reserves for its administrator."""
 REFUSED = (1044, 1045, 1130, 1698)
 """The server's codes for an account, a password, or a client's address that it does not accept."""
 
@@ -40,6 +42,19 @@ async def _requires_transport(control: Control) -> bool:
     """Whether the server accepts no plain text over TCP."""
     rows = await control.rows("SHOW GLOBAL VARIABLES LIKE 'require_secure_transport'")
     return any(str(value).upper() in ("ON", "1") for _, value in rows)
+
+
+async def check_room(address: Address, experiment: Experiment, lanes: int) -> None:
+    """Raises HostError where the server permits fewer connections than the load and its present users have."""
+    wanted = lanes * max(step.connections for step in experiment.resolved_steps)
+    async with Control(address) as control:
+        most = int(await control.scalar("SELECT @@GLOBAL.max_connections"))
+        connected = int((await control.status()).get("Threads_connected", 0))
+    if wanted + connected + OWN_CONNECTIONS > most:
+        raise HostError(
+            f"server.dsn: {lanes} lanes hold {wanted} connections, {connected} are open, and the server permits {most}",
+            "use fewer arms or connections",
+        )
 
 
 async def check_changes(address: Address, experiment: Experiment, paths: HostPaths, undo: UndoJournal) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.errors import DriverError, HostError, UserError
 from mydyno.execution.environments.environment import Sampler, Say
-from mydyno.execution.environments.external_checks import check_changes, check_connection
+from mydyno.execution.environments.external_checks import check_changes, check_connection, check_room
 from mydyno.execution.environments.external_probe import ExternalSampler
 from mydyno.execution.environments.folders import make_folders
 from mydyno.execution.environments.load_clients import LoadClients
@@ -36,7 +36,9 @@ from mydyno.servers.sql import Address, Control
 from mydyno.servers.templates import Template
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
+from mydyno.treatments.coexistence import interleaving_obstacles
 from mydyno.treatments.dsn import dsn_of
+from mydyno.treatments.switching import is_switched
 
 READ_ONLY_WORKLOADS = frozenset(
     ("connect", "oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges")
@@ -208,6 +210,10 @@ async def open_external_environment(
         scratch, sockets = make_folders(paths, study, undo)
         host = LocalHost(study, paths.server_user, undo)
         versions_of = {arm: await check_connection(one, experiment) for arm, one in addresses.items()}
+        held = is_switched(experiment) or not interleaving_obstacles(experiment, paths)
+        for one in set(addresses.values()):
+            sharing = [arm for arm, of_arm in addresses.items() if of_arm == one]
+            await check_room(one, experiment, len(sharing) + (experiment.control in sharing) if held else 1)
         await check_changes(address, experiment, paths, undo)
         drivers, versions = await get_drivers(experiment, paths, host, say)
         versions["server"] = versions_of[experiment.control]

@@ -16,6 +16,7 @@ from mydyno.drivers.held import SliceOrder
 from mydyno.errors import HostError, ServerError
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.lane import Lane
+from mydyno.execution.interleaved.shared_lane import SharedLane
 from mydyno.execution.interleaved.slices import PartOfSlice
 from mydyno.model.definition.experiment import Scalar, Step
 from mydyno.model.definition.plan import PlannedBlock
@@ -27,10 +28,7 @@ from mydyno.servers.sql import Control
 from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample
 from mydyno.treatments.switching import switched_variables
-from mydyno.workloads.reconcile import growth
 
-STREAM_STEP = 7919
-"""Between the streams of two lanes of a cycle: on the same data each does other operations."""
 HINT = 'use design.kind = "interleaved": each arm then has a server of its own that starts with its values'
 EXTERNAL_HINT = (
     "the account needs SYSTEM_VARIABLES_ADMIN (MySQL) or SUPER (MariaDB), and the variable must be one that SET GLOBAL "
@@ -134,37 +132,6 @@ class Switch:
             await self._control.__aexit__()
             self._control = None
         return left
-
-
-@dataclass
-class SharedLane(Lane):
-    """One arm's part of a block whose server other lanes load too: its counters are those of its own slices."""
-
-    number: int = 1
-    """From 1, in the order of the block."""
-    counted: dict[str, float] = field(default_factory=dict)
-    """Growth of the server's counters over this lane's own slices of the current step."""
-
-    async def connect(self, step: Step) -> None:
-        """Nothing is counted yet."""
-        self.counted = {}
-        await super().connect(step)
-
-    async def slice(self, step: Step, order: SliceOrder) -> list[PartOfSlice]:
-        """A slice, with the server's counters before and after."""
-        if not self.runs_step(step):
-            return []
-        (server,) = self.instances
-        before = await server.counters()
-        parts = await super().slice(step, replace(order, stream=order.stream + STREAM_STEP * self.number))
-        for name, value in (growth(before, await server.counters()) if parts else {}).items():
-            self.counted[name] = self.counted.get(name, 0.0) + value
-        return parts
-
-    async def disconnect(self, step: Step) -> dict[str, float]:
-        """End the load program; how the server's counters grew over this lane's own slices."""
-        await super().disconnect(step)
-        return self.counted
 
 
 @dataclass

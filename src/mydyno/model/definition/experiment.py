@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from mydyno.model.definition.guard_spec import GuardSpec
 from mydyno.model.definition.problems import NAME_PATTERN
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.quantities import Duration, PositiveDuration, Share, ShareUpToAll
@@ -371,6 +372,7 @@ class Experiment(Frozen):
     design: DesignSpec = DesignSpec()
     verdict: VerdictSpec = VerdictSpec()
     validity: ValiditySpec = ValiditySpec()
+    guard: GuardSpec | None = Field(None, exclude_if=is_empty)
     profile: ProfileSpec = Field(ProfileSpec(), exclude_if=lambda value: value == ProfileSpec())
     thresholds: tuple[ThresholdSpec, ...] = Field((), exclude_if=is_empty)
     """The thresholds of `mydyno gate`."""
