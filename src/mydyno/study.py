@@ -24,7 +24,7 @@ from mydyno.execution.stopping import Stopping
 from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno, own_name
 from mydyno.fleet.study_files import find_files
 from mydyno.hosts.commands import recorded_commands
-from mydyno.hosts.lock import study_lock
+from mydyno.hosts.lock import turn_of
 from mydyno.hosts.paths import HostPaths, check_writable
 from mydyno.hosts.undo import clean_up
 from mydyno.model.definition.experiment import Experiment
@@ -71,7 +71,7 @@ async def run_study(
         made = new_study(request.experiment, request.source_text, request.command, paths)
         path = stack.enter_context(StudyFolder.claimed(request.studies.resolve(), made.study))
         study = made.model_copy(update={"study": path.name, "files": files.checksums})
-        stack.enter_context(study_lock(study.study, paths.study_lock_address))
+        await turn_of(stack, study.study, paths.study_lock_address, watcher.say if paths.waits else None)
         live = stack.enter_context(LiveWatcher(watcher, request.listeners, request.live_interval_s))
         clean_up(paths.undo, live.say, paths.root)
         environment = await opener(paths, request.experiment, own_name(study.study), path, live.say)
@@ -113,7 +113,7 @@ async def resume_study(
         stack.enter_context(recorded_commands()).keep_in(folder.path)
         find_files(study.experiment).check_unchanged(study)
         check_host(study.experiment, plan, paths)
-        stack.enter_context(study_lock(study.study, paths.study_lock_address))
+        await turn_of(stack, study.study, paths.study_lock_address, watcher.say if paths.waits else None)
         live = stack.enter_context(LiveWatcher(watcher, listeners))
         live.keep_in(folder.path, study.study, plan, resumed=True)
         clean_up(paths.undo, live.say, paths.root)

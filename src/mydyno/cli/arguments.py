@@ -74,6 +74,9 @@ AllowChanges = Annotated[
         help="Permit mydyno to set the arms' variables on an external server (server.dsn); they are set back.",
     ),
 ]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Begin when another study on this host has ended, instead of refusing.")
+]
 Trust = Annotated[
     bool,
     typer.Option(

@@ -65,6 +65,7 @@ def gate(
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
     allow_changes: arguments.AllowChanges = False,
+    wait: arguments.Wait = False,
     verbose: arguments.Verbose = False,
 ) -> None:
     """Exit codes 0, 4 and 5; those of `run` where the experiment could not be run."""
@@ -102,7 +103,7 @@ def gate(
             "add [thresholds] to the file, or --threshold qps='no worse than -2%'",
         )
     groups = None if hosts is None else parse_hosts(hosts)
-    paths = HostPaths.resolve(data, allow_writes, allow_changes)
+    paths = HostPaths.resolve(data, allow_writes, allow_changes, wait)
     # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
     from mydyno.cli.gate_runner import finish, run_experiment
 

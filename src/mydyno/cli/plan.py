@@ -37,14 +37,26 @@ def plan(
     settings: arguments.Overrides = None,
     blocks: arguments.Blocks = None,
     time: arguments.Time = None,
+    profile: arguments.Profile = False,
+    waits: arguments.Waits = False,
+    kernel: arguments.Kernel = False,
     hosts: arguments.Hosts = None,
+    studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
+    allow_writes: arguments.AllowWrites = False,
+    allow_changes: arguments.AllowChanges = False,
+    wait: arguments.Wait = False,
+    serve: arguments.Serve = False,
+    openmetrics: arguments.OpenMetrics = None,
     as_json: arguments.Json = False,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Print the plan; exit code 3 where this host cannot do it."""
+    """Print the plan; exit code 3 where this host cannot do it. Takes every option of `run`."""
+    del studies, allow_writes, allow_changes, wait, serve, openmetrics  # of no effect on the plan
     set_verbosity(verbose)
-    resolved, _ = load_for_study(experiment, scale, arguments.all_settings(settings, blocks, time))
+    resolved, _ = load_for_study(
+        experiment, scale, arguments.all_settings(settings, blocks, time, profile, waits, kernel)
+    )
     paths = HostPaths.resolve(data)
     groups = () if hosts is None else parse_hosts(hosts)
     apart = bool(groups) and all(group.clients for group in groups)

@@ -27,6 +27,7 @@ def resume(
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
     allow_changes: arguments.AllowChanges = False,
+    wait: arguments.Wait = False,
     trust: arguments.Trust = False,
     serve: arguments.Serve = False,
     openmetrics: arguments.OpenMetrics = None,
@@ -43,7 +44,7 @@ def resume(
         check_origin(path, record.experiment, os.geteuid())
     warn_of_damage(folder)
     metrics = arguments.metrics_file(openmetrics)
-    paths = HostPaths.resolve(data, allow_writes, allow_changes)
+    paths = HostPaths.resolve(data, allow_writes, allow_changes, wait)
     # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
     from mydyno.cli.study_runner import listeners_of, run_fleet_to_end, run_to_end
     from mydyno.study import resume_study

@@ -34,6 +34,7 @@ def run(
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
     allow_changes: arguments.AllowChanges = False,
+    wait: arguments.Wait = False,
     serve: arguments.Serve = False,
     openmetrics: arguments.OpenMetrics = None,
     as_json: arguments.Json = False,
@@ -48,7 +49,7 @@ def run(
     if groups is not None and data is not None:
         groups = with_data(groups, data)
     metrics = arguments.metrics_file(openmetrics)
-    paths = HostPaths.resolve(data, allow_writes, allow_changes)
+    paths = HostPaths.resolve(data, allow_writes, allow_changes, wait)
     # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
     from mydyno.cli.study_runner import listeners_of, run_fleet_to_end, run_to_end
     from mydyno.study import Request, run_study

@@ -6,14 +6,15 @@ releases it when its holder dies. A process that finds it taken connects and rea
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
 import platform
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,11 +51,33 @@ def study_lock(study: str, address: str = ADDRESS) -> Iterator[None]:
             answering.join(timeout=10)
 
 
+async def turn_of(
+    stack: ExitStack, study: str, address: str, say: Callable[[str], None] | None, step_s: float = 1.0
+) -> None:
+    """Hold the lock until the stack ends. With `say`, which receives whom it waits for, after the studies that hold it
+    now; without, raises HostError as study_lock does.
+    """
+    waiting_for = ""
+    while True:
+        try:
+            stack.enter_context(study_lock(study, address))
+        except HostError:
+            if say is None:
+                raise
+        else:
+            return
+        holder = str(lock_holder(address) or Holder())
+        if holder != waiting_for:
+            say(f"waiting for another study on this host: {holder}")
+            waiting_for = holder
+        await asyncio.sleep(step_s)
+
+
 def another_study(holder: Holder) -> HostError:
     """The refusal of a second study on this host."""
     return HostError(
         f"another study is running on this host: {holder}",
-        "two studies on one host disturb each other; wait for it to end",
+        "two studies on one host disturb each other; with --wait this one begins when that has ended",
     )
 
 

@@ -39,6 +39,8 @@ class HostPaths:
     """Whether an external server may be written to."""
     allow_changes: bool = False
     """Whether variables of an external server may be set."""
+    waits: bool = False
+    """Whether a study waits for another one on this host to end."""
     study_lock_address: str = ADDRESS
     """Address of the lock that a study holds on this host: an abstract Unix socket."""
     root: HostRoot = HERE
@@ -49,7 +51,9 @@ class HostPaths:
         return self.cache / "undo"
 
     @classmethod
-    def resolve(cls, data: Path | None = None, allow_writes: bool = False, allow_changes: bool = False) -> HostPaths:
+    def resolve(
+        cls, data: Path | None = None, allow_writes: bool = False, allow_changes: bool = False, waits: bool = False
+    ) -> HostPaths:
         """From MYDYNO_CACHE, MYDYNO_DATA, MYDYNO_ENGINE, MYDYNO_SERVER_USER, MYDYNO_TEST_STUDY_LOCK.
 
         Raises HostError if the server's user does not exist.
@@ -62,6 +66,7 @@ class HostPaths:
             server_user=server_user(),
             allow_writes=allow_writes,
             allow_changes=allow_changes,
+            waits=waits,
             study_lock_address=f"\0{name}" if (name := os.environ.get("MYDYNO_TEST_STUDY_LOCK")) else ADDRESS,
         )
 

@@ -23,7 +23,7 @@ from mydyno.wording.stored_result import StoredResult
 
 KEPT = frozenset({"--scale", "--set", "--blocks", "--time", "--hosts", "--studies", "--data"})
 """Options of `mydyno run` with a value that a command has again."""
-KEPT_FLAGS = frozenset({"--profile", "--waits", "--kernel", "--allow-writes", "--allow-changes"})
+KEPT_FLAGS = frozenset({"--profile", "--waits", "--kernel", "--allow-writes", "--allow-changes", "--wait"})
 DROPPED = frozenset({"--openmetrics", "--threshold", "--junit", "--markdown"})
 """Options with a value that it does not have."""
 NAMED_ARMS = (*ARM_SECTIONS, "thresholds", "verdict.compare")

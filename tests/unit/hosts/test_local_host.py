@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from mydyno.execution.planning.forecast import forecast
 from mydyno.hosts.capabilities import Capability, capabilities
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.local import LocalHost, exit_with_parent
-from mydyno.hosts.lock import study_lock
+from mydyno.hosts.lock import study_lock, turn_of
 from mydyno.hosts.mount_access import closed_ancestors, entering_command
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
 from mydyno.hosts.root import HERE
@@ -97,6 +98,27 @@ def test_a_lock_let_go_is_free_at_once_every_time() -> None:
     for number in range(200):
         with study_lock(f"study-{number}", address):
             pass
+
+
+async def test_a_study_that_waits_begins_when_the_others_have_ended() -> None:
+    address, said = f"\0mydyno-test-turn-{os.getpid()}", list[str]()
+    begun: list[str] = []
+
+    async def study(name: str) -> None:
+        with ExitStack() as stack:
+            await turn_of(stack, name, address, said.append, step_s=0.001)
+            begun.append(name)
+            await asyncio.sleep(0.005)
+
+    with study_lock("first", address):
+        waiting = [asyncio.ensure_future(study(name)) for name in ("second", "third")]
+        await asyncio.sleep(0.02)
+        assert begun == []
+    await asyncio.gather(*waiting)
+    assert sorted(begun) == ["second", "third"]
+    assert f"waiting for another study on this host: first (pid {os.getpid()})" in said
+    with study_lock("fourth", address), ExitStack() as stack, pytest.raises(HostError, match="with --wait"):
+        await turn_of(stack, "fifth", address, None)
 
 
 def test_a_lock_let_go_by_an_error_is_free() -> None:
