@@ -21,6 +21,7 @@ Content = bytes | str
 """A file's bytes, or the target of a symbolic link."""
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+CONFIG = "application/vnd.oci.image.config.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
 
 
@@ -57,7 +58,11 @@ def image(folder: Path, layers: Sequence[bytes], packing: str = "gzip") -> dict[
     }[packing]
     media_type = f"{LAYER}+{packing}" if packing else LAYER
     entries = [blob(folder, packed(data), media_type) for data in layers]
-    return blob(folder, json.dumps({"schemaVersion": 2, "layers": entries}).encode(), MANIFEST)
+    plain = [f"sha256:{hashlib.sha256(data).hexdigest()}" for data in layers]
+    about = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": plain}}
+    config = blob(folder, json.dumps(about).encode(), CONFIG)
+    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": entries}
+    return blob(folder, json.dumps(manifest).encode(), MANIFEST)
 
 
 def layout(folder: Path, entries: Sequence[dict[str, Any]]) -> Path:

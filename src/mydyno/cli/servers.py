@@ -25,6 +25,7 @@ from mydyno.model.definition.problems import NAME_PATTERN, nearest
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.server_version import ServerVersion
 from mydyno.packages.download import download, is_url
+from mydyno.packages.images import check_reference, pull
 from mydyno.packages.oci_layout import Image, read_image
 from mydyno.servers.catalogue import CATALOGUE, CatalogueEntry, get_build, known_servers
 from mydyno.servers.compiled.cached import read_builds, remove_build
@@ -72,7 +73,7 @@ def list_servers(context: typer.Context, as_json: arguments.Json = False, verbos
     if own is not None:
         print(f"\non PATH: {own}; to use it: --set server.basedir={own.rpartition('/')[0].rpartition('/')[0] or '/'}")
     print(
-        "\nAny other MySQL or MariaDB >= 5.5: mydyno servers add NAME --archive FILE --sha256 HASH (or --oci FOLDER),\n"
+        "\nAny other MySQL or MariaDB >= 5.5: mydyno servers add NAME --image IMAGE or --archive FILE --sha256 HASH,\n"
         'or an unpacked one: server.basedir = "/path" in the experiment, or --set server.basedir=/path'
     )
 
@@ -133,6 +134,9 @@ def add(
     oci: Annotated[
         str, typer.Option(help="Instead of --archive: a container image (OCI image layout).", metavar="FOLDER[:TAG]")
     ] = "",
+    image: Annotated[
+        str, typer.Option(help="Instead of --archive: an image of a registry, copied by skopeo.", metavar="IMAGE:TAG")
+    ] = "",
     sha256: Annotated[
         str,
         typer.Option(help="SHA-256 of the archive, as the vendor states it; of an image: its digest.", metavar="HASH"),
@@ -142,8 +146,11 @@ def add(
     """Check the hash, unpack, start the program for its version and options, and keep it under the name."""
     _set_verbosity(context, verbose)
     _check_name(name)
-    if bool(archive) == bool(oci):
-        raise UserError("one of --archive and --oci is needed", "--archive FILE|URL --sha256 HASH, or --oci FOLDER:TAG")
+    if sum(map(bool, (archive, oci, image))) != 1:
+        raise UserError(
+            "one of --archive, --oci and --image is needed",
+            "--archive FILE|URL --sha256 HASH, --oci FOLDER:TAG, or --image docker.io/library/mysql:8.4",
+        )
     expected = sha256.strip().lower().removeprefix("sha256:")
     if (archive or expected) and not re.fullmatch(r"[0-9a-f]{64}", expected):
         raise UserError(f"--sha256 {sha256}: not a SHA-256", "64 hexadecimal digits; a vendor's MD5 is not enough")
@@ -151,7 +158,9 @@ def add(
         raise UserError(f"--archive {archive}: no such file", "a tar archive on this host, or an http or https URL")
     paths = HostPaths.resolve()
     host = LocalHost("servers", paths.server_user)
-    if oci:
+    if image:
+        added = asyncio.run(_pulled(name, image, expected, paths, host))
+    elif oci:
         added = asyncio.run(add_image(name, _image(oci, expected), paths.cache, host, warn))
     else:
         added = asyncio.run(_add(name, archive, expected, paths, host))
@@ -166,11 +175,24 @@ def _image(oci: str, expected: str) -> Image:
             f"--oci {oci}: no such folder", "an OCI image layout: skopeo copy docker://IMAGE oci:FOLDER:TAG"
         )
     image = read_image(Path(folder).resolve(), tag)
-    if expected not in ("", image.digest.partition(":")[2]):
-        raise UserError(f"--oci {oci} is {image.digest}, not sha256:{expected}; nothing was unpacked")
-    if not expected:
-        warn(f"{oci} is {image.digest} now; --sha256 {image.digest} accepts no other")
+    _check_digest(f"--oci {oci}", image, expected)
     return image
+
+
+def _check_digest(named: str, image: Image, expected: str) -> None:
+    if expected not in ("", image.digest.partition(":")[2]):
+        raise UserError(f"{named} is {image.digest}, not sha256:{expected}; nothing was unpacked")
+    if not expected:
+        warn(f"{named} is {image.digest} now; --sha256 {image.digest} accepts no other")
+
+
+async def _pulled(name: str, reference: str, expected: str, paths: HostPaths, host: LocalHost) -> AddedServer:
+    check_reference(reference)
+    paths.cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=paths.cache, prefix=".image-") as folder:
+        image = await pull(reference, Path(folder) / "layout", paths.cache, host, warn)
+        _check_digest(f"--image {reference}", image, expected)
+        return await add_image(name, image, paths.cache, host, warn, reference)
 
 
 async def _add(name: str, archive: str, expected: str, paths: HostPaths, host: LocalHost) -> AddedServer:

@@ -38,7 +38,8 @@ def left_over(tmp_path: Path) -> list[str]:
     """What lies in the folder of added servers, but for locks; and downloads in the cache."""
     folder = tmp_path / "cache/servers/added"
     found = [path.name for path in folder.iterdir() if not path.name.endswith(".lock")] if folder.exists() else []
-    return sorted(found + [path.name for path in (tmp_path / "cache").glob(".download-*")])
+    aside = [path.name for pattern in (".download-*", ".image-*") for path in (tmp_path / "cache").glob(pattern)]
+    return sorted(found + aside)
 
 
 @pytest.mark.parametrize(("ending", "top"), [("xz", "mysql-8.4.3/"), ("gz", ""), ("bz2", "./percona-8.4/")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from pathlib import Path
 
@@ -104,11 +105,12 @@ def test_damaged_and_missing_blobs_are_named_before_anything_is_unpacked(tmp_pat
     entry = image(folder, [layer(BASE)])
     layout(folder, [entry])
     assert "nothing was unpacked" in add(tmp_path, str(folder), "--sha256", "0" * 64)[2]
-    for path in (folder / "blobs/sha256").iterdir():
-        if path.name not in entry["digest"]:
-            path.write_bytes(path.read_bytes()[:-1] + b"x")
-            assert "not what its name says" in add(tmp_path, str(folder))[2]
-            path.unlink()
+    blobs = folder / "blobs/sha256"
+    manifest = json.loads((blobs / entry["digest"].partition(":")[2]).read_text())
+    path = blobs / manifest["layers"][0]["digest"].partition(":")[2]
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    assert "not what its name says" in add(tmp_path, str(folder))[2]
+    path.unlink()
     assert "lacks the blob sha256:" in add(tmp_path, str(folder))[2]
     assert left_over(tmp_path) == []
 
@@ -139,8 +141,8 @@ def test_an_index_whose_platforms_are_none_has_no_image(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "one of --archive and --oci is needed"),
-        (("--oci", "x", "--archive", "y"), "one of --archive and --oci is needed"),
+        ((), "one of --archive, --oci and --image is needed"),
+        (("--oci", "x", "--archive", "y"), "one of --archive, --oci and --image is needed"),
         (("--oci", "nowhere"), "no such folder"),
         (("--oci", "."), "is no OCI image layout"),
         (("--oci", ".", "--sha256", "abc"), "not a SHA-256"),
@@ -150,3 +152,46 @@ def test_wrong_arguments_say_what_is_expected(tmp_path: Path, arguments: tuple[s
     done = mydyno(tmp_path, "servers", "add", "own", *arguments)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert words in done.stderr
+
+
+SKOPEO = """#!/bin/sh
+echo "$@" >{folder}/said
+case "$*" in
+*no-such*) echo 'FATA[0000] manifest unknown' >&2; exit 1 ;;
+esac
+for last; do :; done
+target=${{last#oci:}}
+cp -r {folder}/image "${{target%:*}}"
+"""
+
+
+def test_an_image_of_a_registry_is_copied_by_skopeo_and_kept_with_its_digest(tmp_path: Path) -> None:
+    entry = image(tmp_path / "image", [layer(BASE), layer(NEXT)])
+    layout(tmp_path / "image", [tagged(entry, "image")])
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "skopeo").write_text(SKOPEO.format(folder=tmp_path))
+    (programs / "skopeo").chmod(0o755)
+    path = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    command = ("servers", "add", "own", "--image")
+    done = mydyno(tmp_path, *command, "127.0.0.1:5000/mysql:8.4", **path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("own: MySQL 8.4.3 from mysql:8.4;")
+    assert f"is {entry['digest']} now" in done.stderr
+    said = (tmp_path / "said").read_text()
+    assert "--src-tls-verify=false docker://127.0.0.1:5000/mysql:8.4 oci:" in said
+    record = json.loads((tmp_path / "cache/servers/added/own/added.json").read_text())
+    assert f"sha256:{record['sha256']}" == entry["digest"]
+    assert mydyno(tmp_path, "servers", "remove", "own").returncode == 0
+    failed = mydyno(tmp_path, *command, "docker.io/library/no-such:1", **path)
+    assert failed.returncode == 3
+    assert "docker.io/library/no-such:1 cannot be copied: FATA[0000] manifest unknown" in failed.stderr
+    assert "--src-tls-verify" not in (tmp_path / "said").read_text()
+    other = mydyno(tmp_path, *command, "docker.io/library/mysql:8.4", "--sha256", "0" * 64, **path)
+    assert other.returncode == 2
+    assert "nothing was unpacked" in other.stderr
+    for wrong in ("mysql", "docker.io/library/mysql:8.4; rm", "oci:folder:tag"):
+        refused = mydyno(tmp_path, *command, wrong, **path)
+        assert refused.returncode == 2
+        assert "REGISTRY/NAME:TAG" in refused.stderr
+    assert left_over(tmp_path) == []

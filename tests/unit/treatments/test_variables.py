@@ -151,9 +151,10 @@ def test_every_path_of_an_option_file_is_quoted() -> None:
     assert 'init_file = "/x/disk#1/init.sql"' in lines
 
 
-def test_an_external_server_is_never_configured() -> None:
-    treatment = VariablesTreatment({"x": 1})
-    assert "never reconfigured" in str(treatment.obstacle(ServerSpec(dsn="mysql://h")))
+def test_what_would_harm_the_users_of_an_external_server_is_never_set() -> None:
+    treatment = VariablesTreatment({"sync_binlog": 1, "read_only": 1})
+    assert "read_only is never changed on an external server" in str(treatment.obstacle(ServerSpec(dsn="mysql://h")))
+    assert VariablesTreatment({"sync_binlog": 1}).obstacle(ServerSpec(dsn="mysql://h")) is None
     assert treatment.obstacle(ServerSpec(name="mariadb-10.11")) is None
 
 

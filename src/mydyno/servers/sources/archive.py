@@ -146,18 +146,21 @@ async def add(
     return added
 
 
-async def add_image(name: str, image: Image, cache: Path, host: LocalHost, say: Say) -> AddedServer:
-    """Unpack an image of an OCI layout, find the server in it, and keep it by this name. Raises UserError as `add`."""
+async def add_image(name: str, image: Image, cache: Path, host: LocalHost, say: Say, origin: str = "") -> AddedServer:
+    """Unpack an image of an OCI layout, find the server in it, and keep it by this name. Raises UserError as `add`.
+
+    `origin` is where it came from; empty: the layout's folder.
+    """
     folder = added_folder(cache, name)
     async with made_once(folder) as aside:
         if folder.exists():
             raise UserError(f"a server {name} was added already", f"mydyno servers remove {name}")
-        say(f"unpacking {len(image.layers)} layers of {image.folder}")
+        say(f"unpacking {len(image.layers)} layers of {origin or image.folder}")
         tree = aside / TREE
         await asyncio.to_thread(unpack_image, image, tree)
         build = await _build(name, tree, cache, host, (), image_loader(tree))
         digest = image.digest.partition(":")[2]
-        added = _described(name, build, (), str(image.folder), digest, image.size_bytes, image=True)
+        added = _described(name, build, (), origin or str(image.folder), digest, image.size_bytes, image=True)
         write_text(aside / RECORD_FILE, json.dumps(added.model_dump(mode="json"), indent=1))
     return added
 
