@@ -39,6 +39,7 @@ COMMANDS = {
     "clean": Command("clean", "Undo what a killed study left on this host."),
     "doctor": Command("doctor", "Report what this host can and cannot measure."),
     "servers": Command("servers", "List the servers that can be measured; add your own."),
+    "load": Command("load", "Run dynoload, the load program, by hand."),
     "hosts": Command("hosts", "Install mydyno on other hosts, compare them, list them."),
     "block": Command("block", "Execute one block of a study, for job schedulers."),
     "collect": Command("collect", "Report on a study that a job scheduler executed."),

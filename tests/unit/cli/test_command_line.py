@@ -273,3 +273,24 @@ def test_orders_are_drawn_anew_unless_a_seed_is_given(tmp_path: Path) -> None:
     assert len({blocks for _, blocks in drawn}) > 1
     seed, blocks = drawn.pop()
     assert planned("--set", f"design.seed={seed}") == (seed, blocks)
+
+
+def test_a_planned_command_has_the_options_of_the_run() -> None:
+    """So that `run` in a line that was typed can be replaced by `plan`, to see first what it does."""
+    of_run, of_plan = (
+        set(re.findall(r"--[a-z-]+", run_forked((name, "--help"), Path.cwd(), dict(os.environ)).stdout))
+        for name in ("run", "plan")
+    )
+    assert of_run - of_plan == set()
+
+
+def test_load_is_dynoload_with_its_own_arguments_and_exit_code(tmp_path: Path) -> None:
+    engine = tmp_path / "engine"
+    engine.mkdir()
+    (engine / "dynoload").write_text('#!/bin/sh\necho "$0 $*"\nexit 7\n')
+    (engine / "dynoload").chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "mydyno.cli", "load", "sql", "run", "a b.sql", "--connections", "2", "--help"],
+        env={**os.environ, "MYDYNO_ENGINE": str(engine)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (7, f"{engine}/dynoload sql run a b.sql --connections 2 --help\n")
