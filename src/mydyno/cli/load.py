@@ -9,12 +9,13 @@ import typer
 
 from mydyno.hosts.paths import HostPaths
 
-PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+PASSED_ON = {"allow_extra_args": True, "allow_interspersed_args": False}
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="load", help="Run dynoload, the load program: `load --help`.", context_settings=PASSED_ON)(load)
+    text = "Run dynoload, the load program, with what follows: `mydyno load help` describes it."
+    app.command(name="load", help=text, context_settings=PASSED_ON)(load)
 
 
 def load(context: typer.Context) -> None:

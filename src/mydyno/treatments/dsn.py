@@ -51,7 +51,7 @@ class DsnTreatment(Treatment):
         if server.dsn is None:
             return "every arm needs a dsn, or none: mydyno starts the servers of the others"
         if server.ssh is not None or server.hooks is not None:
-            return "server.ssh and server.hooks are of one server; leave them out"
+            return "server.ssh and server.hooks are of one server; omit them"
         return None
 
     async def apply(self, instance: RunningServer) -> None:

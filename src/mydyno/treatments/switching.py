@@ -9,6 +9,7 @@ from __future__ import annotations
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.definition.server_options import option_name
 from mydyno.model.memory import is_memory
+from mydyno.servers.external_variables import untouched
 from mydyno.servers.templates import shaping_variables
 from mydyno.treatments.coexistence import driver_obstacles
 
@@ -85,8 +86,10 @@ def _external_obstacles(experiment: Experiment) -> list[str]:
     own = [_variables(arm) for arm in experiment.arms]
     switched = switched_names(experiment)
     if alike := sorted({name for variables in own for name in variables}.difference(switched)):
-        found.append(f"{', '.join(alike)}: the same in all arms, and an external server keeps its own; leave it out")
-    lasting = [name for name in switched if name not in SWITCHED_AT_ONCE]
+        found.append(f"{', '.join(alike)}: the same in all arms, and an external server keeps its own; omit it")
+    never = untouched(switched)
+    found += [f"{name} is never changed on an external server: {why}" for name, why in never.items()]
+    lasting = [name for name in switched if name not in SWITCHED_AT_ONCE and name not in never]
     if lasting and experiment.design.kind != "switchback":
         found.append(
             f"{', '.join(lasting)}: its effect may last longer than a slice; to try it nevertheless: "

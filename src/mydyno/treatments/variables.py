@@ -31,7 +31,6 @@ from pydantic import TypeAdapter
 from mydyno.model.definition.experiment import FINITE, Scalar, ServerSpec, Variables
 from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.model.stored.records import Evidence
-from mydyno.servers.external_variables import untouched
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.option_values import is_by_server, option_values, same_setting
 from mydyno.servers.performance_schema import INSTRUMENT_OPTION, instrument_setting
@@ -70,13 +69,6 @@ class VariablesTreatment(Treatment):
 
     def __init__(self, value: dict[str, Scalar]) -> None:
         self._wanted = {option_name(name): setting for name, setting in value.items()}
-
-    def obstacle(self, server: ServerSpec) -> str | None:
-        """What is never changed on a server that others use."""
-        if server.dsn is None:
-            return None
-        return "; ".join(f"{name} is never changed on an external server: {why}"
-                         for name, why in untouched(self._wanted).items()) or None  # fmt: skip
 
     def host_changes(self, server: ServerSpec) -> list[str]:
         """Of an external server; `plan` adds the values that it has."""

@@ -46,7 +46,7 @@ def mistakes(text: str, scale: str | None = None, assignments: tuple[str, ...] =
 
 EXPECTED = [
     (":1: name = \"ten mistakes\": not a possible name; allowed: letters, digits, '.', '_' and '-', at most 48"),
-    ":3: colour: unknown key; allowed: arms, data, description, design, factors, instances,",
+    ":3: colour: unknown key; allowed: arms, data, description, design, factors, guard,",
     ':6: server.name = "mariadb-10.12": unknown server; allowed: mariadb-10.11, mariadb-11.8, mysql-',
     ":7: server.variabels: unknown key; allowed: basedir, build, card, dsn, hooks, name, option_file, ssh, variables; "
     "did you mean 'variables'?",
@@ -54,7 +54,7 @@ EXPECTED = [
     ':12: data.rows = "many": not understood; allowed: a whole number',
     ':15: arms.control = "glib": unknown arm; allowed: glibc, jemalloc, tcmalloc, mimalloc, fast; did',
     ':17: arms.jemalloc.allocator = "jemaloc": unknown value; allowed: glibc, jemalloc, tcmalloc or mimalloc; did you',
-    ":18: arms.tcmalloc.alocator: unknown treatment; allowed: server, allocator, cgroup, huge_pages",
+    ":18: arms.tcmalloc.alocator: unknown treatment; allowed: server, dsn, allocator, cgroup, huge_pages",
     ':19: arms.mimalloc = "mimalloc": must be a table of treatments, e.g. { allocator = "jemalloc" }',
     ":20: arms.fast.variables.no such-name!: not a possible name; allowed: letters, digits and '_', beginning with a",
     ':23: steps[0].workload = "oltp_readonly": unknown workload; allowed: oltp_point_select, oltp_read_only,',

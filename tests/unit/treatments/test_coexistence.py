@@ -10,7 +10,7 @@ import pytest
 from mydyno import experiments
 from mydyno.experiments import built_in
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import Experiment, ServerSpec, StepSpec
+from mydyno.model.definition.experiment import Experiment, HooksSpec, ServerSpec, StepSpec
 from mydyno.treatments.catalogue import TREATMENTS, treatments_of
 from mydyno.treatments.coexistence import interleaving_obstacles, server_bytes
 from tests.support.fake_cgroups import version_2
@@ -29,6 +29,7 @@ VALUES: dict[str, Any] = {
     "environment": {"MALLOC_ARENA_MAX": 1},
     "memcached": {"policy": "caching", "crash": True},
     "sysctl": {"vm.swappiness": 1},
+    "dsn": "mysql://bench@db/sbtest",
     "network": "1gbit",
     "tls": "1.3",
     "compression": "zlib",
@@ -92,9 +93,16 @@ def test_a_sysctl_holds_for_every_server_and_so_for_every_arm(paths: HostPaths) 
     assert found.startswith("arms a, b: sysctl: kernel settings hold for the whole host")
 
 
-def test_an_external_server_is_one_for_all_arms(paths: HostPaths) -> None:
-    external = two_arms({}, {}, server=ServerSpec(dsn="mysql://dyno@db/sbtest"))
-    assert interleaving_obstacles(external, paths) == ["an external server (dsn) is one server; all arms share it"]
+def test_arms_take_turns_on_an_external_server_unless_it_is_restarted_or_its_card_slowed(paths: HostPaths) -> None:
+    server = ServerSpec(dsn="mysql://dyno@db/sbtest")
+    assert interleaving_obstacles(two_arms({}, {"compression": "zlib"}, server=server), paths) == []
+    hooks = server.model_copy(update={"hooks": HooksSpec(restart="true")})
+    for found, word in (
+        (interleaving_obstacles(two_arms({}, {}, server=hooks), paths), "server.hooks"),
+        (interleaving_obstacles(two_arms({"network": {}}, {"network": {}}, server=server), paths), "network: "),
+    ):
+        (obstacle,) = found
+        assert obstacle.startswith(word)
 
 
 @pytest.mark.parametrize("driver", ["sysbench", "memslap", "memaslap"])

@@ -17,7 +17,7 @@ from mydyno.model.server_version import ServerVersion
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import my_cnf, option_value
 from mydyno.servers.option_values import same_setting
-from mydyno.treatments.variables import VariablesTreatment, read_back
+from mydyno.treatments.variables import read_back
 from tests.support.fake_script import experiment
 
 BUILD = ServerBuild(
@@ -149,13 +149,6 @@ def test_every_path_of_an_option_file_is_quoted() -> None:
     assert len(lines) == 6
     assert all(re.fullmatch(r'\w+ = "/x/disk#1[^"]*"', line) for line in lines)
     assert 'init_file = "/x/disk#1/init.sql"' in lines
-
-
-def test_what_would_harm_the_users_of_an_external_server_is_never_set() -> None:
-    treatment = VariablesTreatment({"sync_binlog": 1, "read_only": 1})
-    assert "read_only is never changed on an external server" in str(treatment.obstacle(ServerSpec(dsn="mysql://h")))
-    assert VariablesTreatment({"sync_binlog": 1}).obstacle(ServerSpec(dsn="mysql://h")) is None
-    assert treatment.obstacle(ServerSpec(name="mariadb-10.11")) is None
 
 
 @pytest.mark.parametrize("name", ["autocommit", "completion-type", "sql_mode", "SQL_SELECT_LIMIT", "sort_buffer_size"])

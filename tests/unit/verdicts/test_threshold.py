@@ -175,7 +175,7 @@ def test_copies_of_the_control_that_differ_leave_everything_open() -> None:
 def test_copies_that_do_not_differ_for_the_study_do_not_differ_for_a_limit_on_one_of_its_metrics() -> None:
     """p is .02 of this metric alone, and larger than .05 among the four that have verdicts."""
     (logs,) = studies("no drift", 1, 10, metrics=4, noise=0.05)
-    logs[:, 1, 0] = logs[:, 0, 0] + 0.001 * np.array([9.0, -3, 6, -1, 3, 2, 5, -3, 4, 6])
+    logs[:, 1, 0] = logs[:, 0, 0] + 0.001 * np.array([9.0, -2, 6, -1, 4, 3, 5, -2, 4, 6])
     every = bounds(logs, 0.9)
     assert {one.outcome for one in judge(every[:1], 0.05)} == {Outcome.UNDECIDED}
     found = judge(every[:1], 0.05, judged=[one.family for one in every])

@@ -81,7 +81,7 @@ async def check_changes(address: Address, experiment: Experiment, paths: HostPat
             for name in names:
                 value = await control.scalar(reading([name]))
                 if value is None:
-                    raise HostError(f"server.dsn: {name} is NULL, which SET cannot set back", "leave it out")
+                    raise HostError(f"server.dsn: {name} is NULL, which SET cannot set back", "omit it")
                 await control.rows(f"SET GLOBAL {name} = {sql_value(str(value))}")
     except ServerError as error:
         raise HostError(

@@ -28,8 +28,16 @@ LAG = ("Seconds_Behind_Source", "Seconds_Behind_Master")
 class Guard:
     """Looks at one server, in a session of its own."""
 
-    def __init__(self, spec: GuardSpec, server: RunningServer) -> None:
+    def __init__(
+        self,
+        spec: GuardSpec,
+        server: RunningServer,
+        look_s: float = LOOK_S,
+        calm_s: float = CALM_S,
+        longest_s: float = LONGEST_CALM_S,
+    ) -> None:
         self._spec, self._server = spec, server
+        self._look_s, self._calm_s, self._longest_s = look_s, calm_s, longest_s
         self._took_s: deque[float] = deque(maxlen=WINDOW)
         self._control: Control | None = None
 
@@ -41,19 +49,19 @@ class Guard:
             if words := await self.look():
                 return words
             with suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), LOOK_S)
+                await asyncio.wait_for(ended.wait(), self._look_s)
         return ""
 
     async def calm(self) -> bool:
         """Wait until nothing was exceeded for some time; whether that came to pass."""
         self._took_s.clear()
         began_s = calm_since_s = time.monotonic()
-        while time.monotonic() - began_s < LONGEST_CALM_S:
+        while time.monotonic() - began_s < self._longest_s:
             if await self.look():
                 calm_since_s = time.monotonic()
-            elif time.monotonic() - calm_since_s >= CALM_S:
+            elif time.monotonic() - calm_since_s >= self._calm_s:
                 return True
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._look_s)
         return False
 
     async def look(self) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pymysql
 import pytest
 
 from mydyno.errors import ServerError
-from mydyno.execution.interleaved import guard
 from mydyno.execution.interleaved.guard import Guard, replica_lag_s
 from mydyno.model.definition.guard_spec import GuardSpec
 
@@ -42,15 +40,8 @@ class Server:
         return self._lags
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name, value in (("LOOK_S", 0.001), ("CALM_S", 0.01), ("LONGEST_CALM_S", 0.1)):
-        monkeypatch.setattr(guard, name, value)
-    yield
-
-
 def guarding(server: Server, **limits: Any) -> Guard:
-    return Guard(GuardSpec(**limits), server)  # type: ignore[arg-type]  # a stand-in
+    return Guard(GuardSpec(**limits), server, look_s=0.001, calm_s=0.01, longest_s=0.1)  # type: ignore[arg-type]  # a stand-in
 
 
 async def test_it_names_what_is_exceeded_and_else_ends_with_the_slice() -> None:
