@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from mydyno.drivers.held import SliceOrder
 from mydyno.execution.interleaved.capacity_search import judged
 from mydyno.model.definition.experiment import SearchSpec
 from mydyno.stats.capacity import Known, Search, estimates
@@ -143,7 +144,12 @@ def search(random: np.random.Generator, queue: Queue, spec: SearchSpec, length_s
         one = Search(100.0, known)
         for _ in range(12 + (0 if block else 8)):
             rate = one.next_rate()
-            one.add(rate, judged(spec, rate, queue.record(random, rate, WASHOUT_S, length_s)).met)
+            one.add(
+                rate,
+                judged(
+                    spec, SliceOrder("s", 1, WASHOUT_S, length_s, rate), queue.record(random, rate, WASHOUT_S, length_s)
+                ).met,
+            )
         made.append(one)
         found, sigma = estimates([lane.outcomes for lane in made], ["a"] * len(made))
         logs = [log(estimate.capacity) for estimate in found if estimate is not None]
@@ -158,7 +164,7 @@ def quota(blocks: int) -> None:
     shown("closed loop, throughput", effect)
     found = measured(QUOTA.replace("SLICE", "10s").replace("CYCLES", "8") + SEARCH, blocks)
     for one in found["capacities"]:
-        print(f"{one['arm']:10} {one['capacity_tps']:8.0f}/s ({one['ci_low']:.0f} to {one['ci_high']:.0f})")
+        print(f"{one['arm']:10} {one['capacity']:8.0f}/s ({one['ci_low']:.0f} to {one['ci_high']:.0f})")
     (effect,) = (one for one in found["effects"] if one["metric"] == "capacity_tps")
     shown("search, capacity", effect)
 

@@ -44,7 +44,7 @@ def test_a_server_with_six_times_the_cpu_carries_more(tmp_path: Path, real_paths
     assert done.returncode == 0, done.stderr
     assert program.leftovers() == before
     study = program.study()
-    found = {one["arm"]: one["capacity_tps"] for one in summary_of(study)["capacities"]}
+    found = {one["arm"]: one["capacity"] for one in summary_of(study)["capacities"]}
     assert set(found) == {"tenth", "six-tenths"}
     assert found["six-tenths"] > 1.5 * found["tenth"]
     slices = slices_of(study)

@@ -158,7 +158,7 @@ def test_an_account_without_the_privilege_is_told_which(external: External) -> N
 
 def test_a_slice_that_its_users_would_feel_is_ended_and_the_arm_fails_after_three(external: External) -> None:
     text = external.write()
-    guarded = Path(text).read_text() + "[guard]\nthreads_running = 1\n"
+    guarded = Path(text).read_text().replace("blocks = 2", "blocks = 1") + "[guard]\nthreads_running = 1\n"
     done = external.program.run("run", external.program.write(guarded), "--allow-writes", "--allow-changes")
     assert done.returncode in (0, 1), "some slices may have begun and ended between two looks"
     assert "the guard ended its slice 3 times in a row: Threads_running is" in done.stderr
@@ -174,6 +174,42 @@ def test_a_load_for_which_the_server_has_no_connections_is_refused(external: Ext
     assert done.returncode == 3, done.stderr
     assert "3 lanes hold 180 connections" in done.stderr
     assert "the server permits 151" in done.stderr
+
+
+SEARCH = """
+name = "carries-{pid}"
+question = "How many connections does it carry?"
+data = {{ tables = 1, rows = 2000 }}
+validity = {{ steal = "99%", driver_cpu = 1 }}
+server.dsn = "mysql://bench@localhost/sbtest?socket={socket}"
+[arms]
+control = "now"
+now = {{}}
+[[steps]]
+workload = "oltp_read_only"
+connections = 8
+warmup = "0s"
+search = {{ of = "connections", metric = "latency_p50_us", limit = "20ms" }}
+[design]
+blocks = 1
+cycles = 3
+slice = "0.5s"
+washout = "0.1s"
+quiet_wait = "0s"
+"""
+
+
+def test_how_many_connections_a_running_server_carries(external: External) -> None:
+    text = SEARCH.format(pid=os.getpid(), socket=external.server.socket)
+    done = external.program.run("run", external.program.write(text), "--allow-writes")
+    assert done.returncode == 0, done.stderr
+    slices = slices_of(external.program.study())
+    assert len(slices) == 2 * 3
+    for one in slices:
+        assert one.search is not None and one.search.connections is not None
+        assert 1 <= one.search.connections <= 8
+        assert one.search.met == (not one.search.because)
+        assert not one.disagreements, "the server counted what the load says that it did"
 
 
 TWO = """

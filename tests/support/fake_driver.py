@@ -37,7 +37,8 @@ class FakeHeld:
         if words:
             raise DriverError(words)
         speed = script.host_speed()
-        carried = order.rate is not None and order.rate <= script.capacity(*lane, order)
+        level = order.rate if order.connections is None else order.connections
+        carried = level is not None and level <= script.capacity(*lane, order)
         qps = script.slice_qps(*lane, self._step, order) * speed
         queries = round(qps * order.measure_s)
         self._bench.clock_ns += round((order.measure_s + order.washout_s) * 1e9)

@@ -34,6 +34,8 @@ pub struct SliceTimes {
     pub measure_ns: u64,
     /// Operations per 1000 s of an open loop, in place of the load's own rate; none: that one.
     pub rate_per_ks: Option<u64>,
+    /// How many connections of a closed loop are loaded, the others stay idle; none: all.
+    pub connections: Option<u32>,
 }
 
 /// When each phase starts.
@@ -53,6 +55,8 @@ pub struct Timeline {
     pub is_slice: bool,
     /// Operations per 1000 s in place of the load's own rate.
     pub rate_per_ks: Option<u64>,
+    /// How many connections of a closed loop are loaded.
+    pub connections: Option<u32>,
     interval_ns: u64,
 }
 
@@ -69,6 +73,7 @@ impl Timeline {
             stream: 0,
             is_slice: false,
             rate_per_ks: None,
+            connections: None,
             interval_ns: shape.interval_ns,
         }
     }
@@ -85,6 +90,7 @@ impl Timeline {
             stream: times.stream,
             is_slice: true,
             rate_per_ks: times.rate_per_ks,
+            connections: times.connections,
             interval_ns: times.washout_ns.max(times.measure_ns),
         }
     }
@@ -137,6 +143,7 @@ mod tests {
         stream: 0,
         is_slice: false,
         rate_per_ks: None,
+        connections: None,
         interval_ns: 100,
     };
 
@@ -162,6 +169,7 @@ mod tests {
                 washout_ns,
                 measure_ns,
                 rate_per_ks: None,
+                connections: None,
             };
             let slice = Timeline::slice(1_000, &times, 9_000);
             let stop_ns = 1_000 + washout_ns + measure_ns;

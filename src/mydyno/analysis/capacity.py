@@ -1,4 +1,4 @@
-"""The capacity of each arm of a search: the rate at which half of the slices meet the objective.
+"""The capacity of each arm of a search: the load at which half of the slices meet the objective.
 
 The unit is the block, as everywhere: the slices of one start give one capacity (results/values/capacity.py), which
 enters the verdicts like any other metric of a run; here it gets an interval over blocks.
@@ -7,8 +7,9 @@ enters the verdicts like any other metric of a run; here it gets an interval ove
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import exp
+from statistics import median
 
 from markupsafe import Markup
 
@@ -19,15 +20,17 @@ from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, f
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.load_level import load_level
-from mydyno.model.definition.search import CAPACITY
+from mydyno.model.definition.search import CAPACITIES
 from mydyno.model.stored.capacity import CapacityRecord
+from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.values.capacity import Starts, outcomes_of, starts_of
 from mydyno.stats.capacity import estimates
 from mydyno.stats.paired import paired
-from mydyno.wording.numbers import change_words, percent, rate_words
+from mydyno.wording.numbers import NONE, change_words, percent, rate_words
 from mydyno.wording.reasons import lost_blocks, recorded_failure
 
+UNITS = {"rate": "transactions/s", "connections": "connections"}
 MOST_ARMS = 4
 """Named one by one in a sentence; the table has all."""
 REASONS = {
@@ -50,7 +53,7 @@ def analyse(study: Examined) -> tuple[CapacityRecord, ...]:
         if not starts:
             continue
         _, sigma = estimates([outcomes_of(one) for one in starts.values()], [arm for _, arm, _ in starts])
-        logs = study.logs(CAPACITY, step.id)
+        logs = study.logs(CAPACITIES[step.search.of], step.id)
         for arm in study.experiment.arms:
             of_arm = {lane: one for lane, one in starts.items() if lane[1] == arm.name}
             of_block = {block: of[arm.name] for block, of in logs.items() if arm.name in of}
@@ -68,31 +71,50 @@ def _record(
         return None
     logs = list(of_block.values())
     interval = paired(logs, 1 - alpha).interval
-    searches = [one.search for slices in starts.values() for one in slices if one.search is not None]
+    slices = [one for of_start in starts.values() for one in of_start]
+    searches = [one.search for one in slices if one.search is not None]
+    capacity = exp(sum(logs) / len(logs))
     return CapacityRecord(
         step=step.id,
         arm=arm,
         metric=step.search.metric,
         limit_us=step.search.limit_us,
-        capacity_tps=exp(sum(logs) / len(logs)),
+        of=step.search.of,
+        capacity=capacity,
+        tps=_tps_at(round(capacity), slices) if step.search.of == "connections" else None,
         ci_low=interval.low,
         ci_high=interval.high,
         blocks=len(of_block),
         slices=len(searches),
         sigma=sigma,
         of_block={block: exp(value) for block, value in of_block.items()},
-        unbracketed=sum(len({one.met for one in outcomes_of(slices)}) < 2 for slices in starts.values()),
+        unbracketed=sum(len({one.met for one in outcomes_of(of_start)}) < 2 for of_start in starts.values()),
         missed_by=dict(Counter(one.because for one in searches if one.because)),
     )
 
 
+def _tps_at(connections: int, slices: Sequence[SliceRecord]) -> float | None:
+    """The median throughput of the slices with so many connections; None without any."""
+    found = [
+        (one.transactions or 0) / one.length_s
+        for one in slices
+        if one.search is not None and one.search.connections == connections and one.length_s > 0
+    ]
+    return median(found) if found else None
+
+
+def level_words(record: CapacityRecord, level: float) -> str:
+    """A load: a rate, or a whole number of connections."""
+    return f"{round(level):,}" if record.of == "connections" else rate_words(level)
+
+
 def sustained(record: CapacityRecord) -> str:
-    """E.g. "12,300 transactions/s (11,900 to 12,800)"."""
-    rate = rate_words(record.capacity_tps)
-    if record.ci_low is None or record.ci_high is None:
-        return f"{rate} transactions/s"
-    low, high = rate_words(record.ci_low), rate_words(record.ci_high)
-    return f"{rate} transactions/s ({low} to {high})"
+    """E.g. "12,300 transactions/s (11,900 to 12,800)", or "7 connections (6 to 8), 1,650 transactions/s"."""
+    words = f"{level_words(record, record.capacity)} {UNITS[record.of]}"
+    ends = [level_words(record, end) for end in (record.ci_low, record.ci_high) if end is not None]
+    if len(set(ends)) > 1:
+        words += f" ({' to '.join(ends)})"
+    return agreed(words if record.tps is None else f"{words}, {rate_words(record.tps)} transactions/s")
 
 
 def objective_words(record: CapacityRecord) -> str:
@@ -109,9 +131,10 @@ def say(summary: Summary, metric: str) -> list[str]:
     several = len({record.step for record in summary.capacities}) > 1
     for step in summary.steps:
         records = {record.arm: record for record in summary.capacities if record.step == step.id}
-        effects = [one for one in summary.effects if (one.metric, one.step) == (CAPACITY, step.id) and one.verdict]
         if not records:
             continue
+        metric = CAPACITIES[next(iter(records.values())).of]
+        effects = [one for one in summary.effects if (one.metric, one.step) == (metric, step.id) and one.verdict]
         level = load_level(step.connections)
         where = f" ({step.workload}, {level})" if several else ""
         control = records.get(summary.control)
@@ -163,8 +186,8 @@ def part(result: StudyResult) -> Section | None:
         "Capacity",
         "Capacity",
         figures_html(
-            "The capacity is the rate at which half of the slices meet the objective. Each mark is a slice "
-            "at the rate that it was offered: filled if it met the objective, hollow if it missed it. Lines "
+            "The capacity is the load at which half of the slices meet the objective. Each mark is a slice "
+            "at the load that it had: filled if it met the objective, hollow if it missed it. Lines "
             "are the capacities of the blocks. The control's second copy is not drawn.",
             groups,
             legend(result, with_copy=False),
@@ -177,21 +200,24 @@ def _table(records: list[CapacityRecord]) -> Table:
     for one in records:
         interval = ""
         if one.ci_low is not None and one.ci_high is not None:
-            interval = f"{rate_words(one.ci_low)} … {rate_words(one.ci_high)}"
+            interval = f"{level_words(one, one.ci_low)} … {level_words(one, one.ci_high)}"
         missed = ", ".join(f"{REASONS.get(name, name)} ({count})" for name, count in one.missed_by.items())
         blocks = str(one.blocks) + (
             agreed(f" ({one.unbracketed} starts without a capacity)") if one.unbracketed else ""
         )
         rows.append([
             one.arm,
-            Cell(rate_words(one.capacity_tps), "num", below=interval),
+            Cell(level_words(one, one.capacity), "num", below=interval),
+            *([] if one.of == "rate" else [Cell(NONE if one.tps is None else rate_words(one.tps), "num")]),
             Cell(blocks, "num"),
             Cell(str(one.slices), "num"),
             Cell(missed or "–"),
         ])  # fmt: skip
+    unit = UNITS[records[0].of]
+    more = [] if records[0].of == "rate" else ["transactions/s"]
     return Table(
-        "Capacity in transactions/s, with the interval of each arm alone",
-        ["arm", "transactions/s", "blocks", "slices", "slices missed the objective by"],
+        f"Capacity in {unit}, with the interval of each arm alone",
+        ["arm", unit, *more, "blocks", "slices", "slices missed the objective by"],
         rows,
         f"The capacity varies from slice to slice with a standard deviation of {percent(records[0].sigma)}.",
     )
@@ -202,9 +228,10 @@ def _chart(result: StudyResult, record: CapacityRecord) -> Figure | None:
     offered = [
         Offered(
             one.block,
-            one.search.rate,
+            one.search.level,
             one.search.met,
-            f"{rate_words(one.search.rate)}/s: " + ("met" if one.search.met else f"missed by {one.search.because}"),
+            f"{level_words(record, one.search.level)} {UNITS[record.of]}: "
+            + ("met" if one.search.met else f"missed by {one.search.because}"),
         )
         for one in own
         if one.search is not None
@@ -214,11 +241,12 @@ def _chart(result: StudyResult, record: CapacityRecord) -> Figure | None:
     met = sum(one.met for one in offered)
     chart = search_chart(
         f"search:{record.step}:{record.arm}",
-        f"{record.arm}: rate of each slice",
+        f"{record.arm}: load of each slice",
         agreed(f"{len(offered)} slices of {record.arm}, {met} of which met the objective."),
         result.styles[record.arm],
         offered,
         record.of_block,
+        "1/s" if record.of == "rate" else "",
     )
     return Figure([Markup(chart)])
 

@@ -164,7 +164,7 @@ def load_level(step: Step) -> list[str]:
     return [
         f"--connections={step.connections}",
         *([] if step.rate is None else [f"--rate={step.rate:.10g}"]),
-        *([] if step.search is None else SEARCH_ARGUMENTS),
+        *(SEARCH_ARGUMENTS if step.search is not None and step.search.of == "rate" else []),
     ]
 
 

@@ -38,12 +38,15 @@ class SliceOrder:
     measure_s: float
     rate: float | None = None
     """Operations per second of this slice, where it is not that of the step."""
+    connections: int | None = None
+    """How many connections of a closed loop are loaded; None: all."""
 
     @property
     def line(self) -> str:
         """The command on the load program's standard input."""
-        rate = "" if self.rate is None else f" {self.rate:.3f}"
-        return f"go {self.id} {self.stream} {round(self.washout_s * 1000)} {round(self.measure_s * 1000)}{rate}\n"
+        level = "" if self.rate is None else f" {self.rate:.3f}"
+        level += "" if self.connections is None else f" connections={self.connections}"
+        return f"go {self.id} {self.stream} {round(self.washout_s * 1000)} {round(self.measure_s * 1000)}{level}\n"
 
 
 class HeldLoad(Protocol):

@@ -104,7 +104,8 @@ def answer_sentences(
         return (*found, *failures), ()
     lead = _host_first(summary, study, block_s)
     if nothing:
-        return (*lead, nothing, *failures), ()
+        alone = said_of(summary, summary.primary)[0] if len(study.experiment.arms) == 1 else []
+        return (*lead, *(alone or [nothing]), *failures), ()
     writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
     further = [metric for metric in answered_metrics(summary) if metric in summary.also_primary]
     decided, open_ = writer.decided(without=further), writer.undecided(bool(lead))
@@ -153,6 +154,11 @@ def _after_queries(summary: Summary, metric: str, sentences: Sequence[str]) -> l
 
 def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float | None]) -> str:
     """Why there is no answer at all; empty if there are contrasts with verdicts to speak of."""
+    if len(study.experiment.arms) == 1 and study.experiment.is_search:
+        return (
+            f"No capacity was found: the slices of {summary.control} met the objective at every load that was tried, "
+            "or at none."
+        )
     if len(study.experiment.arms) == 1:
         return (
             f"{summary.control} is the only arm: this study shows the noise of {_host(summary)} and compares nothing."

@@ -47,7 +47,7 @@ def what_limits(result: StoredResult) -> tuple[str, ...]:
     summary, experiment, plan = result.summary, result.study.experiment, result.plan
     runs = summary.runs
     sentences = []
-    if len(experiment.arms) == 1:
+    if len(experiment.arms) == 1 and not summary.capacities:
         sentences.append(
             f"{experiment.control} is the only arm: this study shows its noise floor and compares nothing."
         )

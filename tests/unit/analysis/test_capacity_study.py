@@ -14,7 +14,7 @@ from mydyno.errors import HostError
 from mydyno.execution.interleaved.capacity_search import judged
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, SearchSpec, StepSpec
-from mydyno.model.definition.search import CAPACITY, with_search_defaults
+from mydyno.model.definition.search import CAPACITIES, with_search_defaults
 from mydyno.model.stored.records import SliceRecord
 from mydyno.reports.page import render_page
 from mydyno.store.slices import SLICES_FILE, read_slices
@@ -33,7 +33,7 @@ STEP = StepSpec(workload="oltp_read_write", connections=(16,), warmup=1, measure
 
 def search(**design: object) -> Experiment:
     plain = {"kind": "interleaved", "blocks": 6, "cycles": 14, "quiet_wait": 0, "slice": 2, "washout": 0.5}
-    verdict = {"primary": CAPACITY, "cost": False}
+    verdict = {"primary": CAPACITIES["rate"], "cost": False}
     return experiment(("glibc", "jemalloc"), steps=(STEP,), verdict=verdict, design={**plain, **design})
 
 
@@ -58,14 +58,14 @@ async def test_the_capacity_and_the_ratio_between_arms_are_found_and_said_first(
     folder, summary = await run_study(request, paths, Watched(script), opener(script))
     check(folder.path)
     of = {record.arm: record for record in summary.capacities}
-    assert of["glibc"].capacity_tps == pytest.approx(3000, rel=0.05)
-    assert of["jemalloc"].capacity_tps == pytest.approx(4500, rel=0.05)
+    assert of["glibc"].capacity == pytest.approx(3000, rel=0.05)
+    assert of["jemalloc"].capacity == pytest.approx(4500, rel=0.05)
     assert of["glibc"].ci_low is not None
     assert of["glibc"].ci_high is not None
     assert of["glibc"].ci_low < 3000 < of["glibc"].ci_high
     assert 0.02 < of["glibc"].sigma < 0.12
     (effect,) = summary.effects
-    assert (effect.metric, effect.verdict) == (CAPACITY, "higher")
+    assert (effect.metric, effect.verdict) == (CAPACITIES["rate"], "higher")
     assert effect.ratio == pytest.approx(1.5, rel=0.05)
     answer = worded(folder).answer
     assert "glibc sustains" in answer[0]
@@ -73,11 +73,53 @@ async def test_the_capacity_and_the_ratio_between_arms_are_found_and_said_first(
     assert "jemalloc sustains" in answer[1]
     page = render_page(folder)
     assert "standard deviation of" in page
-    assert page.count("rate of each slice") >= 2, "a chart for each arm"
+    assert page.count("load of each slice") >= 2, "a chart for each arm"
     slices = read_slices(folder.block_path(2) / SLICES_FILE)
     rates = [one.search.rate for one in slices if one.search]
     assert len(rates) == 3 * 14
     assert all(1500 < rate < 9000 for rate in rates), "later blocks begin where the earlier ones ended"
+
+
+async def test_how_many_connections_it_carries_is_a_whole_number_with_their_throughput(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    random = Random(3)
+    script.capacity = lambda arm, _copy, _order: 7.4 * (1 + (arm == "jemalloc")) * random.lognormvariate(0, 0.05)
+    step = STEP.model_copy(update={"connections": (64,), "search": P99.model_copy(update={"of": "connections"})})
+    asked = search().model_copy(update={"steps": (step,)})
+    asked = asked.model_copy(
+        update={"verdict": asked.verdict.model_copy(update={"primary": (CAPACITIES["connections"],)})}
+    )
+    folder, summary = await run_study(
+        Request(asked, "name = 'fake'", tmp_path / "studies"), paths, Watched(script), opener(script)
+    )
+    check(folder.path)
+    of = {record.arm: record for record in summary.capacities}
+    assert (round(of["glibc"].capacity), round(of["jemalloc"].capacity)) == (7, 15)
+    assert of["glibc"].tps is not None
+    (effect,) = summary.effects
+    assert (effect.metric, effect.verdict) == (CAPACITIES["connections"], "higher")
+    answer = worded(folder).answer
+    assert answer[0].startswith("glibc sustains 7 connections, ")
+    assert "transactions/s under p99 ≤ 20 ms" in answer[0]
+    assert "Capacity in connections" in render_page(folder)
+    slices = read_slices(folder.block_path(1) / SLICES_FILE)
+    assert all(one.search and one.search.rate is None and 1 <= one.search.level <= 64 for one in slices)
+
+
+async def test_one_server_alone_has_a_capacity(script: Script, paths: HostPaths, tmp_path: Path) -> None:
+    carries(script, 0.0, 0.05)
+    asked = search(blocks=3)
+    alone = asked.model_copy(update={"arms": asked.arms[:1]})
+    folder, summary = await run_study(
+        Request(alone, "name = 'fake'", tmp_path / "studies"), paths, Watched(script), opener(script)
+    )
+    assert summary.effects == ()
+    answer = worded(folder).answer
+    assert answer[0].startswith("glibc sustains ")
+    assert "transactions/s (" in answer[0]
+    assert len(answer) == 1
+    assert "Capacity" in render_page(folder)
 
 
 async def test_the_capacity_of_a_queue_is_found_with_the_usual_length_of_a_slice(
@@ -89,13 +131,13 @@ async def test_the_capacity_of_a_queue_is_found_with_the_usual_length_of_a_slice
     def carried(arm: str, _copy: int, order: SliceOrder) -> float:
         rate = order.rate or 0.0
         record = queues[arm].record(random, rate, order.washout_s, order.measure_s)
-        return rate if judged(P99, rate, record).met else 0.0
+        return rate if judged(P99, SliceOrder("s", 1, 0.5, 2.0, rate), record).met else 0.0
 
     script.capacity = carried
     assert usual_slice(P99) == 5.0
     request = Request(search(slice=usual_slice(P99), cycles=12), "name = 'fake'", tmp_path / "studies")
     _, summary = await run_study(request, paths, Watched(script), opener(script))
-    found = {record.arm: record.capacity_tps for record in summary.capacities}
+    found = {record.arm: record.capacity for record in summary.capacities}
     # The response times of this queue are exponential with the mean 1 / (served - rate).
     truth = {arm: queue.served_per_s - log(100) / P99.limit for arm, queue in queues.items()}
     assert truth["glibc"] == pytest.approx(770, abs=1)

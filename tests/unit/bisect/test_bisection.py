@@ -16,7 +16,7 @@ from mydyno.errors import StudyError
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.definition.looks import LOOK_BLOCKS
-from mydyno.model.definition.search import CAPACITY
+from mydyno.model.definition.search import CAPACITIES
 from mydyno.model.stored.bisection import BisectResult
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_bisection import HOST, STEP, KilledError, World, made_history
@@ -217,7 +217,7 @@ async def test_a_commit_is_found_with_a_search_for_the_capacity(world: World, tm
         3 * world.rate_of(arm) * random.lognormvariate(0, 0.03)
     )  # fmt: skip
     asked = world.experiment(StepSpec.model_validate({**STEPS["search"], "connections": 4}), blocks=6, cycles=10)
-    folder = await world.folder(tmp_path / "one", experiment=asked, metric=CAPACITY)
+    folder = await world.folder(tmp_path / "one", experiment=asked, metric=CAPACITIES["rate"])
     result = await run_bisection(folder, world.repository, HOST, tools)
     assert result.first_bad is not None
     assert result.first_bad.hash == world.commits[6]

@@ -314,12 +314,14 @@ impl Agent {
                     washout_ns,
                     measure_ns,
                     rate_per_ks,
+                    connections,
                 }) => {
                     let times = SliceTimes {
                         stream,
                         washout_ns,
                         measure_ns,
                         rate_per_ks,
+                        connections,
                     };
                     return Ok(Some((start_ns, times)));
                 }

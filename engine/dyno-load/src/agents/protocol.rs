@@ -78,6 +78,8 @@ pub enum Order {
         measure_ns: u64,
         /// Operations per 1000 s in place of the job's own rate.
         rate_per_ks: Option<u64>,
+        /// How many connections of all agents are loaded.
+        connections: Option<u32>,
     },
     /// End at once, and report what was measured so far.
     Cancel,

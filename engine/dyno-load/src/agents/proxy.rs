@@ -149,6 +149,7 @@ impl<E: Shippable> Proxy<E> {
                 washout_ns: timeline.measure_ns - timeline.start_ns,
                 measure_ns: timeline.stop_ns - timeline.measure_ns,
                 rate_per_ks: timeline.rate_per_ks,
+                connections: timeline.connections,
             })?;
             let end = self.collect(timeline)?;
             let _ = self.channels.reports.send(Report::Finished(end));

@@ -15,7 +15,8 @@ use crate::error::Error;
 const LONGEST_MS: u64 = 24 * 3600 * 1000;
 /// Highest rate of a slice, operations per second.
 const HIGHEST_RATE: f64 = 1e8;
-const FORM: &str = "write `go ID STREAM WASHOUT_MS MEASURE_MS [RATE]`, as in `go a-1 7 500 3000`, or `end`";
+const FORM: &str = "write `go ID STREAM WASHOUT_MS MEASURE_MS [RATE|connections=N]`, as in `go a-1 7 500 3000`, or \
+                    `end`";
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,9 +48,12 @@ impl Command {
         match words[..] {
             [] => Ok(Self::Nothing),
             ["end"] => Ok(Self::End),
-            ["go", id, stream, washout, measure, ref rate @ ..] if rate.len() <= 1 => {
+            ["go", id, stream, washout, measure, ref level @ ..] if level.len() <= 1 => {
                 let washout_ms = milliseconds("WASHOUT_MS", washout)?;
                 let measure_ms = milliseconds("MEASURE_MS", measure)?;
+                let word = level.first();
+                let connections = word.and_then(|word| word.strip_prefix("connections="));
+                let rate = word.filter(|_| connections.is_none());
                 if measure_ms == 0 {
                     return Err(format!("a MEASURE_MS of 0 counts nothing; {FORM}"));
                 }
@@ -61,7 +65,8 @@ impl Command {
                             .map_err(|_| format!("STREAM '{stream}' is not a number up to {}; {FORM}", u32::MAX))?,
                         washout_ns: washout_ms * 1_000_000,
                         measure_ns: measure_ms * 1_000_000,
-                        rate_per_ks: rate.first().map(|word| rate_per_ks(word)).transpose()?,
+                        rate_per_ks: rate.map(|word| rate_per_ks(word)).transpose()?,
+                        connections: connections.map(loaded).transpose()?,
                     },
                 }))
             }
@@ -87,6 +92,13 @@ fn rate_per_ks(word: &str) -> Result<u64, String> {
         .filter(|rate| (0.001..=HIGHEST_RATE).contains(rate))
         .map(|rate| (rate * 1e3).round() as u64)
         .ok_or_else(|| format!("RATE '{word}' is not a number of operations per second up to {HIGHEST_RATE}; {FORM}"))
+}
+
+fn loaded(word: &str) -> Result<u32, String> {
+    word.parse()
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or_else(|| format!("connections={word} is not a number of connections from 1 on; {FORM}"))
 }
 
 /// What may come while the load is on hold.
@@ -147,6 +159,7 @@ mod tests {
                 washout_ns: 500_000_000,
                 measure_ns: 3_000_000_000,
                 rate_per_ks: None,
+                connections: None,
             },
         };
         assert_eq!(go, Command::Go(expected));
@@ -154,6 +167,10 @@ mod tests {
             panic!("a rate is refused");
         };
         assert_eq!(at_rate.times.rate_per_ks, Some(1_234_500));
+        let Ok(Command::Go(at_level)) = Command::parse("go a 7 500 3000 connections=12") else {
+            panic!("a number of connections is refused");
+        };
+        assert_eq!((at_level.times.connections, at_level.times.rate_per_ks), (Some(12), None));
         assert_eq!(Command::parse("end"), Ok(Command::End));
         assert_eq!(Command::parse(" "), Ok(Command::Nothing));
         for (line, word) in [
@@ -166,6 +183,8 @@ mod tests {
             ("go a 7 500 3000 0", "RATE '0'"),
             ("go a 7 500 3000 fast", "RATE 'fast'"),
             ("go a 7 500 3000 5 5", "6 words"),
+            ("go a 7 500 3000 connections=0", "connections=0"),
+            ("go a 7 500 3000 connections=x", "connections=x"),
             ("go a 7 500 99999999999999999999", "99999999999999999999"),
             ("stop", "'stop'"),
             ("end now", "'end'"),

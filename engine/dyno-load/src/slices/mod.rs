@@ -145,6 +145,12 @@ fn serve<T: Target>(
             lines.record("refused", &json!({ "message": message }))?;
             continue;
         }
+        let most = target.shape().connections;
+        if go.times.connections.is_some_and(|count| target.shape().schedule.is_some() || count > most) {
+            let message = format!("a slice loads 1 to {most} connections, and only of a load without --rate");
+            lines.record("refused", &json!({ "message": message }))?;
+            continue;
+        }
         let before = target.read_counters();
         let timeline = Timeline::slice(now_ns() + target.start_delay_ns(), &go.times, target.shape().grace_ns);
         let load = crew.load(timeline, target.shape(), &input.interrupted, &mut NoObserver)?;

@@ -219,6 +219,7 @@ mod tests {
             washout_ns: 100 * MS,
             measure_ns: 300 * MS,
             rate_per_ks: None,
+            connections: None,
         };
         let timeline = Timeline::slice(50 * MS, &planned, 1000 * MS);
         let mark = |edge: Edge, at_ms: u64| Mark {

@@ -193,9 +193,11 @@ impl<S: Session> Worker<S> {
     /// Every slot of a connection that is ready is free, or goes on thinking.
     fn free_slots(&mut self, start_ns: u64, held_ns: Option<u64>) {
         let hold_ns = held_ns.map_or(0, |held| start_ns.saturating_sub(held));
+        let loaded = self.tally.intervals.timeline.connections.unwrap_or(u32::MAX);
         let mut thinking = vec![0; self.links.len()];
         for Reverse((due, index)) in std::mem::take(&mut self.timers).into_vec() {
             match self.links[index as usize].state {
+                LinkState::Ready if self.links[index as usize].number >= loaded => {}
                 LinkState::Ready => {
                     thinking[index as usize] += 1;
                     self.timers.push(Reverse((due + hold_ns, index)));
@@ -208,7 +210,7 @@ impl<S: Session> Worker<S> {
         for slot in 0..self.slots {
             for (index, link) in (0..).zip(&mut self.links) {
                 link.idle_since_ns = start_ns;
-                if link.state == LinkState::Ready && slot >= thinking[index as usize] {
+                if link.state == LinkState::Ready && link.number < loaded && slot >= thinking[index as usize] {
                     self.idle.push_back(index);
                 }
             }

@@ -1,4 +1,4 @@
-"""A capacity search: each slice's rate, in order; filled where it met the objective, hollow where it missed it."""
+"""A capacity search: each slice's load, in order; filled where it met the objective, hollow where it missed it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,26 @@ from mydyno.wording.numbers import DisplayUnit
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """One slice: its block, the rate that was offered, and whether the objective was met."""
+    """One slice: its block, its load, and whether the objective was met."""
 
     block: int
-    rate: float
+    level: float
     met: bool
     title: str
 
 
 def search_chart(
-    key: str, heading: str, description: str, style: ArmStyle, slices: Sequence[Offered], of_block: dict[int, float]
+    key: str,
+    heading: str,
+    description: str,
+    style: ArmStyle,
+    slices: Sequence[Offered],
+    of_block: dict[int, float],
+    unit: str = "1/s",
 ) -> str:
     """The chart of one arm; `of_block` are the capacities that its blocks gave, drawn over their slices."""
     svg = Svg(key, 356, 200, heading, description)
-    frame = value_frame(svg, DisplayUnit(1.0, "1/s"), [one.rate for one in slices], heading, count=4)
+    frame = value_frame(svg, DisplayUnit(1.0, unit), [one.level for one in slices], heading, count=4)
     x = Linear(0.5, len(slices) + 0.5, frame.left, frame.right)
     begun = 0
     svg.open_group(style.css)
@@ -41,7 +47,7 @@ def search_chart(
             svg.line(start, frame.y(of_block[block]), end, frame.y(of_block[block]), "line")
         begun += count
     for place, one in enumerate(slices, 1):
-        svg.titled_mark("circle", x(place), frame.y(one.rate), 2.6, "mark" if one.met else "ring", one.title)
+        svg.titled_mark("circle", x(place), frame.y(one.level), 2.6, "mark" if one.met else "ring", one.title)
     svg.close_group()
     svg.text((frame.left + frame.right) / 2, svg.height - 5, "block (slices in order)", "t soft", "middle")
     return svg.render()

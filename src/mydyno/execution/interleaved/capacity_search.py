@@ -39,8 +39,13 @@ Loaded = Callable[[SliceOrder], Awaitable[Sequence[dict[str, Any]]]]
 """Runs a slice on one lane; its records, none if the arm failed."""
 
 
-def judged(search: SearchSpec, rate: float, record: Mapping[str, Any]) -> SearchSlice:
-    """Whether a slice at a rate met the objective, from dynoload's record of it."""
+def judged(search: SearchSpec, order: SliceOrder, record: Mapping[str, Any]) -> SearchSlice:
+    """Whether a slice met the objective, from dynoload's record of it."""
+    if search.of == "connections":
+        return _judged_closed(search, order, record)
+    rate = order.rate
+    if rate is None:
+        raise BugError(f"slice {order.id} of a search has no rate")
     end = record["end"]
     planned, late = int(end["planned"]), int(end["ended_after_stop"]) + int(end["unfinished"]) + int(end["not_started"])
     length_s = float(record["length_s"])
@@ -61,6 +66,25 @@ def judged(search: SearchSpec, rate: float, record: Mapping[str, Any]) -> Search
             "value_us": None if value_us is None else float(value_us),
             "planned": planned,
             "late": late,
+            "met": not because,
+            "because": because,
+        }
+    )
+
+
+def _judged_closed(search: SearchSpec, order: SliceOrder, record: Mapping[str, Any]) -> SearchSlice:
+    """In a closed loop no backlog can grow: the latency decides, and errors."""
+    value_us = record.get("response", {}).get(search.metric.removeprefix("latency_"))
+    because = ""
+    if int(record["counts"].get("errors", 0)):
+        because = "errors"
+    elif value_us is None or float(value_us) > search.limit_us:
+        because = "latency"
+    return SearchSlice.model_validate(
+        {
+            "connections": order.connections,
+            "value_us": None if value_us is None else float(value_us),
+            "planned": int(record["counts"].get("transactions", 0)),
             "met": not because,
             "because": because,
         }
@@ -97,30 +121,30 @@ class BlockSearches:
         if step.search is None:
             return order
         known = self.known.get((step.id, lane))
-        return replace(order, rate=_first_rate() if known is None else WARMUP_SHARE * known.capacity)
+        return _at(step, order, _first_level(step) if known is None else WARMUP_SHARE * known.capacity)
 
     async def ramp(self, step: Step, lane: LaneKey, stream: int, run: Loaded) -> None:
         """Find the order of magnitude, where no earlier block has found it: short slices at growing rates."""
         if step.search is None or (step.id, lane) in self.known:
             return
         search = self._search(step, lane)
-        rate = _first_rate()
+        level = _first_level(step)
         for number in range(1, MOST_RAMP_SLICES + 1):
-            order = SliceOrder(f"ramp/{number}", stream, RAMP_WASHOUT_S, RAMP_SLICE_S, rate)
+            order = _at(step, SliceOrder(f"ramp/{number}", stream, RAMP_WASHOUT_S, RAMP_SLICE_S), level)
             records = await run(order)
             if not records:
                 return
-            met = judged(step.search, rate, records[0]).met
-            search.add(rate, met)
-            if not met:
+            found = judged(step.search, order, records[0])
+            search.add(found.level, found.met)
+            if not found.met or found.connections == step.connections:
                 return
-            rate *= RAMP_FACTOR
+            level *= RAMP_FACTOR
 
     def order(self, step: Step, lane: LaneKey, order: SliceOrder) -> SliceOrder:
-        """The slice at the rate that the search of this lane chooses next."""
+        """The slice at the load that the search of this lane chooses next."""
         if step.search is None:
             return order
-        return replace(order, rate=self._search(step, lane).next_rate())
+        return _at(step, order, self._search(step, lane).next_rate())
 
     def note(
         self, step: Step, lane: LaneKey, order: SliceOrder, records: Sequence[Mapping[str, Any]]
@@ -128,18 +152,23 @@ class BlockSearches:
         """What the slice showed; it goes into the search. None: the step searches nothing."""
         if step.search is None:
             return None
-        if order.rate is None:
-            raise BugError(f"slice {order.id} of a search has no rate")
-        found = judged(step.search, order.rate, records[0])
-        self._search(step, lane).add(found.rate, found.met)
+        found = judged(step.search, order, records[0])
+        self._search(step, lane).add(found.level, found.met)
         return found
 
     def _search(self, step: Step, lane: LaneKey) -> Search:
         key = (step.id, lane)
         if key not in self._searches:
-            self._searches[key] = Search(_first_rate(), self.known.get(key))
+            self._searches[key] = Search(_first_level(step), self.known.get(key))
         return self._searches[key]
 
 
-def _first_rate() -> float:
-    return FEWEST_OPERATIONS / RAMP_SLICE_S
+def _first_level(step: Step) -> float:
+    return 1.0 if step.search is not None and step.search.of == "connections" else FEWEST_OPERATIONS / RAMP_SLICE_S
+
+
+def _at(step: Step, order: SliceOrder, level: float) -> SliceOrder:
+    """The slice at this load: a rate, or a whole number of the step's connections."""
+    if step.search is not None and step.search.of == "connections":
+        return replace(order, connections=min(max(round(level), 1), step.connections))
+    return replace(order, rate=level)

@@ -94,7 +94,12 @@ def _steps(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
         warmup, measure = format_duration(step.warmup_s), format_duration(step.measure_s)
         times = f"warm-up {warmup}" + ("" if plan.design != "blocks" else f", measure {measure}")
         lines = [f"{step.id}: {step.driver}, {times}{options}"]
-        if step.search is not None:
+        if step.search is not None and step.search.of == "connections":
+            lines += [
+                f"searches for the most connections with {step.search.words}: a closed loop, of each slice as many",
+                f"begins with 1, triples it until the limit is missed or all {step.connections} are loaded",
+            ]
+        elif step.search is not None:
             lines += [
                 f"searches for the highest rate with {step.search.words}: Poisson arrivals, one rate for each slice",
                 "begins at 100/s, triples it until the limit is missed, then goes where the outcome is least certain",

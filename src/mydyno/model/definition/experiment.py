@@ -156,11 +156,16 @@ def _with_kind_of_file(table: Any) -> Any:
 
 
 class SearchSpec(Frozen):
-    """The objective of a capacity search: the highest rate with the metric at or below the limit."""
+    """The objective of a capacity search: the highest load with the metric at or below the limit."""
 
+    of: Literal["rate", "connections"] = Field(
+        "rate",
+        description="what is searched: the rate of an open loop on all connections, or how many connections a closed "
+        "loop has, up to `connections`",
+    )
     metric: Literal[
         "latency_mean_us", "latency_p50_us", "latency_p90_us", "latency_p95_us", "latency_p99_us", "latency_p999_us"
-    ] = Field(description="the latency that is limited, counted from when each was due")
+    ] = Field(description="the latency that is limited; of a rate, counted from when each was due")
     limit: PositiveDuration = Field(description='its highest value, e.g. "20ms"')
 
     @property

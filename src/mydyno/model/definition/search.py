@@ -13,12 +13,12 @@ from mydyno.model.definition.quantities import PositiveDuration
 
 _DURATION: TypeAdapter[float] = TypeAdapter(PositiveDuration)
 
-CAPACITY = "capacity_tps"
-"""The metric that a search measures."""
+CAPACITIES = {"rate": "capacity_tps", "connections": "capacity_connections"}
+"""What is searched → the metric of its result."""
 LIMITS_PER_SLICE = 20
 """A slice is at least this many times the limit. A backlog that grows by x seconds a second reaches the limit after
 limit / x: a shorter slice would call rates sustained that are more than 5 % too high."""
-USUAL_LIMITS_PER_SLICE, USUAL_SLICE_S = 50, 5.0
+USUAL_LIMITS_PER_SLICE, USUAL_SLICE_S = 50, {"rate": 5.0, "connections": 2.0}
 """Where design.slice is not set. Also, few slices have most of the slow operations, so that a percentile of a short
 slice is usually below that of a long one (bench/run capacity --queues)."""
 
@@ -30,7 +30,8 @@ def with_search_defaults(tree: Mapping[str, Any]) -> dict[str, Any]:
     limits = [found for one in _searches(tree) if (found := _seconds(one.get("limit"))) is not None]
     if not limits or not isinstance(design, dict) or "slice" in design:
         return tree
-    return {**tree, "design": {**design, "slice": max(USUAL_SLICE_S, USUAL_LIMITS_PER_SLICE * max(limits))}}
+    usual_s = max(USUAL_SLICE_S.get(str(one.get("of", "rate")), 0.0) for one in _searches(tree))
+    return {**tree, "design": {**design, "slice": max(usual_s, USUAL_LIMITS_PER_SLICE * max(limits))}}
 
 
 def _searches(tree: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -58,7 +59,8 @@ def _with_search_verdict(tree: Mapping[str, Any]) -> dict[str, Any]:
         return dict(tree)
     verdict = tree.get("verdict")
     plain = dict(verdict) if isinstance(verdict, dict) else {}
-    return {**tree, "verdict": {**plain, "primary": CAPACITY, "cost": False}}
+    of = next((str(one.get("of", "rate")) for one in _searches(tree)), "rate")
+    return {**tree, "verdict": {**plain, "primary": CAPACITIES.get(of, CAPACITIES["rate"]), "cost": False}}
 
 
 def search_problems(experiment: Experiment) -> list[Problem]:
@@ -81,6 +83,9 @@ def search_problems(experiment: Experiment) -> list[Problem]:
             allowed = "a search in every step, or in none: make it two experiments"
             problems.append(Problem(key, "is missing, and other steps have one", allowed=allowed))
             continue
+        if len({one.search.of for one in experiment.steps if one.search is not None}) > 1:
+            allowed = "the same in every step: make it two experiments"
+            problems.append(Problem((*key, "of"), "differs between steps", spec.search.of, allowed))
         if spec.rate:
             problems.append(Problem(key, "finds the rate, and a rate is set too", allowed="only one of the two"))
         least_s = LIMITS_PER_SLICE * spec.search.limit

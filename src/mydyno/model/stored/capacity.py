@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from mydyno.model.frozen_record import Record
 
 
 class CapacityRecord(Record):
-    """The capacity of one arm at one step of a search: the rate at which half of the slices meet the objective."""
+    """The capacity of one arm at one step of a search: the load at which half of the slices meet the objective."""
 
     step: str
     arm: str
     metric: str
     limit_us: float
-    capacity_tps: float
-    """Geometric mean over blocks."""
+    of: Literal["rate", "connections"] = "rate"
+    capacity: float
+    """Transactions per second, or connections; the geometric mean over blocks."""
+    tps: float | None = None
+    """Transactions per second at that number of connections; None where the rate was searched, or no slice had it."""
     ci_low: float | None = None
     ci_high: float | None = None
     """t interval over blocks at the study's (the look's) confidence level, of this arm alone; None with one block."""
     blocks: int
     slices: int
     sigma: float
-    """Standard deviation between slices of the log of the rate that the server can carry, all arms together."""
+    """Standard deviation between slices of the log of the load that the server can carry, all arms together."""
     of_block: dict[int, float] = Field(default_factory=dict)
-    """{block: transactions per second}; the control's is the mean of its two copies."""
+    """{block: capacity}; the control's is the mean of its two copies."""
     unbracketed: int = 0
     """Blocks in which all slices met the objective, or none: their capacity is unknown, and they do not count."""
     missed_by: dict[str, int] = Field(default_factory=dict)

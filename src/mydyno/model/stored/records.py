@@ -197,8 +197,10 @@ by which one CPU wakes another, or has it call a function."""
 class SearchSlice(Record):
     """What a slice of a capacity search showed."""
 
-    rate: float
-    """Operations per second that were offered."""
+    rate: float | None = None
+    """Operations per second that were offered; None where connections are searched."""
+    connections: int | None = Field(None, exclude_if=is_empty)
+    """Connections that were loaded in a closed loop; None where the rate is searched."""
     value_us: float | None = None
     """The limited latency, counted from when each operation was due; None: nothing ended."""
     planned: int = 0
@@ -208,6 +210,11 @@ class SearchSlice(Record):
     met: bool
     because: Literal["", "latency", "throughput", "errors", "unfinished"] = ""
     """Why the objective was missed; empty if it was met."""
+
+    @property
+    def level(self) -> float:
+        """The load, of whichever kind."""
+        return float(self.rate if self.connections is None else self.connections)  # type: ignore[arg-type]
 
 
 class SliceRecord(Record):

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.search import CAPACITY
+from mydyno.model.definition.search import CAPACITIES
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.values.step_slices import Lane, lane_of
 from mydyno.stats.capacity import Outcome, estimates
@@ -28,18 +28,19 @@ def starts_of(slices: Sequence[SliceRecord], step: str) -> Starts:
 
 
 def outcomes_of(slices: Sequence[SliceRecord]) -> list[Outcome]:
-    """Rates and outcomes of a start's slices."""
-    return [Outcome(one.search.rate, one.search.met) for one in slices if one.search is not None]
+    """Loads and outcomes of a start's slices."""
+    return [Outcome(one.search.level, one.search.met) for one in slices if one.search is not None]
 
 
 def capacity_values(experiment: Experiment, slices: Sequence[SliceRecord]) -> dict[Lane, dict[str, dict[str, float]]]:
-    """lane → step → {CAPACITY: operations per second}; empty where all slices of a start met the objective, or none."""
+    """lane → step → {metric: capacity}; empty where all slices of a start met the objective, or none."""
     values: dict[Lane, dict[str, dict[str, float]]] = defaultdict(dict)
     for step in experiment.resolved_steps:
-        starts = starts_of(slices, step.id) if step.search is not None else {}
-        if not starts:
+        starts = starts_of(slices, step.id)
+        if step.search is None or not starts:
             continue
+        metric = CAPACITIES[step.search.of]
         found, _ = estimates([outcomes_of(own) for own in starts.values()], [arm for _, arm, _ in starts])
         for lane, one in zip(starts, found, strict=True):
-            values[lane][step.id] = {CAPACITY: one.capacity} if one is not None and one.bracketed else {}
+            values[lane][step.id] = {metric: one.capacity} if one is not None and one.bracketed else {}
     return dict(values)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mydyno.model.definition.search import CAPACITY, with_search_defaults
+from mydyno.model.definition.search import CAPACITIES, with_search_defaults
 
 
 def tree(limit: Any, **design: Any) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def tree(limit: Any, **design: Any) -> dict[str, Any]:
 def test_a_slice_is_much_longer_than_the_limit(limit: Any, slice_s: float) -> None:
     found = with_search_defaults(tree(limit, blocks=3))
     assert found["design"] == {"blocks": 3, "slice": pytest.approx(slice_s)}
-    assert found["verdict"] == {"primary": CAPACITY, "cost": False}
+    assert found["verdict"] == {"primary": CAPACITIES["rate"], "cost": False}
 
 
 def test_a_slice_that_is_set_stays_and_mistakes_are_left_to_the_validation() -> None:
