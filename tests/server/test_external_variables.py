@@ -89,6 +89,7 @@ def test_each_arm_is_measured_under_its_own_values_and_they_are_set_back(externa
     done = program.run("run", file, "--allow-writes", "--allow-changes")
     assert done.returncode == 0, done.stderr
     assert program.leftovers() == before
+    assert "all connections are closed, variables are as before; the tables of sbtest stay" in done.stderr
     study = program.study()
     summary = summary_of(study)
     assert summary["design"] == "switchback"

@@ -115,6 +115,9 @@ class FakeEnvironment:
             raise ServerError(template.failure)
         self.script.events.append("restore")
 
+    def stays(self) -> str:
+        return ""
+
     def close(self) -> list[str]:
         self.script.events.append("close")
         return self.undo.undo_all()

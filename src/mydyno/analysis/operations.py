@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mydyno.analysis.base import Analysis, Examined
+from mydyno.document.markdown_text import escape
+from mydyno.document.markdown_text import table as markdown_table
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html
 from mydyno.language import agreed, listing
@@ -27,6 +29,7 @@ from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import ReportStep
 from mydyno.wording.verdict_table import step_heading
 
+HEADING = "Transactions and statements by name"
 FEWEST_BLOCKS = 3
 """Fewer have no interval of use over several names."""
 MOST_NAMED = 3
@@ -124,7 +127,7 @@ def part(result: StudyResult) -> Section | None:
     says = sentence(result, record)
     return Section(
         "operations",
-        "Transactions and statements by name",
+        HEADING,
         "Transactions",
         figures_html(
             f"{says} {together(result)} Not adjusted for the host's speed.",
@@ -164,4 +167,31 @@ def _cell(one: OperationEffect | None) -> Cell:
     return Cell(signed_percent(one.ratio - 1), "num strong" if one.beyond_noise else "num", below=below)
 
 
-ANALYSIS = Analysis(chapter="why", part=part, folded=True, stored="operations", analyse=analyse)
+def lines(result: StudyResult) -> list[str]:
+    """For a terminal: the transactions and statements whose times changed most; nothing where none did."""
+    record = result.summary.operations
+    if record is None or result.before_first_look or not any(one.beyond_noise for one in record.effects):
+        return []
+    return [sentence(result, record)]
+
+
+def markdown(result: StudyResult) -> str:
+    """The sentence, and a row for each name, arm and step; empty where the load has no names."""
+    record = result.summary.operations
+    if record is None or result.before_first_look or not record.effects:
+        return ""
+    rows = [
+        (
+            escape(one.name), escape(one.step), escape(one.arm), latency_text(one.control_us), latency_text(one.arm_us),
+            signed_percent(one.ratio - 1) if one.ratio is not None else NONE, ratio_interval(one.ci_low, one.ci_high),
+        )
+        for one in record.effects
+    ]  # fmt: skip
+    heads = ("name", "step", "arm", "control", "with the arm", "change", "interval")
+    return f"{escape(sentence(result, record))}\n\n{markdown_table(heads, rows, 3)}"
+
+
+ANALYSIS = Analysis(
+    chapter="why", part=part, folded=True, stored="operations", analyse=analyse, lines=lines, heading=HEADING,
+    markdown=markdown,
+)  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mydyno.analysis.base import Examined
-from mydyno.analysis.operations import analyse, part, sentence
+from mydyno.analysis.operations import analyse, lines, markdown, part, sentence
 from mydyno.document.result import StudyResult
 from mydyno.model.stored.operations import OperationsRecord
 from mydyno.model.stored.records import RunRecord
@@ -83,7 +83,11 @@ def test_the_section_has_a_row_for_each_name_with_times_and_shares(folder: Study
     summary = folder.summary()
     assert summary is not None
     folder.write_summary(summary.model_copy(update={"operations": examined(folder)}))
-    section = part(StudyResult.load(folder))
+    result = StudyResult.load(folder)
+    (line,) = lines(result)
+    assert line.startswith("Times that changed: payment with new")
+    assert markdown(result).count("| payment |") == len(folder.study().experiment.steps)
+    section = part(result)
     assert section is not None
     assert "payment with new" in section.says
     for text in ("payment", "look", "stock level", "ms", "0.86", "Bold: the interval excludes no change"):

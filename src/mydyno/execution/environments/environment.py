@@ -110,6 +110,9 @@ class StudyEnvironment(Protocol):
     def close(self) -> list[str]:
         """Undo everything that is still open; returns what could not be."""
 
+    def stays(self) -> str:
+        """What stays on a server that others use, in words; empty: it is none."""
+
 
 Opener = Callable[[HostPaths, Experiment, str, Path, Say], Awaitable[StudyEnvironment]]
 """Opens a study's environment: host paths, experiment, the study's name and folder, and where to report progress."""
@@ -119,5 +122,8 @@ def close(environment: StudyEnvironment, say: Say) -> None:
     """Undo its changes; `say` receives what could not be undone, and that the host's clock was set meanwhile."""
     for words in clock.step_words():
         say(words)
-    for left in environment.close():
-        say(f"could not be undone: {left}")
+    left = environment.close()
+    for one in left:
+        say(f"could not be undone: {one}")
+    if not left and (words := environment.stays()):
+        say(words)

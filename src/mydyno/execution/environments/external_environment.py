@@ -25,6 +25,7 @@ from mydyno.hosts.remote.facts import remote_facts
 from mydyno.hosts.remote.probe import put_probe, server_pid
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.hosts.undo import UndoJournal
+from mydyno.language import listing
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.dsn import parse_dsn
@@ -39,6 +40,7 @@ from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import interleaving_obstacles
 from mydyno.treatments.dsn import dsn_of
 from mydyno.treatments.switching import is_switched
+from mydyno.wording.scope_line import place_of
 
 READ_ONLY_WORKLOADS = frozenset(
     ("connect", "oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges")
@@ -140,6 +142,14 @@ class ExternalEnvironment:
         await self.hooks.before_run(instance.log.parent)
         if self.server_host is not None:
             await self.server_host.find_server(self.addresses[self.experiment.control])
+
+    def stays(self) -> str:
+        """The load's tables, and nothing else."""
+        places = listing(
+            tuple(dict.fromkeys(place_of(dsn_of(arm, self.experiment.server)) for arm in self.experiment.arms))
+        )
+        database = next(iter(self.addresses.values())).database
+        return f"{places}: all connections are closed, variables are as before; the tables of {database} stay"
 
     def close(self) -> list[str]:
         """Undo everything that is still open; returns what could not be."""

@@ -249,6 +249,10 @@ class PrivateEnvironment:
             return
         await copy_template(template, as_private(instance), self.host)
 
+    def stays(self) -> str:
+        """Nothing: the servers are mydyno's own."""
+        return ""
+
     def close(self) -> list[str]:
         """Undo everything that is still open; returns what could not be."""
         end_processes(self.host.server_user)
