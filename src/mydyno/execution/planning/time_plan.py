@@ -32,7 +32,8 @@ FEWEST_CYCLES = 4
 """Fewest cycles of each step in a block, where starts cost little."""
 FEWEST_CYCLES_OVER_TIME = 12
 """The same where a start must be under load for long: fewer slices show neither its capacity
-(docs/guides/capacity.md) nor how its memory grows. It is also the most that is aimed for otherwise."""
+(docs/guides/capacity.md) nor how its memory grows. It is also the most that is aimed for otherwise, and what is aimed
+for where all arms share one server: there a start is no part of a difference."""
 MOST_CYCLES = 2.0
 """Times what is aimed for: where blocks have time for more, there are more blocks."""
 SLICE_GAP_S = 0.12
@@ -70,6 +71,8 @@ class Shape:
     """Time for one server, from the copy of its data to its stop, without any load."""
     over_time: bool = False
     """Whether each start must be under load for long."""
+    one_server: bool = False
+    """Whether all arms share one server."""
     least_cycles: int = 1
     """Fewer give no answer at all."""
     extra_cycles: int = 0
@@ -88,7 +91,7 @@ class Shape:
 
     def aimed_cycles(self, overhead_s: float | None = None) -> int:
         """Cycles of each step that a block should have, if besides them it takes so long."""
-        if self.over_time:
+        if self.over_time or self.one_server:
             return FEWEST_CYCLES_OVER_TIME
         over = self.overhead_s if overhead_s is None else overhead_s
         best = round(sqrt(over / (self.steps * self.cycle_s * START_VARIANCE)))
@@ -125,6 +128,7 @@ def shape_of(experiment: Experiment) -> Shape:
         + store_s / 2  # servers store at the same time
         + kind.size_bytes(experiment.data) / COPY_BYTES_PER_S,
         over_time=experiment.is_search or compares_memory(experiment),
+        one_server=is_switched(experiment),
         least_cycles=FEWEST_CYCLES_OVER_TIME if growth else 1,
         extra_cycles=len(experiment.profile.kinds),
     )
