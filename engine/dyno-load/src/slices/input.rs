@@ -170,7 +170,10 @@ mod tests {
         let Ok(Command::Go(at_level)) = Command::parse("go a 7 500 3000 connections=12") else {
             panic!("a number of connections is refused");
         };
-        assert_eq!((at_level.times.connections, at_level.times.rate_per_ks), (Some(12), None));
+        assert_eq!(
+            (at_level.times.connections, at_level.times.rate_per_ks),
+            (Some(12), None)
+        );
         assert_eq!(Command::parse("end"), Ok(Command::End));
         assert_eq!(Command::parse(" "), Ok(Command::Nothing));
         for (line, word) in [

@@ -146,7 +146,11 @@ fn serve<T: Target>(
             continue;
         }
         let most = target.shape().connections;
-        if go.times.connections.is_some_and(|count| target.shape().schedule.is_some() || count > most) {
+        if go
+            .times
+            .connections
+            .is_some_and(|count| target.shape().schedule.is_some() || count > most)
+        {
             let message = format!("a slice loads 1 to {most} connections, and only of a load without --rate");
             lines.record("refused", &json!({ "message": message }))?;
             continue;
