@@ -8,8 +8,9 @@ equal    Studies whose arms are all the same, so that every effect found is a fa
 planted  Studies with a library preloaded into the server that changes it by a known amount: CPU time burnt in every
          answer (1, 2 and 3 % of what a query costs), a CPU quota of 90 % of what the server uses, and stalls: of 1 s
          in every 10 s, and of 2 ms in every 100 ms. A short study before them measures what a query costs.
-client   Studies of one server whose client computes longer in one arm, 5 % of what it takes for a transaction. The
-         server's CPU time per query is the same, and every difference found in it is false.
+client   Studies of one server whose client computes longer in one arm, 5 % of what it takes for a transaction. What it
+         adds to its own cost must not move the server's CPU time per query. That a load which waits otherwise changes
+         the server's own cost a little is not excluded: compare the value without adjustment.
 
 Of the last two is shown, for each plant, what was planted, in how many studies it was found and with the wrong sign, in
 how many the interval has it, and the median half-width.

@@ -15,7 +15,7 @@ from mydyno.servers.dsn import PASSWORD_VARIABLE
 from mydyno.store.study_folder import StudyFolder
 from tests.support.interleaved import slices_of, summary_of
 from tests.support.other_server import OtherServer, other_server
-from tests.support.real import Program, end
+from tests.support.real import Program, end, interrupt
 
 PASSWORD = "not a secret"
 EXPERIMENT = """
@@ -89,7 +89,7 @@ def test_each_arm_is_measured_under_its_own_values_and_they_are_set_back(externa
     done = program.run("run", file, "--allow-writes", "--allow-changes")
     assert done.returncode == 0, done.stderr
     assert program.leftovers() == before
-    assert "all connections are closed, variables are as before; the tables of sbtest stay" in done.stderr
+    assert "all connections are closed, and no arm's variables are in force; the schema sbtest stays" in done.stderr
     study = program.study()
     summary = summary_of(study)
     assert summary["design"] == "switchback"
@@ -112,6 +112,12 @@ def test_after_kill_9_clean_sets_them_back_and_until_then_no_study_begins(extern
     program.environment[PASSWORD_VARIABLE] = PASSWORD
     done = program.run("clean")
     assert done.returncode == 0, done.stdout
+    assert external.variables == (20.0, 3)
+
+
+def test_ctrl_c_sets_them_back(external: External) -> None:
+    with external.program.stopped_at("slice", "run", external.write(), "--allow-writes", "--allow-changes") as process:
+        assert interrupt(process) == 130
     assert external.variables == (20.0, 3)
 
 

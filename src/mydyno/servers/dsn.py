@@ -58,6 +58,12 @@ def parse_dsn(dsn: str) -> Address:
     )
 
 
+def place_of(dsn: str) -> str:
+    """Where an external server listens: host:port, or its socket. Raises UserError."""
+    address = parse_dsn(dsn)
+    return address.socket or f"{address.host}:{address.port}"
+
+
 def _parameters(query: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in filter(None, query.split("&")):

@@ -17,7 +17,7 @@ from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import HostGroupsRecord, Summary
 from mydyno.results.across.settings import treatments
 from mydyno.results.precision import finished_blocks
-from mydyno.servers.dsn import parse_dsn
+from mydyno.servers.dsn import place_of
 from mydyno.servers.my_cnf import DURABILITY
 from mydyno.wording.hosts import claim_words
 from mydyno.wording.numbers import MOST_NAMES, blocks, size, whole
@@ -188,12 +188,6 @@ def _host(study: StudyRecord) -> str:
     return f"External server {there} on {_named(study.server_host)}, load from {load}"
 
 
-def place_of(dsn: str) -> str:
-    """Where an external server listens: host:port, or its socket."""
-    address = parse_dsn(dsn)
-    return address.socket or f"{address.host}:{address.port}"
-
-
 def _named(facts: Mapping[str, Any]) -> str:
     name = str(facts.get("hostname") or "this host")
     known = host_size(facts)
@@ -241,8 +235,9 @@ def _load(experiment: Experiment) -> str:
             )
             continue
         unit = "" if step.rate is None else str(step.connections)
+        at_most = "up to " if step.search is not None and step.search.of == "connections" else ""
         levels.setdefault((step.workload, unit), []).append(
-            str(step.connections) if step.rate is None else f"{step.rate:,.10g}"
+            f"{at_most}{step.connections}" if step.rate is None else f"{step.rate:,.10g}"
         )
     words = paced
     for (workload, unit), amounts in levels.items():

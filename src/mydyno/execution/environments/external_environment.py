@@ -28,7 +28,7 @@ from mydyno.hosts.undo import UndoJournal
 from mydyno.language import listing
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.stored.records import Evidence
-from mydyno.servers.dsn import parse_dsn
+from mydyno.servers.dsn import parse_dsn, place_of
 from mydyno.servers.external_data import MARKER, Missing, mark_as_begun, mark_as_complete, missing_data
 from mydyno.servers.external_hooks import ExternalHooks, UserCommands
 from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
@@ -40,7 +40,6 @@ from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import interleaving_obstacles
 from mydyno.treatments.dsn import dsn_of
 from mydyno.treatments.switching import is_switched
-from mydyno.wording.scope_line import place_of
 
 READ_ONLY_WORKLOADS = frozenset(
     ("connect", "oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges")
@@ -144,12 +143,12 @@ class ExternalEnvironment:
             await self.server_host.find_server(self.addresses[self.experiment.control])
 
     def stays(self) -> str:
-        """The load's tables, and nothing else."""
+        """The load's schema, and nothing else."""
         places = listing(
             tuple(dict.fromkeys(place_of(dsn_of(arm, self.experiment.server)) for arm in self.experiment.arms))
         )
         database = next(iter(self.addresses.values())).database
-        return f"{places}: all connections are closed, variables are as before; the tables of {database} stay"
+        return f"{places}: all connections are closed, and no arm's variables are in force; the schema {database} stays"
 
     def close(self) -> list[str]:
         """Undo everything that is still open; returns what could not be."""

@@ -7,12 +7,11 @@ from dataclasses import replace
 from mydyno.errors import ServerError, UserError
 from mydyno.execution.planning.forecast import Forecast
 from mydyno.model.definition.experiment import Experiment
-from mydyno.servers.dsn import parse_dsn
+from mydyno.servers.dsn import parse_dsn, place_of
 from mydyno.servers.external_variables import reading
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.sql import Control
 from mydyno.treatments.switching import switched_names, switched_variables
-from mydyno.wording.scope_line import place_of
 
 MOST_LETTERS = 40
 """Of a value that is printed; an optimizer_switch has hundreds."""
