@@ -17,3 +17,4 @@ pub mod slices;
 pub mod sources;
 pub mod spec;
 pub mod sql;
+pub mod statements;

@@ -10,6 +10,7 @@ mod replay;
 mod script;
 mod session;
 mod sql;
+mod statements;
 mod sysbench;
 mod tpcc;
 
@@ -21,6 +22,7 @@ use crate::replay::ReplayRun;
 use crate::runner::calibrate::{self, Calibration};
 use crate::runner::Run;
 use crate::spec::ScriptSpec;
+use crate::statements::StatementsRun;
 
 const EXIT_CODES: &str = "Exit codes:
   0    done; a run's verdict is VALID or SUSPECT
@@ -68,6 +70,9 @@ enum Command {
     Replay(Box<ReplayRun>),
     /// Compare the results of two replays of the same capture: latency, rows, errors, contents.
     CompareReplays(compare_replays::CompareArguments),
+    /// Compare each statement of a capture between servers: time, CPU time, result, counters and plan.
+    #[command(after_help = statements::EXAMPLES)]
+    Statements(Box<StatementsRun>),
     /// Open sessions as a load does, and print what they negotiated and the rows of statements as one JSON object.
     Session(Box<session::SessionArguments>),
     /// A server that does no work, for measuring the client alone.
@@ -103,6 +108,7 @@ pub fn main() -> Exit {
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Replay(arguments) => replay::run(*arguments),
         Command::CompareReplays(arguments) => compare_replays::run(&arguments),
+        Command::Statements(arguments) => crate::statements::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
         Command::Null(arguments) => null::run(&arguments),
         Command::Calibrate(calibration) => calibrate::run(&calibration),

@@ -14,6 +14,8 @@ pub use outcome::{FirstError, NotSent, Outcome, Record, Replayed};
 pub use plan::{LeftOut, Pace, ReplayPlan, ReplayRun, Selection};
 pub use summary::Summary;
 
+pub(crate) use preflight::unique_keys;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;

@@ -37,8 +37,11 @@ pub fn check(run: &ReplayRun, plan: &ReplayPlan) -> Result<(Facts, UniqueKeys), 
     Ok((facts, keys))
 }
 
-/// The unique keys of the tables in the schemas that the replay uses.
-fn unique_keys(client: &mut Client, schemas: &BTreeSet<String>) -> Result<UniqueKeys, Error> {
+/// The unique keys of the tables in these schemas.
+///
+/// # Errors
+/// When the server does not list them.
+pub fn unique_keys(client: &mut Client, schemas: &BTreeSet<String>) -> Result<UniqueKeys, Error> {
     const QUESTION: &str =
         "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE FROM information_schema.STATISTICS WHERE \
                             NON_UNIQUE = 0 AND TABLE_SCHEMA NOT IN ('mysql', 'sys') ORDER BY 1, 2, 3, SEQ_IN_INDEX";

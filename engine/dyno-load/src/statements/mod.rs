@@ -1,0 +1,319 @@
+//! `dynoload statements`: each statement of a capture on several servers, within milliseconds, again and again.
+//!
+//! First each is executed once on every server for what needs no repetition (once.rs); then statements are visited until
+//! the time is over (pairs.rs). Servers are loaded one at a time, so that what is compared is a statement alone on its
+//! server. What writes is executed in a transaction that is rolled back.
+
+mod chosen;
+mod lane;
+mod once;
+mod pairs;
+
+pub use chosen::{Choice, Chosen, LeftOut};
+pub use lane::LaneSpec;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use dyno_core::clock::now_ns;
+use dyno_core::random::RandomStream;
+use dyno_core::wire::{Format, LineWriter};
+use serde_json::json;
+
+use self::lane::Lane;
+use self::pairs::Visits;
+use crate::error::{Error, Exit};
+use crate::parse::{positive_duration, within};
+use crate::replay::unique_keys;
+
+const FORMAT: Format = Format {
+    format: "dynoload-statements",
+    format_version: 1,
+    program: "dynoload",
+    version: env!("CARGO_PKG_VERSION"),
+};
+/// Texts of each statement of which plan and counters are read.
+const EXPLAINED_TEXTS: usize = 2;
+/// ROLLBACK could not take back what was changed in tables without transactions.
+const NOT_ROLLED_BACK: &str = "its tables have no transactions: what it changes cannot be rolled back";
+
+/// The options of `statements`.
+#[derive(Debug, Args)]
+pub struct StatementsRun {
+    /// Capture, made with `dynoload capture`
+    pub capture: PathBuf,
+    /// A server: its name, then the options of its connection, as in "new --socket=/run/new.sock --user=bench --pid=4711".
+    /// The first one is what the others are compared with
+    #[arg(long = "server", value_name = "SERVER", required = true, value_parser = LaneSpec::parse_from_text)]
+    pub servers: Vec<LaneSpec>,
+    /// How long statements are repeated, after each was executed once
+    #[arg(long, default_value = "60s", value_parser = positive_duration)]
+    pub duration: Duration,
+    /// Longest time of one statement
+    #[arg(long, default_value = "30s", value_parser = positive_duration)]
+    pub longest: Duration,
+    /// The most frequent statements only, as many as this
+    #[arg(long, default_value_t = 1000, value_parser = within::<1, 100_000>)]
+    pub most: u32,
+    /// Different literals of each statement, the most frequent first
+    #[arg(long, default_value_t = 8, value_parser = within::<1, 1000>)]
+    pub texts: u32,
+    /// Only statements that read
+    #[arg(long)]
+    pub read_only: bool,
+    /// Seed of the orders
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Where the records go, as JSON lines; - for standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub json: PathBuf,
+}
+
+/// Compares.
+///
+/// # Errors
+/// When the capture or a server will not do, or a server is lost.
+pub fn run(run: &StatementsRun) -> Result<Exit, Error> {
+    let mut choice = Choice::of(
+        &crate::capture::read(&run.capture)?,
+        run.most as usize,
+        run.texts as usize,
+    );
+    if run.read_only {
+        choice.leave_out_writes();
+    }
+    check(run, &choice)?;
+    let interrupted = crate::host::interruption()?;
+    let mut lanes = run
+        .servers
+        .iter()
+        .map(|spec| Lane::connect(spec, run.longest))
+        .collect::<Result<Vec<_>, _>>()?;
+    let output: Box<dyn Write> = if run.json == Path::new("-") {
+        Box::new(dyno_core::streams::stdout())
+    } else {
+        Box::new(BufWriter::new(File::create(&run.json).map_err(|error| {
+            Error::User(format!("--json '{}' cannot be written: {error}", run.json.display()))
+        })?))
+    };
+    let servers: Vec<_> = lanes
+        .iter()
+        .map(|lane| json!({ "name": lane.name, "facts": lane.facts }))
+        .collect();
+    let header = json!({ "servers": servers, "statements": choice.chosen.len(), "left_out": choice.left_out });
+    let mut comparison = Comparison {
+        lines: LineWriter::start(output, FORMAT, &header)?,
+        visits: vec![Visits::default(); choice.chosen.len()],
+        chosen: choice.chosen,
+        lanes: &mut lanes,
+        interrupted: &interrupted,
+    };
+    let begin_ns = now_ns();
+    comparison.once(&run.servers)?;
+    let repeat_ns = now_ns();
+    comparison.repeat(run.duration, run.seed)?;
+    let seconds = |from: u64, to: u64| (to - from) as f64 / 1e9;
+    let end = json!({
+        "once_s": seconds(begin_ns, repeat_ns),
+        "repeat_s": seconds(repeat_ns, now_ns()),
+        "interrupted": interrupted.load(Ordering::Relaxed),
+    });
+    comparison.lines.record("end", &end)?;
+    comparison.lines.into_inner().flush()?;
+    Ok(if interrupted.load(Ordering::Relaxed) {
+        Exit::Interrupted
+    } else {
+        Exit::Done
+    })
+}
+
+fn check(run: &StatementsRun, choice: &Choice) -> Result<(), Error> {
+    let file = run.capture.display();
+    if run.servers.len() < 2 {
+        return Err(Error::User(
+            "--server is needed at least twice: statements are compared between servers".into(),
+        ));
+    }
+    let names: BTreeSet<&str> = run.servers.iter().map(|server| server.name.as_str()).collect();
+    if names.len() < run.servers.len() {
+        return Err(Error::User("--server: two servers have the same name".into()));
+    }
+    if choice.schemas.len() > 1 {
+        let schemas: Vec<&str> = choice.schemas.iter().map(String::as_str).collect();
+        return Err(Error::User(format!(
+            "'{file}' has statements of {} default schemas ({}), and a comparison has one: capture one with --schema",
+            schemas.len(),
+            schemas.join(", ")
+        )));
+    }
+    if choice.chosen.is_empty() {
+        let reasons: Vec<String> = choice
+            .left_out
+            .iter()
+            .map(|(reason, one)| format!("{} {reason}", one.statements))
+            .collect();
+        return Err(Error::User(format!(
+            "'{file}' has no statement to compare: {}",
+            reasons.join("; ")
+        )));
+    }
+    Ok(())
+}
+
+/// Means over the executions of a visit, by server.
+struct Visit {
+    service_ns: Vec<f64>,
+    /// None where a server's thread is unknown.
+    cpu_ns: Option<Vec<f64>>,
+}
+
+struct Comparison<'a> {
+    chosen: Vec<Chosen>,
+    lanes: &'a mut [Lane],
+    visits: Vec<Visits>,
+    lines: LineWriter<Box<dyn Write>>,
+    interrupted: &'a AtomicBool,
+}
+
+impl Comparison<'_> {
+    /// Every statement once on each server.
+    fn once(&mut self, specs: &[LaneSpec]) -> Result<(), Error> {
+        let schema = specs[0].connection.database.clone();
+        let keys = unique_keys(&mut self.lanes[0].client, &[schema].into())?;
+        for index in 0..self.chosen.len() {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let one = self.chosen[index].clone();
+            let writes = one.writes;
+            let record = json!({
+                "statement": index,
+                "digest": one.fingerprint,
+                "text": one.digest,
+                "count": one.count,
+                "writes": writes,
+                "examples": one.texts.iter().map(|text| String::from_utf8_lossy(text)).collect::<Vec<_>>(),
+            });
+            self.lines.record("statement", &record)?;
+            let mut not_repeated = self.not_rolled_back(&one)?;
+            for (number, text) in one.texts.iter().enumerate() {
+                let is_whole = number < EXPLAINED_TEXTS;
+                let found = self
+                    .lanes
+                    .iter_mut()
+                    .map(|lane| lane.once(text, writes, &keys, is_whole))
+                    .collect::<Result<Vec<_>, _>>()?;
+                if not_repeated.is_empty() && found.iter().any(|once| once.error != 0) {
+                    not_repeated = "it fails".into();
+                }
+                let record = json!({ "statement": index, "text": number, "servers": found });
+                self.lines.record("once", &record)?;
+            }
+            if !not_repeated.is_empty() {
+                self.visits[index].failed = true;
+                let record = json!({ "statement": index, "reason": not_repeated });
+                self.lines.record("not_repeated", &record)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a statement that writes cannot be repeated: it is tried once, and rolled back.
+    fn not_rolled_back(&mut self, one: &Chosen) -> Result<String, Error> {
+        let Some(text) = one.texts.first().filter(|_| one.writes) else {
+            return Ok(String::new());
+        };
+        let mut warned = false;
+        for lane in self.lanes.iter_mut() {
+            lane.done("BEGIN")?;
+            lane.execute(text)?;
+            let rolled_back = lane.client.exec("ROLLBACK").map_err(|error| lane.lost(&error))?;
+            warned |= rolled_back.warnings > 0;
+        }
+        Ok(if warned { NOT_ROLLED_BACK.into() } else { String::new() })
+    }
+
+    /// Visits until the time is over.
+    fn repeat(&mut self, duration: Duration, seed: u64) -> Result<(), Error> {
+        let end_ns = now_ns() + duration.as_nanos() as u64;
+        let mut random = pairs::random(seed);
+        while !self.interrupted.load(Ordering::Relaxed) {
+            let left_ns = end_ns.saturating_sub(now_ns());
+            if left_ns == 0 {
+                break;
+            }
+            let Some(index) = pairs::next(&self.visits, self.lanes.len(), left_ns as f64) else {
+                break;
+            };
+            let executions = self.visits[index].executions(self.lanes.len());
+            let Some(visit) = self.visit(index, executions, &mut random)? else {
+                self.visits[index].failed = true;
+                let record = json!({ "statement": index, "reason": "it failed when it was repeated" });
+                self.lines.record("not_repeated", &record)?;
+                continue;
+            };
+            self.visits[index].add(&visit.service_ns);
+            let record = json!({
+                "statement": index,
+                "executions": executions,
+                "service_us": micros(&visit.service_ns),
+                "cpu_us": visit.cpu_ns.as_deref().map(micros),
+            });
+            self.lines.record("visit", &record)?;
+        }
+        Ok(())
+    }
+
+    /// So many executions on each server: the mean time and CPU time of each, ns. None where one failed.
+    fn visit(&mut self, index: usize, executions: u64, random: &mut RandomStream) -> Result<Option<Visit>, Error> {
+        let one = &self.chosen[index];
+        let servers = self.lanes.len();
+        let (mut service, mut cpu) = (vec![0.0; servers], vec![Some(0.0); servers]);
+        let before: Vec<Option<u64>> = self.lanes.iter().map(Lane::idle_cpu_ns).collect();
+        for _ in 0..executions {
+            let text = &one.texts[(random.next_u64() % one.texts.len() as u64) as usize];
+            for place in pairs::order(servers, random) {
+                let lane = &mut self.lanes[place];
+                let in_transaction = one.writes.then(|| {
+                    lane.done("BEGIN")?;
+                    Ok::<_, Error>(lane.idle_cpu_ns())
+                });
+                let cpu_before = in_transaction.transpose()?;
+                let (reply, service_ns) = lane.execute(text)?;
+                service[place] += service_ns as f64;
+                if let Some(before) = cpu_before {
+                    let after = lane.idle_cpu_ns();
+                    cpu[place] = add(cpu[place], before, after);
+                    lane.done("ROLLBACK")?;
+                }
+                if reply.error.is_some() {
+                    return Ok(None);
+                }
+            }
+        }
+        if !one.writes {
+            for (place, lane) in self.lanes.iter().enumerate() {
+                cpu[place] = add(cpu[place], before[place], lane.idle_cpu_ns());
+            }
+        }
+        let mean = |sum: f64| sum / executions as f64;
+        let cpu: Option<Vec<f64>> = cpu.into_iter().map(|one| one.map(mean)).collect();
+        Ok(Some(Visit {
+            service_ns: service.into_iter().map(mean).collect(),
+            cpu_ns: cpu,
+        }))
+    }
+}
+
+fn add(sum: Option<f64>, before: Option<u64>, after: Option<u64>) -> Option<f64> {
+    Some(sum? + after?.saturating_sub(before?) as f64)
+}
+
+fn micros(ns: &[f64]) -> Vec<f64> {
+    ns.iter().map(|one| (one / 10.0).round() / 100.0).collect()
+}
