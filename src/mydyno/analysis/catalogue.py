@@ -20,6 +20,7 @@ from mydyno.analysis import (
     queueing,
     scalability,
     screening,
+    statements,
     waits,
 )
 from mydyno.analysis.base import Analysis, Chapter, Examined
@@ -33,6 +34,7 @@ ANALYSES: tuple[Analysis, ...] = (
     factors.ANALYSIS,
     screening.ANALYSIS,
     capacity.ANALYSIS,
+    statements.ANALYSIS,
     key_values.ANALYSIS,
     host_groups.ANALYSIS,
     costs.ANALYSIS,

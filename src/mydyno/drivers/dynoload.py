@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,35 @@ GRACE_S = 60.0
 PREPARE_TIMEOUT_S = 24 * 3600.0
 EXIT_INVALID = 4
 """dynoload's own verdict on a result that it wrote nevertheless."""
+
+
+ONCE_TIMEOUT_S = 3600.0
+"""Longest time for executing each statement once."""
+
+
+@dataclass(frozen=True)
+class ComparedServer:
+    """A server on which statements are executed."""
+
+    name: str
+    """In the records."""
+    address: Address
+    folder: Path
+    """For the file of the password; removed afterwards."""
+    pid: int | None
+    """Its process on this host; None: no CPU times."""
+
+
+@dataclass(frozen=True)
+class ComparisonOrder:
+    """Which statements are compared, and for how long."""
+
+    capture: str
+    duration_s: float
+    """Of the repetitions; before them each statement is executed once."""
+    seed: int
+    records: Path
+    read_only: bool
 
 
 class Dynoload(HoldingDriver):
@@ -104,6 +135,26 @@ class Dynoload(HoldingDriver):
             *(f"--agent={agent.command}" for agent in context.agents),
             *(argument for name, value in step.options.items() for argument in option_arguments(name, value)),
         ]
+
+    async def compare(self, compared: Sequence[ComparedServer], order: ComparisonOrder) -> None:
+        """Compare each statement of a capture between servers. Raises DriverError with dynoload's message."""
+        servers = []
+        for one in compared:
+            words = [one.name, *OF_FILE.endpoint(one.address, one.folder)]
+            servers.append(shlex.join([*words, *([] if one.pid is None else [f"--pid={one.pid}"])]))
+        command = [
+            str(self._program),
+            "statements",
+            order.capture,
+            *(f"--server={server}" for server in servers),
+            f"--duration={max(1, round(1000 * order.duration_s))}ms",
+            f"--seed={order.seed}",
+            f"--json={order.records}",
+            *(["--read-only"] if order.read_only else []),
+        ]
+        done = await self._local.run(command, timeout_s=order.duration_s + ONCE_TIMEOUT_S)
+        if done.exit_code:
+            raise DriverError(f"dynoload statements failed with exit code {done.exit_code}:\n  {_last(done.output)}")
 
     async def hold(self, context: StepContext, server_pid: int | None) -> HeldLoad:
         """Connect and hold between slices. Raises DriverError with dynoload's message."""

@@ -27,6 +27,8 @@ def is_decided(folder: StudyFolder, summary: Summary) -> bool:
     """Whether every contrast with a verdict is higher, lower or equivalent, or arm or control failed, and whether the
     thresholds are decided that the study declares.
     """
+    if folder.study().experiment.compares_statements:
+        return False  # every statement gains by the time that is left
     judged = [effect for effect in summary.effects if effect.primary]
     contrasts = bool(judged) and all(
         effect.verdict in ("higher", "lower", "equivalent") or effect.details.failure for effect in judged

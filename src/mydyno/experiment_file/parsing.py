@@ -30,6 +30,7 @@ from mydyno.model.definition.problems import ExperimentError, Key, Problem, from
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.definition.search import search_problems, with_search_defaults
+from mydyno.model.definition.statement_steps import statement_problems
 from mydyno.model.definition.server_options import reserved_problems
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
@@ -202,7 +203,7 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     if experiment is not None and thresholds and control is not None and not problems:
         problems += selector_problems(thresholds, experiment)
     if experiment is not None and not problems:
-        problems += search_problems(experiment)
+        problems += search_problems(experiment) + statement_problems(experiment)
         if all(spec.rate or speed_of(spec) for spec in experiment.steps):
             problems += [
                 Problem(

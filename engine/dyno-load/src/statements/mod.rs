@@ -51,7 +51,7 @@ pub struct StatementsRun {
     /// The first one is what the others are compared with
     #[arg(long = "server", value_name = "SERVER", required = true, value_parser = LaneSpec::parse_from_text)]
     pub servers: Vec<LaneSpec>,
-    /// How long statements are repeated, after each was executed once
+    /// How long, the first execution of each included; statements are repeated for half of it at least
     #[arg(long, default_value = "60s", value_parser = positive_duration)]
     pub duration: Duration,
     /// Longest time of one statement
@@ -116,7 +116,8 @@ pub fn run(run: &StatementsRun) -> Result<Exit, Error> {
     let begin_ns = now_ns();
     comparison.once(&run.servers)?;
     let repeat_ns = now_ns();
-    comparison.repeat(run.duration, run.seed)?;
+    let end_ns = (begin_ns + run.duration.as_nanos() as u64).max(repeat_ns + run.duration.as_nanos() as u64 / 2);
+    comparison.repeat(end_ns, run.seed)?;
     let seconds = |from: u64, to: u64| (to - from) as f64 / 1e9;
     let end = json!({
         "once_s": seconds(begin_ns, repeat_ns),
@@ -239,8 +240,7 @@ impl Comparison<'_> {
     }
 
     /// Visits until the time is over.
-    fn repeat(&mut self, duration: Duration, seed: u64) -> Result<(), Error> {
-        let end_ns = now_ns() + duration.as_nanos() as u64;
+    fn repeat(&mut self, end_ns: u64, seed: u64) -> Result<(), Error> {
         let mut random = pairs::random(seed);
         while !self.interrupted.load(Ordering::Relaxed) {
             let left_ns = end_ns.saturating_sub(now_ns());

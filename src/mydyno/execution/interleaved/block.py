@@ -30,10 +30,12 @@ from mydyno.execution.interleaved.pilot import is_enough
 from mydyno.execution.interleaved.profiled_slices import ProfiledSlices
 from mydyno.execution.interleaved.quiet_wait import QuietWait
 from mydyno.execution.interleaved.slices import Around, slice_record, speed_between
+from mydyno.execution.interleaved.statement_pairs import FEWEST_SERVERS, compare_statements
 from mydyno.execution.interleaved.switchback import lanes_of
 from mydyno.execution.interleaved.wait_slices import WaitSlices
 from mydyno.execution.planning.captured_time import CapturedTime
 from mydyno.execution.planning.pace import Pace
+from mydyno.execution.planning.time_plan import shape_of
 from mydyno.hosts.limits import quota_periods, throttled_since
 from mydyno.hosts.quiet import process_cpu_s
 from mydyno.hosts.vmstat import MemoryCounters
@@ -234,6 +236,42 @@ class _Block:
         root = self.environment.paths.root
         began_unix_ns, before_quota = clock.unix_ns(), quota_periods(root)
         self._pace.step_begins(steps_left)
+        if step.statements:
+            await self._compare_statements(step)
+        else:
+            await self._load(step)
+        samples = [] if self._probe is None or self.environment.clients is None else self._probe.so_far()
+        throttled = throttled_since(before_quota, root)
+        commands = [lane.load_command for lane in self.lanes]
+        counters = [await lane.disconnect(step) for lane in self.lanes]
+        for lane, command, counted in zip(self.lanes, commands, counters, strict=True):
+            own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
+            memory, after = lane.connection_memory.get(step.id), lane.rss_bytes()
+            load = LoadFacts(
+                command, lane.handshakes, lane.whole, counted, lane.findings, self._clients(own, samples), memory, after
+            )  # fmt: skip
+            failed = lane.failed_steps.get(step.id, lane.failed)
+            record = step_record(
+                step, own, load, began_unix_ns, self.environment.experiment.validity, failed, throttled
+            )
+            self._step_records.setdefault(self._key(lane), []).append(record)
+
+    async def _compare_statements(self, step: Step) -> None:
+        """In place of cycles: each statement on all servers that are up."""
+        lanes = [lane for lane in self.lanes if lane.runs_step(step)]
+        if not self.control.runs_step(step) or len(lanes) < FEWEST_SERVERS:
+            return
+        lanes.sort(key=lambda lane: lane is not self.control)
+        self._begins("slice", step, 1, self.control)
+        duration_s = self._pace.left_s(shape_of(self.environment.experiment).cycle_s)
+        for record in await compare_statements(
+            self.environment, lanes, step, self._aside, duration_s, self.block.block
+        ):
+            self.slices.append(record)
+            self._watcher.slice_ended(step, 1, record)
+
+    async def _load(self, step: Step) -> None:
+        """Connect, warm up, cycles."""
         for lane in self.lanes:
             await lane.connect(step)
         if step.warmup_s > 0:
@@ -261,21 +299,6 @@ class _Block:
                 if apart.slices.due(cycle) and self._pace.another_cycle(cycle - 1, last_s) and has_room_apart():
                     await self._cycle_apart(apart, step, cycle)
         self._state_precision(step, cycle, last=True)
-        samples = [] if self._probe is None or self.environment.clients is None else self._probe.so_far()
-        throttled = throttled_since(before_quota, root)
-        commands = [lane.load_command for lane in self.lanes]
-        counters = [await lane.disconnect(step) for lane in self.lanes]
-        for lane, command, counted in zip(self.lanes, commands, counters, strict=True):
-            own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
-            memory, after = lane.connection_memory.get(step.id), lane.rss_bytes()
-            load = LoadFacts(
-                command, lane.handshakes, lane.whole, counted, lane.findings, self._clients(own, samples), memory, after
-            )  # fmt: skip
-            failed = lane.failed_steps.get(step.id, lane.failed)
-            record = step_record(
-                step, own, load, began_unix_ns, self.environment.experiment.validity, failed, throttled
-            )
-            self._step_records.setdefault(self._key(lane), []).append(record)
 
     async def _ramp(self, step: Step, lane: Lane) -> None:
         async def load(order: SliceOrder) -> list[dict[str, Any]]:

@@ -199,18 +199,22 @@ class Lane:
             return
         self.handshakes, self.whole, self.findings = {}, {}, ()
         try:
-            for instance in self.instances:
-                self.begun[instance.number] = await instance.counters()
+            await self.begin_counting()
             before = self.rss_bytes()
             self.loads = await all_or_none([self._hold(instance, step) for instance in self.instances])
         except StudyError as error:
-            await self._step_failed(step, error)
+            await self.step_failed(step, error)
             return
         after = self.rss_bytes()
         if before is not None and after is not None and not self.connected:
             connections = step.connections * len(self.instances)
             self.connection_memory[step.id] = max(0.0, after - before) / connections
         self.connected = True
+
+    async def begin_counting(self) -> None:
+        """Read the servers' counters, from which disconnect() counts. Raises StudyError."""
+        for instance in self.instances:
+            self.begun[instance.number] = await instance.counters()
 
     def rss_bytes(self) -> float | None:
         """Resident memory of its servers; None where it cannot be read."""
@@ -259,7 +263,7 @@ class Lane:
                     raise DriverError(f"slice {order.id} ended before its measured part: every connection was lost")
             raise DriverError(f"slice {order.id}: the load program stood still during it, {MOST_TRIES} times in a row")
         except StudyError as error:
-            await self._step_failed(step, error)
+            await self.step_failed(step, error)
             return []
 
     async def disconnect(self, step: Step) -> dict[str, float]:
@@ -276,7 +280,7 @@ class Lane:
                 for name, value in growth(self.begun[instance.number], await instance.counters()).items():
                     counted[name] = counted.get(name, 0.0) + value
         except StudyError as error:
-            await self._step_failed(step, error)
+            await self.step_failed(step, error)
         return counted
 
     async def load_alone(self, step: Step, orders: Sequence[SliceOrder]) -> list[list[PartOfSlice]]:
@@ -363,7 +367,7 @@ class Lane:
         except StudyError as error:
             self.failed = error.message
 
-    async def _step_failed(self, step: Step, error: StudyError) -> None:
+    async def step_failed(self, step: Step, error: StudyError) -> None:
         """The step failed; where a server has ended, so has the arm for the rest of the block.
 
         Raises HostError if the load's own host is lost, which ends the block.

@@ -90,9 +90,10 @@ async def execute_order(
     step_of = {step.id: step for step in experiment.resolved_steps}
     steps = [step_of[step_id] for step_id in block.step_order]
     search = experiment.is_search
+    without_pilot = search or experiment.compares_statements
     return await make_block(
         environment, block, steps, templates, folder, pace, watcher, washout_s, order.skipped_arms,
-        pilot if order.block == 1 and not search else None, alone > 0,
+        pilot if order.block == 1 and not without_pilot else None, alone > 0,
         BlockSearches(known_of(experiment, slices_so_far(folder)) if search else {}), plan.design == "switchback",
     )  # fmt: skip
 
@@ -103,7 +104,8 @@ def alone_s(plan: Plan, experiment: Experiment, block: int, washout_s: float) ->
     timed = plan.sequential and design.time is not None
     long_enough = (design.time or 0) >= ALONE_FROM_S if timed else len(plan.blocks) >= ALONE_FROM_BLOCKS
     external = experiment.server.dsn is not None
-    if block != 1 or not long_enough or experiment.is_search or external or plan.design == "switchback":
+    special = experiment.is_search or experiment.compares_statements
+    if block != 1 or not long_enough or special or external or plan.design == "switchback":
         return 0.0
     return ALONE_STOP_S + ALONE_SLICES * (design.slice + washout_s + SLICE_GAP_S)
 

@@ -50,7 +50,7 @@ def replay_problem(experiment: Experiment, number: int, design: str) -> str:
     steps = experiment.resolved_steps
     step = steps[number]
     one = captured(step)
-    if one is None or one.speed is None or not one.writes:
+    if one is None or one.speed is None or not one.writes or step.statements:
         return ""
     ways = "set options.read_only = true, or use a longer capture"
     if any(other.replay == step.replay for other in steps[:number]):
@@ -73,6 +73,10 @@ def replay_problem(experiment: Experiment, number: int, design: str) -> str:
 def replay_lines(experiment: Experiment, plan: Plan, step: Step) -> Iterator[str]:
     """What is replayed, in a plan. Raises OSError."""
     one = captured(step)
+    if step.statements:
+        yield "each statement on every server within milliseconds, again and again; what writes is rolled back"
+        yield from (() if one is None else (f"of the log: {problem}" for problem in one.problems))
+        return
     for problem in () if one is None else one.problems:
         yield f"of the log: {problem}"
     if one is not None and one.left_out:

@@ -15,6 +15,9 @@ class Pace(Protocol):
     def step_begins(self, steps_left: int) -> None:
         """A step begins; `steps_left` counts it."""
 
+    def left_s(self, cycle_s: float) -> float:
+        """The time of the step that has begun, if it has cycles of this length."""
+
     def another_cycle(self, made: int, last_s: float) -> bool:
         """Whether to run another cycle after `made` of this step, the last of which took `last_s`."""
 
@@ -27,6 +30,10 @@ class FixedCycles:
 
     def step_begins(self, steps_left: int) -> None:
         """Nothing to prepare."""
+
+    def left_s(self, cycle_s: float) -> float:
+        """All of its cycles."""
+        return self.cycles * cycle_s
 
     def another_cycle(self, made: int, last_s: float) -> bool:  # noqa: ARG002
         """Until the number is reached."""
@@ -46,6 +53,10 @@ class UntilDeadline:
         """Divide what is left."""
         now_s = time.monotonic()
         self._step_end_s = now_s + max(0.0, self.deadline_s - self.reserve_s - now_s) / steps_left
+
+    def left_s(self, cycle_s: float) -> float:
+        """Until its end; one cycle in any case."""
+        return max(cycle_s, self._step_end_s - time.monotonic())
 
     def another_cycle(self, made: int, last_s: float) -> bool:
         """While another one fits; one in any case, and two while the block's time is not over."""

@@ -199,6 +199,12 @@ class StepSpec(Frozen):
         exclude_if=is_empty,
         description="in place of workload: a file of `dynoload capture`; its transactions in order, or at their times",
     )
+    statements: bool = Field(
+        False,
+        exclude_if=is_empty,
+        description="with replay: each statement of the capture is compared by itself, on all servers within "
+        "milliseconds, again and again; what writes is rolled back",
+    )
     connections: Annotated[tuple[Annotated[int, Field(ge=1, le=100_000)], ...], BeforeValidator(as_list)] = Field(
         (16,), min_length=1, description="number of client connections; a list is a sweep"
     )
@@ -416,6 +422,11 @@ class Experiment(Frozen):
         return any(spec.search is not None for spec in self.steps)
 
     @property
+    def compares_statements(self) -> bool:
+        """Whether the statements of a capture are compared one by one."""
+        return any(spec.statements for spec in self.steps)
+
+    @property
     def most_instances(self) -> int:
         """The servers of the arm that has most."""
         return max(self.instances_of(arm) for arm in self.arms)
@@ -455,6 +466,8 @@ class Step(Frozen):
     """The file of SQL transactions that is the workload."""
     replay: str | None = Field(None, exclude_if=is_empty)
     """The capture whose transactions are the workload."""
+    statements: bool = Field(False, exclude_if=is_empty)
+    """Whether each statement of the capture is compared by itself."""
 
     @property
     def file(self) -> str | None:
@@ -480,6 +493,7 @@ def _resolve(specs: tuple[StepSpec, ...]) -> tuple[Step, ...]:
                     script=spec.script,
                     sql=spec.sql,
                     replay=spec.replay,
+                    statements=spec.statements,
                     connections=connections,
                     rate=rate,
                     search=spec.search,

@@ -21,6 +21,7 @@ from mydyno.model.stored.factors import FactorsRecord
 from mydyno.model.stored.kernel import KernelRecord
 from mydyno.model.stored.obstacles import Alarm, ArmFailure
 from mydyno.model.stored.operations import OperationsRecord
+from mydyno.model.stored.statements import StatementsRecord
 from mydyno.model.stored.profiles import ProfilesRecord
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import FORMAT, Evidence, Metric
@@ -392,6 +393,7 @@ class Summary(Record):
     scalabilities: tuple[ScalabilityRecord, ...] = Field((), exclude_if=is_empty)
     """For a sweep of connections: the scalability of every workload and arm."""
     operations: OperationsRecord | None = Field(None, exclude_if=is_empty)
+    statements: StatementsRecord | None = Field(None, exclude_if=is_empty)
     """None: the load has no types of transactions, and no names."""
     screening: tuple[ScreenRecord, ...] = Field((), exclude_if=is_empty)
     """For a screening study: the result at every step."""

@@ -1,0 +1,332 @@
+"""Each statement on an arm against the control: what is exact, and times with simultaneous intervals.
+
+The unit is the block, as everywhere: a start of every server. Of a block's visits the trimmed mean of the log ratio to
+both copies of the control is taken; its variance over blocks is moderated by that of all statements
+(stats/moderated.py), and is never below what the visits show by themselves. Intervals are Student's t at the error rate
+divided by the number of statements, arms and metrics (Bonferroni).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from mydyno.analysis.base import Examined
+from mydyno.analysis.statements.plans import steps_of
+from mydyno.model.stored.statements import (
+    StatementInterval,
+    StatementRecord,
+    StatementsOfArm,
+    StatementsRecord,
+    StatementVerdict,
+)
+from mydyno.stats.moderated import moderated
+from mydyno.store.statements import (
+    STATEMENTS_FILE,
+    ComparedStatement,
+    Comparison,
+    Once,
+    read_comparison,
+    server_name,
+)
+from mydyno.store.study_folder import StudyFolder
+
+Array = NDArray[np.float64]
+TRIMMED = 0.2
+"""Share of the visits that is left out on either side: an interrupted one lasts many times as long."""
+FEWEST_VISITS = 3
+FEWEST_BLOCKS = 2
+READS = (
+    "Handler_read_first", "Handler_read_key", "Handler_read_last", "Handler_read_next", "Handler_read_prev",
+    "Handler_read_rnd", "Handler_read_rnd_next",
+)  # fmt: skip
+METRICS = ("service", "cpu")
+MOST_MESSAGE = 160
+"""Characters of an error's text."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One contrast of one statement and metric."""
+
+    blocks: Array
+    """Log ratio of each block."""
+    within: float
+    """Variance of their mean that the visits show."""
+
+
+def analyse(study: Examined) -> StatementsRecord | None:
+    """Every statement of every arm; None where statements are not compared."""
+    if not study.experiment.compares_statements:
+        return None
+    folder = StudyFolder(study.path)
+    blocks = sorted({run.block for run in study.runs})
+    found = [one for block in blocks if (one := read_comparison(folder.block_path(block) / STATEMENTS_FILE))]
+    if not found:
+        return None
+    control = study.experiment.control
+    arms = [arm.name for arm in study.experiment.arms if arm.name != control]
+    margin = study.experiment.verdict.margin_of(study.experiment.verdict.leading)
+    digests = list(dict.fromkeys(one.digest for comparison in found for one in comparison.statements))
+    by_digest = [{one.digest: one for one in comparison.statements} for comparison in found]
+    copies = [server_name(control, 1), server_name(control, 2)]
+    alpha = study.alpha_of_causes
+    every = {
+        arm: _intervals(found, by_digest, digests, server_name(arm, 1), copies, alpha, len(arms)) for arm in arms
+    }
+    same = _intervals(found, by_digest, digests, copies[1], copies[:1], alpha, 1)
+    unlike = {digest for (digest, _), one in same.items() if _beyond(one)}
+    total_us = sum(
+        one.count * exp(float(np.mean(logs[:, 0])))
+        for one in by_digest[0].values()
+        if (logs := one.logs("service")) is not None
+    )
+    made = tuple(
+        _of_arm(arm, control, [of for of in by_digest if of], digests, every[arm], unlike, margin, total_us)
+        for arm in arms
+    )
+    return StatementsRecord(
+        arms=made,
+        blocks=len(found),
+        margin=margin,
+        executions=sum(sum(one.executions) for comparison in found for one in comparison.statements),
+        left_out={why: counts for why, counts in found[0].left_out.items()},
+        unlike_controls=len(unlike),
+    )
+
+
+def _intervals(
+    found: Sequence[Comparison],
+    by_digest: Sequence[Mapping[str, ComparedStatement]],
+    digests: Sequence[str],
+    server: str,
+    controls: Sequence[str],
+    alpha: float | None,
+    arms: int,
+) -> dict[tuple[str, str], StatementInterval]:
+    """{(digest, metric): a server against the mean of others}, of those that were visited in every block."""
+    measured: dict[tuple[str, str], Measured] = {}
+    times: dict[tuple[str, str], tuple[float, float]] = {}
+    for digest in digests:
+        for metric in METRICS:
+            of_blocks = [_contrast(one, of.get(digest), metric, server, controls)
+                         for one, of in zip(found, by_digest, strict=True)]  # fmt: skip
+            usable = [one for one in of_blocks if one is not None]
+            if usable and len(usable) == len(of_blocks):
+                within = sum(one[1] for one in usable) / len(usable) ** 2
+                measured[digest, metric] = Measured(np.array([one[0] for one in usable]), within)
+                times[digest, metric] = (exp(np.mean([one[2] for one in usable])), exp(np.mean([one[3] for one in usable])))
+    count = len(found)
+    half = _half_widths(measured, count, None if alpha is None else alpha / max(1, len(measured) * arms))
+    made = {}
+    for key, one in measured.items():
+        mean = float(np.mean(one.blocks))
+        width = half.get(key)
+        made[key] = StatementInterval(
+            control_us=times[key][0],
+            arm_us=times[key][1],
+            ratio=exp(mean),
+            ci_low=None if width is None else exp(max(-50.0, mean - width)),
+            ci_high=None if width is None else exp(min(50.0, mean + width)),
+        )
+    return made
+
+
+def _half_widths(
+    measured: Mapping[tuple[str, str], Measured], blocks: int, alpha: float | None
+) -> dict[tuple[str, str], float]:
+    """Of the mean log ratio; empty where nothing is decided."""
+    if alpha is None or blocks < FEWEST_BLOCKS:
+        return {}
+    found = {}
+    for metric in METRICS:
+        own = {key: one for key, one in measured.items() if key[1] == metric}
+        if not own:
+            continue
+        variances = np.array([np.var(one.blocks, ddof=1) for one in own.values()])
+        of_all = moderated(variances, blocks - 1)
+        quantile = float(scipy.stats.t.ppf(1 - alpha / 2, of_all.df))
+        for (key, one), variance in zip(own.items(), of_all.variances, strict=True):
+            found[key] = quantile * float(np.sqrt(max(variance / blocks, one.within)))
+    return found
+
+
+def _contrast(
+    comparison: Comparison, one: ComparedStatement | None, metric: str, server: str, controls: Sequence[str]
+) -> tuple[float, float, float, float] | None:
+    """(trimmed mean log ratio, its variance, mean log of the controls, of the server) in one block; None: not known."""
+    if one is None or one.not_repeated or server not in comparison.servers:
+        return None
+    logs = one.logs(metric)
+    if logs is None or len(logs) < FEWEST_VISITS or not set(controls) <= set(comparison.servers):
+        return None
+    of_control = logs[:, [comparison.servers.index(name) for name in controls]].mean(axis=1)
+    of_server = logs[:, comparison.servers.index(server)]
+    ratio, variance = _trimmed(of_server - of_control)
+    base = _trimmed(of_control)[0]
+    return ratio, variance, base, base + ratio
+
+
+def _trimmed(values: Array) -> tuple[float, float]:
+    """The trimmed mean and its variance (Yuen 1974)."""
+    count = len(values)
+    cut = int(TRIMMED * count)
+    ordered = np.sort(values)
+    kept = ordered[cut : count - cut]
+    winsorised = np.clip(ordered, kept[0], kept[-1])
+    squares = float(np.var(winsorised, ddof=1)) * (count - 1)
+    return float(np.mean(kept)), squares / (len(kept) * max(1, len(kept) - 1))
+
+
+def _beyond(one: StatementInterval) -> bool:
+    return one.ci_low is not None and one.ci_high is not None and (one.ci_low > 1.0 or one.ci_high < 1.0)
+
+
+def _of_arm(
+    arm: str,
+    control: str,
+    by_digest: Sequence[Mapping[str, ComparedStatement]],
+    digests: Sequence[str],
+    intervals: Mapping[tuple[str, str], StatementInterval],
+    unlike: set[str],
+    margin: float,
+    total_us: float,
+) -> StatementsOfArm:
+    records = []
+    for digest in digests:
+        own = [of[digest] for of in by_digest if digest in of]
+        one = own[0]
+        exact = _exact(one, server_name(arm, 1), [server_name(control, copy) for copy in (1, 2)])
+        service, cpu = intervals.get((digest, "service")), intervals.get((digest, "cpu"))
+        verdict, why = exact.verdict, exact.why
+        if verdict is None:
+            verdict, why = _verdict(service, cpu, digest in unlike, margin, one)
+        shows_plans = exact.plan_changed or verdict in ("slower", "faster")
+        records.append(
+            StatementRecord(
+                digest=digest,
+                text=one.text,
+                example=one.examples[0] if one.examples else "",
+                count=one.count,
+                writes=one.writes,
+                verdict=verdict,
+                why=why,
+                service=service,
+                cpu=cpu,
+                control_share=service.control_us * one.count / total_us if service and total_us else None,
+                added_s=(service.arm_us - service.control_us) * one.count / 1e6 if service else None,
+                plan_changed=exact.plan_changed,
+                plans=exact.plans if shows_plans else ((), ()),
+                counters=exact.counters,
+                rows_examined=exact.rows_examined,
+            )
+        )
+    records.sort(key=lambda one: (ORDER.index(one.verdict), -(one.added_s or 0.0)))
+    return StatementsOfArm(arm=arm, control=control, statements=tuple(records))
+
+
+ORDER: tuple[StatementVerdict, ...] = (
+    "fails", "other_rows", "slower", "faster", "open", "equivalent", "not_compared",
+)  # fmt: skip
+
+
+def _verdict(
+    service: StatementInterval | None,
+    cpu: StatementInterval | None,
+    unlike: bool,
+    margin: float,
+    one: ComparedStatement,
+) -> tuple[StatementVerdict, str]:
+    """By either metric: CPU time where waits are noise, response time where the statement waits."""
+    if service is None:
+        return "not_compared", one.not_repeated or "it was too slow or too rare to be repeated"
+    if unlike:
+        return "open", "the control's two copies differ"
+    known = [each for each in (service, cpu) if each is not None and each.ci_low is not None]
+    inside = [_within(each, margin) for each in known]
+    beyond = [each for each, within in zip(known, inside, strict=True) if _beyond(each) and not within]
+    if beyond:
+        slower = {each.ratio > 1.0 for each in beyond}
+        if len(slower) == 1:
+            return ("slower" if slower.pop() else "faster"), ""
+        return "open", "response time and CPU time changed in opposite directions"
+    return ("equivalent", "") if any(inside) else ("open", "")
+
+
+def _within(one: StatementInterval, margin: float) -> bool:
+    return bool(
+        one.ci_low is not None
+        and one.ci_high is not None
+        and log(one.ci_low) > -log(1 + margin)
+        and log(one.ci_high) < log(1 + margin)
+    )
+
+
+@dataclass(frozen=True)
+class Exact:
+    """What needs no repetition."""
+
+    verdict: StatementVerdict | None
+    why: str
+    plan_changed: bool
+    plans: tuple[tuple[str, ...], tuple[str, ...]]
+    counters: dict[str, tuple[int, int]]
+    rows_examined: tuple[int, int] | None
+
+
+def _exact(one: ComparedStatement, arm: str, controls: Sequence[str]) -> Exact:
+    """Of every text; what differs between the control's copies already is no difference of the arm."""
+    verdict: StatementVerdict | None = None
+    why = ""
+    plans: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    changed = False
+    counters: dict[str, tuple[int, int]] = {}
+    rows: tuple[int, int] | None = None
+    for of_text in one.once:
+        olds = [of_text[name] for name in controls if name in of_text]
+        if arm not in of_text or not olds:
+            continue
+        new, old = of_text[arm], olds[0]
+        if verdict is None and all(_result(other, old) == (None, "") or other.error for other in olds[1:]):
+            verdict, why = _result(new, old)
+        both = (steps_of(old.plan), steps_of(new.plan))
+        if all(both) and not changed:
+            changed, plans = all(steps_of(other.plan) != both[1] for other in olds), both
+        if rows is None and (old.counters or new.counters):
+            rows = (_reads(old), _reads(new))
+            names = sorted({*old.counters, *new.counters})
+            pairs = {name: (old.counters.get(name, 0), new.counters.get(name, 0)) for name in names}
+            counters = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    return Exact(verdict, why, changed, plans, counters, rows)
+
+
+def _reads(one: Once) -> int:
+    return sum(one.counters.get(name, 0) for name in READS)
+
+
+def _result(new: Once, old: Once) -> tuple[StatementVerdict | None, str]:
+    """A difference in the result; None: there is none."""
+    if old.error or new.error:
+        if old.error and new.error:
+            return "not_compared", f"it fails with the control too: {_error(old)}"
+        return ("fails", _error(new)) if new.error else ("not_compared", f"it fails with the control: {_error(old)}")
+    if new.affected_rows != old.affected_rows:
+        return "other_rows", f"{old.affected_rows:,} rows changed, now {new.affected_rows:,}"
+    varies = new.varies or old.varies
+    if varies != "number" and new.rows != old.rows:
+        return "other_rows", f"{old.rows:,} rows, now {new.rows:,}"
+    if varies in ("", "order") and new.checksum != old.checksum:
+        return "other_rows", f"the {old.rows:,} rows have other values"
+    if not varies and new.order != old.order:
+        return "other_rows", "the rows come in another order"
+    return None, ""
+
+
+def _error(one: Once) -> str:
+    message = one.message if len(one.message) <= MOST_MESSAGE else f"{one.message[:MOST_MESSAGE]}…"
+    return f"error {one.error}: {message}"

@@ -1,0 +1,221 @@
+"""The section of the report: a table of all statements, and what changed of each one that did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from mydyno.document.markdown_text import escape
+from mydyno.document.markdown_text import table as markdown_table
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, render
+from mydyno.language import agreed, listing
+from mydyno.model.stored.statements import (
+    StatementInterval,
+    StatementRecord,
+    StatementsOfArm,
+    StatementsRecord,
+    StatementVerdict,
+)
+from mydyno.model.stored.summary import Summary
+from mydyno.wording.numbers import NONE, latency_text, percent, ratio_interval, signed_percent
+
+HEADING = "Statements"
+MOST_ROWS = 300
+"""Of the report's table; summary.json has all."""
+MOST_CHANGED = 10
+"""Statements whose plans and counters the report shows; summary.json has those of all."""
+MOST_LINES = 5
+"""At a terminal."""
+LONGEST_TEXT = 200
+WORDS: dict[StatementVerdict, str] = {
+    "fails": "fails",
+    "other_rows": "other rows",
+    "slower": "slower",
+    "faster": "faster",
+    "open": "open",
+    "equivalent": "equivalent",
+    "not_compared": "not compared",
+}
+CHANGED: tuple[StatementVerdict, ...] = ("fails", "other_rows", "slower", "faster")
+
+
+def sentences(record: StatementsRecord) -> list[str]:
+    """The answer, one sentence for each arm."""
+    found = []
+    for of in record.arms:
+        all_of = len(of.statements)
+        slower, faster = of.having("slower"), of.having("faster")
+        parts = [
+            _compared(slower, "slower", of.arm),
+            _compared(faster, "faster", of.arm),
+            _count(of.having("fails"), "fails", "fail"),
+            _count(of.having("other_rows"), "returns other rows", "return other rows"),
+        ]
+        parts = [part for part in parts if part] or [f"none is shown to be slower on {of.arm}, none fails"]
+        same, still_open, out = of.having("equivalent"), of.having("open"), of.having("not_compared")
+        margin = percent(record.margin).removesuffix(" %")
+        parts += [f"{_are(len(same))} equivalent within {margin} %"] if same else []
+        parts += [f"{_are(len(still_open))} too rare or too noisy to tell"] if still_open else []
+        parts += [f"{len(out)} could not be compared"] if out else []
+        found.append(f"Of {agreed(f'{all_of} statements')} {'; '.join(parts)}.")
+    return found
+
+
+def _are(count: int) -> str:
+    return f"{count} is" if count == 1 else f"{count} are"
+
+
+def _compared(statements: Sequence[StatementRecord], word: str, arm: str) -> str:
+    if not statements:
+        return ""
+    plans = sum(one.plan_changed for one in statements)
+    by = ""
+    if plans:
+        whole = plans == len(statements)
+        by = ", by another plan" if whole and plans == 1 else f", {'all' if whole else plans} of them by another plan"
+    return f"{_are(len(statements))} {word} on {arm}{by}"
+
+
+def _count(statements: Sequence[StatementRecord], one: str, several: str) -> str:
+    return f"{len(statements)} {one if len(statements) == 1 else several}" if statements else ""
+
+
+def say(summary: Summary, metric: str) -> list[str]:
+    """On the primary metric: the statements, then what the capture as a whole costs."""
+    record = summary.statements
+    if record is None or metric != summary.primary:
+        return []
+    found = sentences(record)
+    for of in record.arms:
+        totals = [
+            f"{signed_percent(effect.ratio - 1)} {words} ({ratio_interval(effect.ci_low, effect.ci_high)})"
+            for name, words in (("latency_mean_us", "response time"), ("server_cpu_us_per_query", "CPU time"))
+            for effect in summary.effects
+            if (effect.metric, effect.arm, effect.control) == (name, of.arm, of.control) and effect.ratio is not None
+        ]
+        if totals:
+            found.append(f"The capture as a whole, one statement at a time, takes {listing(totals)} on {of.arm}.")
+    return found
+
+
+def lines(result: StudyResult) -> list[str]:
+    """For a terminal: the statements that changed, the costliest first."""
+    record = result.summary.statements
+    if record is None:
+        return []
+    found = []
+    for of in record.arms:
+        changed = of.having(*CHANGED)
+        found += [_line(one) for one in changed[:MOST_LINES]]
+        if len(changed) > MOST_LINES:
+            found.append(agreed(f"{len(changed) - MOST_LINES} more statements are in the report"))
+    return found
+
+
+def _line(one: StatementRecord) -> str:
+    return f"{WORDS[one.verdict]}: {_shortened(one.text, 90)} · {_details(one)}"
+
+
+def _details(one: StatementRecord) -> str:
+    if one.verdict in ("fails", "other_rows", "not_compared"):
+        return one.why
+    parts = []
+    for interval, name in ((one.service, "response time"), (one.cpu, "CPU")):
+        if interval is not None:
+            ends = ratio_interval(interval.ci_low, interval.ci_high)
+            parts.append(f"{signed_percent(interval.ratio - 1)} {name} ({ends})")
+    if one.plan_changed:
+        parts.append("another plan")
+    if one.rows_examined and one.rows_examined[0] != one.rows_examined[1]:
+        parts.append(f"{one.rows_examined[0]:,} → {one.rows_examined[1]:,} rows read")
+    if one.why:
+        parts.append(one.why)
+    return ", ".join(parts)
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def part(result: StudyResult) -> Section | None:
+    """The section; None where no statements are compared."""
+    record = result.summary.statements
+    if record is None:
+        return None
+    figures = []
+    for of in record.arms:
+        figures.append(Figure([], _table(of, record), "", "full", numbers_open=True))
+    changed = [(of, one) for of in record.arms for one in of.having(*CHANGED)][:MOST_CHANGED]
+    body = figures_html(_intro(record), [FigureGroup("", figures)])
+    details = [render("statement.html", one=one, of=of, word=WORDS[one.verdict], details=_details(one),
+                      rows=_pairs(one)) for of, one in changed]  # fmt: skip
+    return Section("statements", HEADING, HEADING, Markup("").join([body, *details]), says=sentences(record)[0])
+
+
+def _intro(record: StatementsRecord) -> str:
+    parts = [
+        f"Each statement alone on its server, on all servers within milliseconds, {record.executions:,} times in "
+        + agreed(f"{record.blocks} blocks")
+        + "; what writes is rolled back, so that no commit is measured. Intervals hold for all statements together."
+    ]
+    if record.left_out:
+        reasons = [f"{statements:,} ({why})" for why, (_, statements) in record.left_out.items()]
+        parts.append(f"Statements of the capture that are not compared: {listing(reasons)}.")
+    if record.unlike_controls:
+        parts.append(agreed(f"The control's two copies differ in {record.unlike_controls} statements."))
+    return " ".join(parts)
+
+
+def _table(of: StatementsOfArm, record: StatementsRecord) -> Table:
+    head = ("statement", "verdict", "share of time", of.control, "response time", "CPU time", "rows read", "plan")
+    rows: list[Sequence[str | Cell]] = [
+        [
+            Cell(_shortened(one.text, LONGEST_TEXT)),
+            Cell(WORDS[one.verdict], "strong" if one.verdict in CHANGED else "", below=one.why),
+            Cell(NONE if one.control_share is None else percent(one.control_share), "num"),
+            Cell(NONE if one.service is None else latency_text(one.service.control_us), "num", below=f"{one.count:,} ×"),
+            _change(one.service),
+            _change(one.cpu),
+            Cell(NONE if one.rows_examined is None else _arrow(one.rows_examined), "num"),
+            Cell("another" if one.plan_changed else ""),
+        ]
+        for one in of.statements[:MOST_ROWS]
+    ]
+    note = "Sorted by verdict, then by what the statement adds to the capture."
+    if len(of.statements) > MOST_ROWS:
+        note += f" {len(of.statements) - MOST_ROWS} more are in summary.json."
+    return Table(f"{of.arm} against {of.control}", head, rows, note, sortable=True)
+
+
+def _arrow(pair: tuple[int, int]) -> str:
+    return f"{pair[0]:,}" if pair[0] == pair[1] else f"{pair[0]:,} → {pair[1]:,}"
+
+
+def _change(one: StatementInterval | None) -> Cell:
+    if one is None:
+        return Cell(NONE, "num")
+    is_beyond = one.ci_low is not None and one.ci_high is not None and (one.ci_low > 1 or one.ci_high < 1)
+    return Cell(
+        signed_percent(one.ratio - 1), "num strong" if is_beyond else "num", below=ratio_interval(one.ci_low, one.ci_high)
+    )
+
+
+def _pairs(one: StatementRecord) -> list[tuple[str, str, str]]:
+    """(counter, control, arm) of one execution."""
+    return [(name, f"{old:,}", f"{new:,}") for name, (old, new) in one.counters.items()]
+
+
+def markdown(result: StudyResult) -> str:
+    """The sentences, and a row for each statement that changed; empty where no statements are compared."""
+    record = result.summary.statements
+    if record is None:
+        return ""
+    rows = [
+        (escape(of.arm), escape(_shortened(one.text, LONGEST_TEXT)), WORDS[one.verdict], escape(_details(one)))
+        for of in record.arms
+        for one in of.having(*CHANGED)
+    ]
+    text = "\n\n".join(escape(one) for one in sentences(record))
+    return f"{text}\n\n{markdown_table(('arm', 'statement', 'verdict', 'what changed'), rows, 4)}" if rows else text
