@@ -307,6 +307,8 @@ def table(step: str, found: Sequence[ArmQueue]) -> Table:
 def part(result: StudyResult) -> Section | None:
     """The section; None where no step has been counted."""
     experiment, cpus = result.study.experiment, float(result.study.host.get("cpus_usable", 1))
+    if experiment.compares_statements:
+        return None
     if result.summary.design == "blocks":
         runs = [(result.records[one.folder], one) for one in result.runs if one.folder in result.records]
         spans = spans_of_runs(runs, cpus)

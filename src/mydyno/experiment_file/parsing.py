@@ -30,9 +30,9 @@ from mydyno.model.definition.problems import ExperimentError, Key, Problem, from
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.definition.search import search_problems, with_search_defaults
-from mydyno.model.definition.statement_steps import statement_problems
 from mydyno.model.definition.server_options import reserved_problems
 from mydyno.model.definition.source_build import BuildSpec
+from mydyno.model.definition.statement_steps import statement_problems, with_statement_defaults
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import metric_source, split_instance
 from mydyno.model.phrases import common_name
@@ -179,7 +179,8 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     arms, control = arms_of(tree, vocabulary, problems)
     thresholds, found = parse_table(tree.get("thresholds"))
     problems += found
-    rest = with_search_defaults({key: value for key, value in tree.items() if key not in (*ARM_SECTIONS, OF_EVERY_ARM)})
+    rest = {key: value for key, value in tree.items() if key not in (*ARM_SECTIONS, OF_EVERY_ARM)}
+    rest = with_statement_defaults(with_search_defaults(rest))
     experiment = None
     try:
         experiment = Experiment.model_validate(

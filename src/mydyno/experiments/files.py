@@ -18,7 +18,7 @@ from mydyno.workloads.files import file_problems
 SYSBENCH_FOLDERS = (Path("/usr/share/sysbench"), Path("/usr/local/share/sysbench"))
 """Where a bare name of a script is looked for, too."""
 STANDARD_FOLDER = Path(mydyno.__file__).parent / "workloads" / "standard"
-"""SQL files that come with mydyno; a bare name finds them, with or without suffix."""
+"""Files of SQL and captures that come with mydyno; a bare name finds them, of SQL with or without suffix."""
 Named = TypeVar("Named", StepSpec, DataSpec)
 """What may name a file."""
 
@@ -58,6 +58,8 @@ def _found(table: Named, source: TomlSource, key: tuple[str | int, ...], folder:
         elif kind == "sql" and Path(name).name == name:
             suffix = ".toml" if isinstance(table, DataSpec) else ".sql"
             looked_at.append(STANDARD_FOLDER / Path(name).with_suffix(suffix).name)
+        elif kind == "replay" and Path(name).name == name:
+            looked_at.append(STANDARD_FOLDER / name)
         path = next((path for path in looked_at if path.is_file()), None)
         if path is None:
             allowed = f"a file; looked for {', '.join(str(path) for path in looked_at)}"

@@ -49,8 +49,10 @@ class _Times:
 
 
 def analyse(study: Examined) -> CostsRecord | None:
-    """As costs_of(). The runs of a screening design are not compared one by one."""
-    if study.experiment.screen is not None:
+    """As costs_of(). The runs of a screening design are not compared one by one, and statements have counters of their
+    own.
+    """
+    if study.experiment.screen is not None or study.experiment.compares_statements:
         return None
     served = [one for one in study.slices if one.search is None]
     return costs_of(study.experiment, study.records, study.runs, served, study.alpha_of_causes, study.cpus)

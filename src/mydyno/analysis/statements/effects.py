@@ -76,9 +76,7 @@ def analyse(study: Examined) -> StatementsRecord | None:
     by_digest = [{one.digest: one for one in comparison.statements} for comparison in found]
     copies = [server_name(control, 1), server_name(control, 2)]
     alpha = study.alpha_of_causes
-    every = {
-        arm: _intervals(found, by_digest, digests, server_name(arm, 1), copies, alpha, len(arms)) for arm in arms
-    }
+    every = {arm: _intervals(found, by_digest, digests, server_name(arm, 1), copies, alpha, len(arms)) for arm in arms}
     same = _intervals(found, by_digest, digests, copies[1], copies[:1], alpha, 1)
     unlike = {digest for (digest, _), one in same.items() if _beyond(one)}
     total_us = sum(
@@ -95,7 +93,7 @@ def analyse(study: Examined) -> StatementsRecord | None:
         blocks=len(found),
         margin=margin,
         executions=sum(sum(one.executions) for comparison in found for one in comparison.statements),
-        left_out={why: counts for why, counts in found[0].left_out.items()},
+        left_out=dict(found[0].left_out),
         unlike_controls=len(unlike),
     )
 
@@ -120,7 +118,10 @@ def _intervals(
             if usable and len(usable) == len(of_blocks):
                 within = sum(one[1] for one in usable) / len(usable) ** 2
                 measured[digest, metric] = Measured(np.array([one[0] for one in usable]), within)
-                times[digest, metric] = (exp(np.mean([one[2] for one in usable])), exp(np.mean([one[3] for one in usable])))
+                times[digest, metric] = (
+                    exp(np.mean([one[2] for one in usable])),
+                    exp(np.mean([one[3] for one in usable])),
+                )
     count = len(found)
     half = _half_widths(measured, count, None if alpha is None else alpha / max(1, len(measured) * arms))
     made = {}

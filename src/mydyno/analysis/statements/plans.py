@@ -1,6 +1,6 @@
 """What a plan does, in one line for each table: equal lines are the same plan, whatever server explained it.
 
-From EXPLAIN FORMAT=JSON of MySQL and MariaDB, or from the rows of EXPLAIN. Estimates of rows and costs are no part of it.
+From EXPLAIN FORMAT=JSON of MySQL and MariaDB, or from the rows of EXPLAIN; without estimates of rows and costs.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from mydyno.document.markdown_text import table as markdown_table
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, render
 from mydyno.language import agreed, listing
+from mydyno.model.metrics import COST_METRIC
 from mydyno.model.stored.statements import (
     StatementInterval,
     StatementRecord,
@@ -55,8 +56,7 @@ def sentences(record: StatementsRecord) -> list[str]:
         ]
         parts = [part for part in parts if part] or [f"none is shown to be slower on {of.arm}, none fails"]
         same, still_open, out = of.having("equivalent"), of.having("open"), of.having("not_compared")
-        margin = percent(record.margin).removesuffix(" %")
-        parts += [f"{_are(len(same))} equivalent within {margin} %"] if same else []
+        parts += [f"{_are(len(same))} equivalent within {percent(record.margin)}"] if same else []
         parts += [f"{_are(len(still_open))} too rare or too noisy to tell"] if still_open else []
         parts += [f"{len(out)} could not be compared"] if out else []
         found.append(f"Of {agreed(f'{all_of} statements')} {'; '.join(parts)}.")
@@ -83,20 +83,18 @@ def _count(statements: Sequence[StatementRecord], one: str, several: str) -> str
 
 
 def say(summary: Summary, metric: str) -> list[str]:
-    """On the primary metric: the statements, then what the capture as a whole costs."""
+    """On the primary metric: the statements. On it and the CPU time: what the capture as a whole costs."""
     record = summary.statements
-    if record is None or metric != summary.primary:
+    words = {summary.primary: "time", COST_METRIC: "CPU time"}.get(metric)
+    if record is None or words is None:
         return []
-    found = sentences(record)
-    for of in record.arms:
-        totals = [
-            f"{signed_percent(effect.ratio - 1)} {words} ({ratio_interval(effect.ci_low, effect.ci_high)})"
-            for name, words in (("latency_mean_us", "response time"), ("server_cpu_us_per_query", "CPU time"))
-            for effect in summary.effects
-            if (effect.metric, effect.arm, effect.control) == (name, of.arm, of.control) and effect.ratio is not None
-        ]
-        if totals:
-            found.append(f"The capture as a whole, one statement at a time, takes {listing(totals)} on {of.arm}.")
+    found = sentences(record) if metric == summary.primary else []
+    for effect in summary.effects:
+        if effect.metric == metric and effect.ratio is not None and effect.verdict:
+            found.append(
+                f"All of them, as often as captured, take {signed_percent(effect.ratio - 1)} {words} with {effect.arm} "
+                f"({ratio_interval(effect.ci_low, effect.ci_high)})."
+            )
     return found
 
 
@@ -146,7 +144,7 @@ def part(result: StudyResult) -> Section | None:
         return None
     figures = []
     for of in record.arms:
-        figures.append(Figure([], _table(of, record), "", "full", numbers_open=True))
+        figures.append(Figure([], _table(of), "", "full", numbers_open=True))
     changed = [(of, one) for of in record.arms for one in of.having(*CHANGED)][:MOST_CHANGED]
     body = figures_html(_intro(record), [FigureGroup("", figures)])
     details = [render("statement.html", one=one, of=of, word=WORDS[one.verdict], details=_details(one),
@@ -168,14 +166,16 @@ def _intro(record: StatementsRecord) -> str:
     return " ".join(parts)
 
 
-def _table(of: StatementsOfArm, record: StatementsRecord) -> Table:
+def _table(of: StatementsOfArm) -> Table:
     head = ("statement", "verdict", "share of time", of.control, "response time", "CPU time", "rows read", "plan")
     rows: list[Sequence[str | Cell]] = [
         [
             Cell(_shortened(one.text, LONGEST_TEXT)),
             Cell(WORDS[one.verdict], "strong" if one.verdict in CHANGED else "", below=one.why),
             Cell(NONE if one.control_share is None else percent(one.control_share), "num"),
-            Cell(NONE if one.service is None else latency_text(one.service.control_us), "num", below=f"{one.count:,} ×"),
+            Cell(
+                NONE if one.service is None else latency_text(one.service.control_us), "num", below=f"{one.count:,} ×"
+            ),
             _change(one.service),
             _change(one.cpu),
             Cell(NONE if one.rows_examined is None else _arrow(one.rows_examined), "num"),
@@ -198,7 +198,9 @@ def _change(one: StatementInterval | None) -> Cell:
         return Cell(NONE, "num")
     is_beyond = one.ci_low is not None and one.ci_high is not None and (one.ci_low > 1 or one.ci_high < 1)
     return Cell(
-        signed_percent(one.ratio - 1), "num strong" if is_beyond else "num", below=ratio_interval(one.ci_low, one.ci_high)
+        signed_percent(one.ratio - 1),
+        "num strong" if is_beyond else "num",
+        below=ratio_interval(one.ci_low, one.ci_high),
     )
 
 

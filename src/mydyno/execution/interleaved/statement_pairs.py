@@ -69,9 +69,7 @@ def _compared(environment: StudyEnvironment, lane: Lane) -> ComparedServer:
     return ComparedServer(_name(lane), instance.address(LOAD_USER), private, pid)
 
 
-def _slices(
-    found: Comparison, lanes: Sequence[Lane], step: Step, block: int, began_ns: int
-) -> list[SliceRecord]:
+def _slices(found: Comparison, lanes: Sequence[Lane], step: Step, block: int, began_ns: int) -> list[SliceRecord]:
     compared = [one for one in found.statements if one.service_us and not one.not_repeated]
     counts = np.array([one.count for one in compared], dtype=np.float64)
     weights = [np.array(one.executions, dtype=np.float64) for one in compared]

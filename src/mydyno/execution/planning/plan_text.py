@@ -128,21 +128,23 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
     servers = f"{shape.servers} servers at the same time, one arm loaded at a time, slices of {slices}"
     if plan.design == "switchback":
         servers = f"one server a block, set to one arm's variables after another, slices of {slices}"
+    per_block = f"{cycles:.{0 if time_s is None else 1}f} cycles of every step"
+    if experiment.compares_statements:
+        servers = f"{shape.servers} servers at the same time, one statement on one of them at a time"
+        per_block = f"{format_duration(cycles * shape.cycle_s)} of statements"
     yield Entry("design", (f"{plan.design}: {plan.why}", servers))
     count = len(plan.blocks)
     if time_s is None:
-        yield Entry("blocks", (f"{count}, each with {cycles:.0f} cycles of every step; examined once, at the end",))
+        yield Entry("blocks", (f"{count}, each with {per_block}; examined once, at the end",))
     else:
         due = [] if plan.schedule is None else [look for look in plan.schedule.rates if look <= count]
         looks = ", ".join(map(str, due))
         ends = (
             "ends as soon as a look decides every contrast; `mydyno resume STUDY --time …` adds blocks"
-            if experiment.screen is None
+            if experiment.screen is None and not experiment.compares_statements
             else "ends with its time; `mydyno resume STUDY --time …` adds blocks"
         )
-        yield Entry(
-            "blocks", (f"up to {count}, each with about {cycles:.1f} cycles of every step; looks at: {looks}", ends)
-        )
+        yield Entry("blocks", (f"up to {count}, each with about {per_block}; looks at: {looks}", ends))
     yield Entry("order", (_order(plan),))
 
 

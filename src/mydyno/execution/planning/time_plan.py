@@ -127,7 +127,7 @@ def shape_of(experiment: Experiment) -> Shape:
         + LINK_S_PER_SERVER * links
         + store_s / 2  # servers store at the same time
         + kind.size_bytes(experiment.data) / COPY_BYTES_PER_S,
-        over_time=experiment.is_search or compares_memory(experiment),
+        over_time=experiment.is_search or experiment.compares_statements or compares_memory(experiment),
         one_server=is_switched(experiment),
         least_cycles=FEWEST_CYCLES_OVER_TIME if growth else 1,
         extra_cycles=len(experiment.profile.kinds),

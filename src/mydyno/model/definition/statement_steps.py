@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.problems import Key, Problem
 from mydyno.model.definition.replay_speed import speed_of
+
+PRIMARY = "latency_mean_us"
+"""Of all statements together, weighted by how often the capture has each."""
+MARGIN = "5%"
+
+
+def with_statement_defaults(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree of an experiment; where a step compares statements, with its verdict, unless set."""
+    steps = tree.get("steps")
+    verdict = tree.get("verdict", {})
+    members = [one for one in steps if isinstance(one, dict)] if isinstance(steps, list) else []
+    if not any(one.get("statements") is True for one in members) or not isinstance(verdict, dict):
+        return dict(tree)
+    return {**tree, "verdict": {"primary": PRIMARY, "margin": MARGIN, **verdict}}
 
 
 def statement_problems(experiment: Experiment) -> list[Problem]:
@@ -15,7 +32,9 @@ def statement_problems(experiment: Experiment) -> list[Problem]:
     if len(experiment.resolved_steps) > 1:
         problems.append(Problem(("steps",), "statements are compared in one step alone: make it several experiments"))
     if experiment.most_instances > 1:
-        problems.append(Problem(("instances",), "one server of each arm is compared", allowed="1 with steps.statements"))
+        problems.append(
+            Problem(("instances",), "one server of each arm is compared", allowed="1 with steps.statements")
+        )
     if (kind := experiment.design.kind) in ("blocks", "switchback"):
         allowed = '"interleaved" or "auto" with steps.statements'
         problems.append(Problem(("design", "kind"), "every statement needs all servers at once", kind, allowed=allowed))

@@ -21,12 +21,12 @@ from mydyno.model.stored.factors import FactorsRecord
 from mydyno.model.stored.kernel import KernelRecord
 from mydyno.model.stored.obstacles import Alarm, ArmFailure
 from mydyno.model.stored.operations import OperationsRecord
-from mydyno.model.stored.statements import StatementsRecord
 from mydyno.model.stored.profiles import ProfilesRecord
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import FORMAT, Evidence, Metric
 from mydyno.model.stored.scalability import ScalabilityRecord
 from mydyno.model.stored.screening import ScreenRecord
+from mydyno.model.stored.statements import StatementsRecord
 from mydyno.model.stored.waits import WaitsRecord
 
 

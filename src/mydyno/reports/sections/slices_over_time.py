@@ -31,8 +31,8 @@ OF_HOST = ("disk_write_bytes_per_s", "disk_util_pct")
 
 
 def build(result: StudyResult) -> Section | None:
-    """The section, or None for a study of blocks."""
-    if result.summary.design == "blocks":
+    """The section, or None for a study of blocks, and for one of statements, whose slices are sums."""
+    if result.summary.design == "blocks" or result.study.experiment.compares_statements:
         return None
     slices = result.slices
     panels = _load_panels(result)

@@ -1,0 +1,237 @@
+"""Statements of a capture: what differs between arms is found and named, and nothing besides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mydyno.analysis.base import Examined
+from mydyno.analysis.statements.effects import analyse
+from mydyno.analysis.statements.plans import steps_of
+from mydyno.analysis.statements.section import lines, markdown, part, say
+from mydyno.document.result import StudyResult
+from mydyno.errors import UserError
+from mydyno.model.stored.statements import StatementRecord, StatementsRecord
+from mydyno.store.statements import STATEMENTS_FILE, read_comparison
+from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.numbers import PERCENT
+from tests.support.fake_interleaved_folder import Interleaved, build
+
+SERVERS = ("old/1", "old/2", "new/1")
+VISITS = 30
+Change = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A statement as the records have it; `slower` and `change` are of the arm new."""
+
+    text: str
+    slower: float = 1.0
+    noise: float = 0.02
+    change: Change = lambda _once: None
+    both: Change = lambda _once: None
+
+
+def plan(access: str) -> dict[str, Any]:
+    return {
+        "query_block": {"table": {"table_name": "item", "access_type": access, "key": None if access == "ALL" else "a"}}
+    }
+
+
+def fails(once: dict[str, Any]) -> None:
+    once.update(error=1055, message="not in GROUP BY", rows=0)
+
+
+def scans(once: dict[str, Any]) -> None:
+    once.update(plan=plan("ALL"), counters={"Handler_read_rnd_next": 5001})
+
+
+def other_rows(once: dict[str, Any]) -> None:
+    once.update(checksum="beef")
+
+
+PLANTED = (
+    Made("SELECT planned", slower=4.0, change=scans),
+    Made("SELECT cpu", slower=1.05),
+    Made("SELECT failing", change=fails),
+    Made("SELECT others", change=other_rows),
+    Made("SELECT broken", change=fails, both=fails),
+)
+
+SAME = tuple(Made(f"SELECT same {number}") for number in range(60))
+
+
+def write(folder: StudyFolder, made: tuple[Made, ...], starts: float = 0.004, seed: int = 5) -> None:
+    """The records of each block, with a difference between starts of every server."""
+    random = np.random.default_rng(seed)
+    for block in {run.block for run in folder.runs()}:
+        left_out = {"administers the server": {"digests": 1, "statements": 3}}
+        servers = [{"name": one} for one in SERVERS]
+        out: list[dict[str, Any]] = [{"record": "header", "servers": servers, "left_out": left_out}]
+        start = random.normal(0, starts, len(SERVERS))
+        for number, one in enumerate(made):
+            digest = f"{number:016x}"
+            out.append({"record": "statement", "statement": number, "digest": digest, "text": one.text, "count": 10,
+                        "writes": False, "examples": [f"{one.text} 1"]})  # fmt: skip
+            results = []
+            for server in SERVERS:
+                once = {"rows": 2, "affected_rows": 0, "warnings": 0, "error": 0, "checksum": "feed",
+                        "columns": [["a", 3]], "plan": plan("ref"),
+                        "counters": {"Handler_read_key": 1, "Handler_read_next": 2}}  # fmt: skip
+                one.both(once)
+                if server == "new/1":
+                    one.change(once)
+                results.append(once)
+            out.append({"record": "once", "statement": number, "text": 0, "servers": results})
+            if any(once["error"] for once in results):
+                out.append({"record": "not_repeated", "statement": number, "reason": "it fails"})
+                continue
+            own = random.normal(0, starts / 2, len(SERVERS))
+            factors = np.exp(start + own) * np.array([1.0, 1.0, one.slower])
+            for _ in range(VISITS):
+                cpu = 200 * factors * random.lognormal(0, one.noise, len(SERVERS))
+                service = cpu * random.lognormal(0.2, 10 * one.noise, len(SERVERS))
+                out.append({"record": "visit", "statement": number, "executions": 8, "service_us": list(service),
+                            "cpu_us": list(cpu)})  # fmt: skip
+        out.append({"record": "end"})
+        path = folder.block_path(block) / STATEMENTS_FILE
+        path.write_text("".join(f"{json.dumps(one)}\n" for one in out))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StudyFolder:
+    return build(tmp_path / "study", Interleaved(planted={"old": (0.0, 0.0), "new": (0.0, 0.0)}))
+
+
+def examined(folder: StudyFolder, due: bool = True) -> StatementsRecord | None:
+    summary, experiment = folder.summary(), folder.study().experiment
+    assert summary is not None
+    steps = tuple(step.model_copy(update={"statements": True}) for step in experiment.steps)
+    return analyse(
+        Examined(experiment=experiment.model_copy(update={"steps": steps}), runs=summary.runs, alpha=0.05,
+                 alpha_of_causes=0.025 if due else None, due=due, path=folder.path)
+    )  # fmt: skip
+
+
+def of(record: StatementsRecord | None, text: str) -> StatementRecord:
+    assert record is not None
+    return next(one for one in record.arms[0].statements if one.text == text)
+
+
+def test_each_planted_difference_is_named_and_no_other(folder: StudyFolder) -> None:
+    write(folder, (*PLANTED, *SAME), starts=0.002)
+    record = examined(folder)
+    planned = of(record, "SELECT planned")
+    assert (planned.verdict, planned.plan_changed, planned.rows_examined) == ("slower", True, (3, 5001))
+    assert planned.plans == (("item: ref by a",), ("item: ALL",))
+    slower = of(record, "SELECT cpu")
+    assert (slower.verdict, slower.plan_changed) == ("slower", False)
+    assert slower.cpu is not None and slower.cpu.ci_low is not None and slower.cpu.ci_high is not None
+    assert slower.cpu.ci_low < 1.05 < slower.cpu.ci_high
+    assert (of(record, "SELECT failing").verdict, of(record, "SELECT failing").why) == (
+        "fails",
+        "error 1055: not in GROUP BY",
+    )
+    assert of(record, "SELECT others").verdict == "other_rows"
+    assert of(record, "SELECT broken").verdict == "not_compared"
+    assert record is not None
+    same = [one for one in record.arms[0].statements if "same" in one.text]
+    assert {one.verdict for one in same} == {"equivalent"}
+
+
+def test_equal_servers_have_no_slower_statement(folder: StudyFolder) -> None:
+    for seed in range(12):
+        write(folder, SAME, seed=seed)
+        record = examined(folder)
+        assert record is not None
+        assert not record.arms[0].having("slower", "faster", "fails", "other_rows"), seed
+
+
+def test_what_differs_between_the_control_s_copies_is_no_difference_of_the_arm(folder: StudyFolder) -> None:
+    count = iter(range(10_000))
+
+    def varies(once: dict[str, Any]) -> None:
+        once.update(checksum=f"{next(count):x}")
+
+    write(folder, (Made("SELECT varying", both=varies), *SAME), starts=0.001)
+    assert of(examined(folder), "SELECT varying").verdict == "equivalent"
+
+
+def test_rows_of_an_unordered_limit_may_differ(folder: StudyFolder) -> None:
+    def free(once: dict[str, Any]) -> None:
+        once.update(varies={"reason": "LIMIT without ORDER BY", "of": "contents"})
+
+    write(
+        folder,
+        (Made("SELECT free", both=free, change=other_rows), *SAME),
+        starts=0.001,
+    )
+    assert of(examined(folder), "SELECT free").verdict == "equivalent"
+
+
+def test_nothing_is_decided_of_times_before_a_look(folder: StudyFolder) -> None:
+    write(folder, PLANTED)
+    record = examined(folder, due=False)
+    assert of(record, "SELECT planned").verdict == "open"
+    assert of(record, "SELECT failing").verdict == "fails"
+
+
+def test_the_answer_counts_and_the_report_shows_each_change(folder: StudyFolder) -> None:
+    write(folder, (*PLANTED, *SAME[:20]), starts=0.001)
+    summary = folder.summary()
+    assert summary is not None
+    record = examined(folder)
+    folder.write_summary(summary.model_copy(update={"statements": record}))
+    result = StudyResult.load(folder)
+    answer = say(result.summary, result.summary.primary)
+    assert answer[0] == (
+        "Of 25 statements 2 are slower on new, 1 of them by another plan; 1 fails; 1 returns other rows; "
+        f"20 are equivalent within 2{PERCENT}; 1 could not be compared."
+    )
+    shown = lines(result)
+    assert [line.partition(":")[0] for line in shown] == ["fails", "other rows", "slower", "slower"]
+    assert "another plan, 3 → 5,001 rows read" in shown[2]
+    assert markdown(result).count("| new |") == 4
+    section = part(result)
+    assert section is not None
+    for text in ("item: ref by a", "item: ALL", "Handler_read_rnd_next", "error 1055", "3 (administers the server)"):
+        assert text in section.html, text
+    folder.write_summary(summary)
+    assert part(StudyResult.load(folder)) is None
+
+
+def test_damaged_records_are_named(tmp_path: Path) -> None:
+    path = tmp_path / STATEMENTS_FILE
+    assert read_comparison(path) is None
+    path.write_text('{"record": "header", "servers": [], "left_out": {}}\n')
+    with pytest.raises(UserError, match=r"statements\.jsonl: damaged: it ends before"):
+        read_comparison(path)
+
+
+@pytest.mark.parametrize(
+    ("explained", "steps"),
+    [
+        # MySQL 5.6 to 9
+        ({"query_block": {"ordering_operation": {"using_filesort": True, "nested_loop": [
+            {"table": {"table_name": "a", "access_type": "ALL", "rows_examined_per_scan": 5}},
+            {"table": {"table_name": "b", "access_type": "eq_ref", "key": "PRIMARY"}}]}}},
+         ("a: ALL", "b: eq_ref by PRIMARY", "sort")),
+        # MariaDB
+        ({"query_block": {"filesort": {"sort_key": "x", "temporary_table": {"nested_loop": [
+            {"table": {"table_name": "a", "access_type": "range", "key": "k"}}]}}}},
+         ("a: range by k", "sort", "temporary table")),
+        # MySQL 5.5, without JSON
+        ([{"id": "1", "select_type": "SIMPLE", "table": "a", "type": "ref", "key": "k", "Extra": "Using filesort"}],
+         ("a: ref by k", "sort")),
+        (None, ()),
+    ],
+)  # fmt: skip
+def test_plans_of_all_servers_are_the_same_lines(explained: Any, steps: tuple[str, ...]) -> None:
+    assert steps_of(explained) == steps
