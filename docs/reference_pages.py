@@ -33,7 +33,6 @@ from mydyno.model.definition.experiment import (
     DesignSpec,
     HooksSpec,
     ScreenSpec,
-    SearchSpec,
     ServerSpec,
     StepSpec,
     ValiditySpec,
@@ -41,6 +40,7 @@ from mydyno.model.definition.experiment import (
 from mydyno.model.definition.guard_spec import GuardSpec
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.quantities import format_duration
+from mydyno.model.definition.search_spec import SearchSpec
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource

@@ -19,7 +19,6 @@ from mydyno.model.definition.experiment import (
     DesignSpec,
     Experiment,
     HooksSpec,
-    SearchSpec,
     ServerSpec,
     StepSpec,
     ValiditySpec,
@@ -30,6 +29,7 @@ from mydyno.model.definition.problems import ExperimentError, Key, Problem, from
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.definition.search import search_problems, with_search_defaults
+from mydyno.model.definition.search_spec import SearchSpec
 from mydyno.model.definition.server_options import reserved_problems
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.statement_steps import statement_problems, with_statement_defaults

@@ -13,7 +13,7 @@ import pytest
 
 from mydyno.analysis.base import Examined
 from mydyno.analysis.statements.effects import analyse
-from mydyno.analysis.statements.plans import steps_of
+from mydyno.analysis.statements.plans import is_same, steps_of
 from mydyno.analysis.statements.section import lines, markdown, part, say
 from mydyno.document.result import StudyResult
 from mydyno.errors import UserError
@@ -130,7 +130,7 @@ def test_each_planted_difference_is_named_and_no_other(folder: StudyFolder) -> N
     record = examined(folder)
     planned = of(record, "SELECT planned")
     assert (planned.verdict, planned.plan_changed, planned.rows_examined) == ("slower", True, (3, 5001))
-    assert planned.plans == (("item: ref by a",), ("item: ALL",))
+    assert planned.plans == (("item: lookup by a",), ("item: scan",))
     slower = of(record, "SELECT cpu")
     assert (slower.verdict, slower.plan_changed) == ("slower", False)
     assert slower.cpu is not None and slower.cpu.ci_low is not None and slower.cpu.ci_high is not None
@@ -201,7 +201,13 @@ def test_the_answer_counts_and_the_report_shows_each_change(folder: StudyFolder)
     assert markdown(result).count("| new |") == 4
     section = part(result)
     assert section is not None
-    for text in ("item: ref by a", "item: ALL", "Handler_read_rnd_next", "error 1055", "3 (administers the server)"):
+    for text in (
+        "item: lookup by a",
+        "item: scan",
+        "Handler_read_rnd_next",
+        "error 1055",
+        "3 (administers the server)",
+    ):
         assert text in section.html, text
     folder.write_summary(summary)
     assert part(StudyResult.load(folder)) is None
@@ -222,16 +228,28 @@ def test_damaged_records_are_named(tmp_path: Path) -> None:
         ({"query_block": {"ordering_operation": {"using_filesort": True, "nested_loop": [
             {"table": {"table_name": "a", "access_type": "ALL", "rows_examined_per_scan": 5}},
             {"table": {"table_name": "b", "access_type": "eq_ref", "key": "PRIMARY"}}]}}},
-         ("a: ALL", "b: eq_ref by PRIMARY", "sort")),
+         ("a: scan", "b: lookup by PRIMARY", "sort")),
         # MariaDB
         ({"query_block": {"filesort": {"sort_key": "x", "temporary_table": {"nested_loop": [
             {"table": {"table_name": "a", "access_type": "range", "key": "k"}}]}}}},
          ("a: range by k", "sort", "temporary table")),
         # MySQL 5.5, without JSON
         ([{"id": "1", "select_type": "SIMPLE", "table": "a", "type": "ref", "key": "k", "Extra": "Using filesort"}],
-         ("a: ref by k", "sort")),
+         ("a: lookup by k", "sort")),
+        # MySQL 9, with or without the hypergraph optimizer
+        ({"query_plan": {"access_type": "sort", "inputs": [{"access_type": "join", "inputs": [
+            {"access_type": "index", "index_access_type": "index_scan", "table_name": "a", "index_name": "PRIMARY"},
+            {"access_type": "index", "index_access_type": "index_lookup", "table_name": "b", "index_name": "k"}]}]}},
+         ("a: scan", "b: lookup by k", "sort")),
         (None, ()),
     ],
 )  # fmt: skip
 def test_plans_of_all_servers_are_the_same_lines(explained: Any, steps: tuple[str, ...]) -> None:
     assert steps_of(explained) == steps
+
+
+def test_sorts_are_no_other_plan_and_tables_that_a_server_makes_have_no_number() -> None:
+    assert is_same(("a: scan", "sort"), ("a: scan", "temporary table"))
+    assert not is_same(("a: scan", "b: lookup by k"), ("b: scan", "a: lookup by k"))
+    tables = [{"table_name": name, "access_type": "ALL"} for name in ("<derived2>", "<subquery3>", "<temporary>")]
+    assert steps_of({"query_block": {"nested_loop": tables}}) == ("<derived>: scan", "<subquery>: scan")

@@ -30,7 +30,7 @@ LAYERS = {
     """,
     "dyno-load": """
         error host server sources parse null_server kv sql spec agents quality output slices runner capture replay
-        cli
+        statements cli
     """,
     "dyno-memory": "kernels measure",
     "dyno-mysql": """
@@ -247,6 +247,7 @@ def test_options_are_listed_in_what_is_to_be_run_and_nowhere_else() -> None:
         "runner/calibrate.rs",
         "runner/mod.rs",
         "sql/oltp/options.rs",
+        "statements/options.rs",
     }
 
 

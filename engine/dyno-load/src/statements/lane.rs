@@ -1,18 +1,16 @@
 //! One of the servers that are compared: its session, and the CPU time of the thread that serves it.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-use clap::Parser;
 use dyno_core::clock::now_ns;
 use dyno_mysql::blocking::{Client, Reply};
 use dyno_mysql::session_state::CAPTURED_STATE;
 
+use super::options::LaneSpec;
 use crate::error::Error;
 use crate::server::Facts;
-use crate::spec::ConnectionSpec;
 use crate::sql::preflight::read_facts;
 use crate::sql::server::{connect, failed};
 
@@ -22,31 +20,6 @@ const BUSY: &str = "SELECT BENCHMARK(2000000, 1 + 1)";
 const LEAST_BUSY_NS: u64 = 2_000_000;
 /// After a reply the thread still has some work before it sleeps, and its CPU time is known.
 const UNTIL_ASLEEP: Duration = Duration::from_micros(50);
-
-/// A server, as `--server` names it.
-#[derive(Debug, Clone, Parser)]
-#[command(no_binary_name = true, disable_help_flag = true)]
-pub struct LaneSpec {
-    /// Its name in the output
-    pub name: String,
-    /// Its process, for the CPU time of each statement
-    #[arg(long)]
-    pub pid: Option<u32>,
-    /// How to connect to it.
-    #[command(flatten)]
-    pub connection: ConnectionSpec,
-}
-
-impl LaneSpec {
-    /// A name, and options as in a shell: `new --socket=/run/new.sock --user=bench --pid=4711`.
-    ///
-    /// # Errors
-    /// With what is wrong.
-    pub fn parse_from_text(text: &str) -> Result<Self, String> {
-        let words = shlex::split(text).ok_or_else(|| format!("'{text}' has quotes that do not end"))?;
-        Self::try_parse_from(words.into_iter().map(OsString::from)).map_err(|error| error.to_string())
-    }
-}
 
 /// CPU time of one thread.
 #[derive(Debug)]
@@ -114,9 +87,8 @@ impl Lane {
         } else {
             format!("SET SESSION max_execution_time = {milliseconds}")
         };
-        // Versions without such a limit refuse it, and so do those with one form of plans alone.
+        // Versions without such a limit refuse it.
         let _ = client.exec(&limit);
-        let _ = client.exec("SET SESSION explain_json_format_version = 1");
         let clock = spec
             .pid
             .map(|pid| find_clock(&mut client, pid))

@@ -7,19 +7,18 @@
 mod chosen;
 mod lane;
 mod once;
+mod options;
 mod pairs;
 
 pub use chosen::{Choice, Chosen, LeftOut};
-pub use lane::LaneSpec;
+pub use options::{LaneSpec, StatementsRun};
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use clap::Args;
 use dyno_core::clock::now_ns;
 use dyno_core::random::RandomStream;
 use dyno_core::wire::{Format, LineWriter};
@@ -28,7 +27,6 @@ use serde_json::json;
 use self::lane::Lane;
 use self::pairs::Visits;
 use crate::error::{Error, Exit};
-use crate::parse::{positive_duration, within};
 use crate::replay::unique_keys;
 
 const FORMAT: Format = Format {
@@ -41,38 +39,6 @@ const FORMAT: Format = Format {
 const EXPLAINED_TEXTS: usize = 2;
 /// ROLLBACK could not take back what was changed in tables without transactions.
 const NOT_ROLLED_BACK: &str = "its tables have no transactions: what it changes cannot be rolled back";
-
-/// The options of `statements`.
-#[derive(Debug, Args)]
-pub struct StatementsRun {
-    /// Capture, made with `dynoload capture`
-    pub capture: PathBuf,
-    /// A server: its name, then the options of its connection, as in "new --socket=/run/new.sock --user=bench --pid=4711".
-    /// The first one is what the others are compared with
-    #[arg(long = "server", value_name = "SERVER", required = true, value_parser = LaneSpec::parse_from_text)]
-    pub servers: Vec<LaneSpec>,
-    /// How long, the first execution of each included; statements are repeated for half of it at least
-    #[arg(long, default_value = "60s", value_parser = positive_duration)]
-    pub duration: Duration,
-    /// Longest time of one statement
-    #[arg(long, default_value = "30s", value_parser = positive_duration)]
-    pub longest: Duration,
-    /// The most frequent statements only, as many as this
-    #[arg(long, default_value_t = 1000, value_parser = within::<1, 100_000>)]
-    pub most: u32,
-    /// Different literals of each statement, the most frequent first
-    #[arg(long, default_value_t = 8, value_parser = within::<1, 1000>)]
-    pub texts: u32,
-    /// Only statements that read
-    #[arg(long)]
-    pub read_only: bool,
-    /// Seed of the orders
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Where the records go, as JSON lines; - for standard output
-    #[arg(long, value_name = "FILE", default_value = "-")]
-    pub json: PathBuf,
-}
 
 /// Compares.
 ///

@@ -17,7 +17,7 @@ import scipy
 from numpy.typing import NDArray
 
 from mydyno.analysis.base import Examined
-from mydyno.analysis.statements.plans import steps_of
+from mydyno.analysis.statements.plans import is_same, steps_of
 from mydyno.model.stored.statements import (
     StatementInterval,
     StatementRecord,
@@ -39,7 +39,6 @@ from mydyno.store.study_folder import StudyFolder
 Array = NDArray[np.float64]
 TRIMMED = 0.2
 """Share of the visits that is left out on either side: an interrupted one lasts many times as long."""
-FEWEST_VISITS = 3
 FEWEST_BLOCKS = 2
 READS = (
     "Handler_read_first", "Handler_read_key", "Handler_read_last", "Handler_read_next", "Handler_read_prev",
@@ -164,7 +163,7 @@ def _contrast(
     if one is None or one.not_repeated or server not in comparison.servers:
         return None
     logs = one.logs(metric)
-    if logs is None or len(logs) < FEWEST_VISITS or not set(controls) <= set(comparison.servers):
+    if logs is None or not set(controls) <= set(comparison.servers):
         return None
     of_control = logs[:, [comparison.servers.index(name) for name in controls]].mean(axis=1)
     of_server = logs[:, comparison.servers.index(server)]
@@ -176,6 +175,8 @@ def _contrast(
 def _trimmed(values: Array) -> tuple[float, float]:
     """The trimmed mean and its variance (Yuen 1974)."""
     count = len(values)
+    if count == 1:
+        return float(values[0]), 0.0
     cut = int(TRIMMED * count)
     ordered = np.sort(values)
     kept = ordered[cut : count - cut]
@@ -245,7 +246,9 @@ def _verdict(
 ) -> tuple[StatementVerdict, str]:
     """By either metric: CPU time where waits are noise, response time where the statement waits."""
     if service is None:
-        return "not_compared", one.not_repeated or "it was too slow or too rare to be repeated"
+        if one.not_repeated:
+            return "not_compared", one.not_repeated
+        return "open", "the time was too short to repeat it in every block"
     if unlike:
         return "open", "the control's two copies differ"
     known = [each for each in (service, cpu) if each is not None and each.ci_low is not None]
@@ -297,7 +300,7 @@ def _exact(one: ComparedStatement, arm: str, controls: Sequence[str]) -> Exact:
             verdict, why = _result(new, old)
         both = (steps_of(old.plan), steps_of(new.plan))
         if all(both) and not changed:
-            changed, plans = all(steps_of(other.plan) != both[1] for other in olds), both
+            changed, plans = not any(is_same(steps_of(other.plan), both[1]) for other in olds), both
         if rows is None and (old.counters or new.counters):
             rows = (_reads(old), _reads(new))
             names = sorted({*old.counters, *new.counters})
@@ -322,7 +325,7 @@ def _result(new: Once, old: Once) -> tuple[StatementVerdict | None, str]:
     if varies != "number" and new.rows != old.rows:
         return "other_rows", f"{old.rows:,} rows, now {new.rows:,}"
     if varies in ("", "order") and new.checksum != old.checksum:
-        return "other_rows", f"the {old.rows:,} rows have other values"
+        return "other_rows", "its rows have other values"
     if not varies and new.order != old.order:
         return "other_rows", "the rows come in another order"
     return None, ""

@@ -85,16 +85,14 @@ def _count(statements: Sequence[StatementRecord], one: str, several: str) -> str
 def say(summary: Summary, metric: str) -> list[str]:
     """On the primary metric: the statements. On it and the CPU time: what the capture as a whole costs."""
     record = summary.statements
-    words = {summary.primary: "time", COST_METRIC: "CPU time"}.get(metric)
+    words = {summary.primary: "response time", COST_METRIC: "CPU time"}.get(metric)
     if record is None or words is None:
         return []
     found = sentences(record) if metric == summary.primary else []
     for effect in summary.effects:
         if effect.metric == metric and effect.ratio is not None and effect.verdict:
-            found.append(
-                f"All of them, as often as captured, take {signed_percent(effect.ratio - 1)} {words} with {effect.arm} "
-                f"({ratio_interval(effect.ci_low, effect.ci_high)})."
-            )
+            change = f"{signed_percent(effect.ratio - 1)} ({ratio_interval(effect.ci_low, effect.ci_high)})"
+            found.append(f"All of them, as often as captured: {words} {change} with {effect.arm}.")
     return found
 
 

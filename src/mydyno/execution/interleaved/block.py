@@ -30,7 +30,7 @@ from mydyno.execution.interleaved.pilot import is_enough
 from mydyno.execution.interleaved.profiled_slices import ProfiledSlices
 from mydyno.execution.interleaved.quiet_wait import QuietWait
 from mydyno.execution.interleaved.slices import Around, slice_record, speed_between
-from mydyno.execution.interleaved.statement_pairs import FEWEST_SERVERS, compare_statements
+from mydyno.execution.interleaved.statement_pairs import compare_statements
 from mydyno.execution.interleaved.switchback import lanes_of
 from mydyno.execution.interleaved.wait_slices import WaitSlices
 from mydyno.execution.planning.captured_time import CapturedTime
@@ -237,7 +237,9 @@ class _Block:
         began_unix_ns, before_quota = clock.unix_ns(), quota_periods(root)
         self._pace.step_begins(steps_left)
         if step.statements:
-            await self._compare_statements(step)
+            length_s = self._pace.left_s(shape_of(self.environment.experiment).cycle_s)
+            self._begins("slice", step, 1, self.control)
+            self.slices += await compare_statements(self.environment, self.lanes, step, self._aside, length_s)
         else:
             await self._load(step)
         samples = [] if self._probe is None or self.environment.clients is None else self._probe.so_far()
@@ -255,20 +257,6 @@ class _Block:
                 step, own, load, began_unix_ns, self.environment.experiment.validity, failed, throttled
             )
             self._step_records.setdefault(self._key(lane), []).append(record)
-
-    async def _compare_statements(self, step: Step) -> None:
-        """In place of cycles: each statement on all servers that are up."""
-        lanes = [lane for lane in self.lanes if lane.runs_step(step)]
-        if not self.control.runs_step(step) or len(lanes) < FEWEST_SERVERS:
-            return
-        lanes.sort(key=lambda lane: lane is not self.control)
-        self._begins("slice", step, 1, self.control)
-        duration_s = self._pace.left_s(shape_of(self.environment.experiment).cycle_s)
-        for record in await compare_statements(
-            self.environment, lanes, step, self._aside, duration_s, self.block.block
-        ):
-            self.slices.append(record)
-            self._watcher.slice_ended(step, 1, record)
 
     async def _load(self, step: Step) -> None:
         """Connect, warm up, cycles."""

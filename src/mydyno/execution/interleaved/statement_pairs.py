@@ -25,14 +25,19 @@ FEWEST_SERVERS = 2
 
 
 async def compare_statements(
-    environment: StudyEnvironment, lanes: Sequence[Lane], step: Step, folder: Path, duration_s: float, block: int
+    environment: StudyEnvironment, every_lane: Sequence[Lane], step: Step, folder: Path, duration_s: float
 ) -> list[SliceRecord]:
-    """Compare the step's statements on these lanes, the control's first copy first; what each lane takes for them all.
+    """Compare the step's statements on the lanes that are up; what each of them takes for all statements.
 
-    A server that is lost fails its lane; without it there is no comparison in this block. Raises HostError if the
-    load's own host is lost.
+    A server that is lost fails its lane; without it there is no comparison in this block, nor without the control.
+    Raises HostError if the load's own host is lost.
     """
-    driver = environment.drivers[step.driver]
+    control = (environment.experiment.control, 1)
+    lanes = [lane for lane in every_lane if lane.runs_step(step)]
+    lanes.sort(key=lambda lane: _key(lane) != control)
+    if len(lanes) < FEWEST_SERVERS or _key(lanes[0]) != control:
+        return []
+    driver, block = environment.drivers[step.driver], lanes[0].planned.block
     if not isinstance(driver, Dynoload):
         raise BugError(f"the driver {step.driver} cannot compare statements")
     began_ns, records = clock.unix_ns(), folder / STATEMENTS_FILE
@@ -57,8 +62,12 @@ async def compare_statements(
     return _slices(found, lanes, step, block, began_ns)
 
 
+def _key(lane: Lane) -> tuple[str, int]:
+    return lane.planned.arm, lane.planned.copy_number
+
+
 def _name(lane: Lane) -> str:
-    return server_name(lane.planned.arm, lane.planned.copy_number)
+    return server_name(*_key(lane))
 
 
 def _compared(environment: StudyEnvironment, lane: Lane) -> ComparedServer:

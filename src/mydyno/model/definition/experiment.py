@@ -18,6 +18,7 @@ from mydyno.model.definition.guard_spec import GuardSpec
 from mydyno.model.definition.problems import NAME_PATTERN
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.quantities import Duration, PositiveDuration, Share, ShareUpToAll
+from mydyno.model.definition.search_spec import SearchSpec
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.verdict_spec import VerdictSpec, as_list
 from mydyno.model.frozen_record import is_empty
@@ -153,31 +154,6 @@ def _with_kind_of_file(table: Any) -> Any:
     if kinds and table.get("workload", kinds[0]) != kinds[0]:
         raise ValueError(f"has {kinds[0]} and workload; use one of the two")
     return {**table, "workload": kinds[0]} if kinds else table
-
-
-class SearchSpec(Frozen):
-    """The objective of a capacity search: the highest load with the metric at or below the limit."""
-
-    of: Literal["rate", "connections"] = Field(
-        "rate",
-        description="what is searched: the rate of an open loop on all connections, or how many connections a closed "
-        "loop has, up to `connections`",
-    )
-    metric: Literal[
-        "latency_mean_us", "latency_p50_us", "latency_p90_us", "latency_p95_us", "latency_p99_us", "latency_p999_us"
-    ] = Field(description="the latency that is limited; of a rate, counted from when each was due")
-    limit: PositiveDuration = Field(description='its highest value, e.g. "20ms"')
-
-    @property
-    def limit_us(self) -> float:
-        """The limit in the metric's unit."""
-        return 1e6 * self.limit
-
-    @property
-    def words(self) -> str:
-        """E.g. "p99 ≤ 20 ms"."""
-        name = self.metric.removeprefix("latency_").removesuffix("_us")
-        return f"{'mean latency' if name == 'mean' else name.replace('p999', 'p99.9')} ≤ {1e3 * self.limit:g} ms"
 
 
 class StepSpec(Frozen):

@@ -394,6 +394,7 @@ class Summary(Record):
     """For a sweep of connections: the scalability of every workload and arm."""
     operations: OperationsRecord | None = Field(None, exclude_if=is_empty)
     statements: StatementsRecord | None = Field(None, exclude_if=is_empty)
+    """None: the study does not compare statements."""
     """None: the load has no types of transactions, and no names."""
     screening: tuple[ScreenRecord, ...] = Field((), exclude_if=is_empty)
     """For a screening study: the result at every step."""
