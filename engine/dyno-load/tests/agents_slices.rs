@@ -90,7 +90,13 @@ fn agents_load_in_slices_and_hold_in_between() {
         let slice = held.slice_that(stream, washout_ms, 300, |slice| {
             count(slice, "/counts/transactions") > 0 && number(slice, "/length_s") > 0.1
         });
-        assert_eq!(count(&slice, "/response/count"), count(&slice, "/counts/transactions"));
+        // What was under way at the end counts by what it has waited where the server, or this host, stood still.
+        let ended = count(&slice, "/counts/transactions");
+        let counted = count(&slice, "/response/count");
+        assert!(
+            (ended..=ended + count(&slice, "/end/in_flight_at_hold")).contains(&counted),
+            "{slice}"
+        );
         assert!(number(&slice, "/cpu/user_us") + number(&slice, "/cpu/system_us") > 0.0);
         // Read by this side, where the server is.
         assert!(
