@@ -76,6 +76,9 @@ def _cpu_per_transaction(side: Literal["server", "driver"]) -> MetricSource:
     )
 
 
+SLOWEST_STATEMENT = "slowest_statement"
+"""Known to a study's gate alone: no run has a value of it."""
+
 METRICS: dict[str, MetricSource] = {
     "qps": MetricSource(
         "1/s",
@@ -325,6 +328,16 @@ METRICS: dict[str, MetricSource] = {
         "slices",
         label="CPU per query, server",
         phrase=use("server CPU per query", "CPU per query", cost=True),
+    ),
+    SLOWEST_STATEMENT: MetricSource(
+        "",
+        "lower",
+        "response time or CPU time, relative to the control, of the statement that became slower most; one that fails "
+        "or returns other rows is beyond any limit (`steps.statements`, `mydyno gate`)",
+        "instance",
+        "slices",
+        label="Slowest statement",
+        phrase=use("time of the slowest statement", "slowest statement"),
     ),
     "server_instructions_per_query": MetricSource(
         "instructions",

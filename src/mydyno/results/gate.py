@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
 from mydyno.model.definition.looks import Looks
 from mydyno.model.definition.plan import Plan
-from mydyno.model.metrics import ordered
+from mydyno.model.metrics import SLOWEST_STATEMENT, ordered
 from mydyno.model.stored.records import RunRecord
+from mydyno.model.stored.statements import StatementVerdict
 from mydyno.model.stored.summary import Summary
 from mydyno.results.families import contrast_family, families
 from mydyno.results.looks import first_finished, look_of
 from mydyno.results.precision import MOST_S, alarm_of, block_duration_s
 from mydyno.store.study_folder import StudyFolder
+from mydyno.verdicts import Metric
 from mydyno.verdicts.threshold import Bound, Comparison, Outcome, judge, overall
 
 MOST_BLOCKS = 1000
@@ -108,10 +111,14 @@ def _comparisons(
     """Every comparison that the thresholds mean, in their order; undecided where nothing was measured."""
     runs = [run for run in summary.runs if run.block in examined]
     bounds, meant = [], []
+    of_statements: list[Comparison] = []
     for one in thresholds:
         steps = tuple(step.id for step in experiment.resolved_steps if one.holds_at(step))
         for control, every_arm in experiment.contrasts().items():
             arms = tuple(arm for arm in every_arm if not one.arms or arm in one.arms)
+            if one.metric == SLOWEST_STATEMENT:
+                of_statements += [_slowest(summary, one, step, arm, control) for step in steps for arm in arms]
+                continue
             family = contrast_family(experiment, runs, one.metric, control, every_arm, True)
             bounds.append(Bound(family, one.ratio, arms, steps))
             meant += [(family.metric, step, arm, control, one.ratio) for step in steps for arm in arms]
@@ -121,7 +128,42 @@ def _comparisons(
     found = {(one.metric, one.step, one.arm, one.control, one.limit): one for one in answers}
     return tuple(
         found.get(key) or Comparison(*key, Outcome.UNDECIDED, 0, why="unmeasured") for key in dict.fromkeys(meant)
-    )
+    ) + tuple(of_statements)
+
+
+def _slowest(summary: Summary, one: ThresholdSpec, step: str, arm: str, control: str) -> Comparison:
+    """All statements of an arm against one limit, by intervals that hold for all of them together."""
+    metric = Metric(SLOWEST_STATEMENT, "", "lower")
+    record = summary.statements
+    of = next((own for own in record.arms if (own.arm, own.control) == (arm, control)), None) if record else None
+    if record is None or of is None:
+        return Comparison(metric, step, arm, control, one.ratio, Outcome.UNDECIDED, 0, why="unmeasured")
+    made = partial(Comparison, metric, step, arm, control, one.ratio, n=record.blocks)
+    does: tuple[tuple[StatementVerdict, str], ...] = (("fails", "fails"), ("other_rows", "returns other rows"))
+    for verdict, words in does:
+        if broken := of.having(verdict):
+            first, count = broken[0], f"{len(broken)} statements"
+            return made(outcome=Outcome.FAILED, reason=f"{arm} {words} in {count}, e.g. {first.text} ({first.why})")
+    times = [
+        (statement, [each for each in (statement.service, statement.cpu) if each is not None])
+        for statement in of.statements
+        if statement.verdict != "not_compared"
+    ]
+    judged = [(statement, each) for statement, both in times for each in both if each.ci_low is not None]
+    beyond = [pair for pair in judged if (pair[1].ci_low or 0.0) > one.ratio]
+    worst, interval = max(beyond or judged, key=lambda pair: pair[1].ratio, default=(None, None))
+    if worst is None or interval is None:
+        return made(outcome=Outcome.UNDECIDED, why="no look")
+    found = partial(made, ratio=interval.ratio, low=interval.ci_low, high=interval.ci_high)
+    if beyond:
+        return found(outcome=Outcome.WORSE, reason=worst.text)
+    open_ = [
+        statement for statement, both in times if not any(each.ci_high and each.ci_high <= one.ratio for each in both)
+    ]
+    if not open_:
+        return found(outcome=Outcome.PASSED)
+    reason = f"{len(open_)} of {len(times)} statements may be beyond it"
+    return found(outcome=Outcome.UNDECIDED, why="open", reason=reason)
 
 
 def _needed(plan: Plan, records: Sequence[RunRecord], comparisons: Sequence[Comparison]) -> Needed | None:

@@ -59,6 +59,8 @@ class ComparedStatement:
     service_us: list[list[float]] = field(default_factory=list)
     """Visits × servers."""
     cpu_us: list[list[float] | None] = field(default_factory=list)
+    executed: dict[str, str] = field(default_factory=dict)
+    """{server: its own account of one execution}, of servers that have one, where it may be slower."""
 
     def logs(self, of: str) -> Array | None:
         """Logs of `service` or `cpu` times, visits × servers; None where a visit has none."""
@@ -121,6 +123,8 @@ def _comparison(records: list[dict[str, Any]]) -> Comparison:
             one.not_repeated = one.not_repeated or record["reason"]
         elif kind == "once":
             one.once.append(dict(zip(servers, map(_once, record["servers"]), strict=True)))
+        elif kind == "executed":
+            one.executed = {name: text for name, text in zip(servers, record["servers"], strict=True) if text}
         elif kind == "visit":
             one.executions.append(int(record["executions"]))
             one.service_us.append(record["service_us"])

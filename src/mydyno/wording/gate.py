@@ -84,6 +84,8 @@ def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
 
 def _with_reason(one: Comparison, measured: Sequence[str]) -> Comparison:
     """The comparison with why it is undecided."""
+    if one.reason:
+        return replace(one, reason=agreed(one.reason))
     if one.outcome is Outcome.UNDECIDED and measured and one.metric.name not in measured:
         return replace(one, reason=f"was not measured; measured: {', '.join(filter(_has_better, measured))}")
     return replace(one, reason=reason_words(one))
@@ -219,7 +221,8 @@ def _worse(result: GateResult, count: int) -> str:
     if not worse:
         return ""
     named = [
-        f"{metric_name(one.metric.name)} of {one.arm} at {one.step} ({_effect(one)}, limit {limit_text(one)})"
+        f"{metric_name(one.metric.name)} of {one.arm} at {one.step} ({_effect(one)}, limit {limit_text(one)}"
+        + (f": {one.reason})" if one.reason else ")")
         for one in worse[:MOST_LISTED]
     ]  # fmt: skip
     more = [f"{len(worse) - MOST_LISTED} more"] if len(worse) > MOST_LISTED else []

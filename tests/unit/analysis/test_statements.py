@@ -17,9 +17,12 @@ from mydyno.analysis.statements.plans import is_same, steps_of
 from mydyno.analysis.statements.section import lines, markdown, part, say
 from mydyno.document.result import StudyResult
 from mydyno.errors import UserError
+from mydyno.model.definition.experiment import ThresholdSpec
+from mydyno.model.metrics import SLOWEST_STATEMENT
 from mydyno.model.stored.statements import StatementRecord, StatementsRecord
 from mydyno.store.statements import STATEMENTS_FILE, read_comparison
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.gate import gate_study
 from mydyno.wording.numbers import PERCENT
 from tests.support.fake_interleaved_folder import Interleaved, build
 
@@ -100,6 +103,7 @@ def write(folder: StudyFolder, made: tuple[Made, ...], starts: float = 0.004, se
                 service = cpu * random.lognormal(0.2, 10 * one.noise, len(SERVERS))
                 out.append({"record": "visit", "statement": number, "executions": 8, "service_us": list(service),
                             "cpu_us": list(cpu)})  # fmt: skip
+        out.append({"record": "executed", "statement": 0, "servers": ["-> Index lookup", None, "-> Table scan"]})
         out.append({"record": "end"})
         path = folder.block_path(block) / STATEMENTS_FILE
         path.write_text("".join(f"{json.dumps(one)}\n" for one in out))
@@ -253,3 +257,31 @@ def test_sorts_are_no_other_plan_and_tables_that_a_server_makes_have_no_number()
     assert not is_same(("a: scan", "b: lookup by k"), ("b: scan", "a: lookup by k"))
     tables = [{"table_name": name, "access_type": "ALL"} for name in ("<derived2>", "<subquery3>", "<temporary>")]
     assert steps_of({"query_block": {"nested_loop": tables}}) == ("<derived>: scan", "<subquery>: scan")
+
+
+@pytest.mark.parametrize(
+    ("made", "limit", "outcome", "words"),
+    [
+        (SAME, 0.2, "passed", ""),
+        ((Made("SELECT planned", slower=4.0), *SAME), 0.2, "worse", "SELECT planned"),
+        ((Made("SELECT cpu", slower=1.05), *SAME), 0.2, "passed", ""),
+        ((Made("SELECT failing", change=fails), *SAME), 0.2, "failed", "new fails in 1 statement, e.g. SELECT failing"),
+        ((Made("SELECT others", change=other_rows), *SAME), 0.2, "failed", "new returns other rows in 1 statement"),
+        ((Made("SELECT noisy", noise=0.5), *SAME), 0.01, "undecided", "of 61 statements may be beyond it"),
+    ],
+)
+def test_the_gate_holds_every_statement_to_its_limit(
+    folder: StudyFolder, made: tuple[Made, ...], limit: float, outcome: str, words: str
+) -> None:
+    write(folder, made, starts=0.001)
+    summary = folder.summary()
+    assert summary is not None
+    folder.write_summary(summary.model_copy(update={"statements": examined(folder)}))
+    summary = folder.summary()
+    assert summary is not None
+    threshold = ThresholdSpec(
+        metric=SLOWEST_STATEMENT, limit=limit, steps=(folder.study().experiment.steps[0].workload,)
+    )
+    result = gate_study(folder, summary, [threshold])
+    assert {one.outcome.value for one in result.comparisons} == {outcome}, result
+    assert all(words in one.reason for one in result.comparisons), result

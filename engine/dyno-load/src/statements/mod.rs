@@ -37,6 +37,11 @@ const FORMAT: Format = Format {
 };
 /// Texts of each statement of which plan and counters are read.
 const EXPLAINED_TEXTS: usize = 2;
+/// Further texts of a statement that took so long on all servers together are not executed.
+const LONGEST_ONCE_NS: u64 = 1_000_000_000;
+/// Statements whose execution is explained at the end.
+const MOST_EXPLAINED: usize = 20;
+const TOO_LATE: &str = "the time was too short to execute it";
 /// ROLLBACK could not take back what was changed in tables without transactions.
 const NOT_ROLLED_BACK: &str = "its tables have no transactions: what it changes cannot be rolled back";
 
@@ -80,10 +85,11 @@ pub fn run(run: &StatementsRun) -> Result<Exit, Error> {
         interrupted: &interrupted,
     };
     let begin_ns = now_ns();
-    comparison.once(&run.servers)?;
+    let duration_ns = run.duration.as_nanos() as u64;
+    comparison.once(&run.servers, begin_ns + duration_ns / 2)?;
     let repeat_ns = now_ns();
-    let end_ns = (begin_ns + run.duration.as_nanos() as u64).max(repeat_ns + run.duration.as_nanos() as u64 / 2);
-    comparison.repeat(end_ns, run.seed)?;
+    comparison.repeat((begin_ns + duration_ns).max(repeat_ns + duration_ns / 2), run.seed)?;
+    comparison.explain_slower()?;
     let seconds = |from: u64, to: u64| (to - from) as f64 / 1e9;
     let end = json!({
         "once_s": seconds(begin_ns, repeat_ns),
@@ -148,8 +154,8 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Every statement once on each server.
-    fn once(&mut self, specs: &[LaneSpec]) -> Result<(), Error> {
+    /// Every statement once on each server, the rarest only as long as there is time.
+    fn once(&mut self, specs: &[LaneSpec], until_ns: u64) -> Result<(), Error> {
         let schema = specs[0].connection.database.clone();
         let keys = unique_keys(&mut self.lanes[0].client, &[schema].into())?;
         for index in 0..self.chosen.len() {
@@ -167,8 +173,16 @@ impl Comparison<'_> {
                 "examples": one.texts.iter().map(|text| String::from_utf8_lossy(text)).collect::<Vec<_>>(),
             });
             self.lines.record("statement", &record)?;
+            let begin_ns = now_ns();
+            if begin_ns > until_ns {
+                self.leave_out(index, TOO_LATE)?;
+                continue;
+            }
             let mut not_repeated = self.not_rolled_back(&one)?;
             for (number, text) in one.texts.iter().enumerate() {
+                if number > 0 && now_ns() - begin_ns > LONGEST_ONCE_NS {
+                    break;
+                }
                 let is_whole = number < EXPLAINED_TEXTS;
                 let found = self
                     .lanes
@@ -182,10 +196,30 @@ impl Comparison<'_> {
                 self.lines.record("once", &record)?;
             }
             if !not_repeated.is_empty() {
-                self.visits[index].failed = true;
-                let record = json!({ "statement": index, "reason": not_repeated });
-                self.lines.record("not_repeated", &record)?;
+                self.leave_out(index, &not_repeated)?;
             }
+        }
+        Ok(())
+    }
+
+    /// States why a statement is not repeated, or no more.
+    fn leave_out(&mut self, index: usize, reason: &str) -> Result<(), Error> {
+        self.visits[index].failed = true;
+        let record = json!({ "statement": index, "reason": reason });
+        Ok(self.lines.record("not_repeated", &record)?)
+    }
+
+    /// How each server executed those statements that another one than the first is slower at, as far as it states it.
+    fn explain_slower(&mut self) -> Result<(), Error> {
+        for index in pairs::slower(&self.visits, MOST_EXPLAINED) {
+            let (text, writes) = (self.chosen[index].texts[0].clone(), self.chosen[index].writes);
+            let found = self
+                .lanes
+                .iter_mut()
+                .map(|lane| lane.explain_execution(&text, writes))
+                .collect::<Result<Vec<_>, _>>()?;
+            let record = json!({ "statement": index, "servers": found });
+            self.lines.record("executed", &record)?;
         }
         Ok(())
     }
@@ -218,9 +252,7 @@ impl Comparison<'_> {
             };
             let executions = self.visits[index].executions(self.lanes.len());
             let Some(visit) = self.visit(index, executions, &mut random)? else {
-                self.visits[index].failed = true;
-                let record = json!({ "statement": index, "reason": "it failed when it was repeated" });
-                self.lines.record("not_repeated", &record)?;
+                self.leave_out(index, "it failed when it was repeated")?;
                 continue;
             };
             self.visits[index].add(&visit.service_ns);

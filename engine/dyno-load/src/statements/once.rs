@@ -135,6 +135,34 @@ impl Lane {
         Ok(found)
     }
 
+    /// Executes it with the server's own account of the execution, as text; none where the server has none.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub fn explain_execution(&mut self, sql: &[u8], writes: bool) -> Result<Option<String>, Error> {
+        let form: &[u8] = if self.facts.kind == "mariadb" {
+            b"ANALYZE FORMAT=JSON "
+        } else {
+            b"EXPLAIN ANALYZE "
+        };
+        if writes {
+            self.done("BEGIN")?;
+        }
+        let found = match self.client.query(&[form, sql].concat()) {
+            Ok(result) => result
+                .texts()
+                .into_iter()
+                .next()
+                .and_then(|row| row.into_iter().next().flatten()),
+            Err(error) if error.server().is_some() => None,
+            Err(error) => return Err(self.lost(&error)),
+        };
+        if writes {
+            self.done("ROLLBACK")?;
+        }
+        Ok(found)
+    }
+
     fn status(&mut self) -> Result<BTreeMap<String, u64>, Error> {
         let result = self.client.query(STATUS).map_err(|error| self.lost(&error))?;
         let counted = result.texts().into_iter().filter_map(|row| {

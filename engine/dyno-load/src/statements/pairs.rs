@@ -15,6 +15,9 @@ pub const FEWEST_VISITS: u64 = 4;
 /// Standard error of the mean log ratio below which time is better spent on others.
 const PRECISE: f64 = 0.002;
 
+/// Mean log ratio from which on a statement is explained as slower; whether it is, is not decided here.
+const SLOWER: f64 = 0.05;
+
 /// What is known of the visits of one statement.
 #[derive(Debug, Clone, Default)]
 pub struct Visits {
@@ -87,6 +90,15 @@ pub fn next(all: &[Visits], servers: usize, left_ns: f64) -> Option<usize> {
     found.map(|(index, _)| index)
 }
 
+/// The statements that take longer on another server than the first, those with the most time first.
+pub fn slower(all: &[Visits], most: usize) -> Vec<usize> {
+    let is_slower = |one: &Visits| one.ratios.iter().any(|(mean, _)| *mean > SLOWER);
+    let mut found: Vec<usize> = (0..all.len()).filter(|index| is_slower(&all[*index])).collect();
+    found.sort_by(|left, right| all[*right].round_ns.total_cmp(&all[*left].round_ns));
+    found.truncate(most);
+    found
+}
+
 /// A random order of so many servers.
 pub fn order(servers: usize, stream: &mut RandomStream) -> Vec<usize> {
     let mut order: Vec<usize> = (0..servers).collect();
@@ -137,6 +149,18 @@ mod tests {
         assert_eq!(Visits::default().executions(2), 1);
         assert_eq!(visited(&[[1e5, 1e5]]).executions(2), 30);
         assert_eq!(visited(&[[1e7, 1e7]]).executions(2), 1);
+    }
+
+    #[test]
+    fn the_slower_ones_with_the_most_time_come_first() {
+        let all = [
+            visited(&[[1e6, 1e6]]),
+            visited(&[[1e5, 2e5]]),
+            visited(&[[2e6, 1e6]]),
+            visited(&[[1e7, 2e7]]),
+        ];
+        assert_eq!(slower(&all, 5), [3, 1]);
+        assert_eq!(slower(&all, 1), [3]);
     }
 
     #[test]

@@ -45,6 +45,8 @@ READS = (
     "Handler_read_rnd", "Handler_read_rnd_next",
 )  # fmt: skip
 METRICS = ("service", "cpu")
+MOST_EXECUTED = 6000
+"""Characters of an account of an execution."""
 MOST_MESSAGE = 160
 """Characters of an error's text."""
 
@@ -224,12 +226,21 @@ def _of_arm(
                 added_s=(service.arm_us - service.control_us) * one.count / 1e6 if service else None,
                 plan_changed=exact.plan_changed,
                 plans=exact.plans if shows_plans else ((), ()),
+                executed=_executed(own, server_name(control, 1), server_name(arm, 1))
+                if verdict == "slower"
+                else ("", ""),
                 counters=exact.counters,
                 rows_examined=exact.rows_examined,
             )
         )
     records.sort(key=lambda one: (ORDER.index(one.verdict), -(one.added_s or 0.0)))
     return StatementsOfArm(arm=arm, control=control, statements=tuple(records))
+
+
+def _executed(blocks: Sequence[ComparedStatement], control: str, arm: str) -> tuple[str, str]:
+    """Of the first block that has it."""
+    found = next((one.executed for one in blocks if one.executed), {})
+    return found.get(control, "")[:MOST_EXECUTED], found.get(arm, "")[:MOST_EXECUTED]
 
 
 ORDER: tuple[StatementVerdict, ...] = (

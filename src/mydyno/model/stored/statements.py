@@ -44,6 +44,9 @@ class StatementRecord(Record):
     plan_changed: bool = False
     plans: tuple[tuple[str, ...], tuple[str, ...]] = Field(((), ()), exclude_if=lambda plans: not any(plans))
     """One line for each table: of the control, of the arm; where the plan changed or the statement did."""
+    executed: tuple[str, str] = Field(("", ""), exclude_if=lambda texts: not any(texts))
+    """What EXPLAIN ANALYZE states of one execution (MariaDB: ANALYZE FORMAT=JSON) with the control and with the arm, of
+    those that are slower; empty where the server has none."""
     counters: dict[str, tuple[int, int]] = Field(default_factory=dict, exclude_if=is_empty)
     """Counters of the session that differ, for one execution: of the control, of the arm."""
     rows_examined: tuple[int, int] | None = None
