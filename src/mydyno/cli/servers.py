@@ -17,6 +17,7 @@ from mydyno.cli.output import print_json
 from mydyno.cli.streams import warn
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
+from mydyno.files.atomic import write_text
 from mydyno.files.atomic_dir import sha256_of
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths, cache_folder
@@ -30,9 +31,12 @@ from mydyno.packages.oci_layout import Image, read_image
 from mydyno.servers.catalogue import CATALOGUE, CatalogueEntry, get_build, known_servers
 from mydyno.servers.compiled.cached import read_builds, remove_build
 from mydyno.servers.compiled.record import BuildRecord
+from mydyno.servers.dsn import FORM, PASSWORD_VARIABLE, parse_dsn
 from mydyno.servers.sources.archive import AddedServer, add_image, read_added
 from mydyno.servers.sources.archive import add as add_archive
 from mydyno.servers.sources.archive import remove as remove_added
+from mydyno.servers.sql import Control
+from mydyno.servers.statistics import OptimizerStatistics, read_statistics
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +46,28 @@ def register(app: typer.Typer) -> None:
     group.command(name="install", help="Download and unpack a server into the cache.")(install)
     group.command(name="add", help="Add a server from a vendor's archive or an image, under a chosen name.")(add)
     group.command(name="remove", help="Remove a server that was added, or a build from source.")(remove)
+    words = "Write a schema's optimizer statistics to a file, for data.statistics of an experiment."
+    group.command(name="statistics", help=words)(statistics)
     app.add_typer(group, name="servers")
+
+
+def statistics(
+    dsn: Annotated[str, typer.Argument(metavar="DSN", help=f"{FORM}; the password: {PASSWORD_VARIABLE}")],
+    output: Annotated[Path, typer.Option("--output", help="the file; the server is only read")],
+    verbose: arguments.Verbose = False,
+) -> None:
+    """Read InnoDB's persistent statistics and MySQL's histograms."""
+    set_verbosity(verbose)
+    address = parse_dsn(dsn)
+
+    async def read() -> OptimizerStatistics:
+        async with Control(address) as control:
+            return await read_statistics(control, address.database)
+
+    found = asyncio.run(read())
+    write_text(output, f"{found.model_dump_json(indent=1)}\n")
+    histograms = sum(len(table.histograms) for table in found.tables.values())
+    print(f"{output}: {len(found.tables)} tables of {address.database}, {histograms} histograms, {found.server}")
 
 
 def list_servers(context: typer.Context, as_json: arguments.Json = False, verbose: arguments.Verbose = False) -> None:

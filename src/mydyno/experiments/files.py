@@ -12,6 +12,7 @@ from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.model.definition.experiment import FILE_KINDS, DataSpec, Experiment, StepSpec
 from mydyno.model.definition.problems import Problem
 from mydyno.model.definition.replay_speed import speed_of
+from mydyno.servers.statistics import read_file
 from mydyno.workloads.captures import read_header
 from mydyno.workloads.files import file_problems
 
@@ -26,7 +27,7 @@ Named = TypeVar("Named", StepSpec, DataSpec)
 def with_files(experiment: Experiment, source: TomlSource, folder: Path) -> Experiment:
     """The experiment with the paths of its files resolved against `folder`. Raises UserError."""
     steps = tuple(_found(step, source, ("steps", index), folder) for index, step in enumerate(experiment.steps))
-    data = _found(experiment.data, source, ("data",), folder)
+    data = _with_statistics(_found(experiment.data, source, ("data",), folder), experiment, source, folder)
     for problem in file_problems(data):
         raise UserError(problem.text(source.place(problem.key)))
     found = experiment
@@ -34,6 +35,19 @@ def with_files(experiment: Experiment, source: TomlSource, folder: Path) -> Expe
         found = experiment.model_copy(update={"steps": steps, "data": data})
     _check_replays(found, source)
     return found
+
+
+def _with_statistics(data: DataSpec, experiment: Experiment, source: TomlSource, folder: Path) -> DataSpec:
+    """The data with the path of the statistics, which are read whole. Raises UserError."""
+    if data.statistics is None:
+        return data
+    key = ("data", "statistics")
+    if experiment.server.dsn is not None or data.workload == "kv":
+        allowed = "data of mydyno's own servers in tables"
+        raise UserError(Problem(key, "has no use here", data.statistics, allowed).text(source.place(key)))
+    path = (folder / data.statistics).resolve()
+    read_file(path)
+    return data.model_copy(update={"statistics": str(path)})
 
 
 def _check_replays(experiment: Experiment, source: TomlSource) -> None:

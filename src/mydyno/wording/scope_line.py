@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -256,6 +257,9 @@ def _data(experiment: Experiment, servers: Sequence[ServerRecord]) -> str:
     kind = kind_of(data)
     words, size = kind.words(data), kind.rows_bytes(data)
     found = servers[0].tables if servers else None
+    if data.statistics is not None:
+        # The servers state the tables' sizes by these.
+        return f"{words}, with the optimizer statistics of {Path(data.statistics).name}"
     if size is None and found is not None:
         size = found.size_bytes
         words = agreed(f"{words} ({found.tables} tables, about {found.rows:,} rows, {format_bytes(size)})")

@@ -28,6 +28,7 @@ from mydyno.execution.environments.environment import Sampler, Say
 from mydyno.execution.environments.folders import make_folders
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.probe import Probe
+from mydyno.files.atomic_dir import sha256_of
 from mydyno.hosts.commands import protect
 from mydyno.hosts.limits import set_open_files
 from mydyno.hosts.local import LocalHost
@@ -46,6 +47,7 @@ from mydyno.servers.running.base import LOAD_USER, WHOLE_HOST, CpuSlot, Instance
 from mydyno.servers.running.memcached import MemcachedServer
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials, PrivateServer, as_private
+from mydyno.servers.statistics import read_file, set_statistics
 from mydyno.servers.tables import analyze
 from mydyno.servers.templates import (
     Template,
@@ -160,7 +162,8 @@ class PrivateEnvironment:
             LOGGER.debug("the data of arm %s are prepared already: %s", arm.name, found.folder)
             return found
         data = self.experiment.data
-        say(f"preparing data once: {kind_of(data).words(data)} on {build.version.name}")
+        said = f", optimizer statistics of {Path(data.statistics).name}" if data.statistics else ""
+        say(f"preparing data once: {kind_of(data).words(data)} on {build.version.name}{said}")
         folder = root / f".{key}.new"
         number = self.undo.will_change("folder", path=str(folder))
         log = self.scratch / "template.log"
@@ -185,6 +188,8 @@ class PrivateEnvironment:
         shaping = shaping_variables({**base, **arm.treatments.get("variables", {})})
         kind = kind_of(data)
         facts = data.model_dump(include=set(kind.own_keys))
+        if data.statistics is not None:
+            facts["statistics"] = sha256_of(Path(data.statistics))
         return template_key(build, shaping, f"{data.workload}-{kind.short(data)}", facts), shaping
 
     async def _fill(self, running: MysqldServer) -> None:
@@ -202,6 +207,9 @@ class PrivateEnvironment:
             await driver.prepare(running.address(LOAD_USER), data, self.sockets, self.scratch / "prepare.log")
         async with running.control(unbounded=True) as control:
             await analyze(control, SCHEMA)
+            if data.statistics is not None:
+                for words in await set_statistics(control, SCHEMA, read_file(Path(data.statistics))):
+                    running.say(f"data.statistics: {words}")
 
     def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Sampler:
         """The sampler of one run, not yet started."""

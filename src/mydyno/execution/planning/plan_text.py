@@ -66,7 +66,8 @@ def _what(experiment: Experiment, expected: Forecast) -> Iterator[Entry]:
     kind = kind_of(data)
     size = kind.rows_bytes(data) or expected.data_bytes
     whole = f"{data.workload}: {kind.words(data)}, about {format_bytes(size)}"
-    yield Entry("data", (whole, *(expected.dump.lines() if expected.dump else ())))
+    statistics = () if data.statistics is None else (f"the optimizer's statistics of {data.statistics}",)
+    yield Entry("data", (whole, *(expected.dump.lines() if expected.dump else ()), *statistics))
     if server.option_file:
         yield Entry("options", tuple(_option_file_words(server.option_file)))
     control = experiment.arm(experiment.control)

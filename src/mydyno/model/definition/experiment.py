@@ -131,6 +131,11 @@ class DataSpec(Frozen):
     keys: int = Field(100_000, ge=1, le=1_000_000_000, description="keys of kv; each is stored before the first step")
     key_bytes: int = Field(64, ge=16, le=250, description="length of a key of kv")
     value_bytes: int = Field(1024, ge=1, le=60_000, description="length of a value of kv")
+    statistics: Text | None = Field(
+        None,
+        exclude_if=is_empty,
+        description="a file of `mydyno servers statistics`: the optimizer's statistics that the tables get",
+    )
     auto_inc: bool = Field(True, description="ids by AUTO_INCREMENT (sysbench --auto_inc)")
     prewarm: bool = Field(True, description="read every table and index once after each start, before the first step")
 
