@@ -278,6 +278,46 @@ impl Pieces {
     }
 }
 
+/// A digest in at most `most` characters: whole if it fits, else without the list of columns before FROM, so that the verb
+/// and the tables stay.
+pub fn digest_label(digest: &str, most: usize) -> String {
+    let fits = |text: &str| text.chars().count() <= most;
+    if fits(digest) {
+        return digest.to_string();
+    }
+    let label = match from_place(digest) {
+        Some(from) => format!("SELECT … {}", &digest[from..]),
+        None => digest.to_string(),
+    };
+    if fits(&label) {
+        return label;
+    }
+    let kept: String = label.chars().take(most.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// Where the FROM of a SELECT begins, outside of parentheses and quoted names.
+fn from_place(digest: &str) -> Option<usize> {
+    digest.strip_prefix("SELECT ")?;
+    let (mut depth, mut is_quoted) = (0, false);
+    for (place, byte) in digest.bytes().enumerate() {
+        match byte {
+            b'`' => is_quoted = !is_quoted,
+            b'(' if !is_quoted => depth += 1,
+            b')' if !is_quoted => depth -= 1,
+            b'F' if !is_quoted
+                && depth == 0
+                && digest[..place].ends_with(' ')
+                && digest[place..].starts_with("FROM ") =>
+            {
+                return Some(place);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 fn is_operator(symbol: &str) -> bool {
     matches!(symbol, "<" | ">" | "=" | "!" | ":" | "|" | "&")
 }
@@ -330,5 +370,31 @@ mod tests {
             let once = digest(text.as_bytes());
             assert_eq!(digest(once.as_bytes()), once);
         }
+    }
+
+    #[test]
+    fn a_label_keeps_the_verb_and_the_tables() {
+        for (digest, expected) in [
+            ("SELECT a FROM t WHERE b = ?", "SELECT a FROM t WHERE b = ?"),
+            (
+                "SELECT first_column, second_column FROM orders WHERE b = ?",
+                "SELECT … FROM orders WHERE b = ?",
+            ),
+            (
+                "SELECT (SELECT MAX(a) FROM other), `x FROM y` FROM orders WHERE b = ?",
+                "SELECT … FROM orders WHERE b = ?",
+            ),
+            (
+                "UPDATE orders SET first_column = ? WHERE second_column = ?",
+                "UPDATE orders SET first_column = ? WHER…",
+            ),
+            (
+                "SELECT a_function(first_column, second_column, third)",
+                "SELECT a_function(first_column, second_…",
+            ),
+        ] {
+            assert_eq!(digest_label(digest, 40), expected);
+        }
+        assert_eq!(digest_label("SELECT ü, ü, ü FROM straße", 12), "SELECT … FR…");
     }
 }

@@ -45,7 +45,7 @@ mod unqualified;
 
 pub use anonymise::{has_ansi_quotes, Anonymiser, KEY_BYTES};
 pub use assembler::{Assembler, Origin};
-pub use digest::digest;
+pub use digest::{digest, digest_label};
 pub use event::{Action, Capture, Event, Header, Statement};
 pub use fingerprint::{fingerprint, Fingerprint};
 pub use format::{is_capture, read, write, FormatError, FORMAT, FORMAT_VERSION};

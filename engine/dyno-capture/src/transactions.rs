@@ -13,7 +13,7 @@ pub struct Transaction {
     /// Index of its connection in [`Transactions::connections`].
     pub connection: usize,
     /// What it sends, in its order, with its BEGIN and COMMIT or ROLLBACK where it has more than one statement.
-    pub statements: Vec<Vec<u8>>,
+    pub statements: Vec<Statement>,
 }
 
 /// From the beginning of a captured connection to its end; a session that is reset has one after the other.
@@ -81,69 +81,77 @@ impl Transactions {
             match event.action {
                 Action::Statement(statement) => found.statement(session, event.at_us, statement, wanted),
                 Action::Quit | Action::Reset { .. } => {
-                    found.end(session, b"ROLLBACK");
+                    found.end(session, of_text(b"ROLLBACK"));
                     *session = Open::default();
                 }
                 Action::Connect { .. } | Action::Schema(_) => {}
             }
         }
         for session in open.values_mut() {
-            found.end(session, b"ROLLBACK");
+            found.end(session, of_text(b"ROLLBACK"));
         }
         found.all.sort_by_key(|transaction| transaction.at_us);
         found
     }
 
     fn statement(&mut self, session: &mut Open, at_us: u64, statement: Statement, wanted: Wanted) {
-        let text = statement.text;
+        let text = &statement.text;
         let connection = session.connection.unwrap_or_default();
-        let begun = |text| Transaction {
+        let begun = |statement| Transaction {
             at_us,
             connection,
-            statements: vec![text],
+            statements: vec![statement],
         };
-        if let Some(is_on) = class::autocommit(&text) {
+        if let Some(is_on) = class::autocommit(text) {
             if is_on {
-                self.end(session, b"COMMIT");
+                self.end(session, of_text(b"COMMIT"));
             }
             session.is_implicit = !is_on;
             return;
         }
-        match class::boundary(&text) {
+        match class::boundary(text) {
             Some(class::Boundary::Begin) => {
-                self.end(session, b"COMMIT");
-                session.transaction = Some(begun(text));
+                self.end(session, of_text(b"COMMIT"));
+                session.transaction = Some(begun(statement));
                 return;
             }
-            Some(class::Boundary::End) => return self.end(session, &text),
+            Some(class::Boundary::End) => return self.end(session, statement),
             None => {}
         }
-        if class::is_administration(&text) {
+        if class::is_administration(text) {
             self.administration += 1;
-        } else if is_left_out(&text, wanted) {
+        } else if is_left_out(text, wanted) {
             self.of_the_session += 1;
-        } else if wanted.read_only && !class::is_read_only(&text) {
+        } else if wanted.read_only && !class::is_read_only(text) {
             self.not_read_only += 1;
         } else {
-            self.schemas.extend(statement.schema);
+            self.schemas.extend(statement.schema.clone());
             if session.is_implicit && session.transaction.is_none() {
-                session.transaction = Some(begun(b"BEGIN".to_vec()));
+                session.transaction = Some(begun(of_text(b"BEGIN")));
             }
             match &mut session.transaction {
-                Some(transaction) => transaction.statements.push(text),
-                None => self.all.push(begun(text)),
+                Some(transaction) => transaction.statements.push(statement),
+                None => self.all.push(begun(statement)),
             }
         }
     }
 
     /// Ends the session's transaction, if there is one; without any statement it is none.
-    fn end(&mut self, session: &mut Open, text: &[u8]) {
+    fn end(&mut self, session: &mut Open, last: Statement) {
         if let Some(mut transaction) = session.transaction.take() {
             if transaction.statements.len() > 1 {
-                transaction.statements.push(text.to_vec());
+                transaction.statements.push(last);
                 self.all.push(transaction);
             }
         }
+    }
+}
+
+/// A statement that the capture does not have.
+fn of_text(text: &[u8]) -> Statement {
+    Statement {
+        text: text.to_vec(),
+        ..Statement::default()
     }
 }
 
@@ -196,8 +204,9 @@ mod tests {
     }
 
     fn texts(found: &Transactions) -> Vec<String> {
-        let text = |transaction: &Transaction| String::from_utf8(transaction.statements.join(&b"; "[..])).unwrap();
-        found.all.iter().map(text).collect()
+        let text = |one: &Statement| String::from_utf8(one.text.clone()).unwrap();
+        let texts = |transaction: &Transaction| transaction.statements.iter().map(text).collect::<Vec<_>>().join("; ");
+        found.all.iter().map(texts).collect()
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::hint::black_box;
 
 use dyno_core::clock::now_ns;
 use dyno_core::random::{Domain, RandomStream};
-use dyno_load::sql::record::{record_statement, Reply};
+use dyno_load::sql::named::Reply;
+use dyno_load::sql::record::record_statement;
 use dyno_load::sql::{SqlRecorder, StatementKind};
 use dyno_loop::recorder::{Slow, UsageMeter};
 

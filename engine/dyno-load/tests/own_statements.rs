@@ -109,6 +109,40 @@ fn a_capture_at_its_own_times_has_as_many_connections_as_were_captured() {
 }
 
 #[test]
+fn each_digest_of_a_capture_has_its_rows_and_errors_in_result_and_hdr_log() {
+    let test = "each_digest_of_a_capture_has_its_rows_and_errors_in_result_and_hdr_log";
+    let tables = "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3)";
+    let Some(place) = Place::make(test, "dyno_digests", tables) else {
+        return;
+    };
+    let texts = ["SELECT id, id + 1 FROM t WHERE id < 3", "INSERT INTO t VALUES (1)"];
+    let (file, hdr) = (
+        place.file("digests.capture", &capture(&texts)),
+        place.folder.join("log"),
+    );
+    let result = run(&format!(
+        "sql run {file} --socket {} --database {} --ignore-errors 1062 --hdr {} --warmup 0s --duration 300ms --quiet",
+        place.socket,
+        place.database,
+        hdr.display()
+    ));
+    let last = result.last();
+    let named = &last["named"];
+    let (read, written) = ("SELECT id, id + ? FROM t WHERE id < ?", "INSERT INTO t VALUES (?+)");
+    let count = named[read]["count"].as_u64().unwrap();
+    assert_eq!(
+        named[read]["rows"],
+        serde_json::json!({ "sum": 2 * count, "least": 2, "most": 2 })
+    );
+    assert_eq!(named[written]["count"], 0);
+    assert!(named[written]["errors"].as_u64() > Some(0), "{named}");
+    assert_eq!(last["settings"]["options"]["digests"][0]["text"], read);
+    assert!(std::fs::read_to_string(hdr)
+        .unwrap()
+        .contains("Tag=service.SELECT_id__id_+_?_FROM_t"));
+}
+
+#[test]
 fn replays_that_failed_alike_are_not_compared() {
     let test = "replays_that_failed_alike_are_not_compared";
     let Some(place) = Place::make(test, "dyno_alike", "CREATE TABLE t (id INT)") else {

@@ -148,7 +148,8 @@ mod tests {
     use dyno_loop::Phase;
 
     use super::*;
-    use crate::sql::record::{record_statement, Reply};
+    use crate::sql::named::Reply;
+    use crate::sql::record::record_statement;
     use crate::sql::{SqlRecorder, StatementKind};
 
     #[test]

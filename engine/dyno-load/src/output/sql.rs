@@ -9,7 +9,8 @@ use serde_json::{json, Map, Value};
 
 use super::{table, Final, Shown};
 use crate::spec::SqlDescription;
-use crate::sql::record::{NamedLatency, TypeRecorder};
+use crate::sql::named::NamedLatency;
+use crate::sql::record::TypeRecorder;
 use crate::sql::tpcc::Kind;
 use crate::sql::{SqlRecord, SqlRecorder, SqlSettings, SqlWorkload, StatementKind};
 
@@ -20,7 +21,7 @@ impl Shown for SqlRecord {
         let named = self
             .named
             .iter()
-            .map(|one| (format!("service.{}", one.name), &one.service));
+            .map(|one| (format!("service.{}", as_tag(&one.name)), &one.service));
         tagged.extend(named);
         tagged
     }
@@ -69,23 +70,37 @@ impl Shown for SqlRecord {
                 table::row(text, &format!("  {}", kind.name()), &self.statements[kind as usize])?;
             }
         }
-        for one in self.named.iter() {
+        for one in self.named.iter().filter(|one| one.service.count() > 0) {
             table::row(text, &format!("  {}", one.name), &one.service)?;
         }
         Ok(())
     }
 }
 
-/// Service times by the names of a user's file; none for another workload.
+/// A name without the characters that an HDR log's tag cannot have.
+fn as_tag(name: &str) -> String {
+    name.replace([' ', ',', '\r', '\n'], "_")
+}
+
+/// Service times, errors and rows by the names of a user's file, or by a capture's digests; none for another workload.
 pub fn named(measured: &SqlRecorder) -> Option<Value> {
     let summary = |one: &NamedLatency| {
-        let mut summary = json!(one.service.summary()?);
+        let mut summary = one
+            .service
+            .summary()
+            .map_or_else(|| json!({ "count": 0 }), |summary| json!(summary));
         if one.reads > 0 {
             (summary["reads"], summary["empty_reads"]) = (json!(one.reads), json!(one.empty_reads));
         }
-        Some((one.name.clone(), summary))
+        if one.errors > 0 {
+            summary["errors"] = json!(one.errors);
+        }
+        if let Some(rows) = one.rows {
+            summary["rows"] = json!(rows);
+        }
+        (one.name.clone(), summary)
     };
-    let all: Map<String, Value> = measured.extra.named.iter().filter_map(summary).collect();
+    let all: Map<String, Value> = measured.extra.named.iter().map(summary).collect();
     (!all.is_empty()).then_some(Value::Object(all))
 }
 
@@ -258,4 +273,20 @@ fn write_tpcc(text: &mut String, result: &Final<'_, SqlRecord>, measured: &SqlRe
         )?;
     }
     writeln!(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::named::Reply;
+
+    #[test]
+    fn every_name_of_a_statement_can_be_a_tag_of_an_hdr_log() {
+        let mut record = SqlRecord::default();
+        record
+            .named
+            .record_statement(0, "SELECT a, b FROM t", 1000, Reply::default());
+        let tags: Vec<String> = record.tagged().into_iter().map(|(tag, _)| tag).collect();
+        assert!(tags.contains(&"service.SELECT_a__b_FROM_t".to_string()), "{tags:?}");
+    }
 }

@@ -100,6 +100,7 @@ impl Target for SqlTarget {
             record.insert("named".into(), named);
         }
         if let SqlWorkload::Captured(context) = &self.settings.workload {
+            record.insert("digests".into(), json!(context.digests));
             if context.is_paced() {
                 let begin_s = f64::from(load.timeline.stream) / 1e3;
                 let played_s = (load.timeline.stop_ns - load.timeline.start_ns) as f64 / 1e9;

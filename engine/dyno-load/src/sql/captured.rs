@@ -9,22 +9,39 @@ use std::collections::{BinaryHeap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dyno_capture::{digest, Capture, Transactions, Wanted};
+use dyno_capture::{digest, digest_label, fingerprint, Capture, Fingerprint, Statement, Transactions, Wanted};
 use dyno_loop::arrivals::{RecordedOperation, Recording};
 use serde::Serialize;
 
-use super::definition::{Definition, Statement, StatementKind};
+use super::definition::{Definition, StatementKind};
 use super::part::Part;
 
+/// Digests that have figures of their own; the others have them together.
+const MOST_DIGESTS: usize = 50;
 /// Characters of a digest that are its name in results.
-const NAME_LENGTH: usize = 120;
+const NAME_LENGTH: usize = 60;
+/// Characters of a digest that stand in results.
+const TEXT_LENGTH: usize = 1000;
 
-/// One statement: the number of its digest, and its text.
+/// One statement: the number under which its digest is recorded, and its text.
 #[derive(Debug, Clone)]
 struct CapturedStatement {
     digest: usize,
     kind: StatementKind,
     text: Vec<u8>,
+}
+
+/// Statements that are recorded together: those of one digest, or of all that have no figures of their own.
+#[derive(Debug, Clone, Serialize)]
+pub struct RecordedDigest {
+    /// What they are in results: unique among those of the capture.
+    pub name: String,
+    /// The short name of the digest; none for several digests.
+    #[serde(rename = "digest", skip_serializing_if = "Option::is_none")]
+    fingerprint: Option<Fingerprint>,
+    /// The digest itself, its beginning if it is long; none for several digests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
 }
 
 /// Shortest time after which a capture may begin again.
@@ -71,7 +88,9 @@ pub struct CapturedContext {
     pub part: Part,
     #[serde(skip)]
     statements: Arc<Vec<Vec<CapturedStatement>>>,
-    /// One statement for each digest; one more, ROLLBACK, is the last.
+    /// What is recorded under the numbers of [`CapturedWork::sent`].
+    pub digests: Vec<RecordedDigest>,
+    /// Its name alone: what it sends is not prepared.
     #[serde(skip)]
     definition: Definition,
 }
@@ -111,16 +130,6 @@ impl CapturedContext {
         let name = path
             .file_stem()
             .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-        let mut definition = Definition::new(name);
-        let mut digests = HashMap::new();
-        let mut statement = |text: Vec<u8>| {
-            let kind = StatementKind::of(&text);
-            let digest = *digests.entry(digest(&text)).or_insert_with_key(|digest| {
-                definition.statements.push(as_text(kind, digest));
-                definition.statements.len() - 1
-            });
-            CapturedStatement { digest, kind, text }
-        };
         let transactions = found.all.len() as u64;
         let last_us = found.all.last().map_or(0, |one| one.at_us + 1);
         let length_s = header_us.max(last_us) as f64 / 1e6 / pace.map_or(1.0, |pace| pace.speed);
@@ -134,12 +143,21 @@ impl CapturedContext {
         }
         let recording = pace.map(|pace| Arc::new(recording(&found, pace, length_s)));
         let sessions = found.all.iter().map(|one| one.connection).collect();
-        let statements: Vec<Vec<CapturedStatement>> = found
+        let mut digests = Digests::default();
+        let mut statement = |one: Statement| CapturedStatement {
+            digest: digests.add(&one),
+            kind: StatementKind::of(&one.text),
+            text: one.text,
+        };
+        let mut statements: Vec<Vec<CapturedStatement>> = found
             .all
             .into_iter()
             .map(|transaction| transaction.statements.into_iter().map(&mut statement).collect())
             .collect();
-        definition.statements.push(as_text(StatementKind::Rollback, "ROLLBACK"));
+        let (numbers, digests) = digests.recorded();
+        for one in statements.iter_mut().flatten() {
+            one.digest = numbers[one.digest];
+        }
         Ok(Self {
             path: path.to_path_buf(),
             transactions,
@@ -154,7 +172,8 @@ impl CapturedContext {
             recording,
             part: Part::default(),
             statements: Arc::new(statements),
-            definition,
+            digests,
+            definition: Definition::new(name),
         })
     }
 
@@ -183,9 +202,63 @@ impl CapturedContext {
         self.recording.clone()
     }
 
-    /// Its statements.
+    /// Its name.
     pub fn definition(&self) -> &Definition {
         &self.definition
+    }
+}
+
+/// The digests of a capture, numbered as they come, with the time that they took there.
+#[derive(Debug, Default)]
+struct Digests {
+    numbers: HashMap<String, usize>,
+    /// By number: (time, µs; count). Of a log without times the counts decide.
+    weights: Vec<(u64, u64)>,
+}
+
+impl Digests {
+    /// The number of a statement's digest.
+    fn add(&mut self, statement: &Statement) -> usize {
+        let number = *self.numbers.entry(digest(&statement.text)).or_insert_with(|| {
+            self.weights.push((0, 0));
+            self.weights.len() - 1
+        });
+        let (time_us, count) = &mut self.weights[number];
+        *time_us += statement.duration_us.unwrap_or(0);
+        *count += 1;
+        number
+    }
+
+    /// For each number the one under which it is recorded, and what is recorded; the heaviest digests are apart. The same
+    /// in every program that reads the capture: agents' figures are added up by number.
+    fn recorded(self) -> (Vec<usize>, Vec<RecordedDigest>) {
+        let mut ranked: Vec<(usize, String)> = self.numbers.into_iter().map(|(text, number)| (number, text)).collect();
+        ranked.sort_by_key(|(number, _)| (Reverse(self.weights[*number]), *number));
+        let others = ranked.len().saturating_sub(MOST_DIGESTS);
+        let mut numbers = vec![MOST_DIGESTS; ranked.len()];
+        let mut recorded: Vec<RecordedDigest> = Vec::new();
+        for (rank, (number, text)) in (0..MOST_DIGESTS).zip(ranked) {
+            numbers[number] = rank;
+            let fingerprint = fingerprint(text.as_bytes());
+            let mut name = digest_label(&text, NAME_LENGTH);
+            if recorded.iter().any(|other| other.name == name) {
+                let ending = format!(" ({fingerprint})");
+                name = digest_label(&text, NAME_LENGTH - ending.len()) + &ending;
+            }
+            recorded.push(RecordedDigest {
+                name,
+                fingerprint: Some(fingerprint),
+                text: Some(text.chars().take(TEXT_LENGTH).collect()),
+            });
+        }
+        if others > 0 {
+            recorded.push(RecordedDigest {
+                name: format!("other ({others} digests)"),
+                fingerprint: None,
+                text: None,
+            });
+        }
+        (numbers, recorded)
     }
 }
 
@@ -221,16 +294,6 @@ fn recording(found: &Transactions, pace: CapturedPace, length_s: f64) -> Recordi
         free.push(Reverse((free_us.max(ended_us), connection)));
     }
     Recording { connections, length_ns }
-}
-
-fn as_text(kind: StatementKind, digest: &str) -> Statement {
-    Statement {
-        kind,
-        template: digest.chars().take(NAME_LENGTH).collect(),
-        parameters: Vec::new(),
-        per_table: false,
-        always_text: true,
-    }
 }
 
 /// One connection's transaction.
@@ -293,7 +356,7 @@ impl CapturedWork {
     /// Number and name under which the statement that was sent last is recorded.
     pub fn sent<'a>(&self, context: &'a CapturedContext) -> Option<(usize, &'a str)> {
         let digest = self.sent?;
-        Some((digest, &context.definition.statements[digest].template))
+        Some((digest, &context.digests[digest].name))
     }
 }
 
@@ -439,5 +502,69 @@ mod tests {
         assert_eq!(texts(&mut work, &context), ["SELECT @a"]);
         assert!(work.is_of_another_session(&context, 3), "session 3");
         assert!(work.is_of_another_session(&context, 0), "the capture begins again");
+    }
+
+    fn digests_of(statements: &[(&str, Option<u64>)]) -> (Vec<usize>, Vec<RecordedDigest>) {
+        let mut digests = Digests::default();
+        let numbers: Vec<usize> = statements
+            .iter()
+            .map(|(text, duration_us)| {
+                digests.add(&Statement {
+                    text: text.as_bytes().to_vec(),
+                    duration_us: *duration_us,
+                    ..Statement::default()
+                })
+            })
+            .collect();
+        let (renumbered, recorded) = digests.recorded();
+        (numbers.into_iter().map(|number| renumbered[number]).collect(), recorded)
+    }
+
+    #[test]
+    fn digests_are_ranked_by_the_time_that_they_took_or_else_by_their_number() {
+        let names = |recorded: &[RecordedDigest]| recorded.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+        let timed = [
+            ("SELECT 1", Some(5)),
+            ("SELECT a FROM t", Some(90)),
+            ("SELECT 2", Some(6)),
+        ];
+        let (numbers, recorded) = digests_of(&timed);
+        assert_eq!(
+            (numbers, names(&recorded)),
+            (vec![1, 0, 1], vec!["SELECT a FROM t".into(), "SELECT ?".into()])
+        );
+        assert_eq!(recorded[1].fingerprint, Some(fingerprint(b"SELECT ?")));
+        let untimed = timed.map(|(text, _)| (text, None));
+        assert_eq!(digests_of(&untimed).0, [0, 1, 0]);
+    }
+
+    #[test]
+    fn of_many_digests_the_lightest_are_recorded_together() {
+        let texts: Vec<String> = (0..MOST_DIGESTS + 3)
+            .map(|one| format!("SELECT a FROM t{one}"))
+            .collect();
+        let statements: Vec<(&str, Option<u64>)> = (0..)
+            .zip(&texts)
+            .map(|(one, text)| (text.as_str(), Some(1000 - one)))
+            .collect();
+        let (numbers, recorded) = digests_of(&statements);
+        assert_eq!(recorded.len(), MOST_DIGESTS + 1);
+        assert_eq!(recorded[MOST_DIGESTS].name, "other (3 digests)");
+        let expected: Vec<usize> = (0..MOST_DIGESTS).chain([MOST_DIGESTS; 3]).collect();
+        assert_eq!(numbers, expected);
+    }
+
+    #[test]
+    fn digests_that_differ_in_their_ends_alone_have_different_names() {
+        let text = |end: &str| format!("SELECT a FROM t WHERE {}{end} = 1", "a_long_name = 1 AND ".repeat(5));
+        let (one, other) = (text("b"), text("c"));
+        let (_, recorded) = digests_of(&[(&one, None), (&other, None)]);
+        let names: Vec<&str> = recorded.iter().map(|one| one.name.as_str()).collect();
+        assert_ne!(names[0], names[1]);
+        assert!(
+            names.iter().all(|name| name.chars().count() <= NAME_LENGTH),
+            "{names:?}"
+        );
+        assert_ne!(recorded[0].text, recorded[1].text);
     }
 }

@@ -4,6 +4,7 @@ pub mod captured;
 pub mod data;
 pub mod definition;
 pub mod file;
+pub mod named;
 pub mod oltp;
 pub mod part;
 pub mod preflight;

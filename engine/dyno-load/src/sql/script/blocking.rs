@@ -11,7 +11,7 @@ use super::request::{Answer, Parameter, Refusal, Request};
 use super::rows::StoredRows;
 use super::template::Template;
 use crate::sql::definition::StatementKind;
-use crate::sql::record::Reply;
+use crate::sql::named::Reply;
 use crate::sql::server;
 
 /// CREATE INDEX of a large table takes hours; a server that is gone closes its connections.

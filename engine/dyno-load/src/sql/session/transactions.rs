@@ -7,8 +7,9 @@ use dyno_mysql::{Connection, Detail, Done, ServerError, Statement, Value};
 use super::{acknowledgement_failed, loss, SqlSession, State, TpccWork, Work, WorkerState};
 use crate::sql::definition::StatementKind;
 use crate::sql::file::{FileContext, FileWork};
+use crate::sql::named::Reply;
 use crate::sql::oltp::{self, Transaction};
-use crate::sql::record::{record_statement, Reply, SqlRecord};
+use crate::sql::record::{record_statement, SqlRecord};
 use crate::sql::settings::SqlWorkload;
 use crate::sql::text;
 use crate::sql::tpcc::{self, Id, Next};
@@ -89,6 +90,19 @@ impl SqlSession {
         (self.kind, false)
     }
 
+    /// Number and name of the statement that was sent last, in a file of the user's or a capture.
+    #[inline]
+    fn recorded_as<'a>(&self, shared: &'a WorkerState) -> Option<(usize, &'a str)> {
+        match (&self.work, &shared.settings.workload) {
+            (Work::File(work), SqlWorkload::File(context)) => {
+                let number = work.sent()?;
+                Some((number, &context.statements[number].name))
+            }
+            (Work::Captured(work), SqlWorkload::Captured(context)) => work.sent(context),
+            _ => None,
+        }
+    }
+
     /// Counts a statement and goes on to the next; true when the transaction is complete.
     #[inline]
     pub(super) fn statement_done(
@@ -110,25 +124,12 @@ impl SqlSession {
             affected_rows: done.affected_rows,
         };
         record_statement(tally.recorder(), kind, service_ns, reply);
-        let found = (reply.columns > 0).then_some(reply.rows);
-        if let (Work::File(work), SqlWorkload::File(context)) = (&self.work, &shared.settings.workload) {
-            if let Some(statement) = work.sent() {
-                let name = &context.statements[statement].name;
-                tally
-                    .recorder()
-                    .extra
-                    .named
-                    .record_statement(statement, name, service_ns, found);
-            }
-        }
-        if let (Work::Captured(work), SqlWorkload::Captured(context)) = (&self.work, &shared.settings.workload) {
-            if let Some((number, name)) = work.sent(context) {
-                tally
-                    .recorder()
-                    .extra
-                    .named
-                    .record_statement(number, name, service_ns, found);
-            }
+        if let Some((number, name)) = self.recorded_as(shared) {
+            tally
+                .recorder()
+                .extra
+                .named
+                .record_statement(number, name, service_ns, reply);
         }
         if self.failing {
             return if others { Ok(false) } else { self.try_again(shared, now) };
@@ -190,6 +191,9 @@ impl SqlSession {
     ) -> Result<(), Stop> {
         let recorder = tally.recorder();
         recorder.errors.record(error.code, &error.to_string());
+        if let Some((number, name)) = self.recorded_as(shared) {
+            recorder.extra.named.record_error(number, name);
+        }
         let (kind, others) = self.answered(shared);
         if !shared.settings.load.ignored_errors.contains(error.code) {
             recorder.counts.errors += 1;

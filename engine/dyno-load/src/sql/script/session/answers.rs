@@ -5,7 +5,8 @@ use dyno_loop::{Failure, Step, Stop, Tally};
 use dyno_mysql::{Done, ServerError, Statement};
 
 use super::{Awaited, ScriptSession, State, Went};
-use crate::sql::record::{record_statement, Reply, SqlRecord};
+use crate::sql::named::Reply;
+use crate::sql::record::{record_statement, SqlRecord};
 use crate::sql::script::blocking::{refusal, UNSUPPORTED_PREPARE};
 use crate::sql::script::request::Answer;
 
