@@ -151,6 +151,10 @@ def check_captured_times(dynoload: Dynoload, instance: MysqldServer, folder: Pat
         {"begin_s": 0.0, "end_s": 3.0, "length_s": 5.0},
         {"begin_s": 3.0, "end_s": 6.0, "length_s": 5.0},
     ]
+    texts = {one["name"]: one["text"] for one in slices[0]["digests"]}
+    update = "UPDATE item SET note = @seen WHERE id = ?"
+    assert texts[update] == update
+    assert slices[0]["named"][update]["rows"] == {"sum": 1, "least": 1, "most": 1}
     whole = [one["whole_counts"] for one in slices]
     assert [one["transactions"] for one in whole] == [3, 3], "the last two are of the second pass"
     assert [one["counts"]["transactions"] for one in slices] == [3, 2], "after the washout"

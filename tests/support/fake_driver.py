@@ -63,6 +63,7 @@ class FakeHeld:
                          "iowait_s": 0.0, "irq_s": 0.0, "steal_s": steal_s},
             "executed": script.executed(instance.arm, queries),
             "server_counters": {"Com_select": float(queries)},
+            **script.replayed(instance.arm),
             "findings": [one.model_dump() | {"level": one.level.upper()} for one in
                          script.findings(script.current or instance, self._step)],
         }  # fmt: skip

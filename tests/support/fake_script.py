@@ -68,6 +68,8 @@ class Script:
     measured_share: Callable[[str, int, SliceOrder], float] = lambda _arm, _copy, _order: 1.0
     ignored_errors: Callable[[str, int, SliceOrder], int] = lambda _arm, _copy, _order: 0
     """What share of a slice's measured part took place; 0: the connections were lost in the washout."""
+    replayed: Callable[[str], dict[str, Any]] = lambda _arm: {}
+    """An arm's `digests` and `named` of a slice, as a replay has them."""
     unfinished: Callable[[str, int, SliceOrder], int] = lambda _arm, _copy, _order: 0
     """(arm, copy, slice) → operations of a step's rate that never started in that slice."""
     start_error: Callable[[str, int], str | None] = lambda _arm, _copy: None

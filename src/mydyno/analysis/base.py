@@ -73,6 +73,10 @@ def _no_section(_result: StudyResult) -> None:
     return None
 
 
+def _nothing_added(_summary: Summary) -> str:
+    return ""
+
+
 def _no_lines(_result: StudyResult) -> list[str]:
     return []
 
@@ -102,6 +106,8 @@ class Analysis:
     """What it answers on a metric of the question, in place of sentences on what single comparisons decide."""
     says_all: bool = True
     """Whether nothing is said of undecided comparisons beside `say`."""
+    adds: Callable[[Summary], str] = _nothing_added
+    """Its sentence in the answer, after those on the question; empty: none."""
     lines: Callable[[StudyResult], list[str]] = _no_lines
     """What a terminal shows of it below the answer."""
     heading: str = ""

@@ -77,6 +77,11 @@ def said_of(summary: Summary, metric: str) -> tuple[list[str], bool]:
     return found
 
 
+def added_of(summary: Summary) -> list[str]:
+    """The answer's sentences beside those on the question."""
+    return [sentence for one in ANALYSES if (sentence := one.adds(summary))]
+
+
 def lines_of(result: StudyResult) -> list[str]:
     """What a terminal shows below the answer."""
     return [line for one in ANALYSES for line in one.lines(result)]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from mydyno import clock
 from mydyno.drivers.base import Agent, Progress, Reading
 from mydyno.errors import DriverError
-from mydyno.model.stored.records import ClientLoad, DriverFinding, DriverResult
+from mydyno.model.stored.records import ClientLoad, Digest, DriverFinding, DriverResult
 
 FORMAT_VERSION = 1
 LATENCY_KEYS = {"mean": "mean_us", "min": "min_us", "max": "max_us", "p50": "p50_us", "p90": "p90_us",
@@ -189,6 +189,7 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
                     **{name: distribution[name] for name in KV_SPREAD if name in distribution}} if kv else {},
         latency_log2_us=tuple((one["below_us"], one["count"]) for one in distribution.get("log2", ())),
         transaction_types=types_of(final),
+        digests=digests_of(final.get("settings", {}).get("options", {}).get("digests", ())),
         traffic={name: final["traffic"][name] for name in TRAFFIC if name in final.get("traffic", {})},
         tls=final.get("tls", {}),
         busiest_thread_cpu_pct=final["cpu"].get("busiest_worker_pct"),
@@ -202,16 +203,27 @@ def result_of(final: dict[str, Any], version: str, command: tuple[str, ...]) -> 
 
 
 def types_of(record: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """DriverResult.transaction_types of a run or slice: TPC-C's types, or the names of a user's file."""
+    """DriverResult.transaction_types of a run or slice."""
     found = {}
     for name, one in record.get("tpcc", {}).get("transactions", {}).items():
-        found[name] = {"count": one["committed"] + one["rolled_back"], **one.get("service", {})}
+        ended = one["committed"] + one["rolled_back"]
+        found[name] = {"count": ended, "errors": one["retries"], **one.get("service", {})}
     found |= record.get("named", {})
-    return {
-        name: {"count": float(one["count"]), "mean_us": float(one["mean_us"])}
-        for name, one in found.items()
-        if one["count"]
-    }
+    return {name: _type_of(one) for name, one in found.items() if one["count"] or one.get("errors")}
+
+
+def _type_of(one: dict[str, Any]) -> dict[str, float]:
+    known = {"count": float(one["count"]), "mean_us": float(one.get("mean_us", 0.0))}
+    if one.get("errors"):
+        known["errors"] = float(one["errors"])
+    if rows := one.get("rows"):
+        known |= {"rows": float(rows["sum"]), "least_rows": float(rows["least"]), "most_rows": float(rows["most"])}
+    return known
+
+
+def digests_of(reported: Sequence[dict[str, Any]]) -> tuple[Digest, ...]:
+    """Those of a capture that are recorded by themselves."""
+    return tuple(Digest.model_validate(one) for one in reported if "digest" in one)
 
 
 def shifted_log(text: str, step: str) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ absent. The driver's health is the worst of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import add
 
 from mydyno.drivers.base import DriverOutcome
 from mydyno.model.stored.records import ClientLoad, DriverResult
@@ -15,6 +16,9 @@ from mydyno.stats.percentiles import PERCENTILES
 
 HIGHEST_NS = 3_600_000_000_000
 RESPONSE_TAG = ".response,"
+_MERGED: Mapping[str, Callable[[float, float], float]] = {
+    "errors": add, "rows": add, "least_rows": min, "most_rows": max,
+}  # fmt: skip
 _WORST = ("valid", "suspect", "invalid")
 
 
@@ -44,6 +48,7 @@ def merged(outcomes: Sequence[DriverOutcome], cpu_user_s: float | None, cpu_syst
         cpu_system_s=cpu_system_s,
         whole=dict(whole),
         transaction_types=merged_types([result.transaction_types for result in results]),
+        digests=first.digests,
         clients=_clients(results),
         health=max((result.health for result in results), key=_WORST.index),
         health_reasons=tuple(
@@ -64,7 +69,10 @@ def merged_types(parts: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str
         for name, one in part.items():
             known = total.setdefault(name, {"count": 0.0, "mean_us": 0.0})
             known["count"] += one["count"]
-            known["mean_us"] += (one["mean_us"] - known["mean_us"]) * one["count"] / known["count"]
+            known["mean_us"] += (one["mean_us"] - known["mean_us"]) * one["count"] / max(1.0, known["count"])
+            for key, together in _MERGED.items():
+                if key in one:
+                    known[key] = together(known[key], one[key]) if key in known else one[key]
     return total
 
 

@@ -93,7 +93,7 @@ def answer_sentences(
     controls; and those on further metrics. `block_s` is block_duration_s() of the runs, which few answers need.
     """
     # Analyses load numpy, and the templates of their sections.
-    from mydyno.analysis.catalogue import said_of
+    from mydyno.analysis.catalogue import added_of, said_of
 
     nothing = _nothing(summary, study, block_s)
     failures = _failures(summary)
@@ -116,10 +116,9 @@ def answer_sentences(
     if is_all:
         open_ = []
     needed = min(len(writer.decided_on(summary.primary)), MOST_OF_QUESTION) if writer.several_controls else 1
-    of_hosts = [sentence] if (sentence := hosts_answer(summary)) else []
-    if len(lead) + len(failures) + len(of_hosts) >= MOST_SENTENCES:
-        of_hosts = []
-    room = max(1, MOST_SENTENCES - len(lead) - len(failures) - len(of_hosts))
+    beside = [sentence for sentence in (hosts_answer(summary), *added_of(summary)) if sentence]
+    beside = beside[: max(0, MOST_SENTENCES - 1 - len(lead) - len(failures))]
+    room = max(1, MOST_SENTENCES - len(lead) - len(failures) - len(beside))
     if any(found for found, _ in said.values()):
         first = decided[:room]
     else:
@@ -140,7 +139,7 @@ def answer_sentences(
         )
     ]
     room = max(MOST_SENTENCES - len(failures), len(spoken))
-    return (*[*spoken, *of_hosts][:room], *failures), tuple(of_further)
+    return (*[*spoken, *beside][:room], *failures), tuple(of_further)
 
 
 def _after_queries(summary: Summary, metric: str, sentences: Sequence[str]) -> list[str]:

@@ -250,7 +250,8 @@ class _Block:
             own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
             memory, after = lane.connection_memory.get(step.id), lane.rss_bytes()
             load = LoadFacts(
-                command, lane.handshakes, lane.whole, counted, lane.findings, self._clients(own, samples), memory, after
+                command, lane.handshakes, lane.whole, counted, lane.digests, lane.findings, self._clients(own, samples),
+                memory, after
             )  # fmt: skip
             failed = lane.failed_steps.get(step.id, lane.failed)
             record = step_record(

@@ -17,7 +17,15 @@ from mydyno.hosts.limits import usable_cpus
 from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.records import ClientLoad, DriverFinding, DriverResult, RunRecord, SliceRecord, StepRecord
+from mydyno.model.stored.records import (
+    ClientLoad,
+    Digest,
+    DriverFinding,
+    DriverResult,
+    RunRecord,
+    SliceRecord,
+    StepRecord,
+)
 from mydyno.stats.percentiles import percentiles_of
 from mydyno.store.samples import Sample
 
@@ -36,6 +44,8 @@ class LoadFacts:
     """The load over the same time, warm-up included."""
     counted: dict[str, float]
     """Growth of the servers' counters from before the connections to after them, all servers of the lane together."""
+    digests: tuple[Digest, ...] = ()
+    """Of a replay."""
     findings: tuple[DriverFinding, ...] = ()
     """What the load programs' own rules found in all slices of the step."""
     clients: tuple[ClientLoad, ...] = ()
@@ -117,6 +127,7 @@ def _driver(step: Step, slices: Sequence[SliceRecord], load: LoadFacts) -> Drive
         whole=load.whole,
         key_values=_key_values(slices, latency),
         transaction_types=merged_types([one.transaction_types for one in slices]),
+        digests=load.digests,
         traffic=dict(traffic),
         tls={"whole_load": load.handshakes} if load.handshakes else {},
         busiest_thread_cpu_pct=max(busiest, default=None),

@@ -14,7 +14,7 @@ from typing import Any
 
 from mydyno.clock import of_monotonic
 from mydyno.drivers.base import StepContext
-from mydyno.drivers.dynoload_output import findings_of
+from mydyno.drivers.dynoload_output import digests_of, findings_of
 from mydyno.drivers.held import HeldLoad, HoldingDriver, SliceOrder
 from mydyno.errors import BugError, DriverError, HostError, StudyError, UserError
 from mydyno.execution.concurrency import all_or_none
@@ -29,7 +29,15 @@ from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import ArmSpec, Step
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.records import CountFacts, CpuProfile, DriverFinding, Evidence, ServerRecord, StepRecord
+from mydyno.model.stored.records import (
+    CountFacts,
+    CpuProfile,
+    Digest,
+    DriverFinding,
+    Evidence,
+    ServerRecord,
+    StepRecord,
+)
 from mydyno.servers.running.base import LOAD_USER, CpuSlot, RunningServer
 from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample
@@ -88,6 +96,8 @@ class Lane:
     """TLS handshakes of the load since connect(): full, resumed, negotiated."""
     whole: dict[str, int] = field(default_factory=dict)
     """What the load did since connect(), warm-up included; to be compared with the servers' counters."""
+    digests: tuple[Digest, ...] = ()
+    """Those of the capture that the load replays."""
     findings: tuple[DriverFinding, ...] = ()
     """What the load programs' own rules found in all slices since connect()."""
     served: int = 0
@@ -197,7 +207,7 @@ class Lane:
         """Connect a load program to each server and hold it."""
         if not self.runs_step(step):
             return
-        self.handshakes, self.whole, self.findings = {}, {}, ()
+        self.handshakes, self.whole, self.findings, self.digests = {}, {}, (), ()
         try:
             await self.begin_counting()
             before = self.rss_bytes()
@@ -250,6 +260,7 @@ class Lane:
                     self.whole[name] = self.whole.get(name, 0) + count
                     self.served += count if name in QUERIES else 0
                 self.findings = tuple(one for record in records for one in findings_of(record.get("findings", ())))
+                self.digests = self.digests or digests_of(records[0].get("digests", ()))
                 for record in records:
                     add_handshakes(self.handshakes, record.get("tls", {}).get("whole_load", {}))
                 empty = [record for record in records if record["length_s"] <= 0]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from mydyno.model.frozen_record import Record
+from pydantic import Field
+
+from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.stored.obstacles import Alarm
+from mydyno.model.stored.records import Digest
 
 
 class OperationEffect(Record):
-    """One type of TPC-C's transactions, or one name of a user's file: an arm against its control at one step.
+    """One type of TPC-C's transactions, one name of a user's file, or one digest of a capture: an arm against its
+    control at one step.
 
     Times are mean service times: from the first statement to the last answer.
     """
@@ -21,6 +25,14 @@ class OperationEffect(Record):
     control_count: float
     """How often per transaction that ended."""
     arm_count: float
+    control_errors: float = Field(0.0, exclude_if=is_empty)
+    """Share of its attempts that failed; they have no time."""
+    arm_errors: float = Field(0.0, exclude_if=is_empty)
+    control_rows: float | None = None
+    """Of a statement: rows that one returned, or else changed; the mean."""
+    arm_rows: float | None = None
+    rows_exact: bool = False
+    """With either arm all had the same number of rows, so a difference is none of which rows were drawn."""
     ratio: float | None
     ci_low: float | None = None
     ci_high: float | None = None
@@ -33,5 +45,7 @@ class OperationsRecord(Record):
     """All of them."""
 
     effects: tuple[OperationEffect, ...]
+    digests: dict[str, tuple[Digest, ...]] = Field(default_factory=dict, exclude_if=is_empty)
+    """By step: what the names of a capture's digests stand for."""
     alarm: Alarm = None
     """Why no difference is claimed."""

@@ -82,6 +82,17 @@ class DriverFinding(Record):
     text: str
 
 
+class Digest(Record):
+    """A statement without its literals, as a capture has it."""
+
+    name: str
+    """Its short form."""
+    digest: str
+    """XXH3 of the text, as `dynoload replay` states it."""
+    text: str
+    """At most 1,000 characters."""
+
+
 class DriverResult(Record):
     """What the load program counted in the measured window of one step. Counts are of the window alone."""
 
@@ -119,7 +130,11 @@ class DriverResult(Record):
     latency_log2_us: tuple[tuple[float, int], ...] = ()
     """For kv: (upper bound in µs, count) in buckets by powers of two, as memaslap prints them."""
     transaction_types: dict[str, dict[str, float]] = Field(default_factory=dict)
-    """{type of TPC-C, or name in the user's file: {count: ended, mean_us: service time}}, in the window."""
+    """{type of TPC-C, name in the user's file, or digest of a capture: {count: ended, mean_us: service time, errors:
+    attempts that failed; of statements also rows: returned, or else changed, by all together, least_rows, most_rows: by
+    one}}, in the window."""
+    digests: tuple[Digest, ...] = Field((), exclude_if=is_empty)
+    """Of a replay: what the names of `transaction_types` stand for."""
     traffic: dict[str, int] = Field(default_factory=dict)
     """Bytes in the window, where the driver counts them: raw_sent_bytes and raw_received_bytes (the protocol's
     packets), wire_sent_bytes and wire_received_bytes (compressed and encrypted, as they left)."""

@@ -19,7 +19,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import PlannedRun, make_plan
 from mydyno.model.metrics import metric_source, ordered, split_instance
-from mydyno.model.stored.records import DriverResult
+from mydyno.model.stored.records import Digest, DriverResult
 from mydyno.model.stored.summary import Summary
 from mydyno.reports import write
 from mydyno.results.values.blocks import _together
@@ -307,16 +307,29 @@ def test_dynoloads_tpcc_records_become_tpmc_and_types() -> None:
         "response": response, "cpu": {},
         "verdict": {"verdict": "SUSPECT", "findings": [{"rule": "cpu", "level": "SUSPECT", "text": "it waited"}]},
         "tpcc": {"transactions": {
-            "payment": {"committed": 4, "rolled_back": 1, "service": {"count": 5, "mean_us": 7.0}},
-            "delivery": {"committed": 0, "rolled_back": 0},
+            "payment": {"committed": 4, "rolled_back": 1, "retries": 2, "service": {"count": 5, "mean_us": 7.0}},
+            "delivery": {"committed": 0, "rolled_back": 0, "retries": 0},
         }},
-        "named": {"look": {"count": 2, "mean_us": 9.0, "p99_us": 12.0, "reads": 2, "empty_reads": 0}},
+        "named": {
+            "look": {"count": 2, "mean_us": 9.0, "p99_us": 12.0, "reads": 2, "empty_reads": 0,
+                     "rows": {"sum": 7, "least": 3, "most": 4}},
+            "add": {"count": 0, "errors": 3},
+        },
+        "settings": {"options": {"digests": [
+            {"name": "look", "digest": "07", "text": "SELECT ?"}, {"name": "other (2 digests)"},
+        ]}},
     }  # fmt: skip
     result = result_of(final, "1", ())
     assert result.health_reasons == ("it waited",)
-    types = {"payment": {"count": 5.0, "mean_us": 7.0}, "look": {"count": 2.0, "mean_us": 9.0}}
+    look = {"count": 2.0, "mean_us": 9.0, "rows": 7.0, "least_rows": 3.0, "most_rows": 4.0}
+    add = {"count": 0.0, "mean_us": 0.0, "errors": 3.0}
+    types = {"payment": {"count": 5.0, "mean_us": 7.0, "errors": 2.0}, "look": look, "add": add}
     assert result.transaction_types == types, "what never ended has no mean"
-    assert merged_types([types, {"look": {"count": 6.0, "mean_us": 5.0}}])["look"] == {"count": 8.0, "mean_us": 6.0}
+    assert result.digests == (Digest(name="look", digest="07", text="SELECT ?"),)
+    more = {"look": {**look, "count": 6.0, "mean_us": 5.0, "rows": 6.0, "least_rows": 0.0}, "add": add}
+    merged = merged_types([types, more])
+    assert merged["look"] == {"count": 8.0, "mean_us": 6.0, "rows": 13.0, "least_rows": 0.0, "most_rows": 4.0}
+    assert merged["add"] == {"count": 0.0, "mean_us": 0.0, "errors": 6.0}
 
 
 def test_stored_procedures_are_held_against_the_servers_calls() -> None:
