@@ -32,7 +32,7 @@ class OperationEffect(Record):
     """Of a statement: rows that one returned, or else changed; the mean."""
     arm_rows: float | None = None
     rows_exact: bool = False
-    """With either arm all had the same number of rows, so a difference is none of which rows were drawn."""
+    """Rows never varied within an arm: a difference between the arms does not depend on which were executed."""
     ratio: float | None
     ci_low: float | None = None
     ci_high: float | None = None
