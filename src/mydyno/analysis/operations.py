@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 import numpy as np
 from markupsafe import Markup
@@ -125,7 +126,7 @@ def _of_arm(counted: Counted, arm: str, step: str, name: str) -> _OfArm:
     merged = merged_types([{name: one} for one in own])[name]
     attempts = merged["count"] + merged.get("errors", 0.0)
     return _OfArm(
-        us=float(np.mean([one["mean_us"] for one in own if one["count"]] or [0.0])),
+        us=geometric_mean(times) if (times := [one["mean_us"] for one in own if one["count"]]) else 0.0,
         count=float(np.mean([one["share"] for one in own])),
         errors=merged.get("errors", 0.0) / attempts,
         rows=merged["rows"] / merged["count"] if "rows" in merged else None,

@@ -13,7 +13,8 @@ class OperationEffect(Record):
     """One type of TPC-C's transactions, one name of a user's file, or one digest of a capture: an arm against its
     control at one step.
 
-    Times are mean service times: from the first statement to the last answer.
+    Times are mean service times, from the first statement to the last answer; of several runs their geometric mean, as
+    ratios are.
     """
 
     name: str
