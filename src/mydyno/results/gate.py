@@ -143,7 +143,7 @@ def _slowest(summary: Summary, one: ThresholdSpec, step: str, arm: str, control:
     for verdict, words in does:
         if broken := of.having(verdict):
             first, count = broken[0], f"{len(broken)} statements"
-            return made(outcome=Outcome.FAILED, reason=f"{arm} {words} in {count}, e.g. {first.text} ({first.why})")
+            return made(outcome=Outcome.FAILED, reason=f"{arm} {words} in {count}, e.g. {first.label} ({first.why})")
     times = [
         (statement, [each for each in (statement.service, statement.cpu) if each is not None])
         for statement in of.statements
@@ -156,7 +156,7 @@ def _slowest(summary: Summary, one: ThresholdSpec, step: str, arm: str, control:
         return made(outcome=Outcome.UNDECIDED, why="no look")
     found = partial(made, ratio=interval.ratio, low=interval.ci_low, high=interval.ci_high)
     if beyond:
-        return found(outcome=Outcome.WORSE, reason=worst.text)
+        return found(outcome=Outcome.WORSE, reason=worst.label)
     open_ = [
         statement for statement, both in times if not any(each.ci_high and each.ci_high <= one.ratio for each in both)
     ]

@@ -45,6 +45,8 @@ class ComparedStatement:
     """One digest in one block."""
 
     digest: str
+    label: str
+    """The digest, shortened so that it is recognised."""
     text: str
     count: int
     """Statements of the capture with this digest."""
@@ -111,6 +113,7 @@ def _comparison(records: list[dict[str, Any]]) -> Comparison:
             found.append(
                 ComparedStatement(
                     digest=record["digest"],
+                    label=record["label"],
                     text=record["text"],
                     count=int(record["count"]),
                     writes=bool(record["writes"]),

@@ -81,8 +81,8 @@ def write(folder: StudyFolder, made: tuple[Made, ...], starts: float = 0.004, se
         start = random.normal(0, starts, len(SERVERS))
         for number, one in enumerate(made):
             digest = f"{number:016x}"
-            out.append({"record": "statement", "statement": number, "digest": digest, "text": one.text, "count": 10,
-                        "writes": False, "examples": [f"{one.text} 1"]})  # fmt: skip
+            out.append({"record": "statement", "statement": number, "digest": digest, "label": one.text,
+                        "text": one.text, "count": 10, "writes": False, "examples": [f"{one.text} 1"]})  # fmt: skip
             results = []
             for server in SERVERS:
                 once = {"rows": 2, "affected_rows": 0, "warnings": 0, "error": 0, "checksum": "feed",

@@ -19,6 +19,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use dyno_capture::digest_label;
 use dyno_core::clock::now_ns;
 use dyno_core::random::RandomStream;
 use dyno_core::wire::{Format, LineWriter};
@@ -35,6 +36,8 @@ const FORMAT: Format = Format {
     program: "dynoload",
     version: env!("CARGO_PKG_VERSION"),
 };
+/// Characters of a digest that name it in a table.
+const LABEL_LENGTH: usize = 60;
 /// Texts of each statement of which plan and counters are read.
 const EXPLAINED_TEXTS: usize = 2;
 /// Further texts of a statement that took so long on all servers together are not executed.
@@ -167,6 +170,7 @@ impl Comparison<'_> {
             let record = json!({
                 "statement": index,
                 "digest": one.fingerprint,
+                "label": digest_label(&one.digest, LABEL_LENGTH),
                 "text": one.digest,
                 "count": one.count,
                 "writes": writes,

@@ -214,6 +214,7 @@ def _of_arm(
         records.append(
             StatementRecord(
                 digest=digest,
+                label=one.label,
                 text=one.text,
                 example=one.examples[0] if one.examples else "",
                 count=one.count,

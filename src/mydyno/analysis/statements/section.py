@@ -29,7 +29,7 @@ MOST_CHANGED = 10
 """Statements whose plans and counters the report shows; summary.json has those of all."""
 MOST_LINES = 5
 """At a terminal."""
-LONGEST_CELL, LONGEST_TEXT = 56, 200
+LONGEST_TEXT = 200
 WORDS: dict[StatementVerdict, str] = {
     "fails": "fails",
     "other_rows": "other rows",
@@ -111,7 +111,7 @@ def lines(result: StudyResult) -> list[str]:
 
 
 def _line(one: StatementRecord) -> str:
-    return f"{WORDS[one.verdict]}: {_shortened(one.text, 90)} · {_details(one)}"
+    return f"{WORDS[one.verdict]}: {one.label} · {_details(one)}"
 
 
 def _details(one: StatementRecord) -> str:
@@ -168,7 +168,7 @@ def _table(of: StatementsOfArm) -> Table:
     head = ("statement", "verdict", "share of time", of.control, "response time", "CPU time", "rows read", "plan")
     rows: list[Sequence[str | Cell]] = [
         [
-            Cell(_shortened(one.text, LONGEST_CELL)),
+            Cell(one.label),
             Cell(WORDS[one.verdict], "strong" if one.verdict in CHANGED else "", below=one.why),
             Cell(NONE if one.control_share is None else percent(one.control_share), "num"),
             Cell(

@@ -25,6 +25,8 @@ class StatementRecord(Record):
     """One digest: an arm against the control."""
 
     digest: str
+    label: str
+    """The digest, shortened so that it is recognised."""
     text: str
     example: str
     count: int
