@@ -1,4 +1,4 @@
-"""`mydyno servers add --image` from a real registry on loopback: Debian's, with an image of Debian's MariaDB."""
+"""Servers from a real registry on loopback: Debian's, with an image of Debian's MariaDB."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,10 @@ from mydyno.packages.images import TAG, pull
 from mydyno.packages.progress import silent
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.sources.archive import add_image
+from mydyno.store.study_folder import StudyFolder
 from tests.support.oci import image, layer, layout, tagged
 from tests.support.patience import wait_until
+from tests.support.real import Program, experiment_text, lend_cache
 
 pytestmark = pytest.mark.exhaustive
 
@@ -46,7 +49,12 @@ def _answers(port: int) -> bool:
         return asker.connect_ex(("127.0.0.1", port)) == 0
 
 
-async def test_an_image_becomes_a_server(tmp_path: Path, build: ServerBuild, real_paths: HostPaths) -> None:
+STEP = '[[steps]]\nworkload = "oltp_read_only"\nconnections = 2\nwarmup = "0s"\nmeasure = "1s"\n'
+
+
+async def test_an_image_becomes_a_server_and_an_arm(
+    tmp_path: Path, build: ServerBuild, real_paths: HostPaths, program: Program
+) -> None:
     host = LocalHost("test-registry", None)
     packages = DebianPackages(real_paths.cache, host)
     skopeo = await packages.get(["skopeo"])
@@ -71,6 +79,36 @@ async def test_an_image_becomes_a_server(tmp_path: Path, build: ServerBuild, rea
         ]  # fmt: skip
         subprocess.run(command, check=True, env=skopeo.environment)
         copied = await pull(reference, tmp_path / "copied", real_paths.cache, host, silent)
+        program = replace(program, prefix=[])  # in the registry's network
+        _own_servers(program)
+        file = program.write(experiment_text("image", _arms(reference), STEP))
+        done = program.run("run", file)
+        assert done.returncode == 0, done.stderr
+        assert f"{reference} is {copied.digest} now" in done.stderr
     added = await add_image("own", copied, tmp_path / "cache", host, silent, reference)
     assert added.title.startswith("MariaDB 10.11")
     assert f"sha256:{added.sha256}" == copied.digest
+    # The registry has ended.
+    planned = program.run("plan", file)
+    assert planned.returncode == 0, planned.stderr
+    assert "will be fetched" not in planned.stdout
+    done = program.run("run", file)
+    assert done.returncode == 0, done.stderr
+    for study in program.studies.iterdir():
+        for run in StudyFolder(study).runs():
+            assert run.valid, run.reasons
+            proofs = [one for one in run.evidence if one.treatment == "server"]
+            origin = f"{reference}, {copied.digest}"
+            assert [one.facts["origin"] for one in proofs] == [origin] * (run.arm == "image")
+
+
+def _own_servers(program: Program) -> None:
+    """Let what is added stay out of the common cache."""
+    servers = program.paths.cache / "servers"
+    lent = servers.resolve()
+    servers.unlink()
+    lend_cache(lent, servers)
+
+
+def _arms(reference: str) -> str:
+    return f'control = "package"\npackage = {{}}\nimage = {{ server = "image:{reference}" }}\n'

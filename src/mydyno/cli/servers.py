@@ -26,7 +26,6 @@ from mydyno.model.definition.problems import NAME_PATTERN, nearest
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.server_version import ServerVersion
 from mydyno.packages.download import download, is_url
-from mydyno.packages.images import check_reference, pull
 from mydyno.packages.oci_layout import Image, read_image
 from mydyno.servers.catalogue import CATALOGUE, CatalogueEntry, get_build, known_servers
 from mydyno.servers.compiled.cached import read_builds, remove_build
@@ -35,6 +34,7 @@ from mydyno.servers.dsn import FORM, PASSWORD_VARIABLE, parse_dsn
 from mydyno.servers.sources.archive import AddedServer, add_image, read_added
 from mydyno.servers.sources.archive import add as add_archive
 from mydyno.servers.sources.archive import remove as remove_added
+from mydyno.servers.sources.registry import add_pulled
 from mydyno.servers.sql import Control
 from mydyno.servers.statistics import OptimizerStatistics, read_statistics
 
@@ -212,12 +212,10 @@ def _check_digest(named: str, image: Image, expected: str) -> None:
 
 
 async def _pulled(name: str, reference: str, expected: str, paths: HostPaths, host: LocalHost) -> AddedServer:
-    check_reference(reference)
-    paths.cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=paths.cache, prefix=".image-") as folder:
-        image = await pull(reference, Path(folder) / "layout", paths.cache, host, warn)
+    def check(image: Image) -> None:
         _check_digest(f"--image {reference}", image, expected)
-        return await add_image(name, image, paths.cache, host, warn, reference)
+
+    return await add_pulled(name, reference, paths.cache, host, warn, check)
 
 
 async def _add(name: str, archive: str, expected: str, paths: HostPaths, host: LocalHost) -> AddedServer:

@@ -32,6 +32,8 @@ class ServerBuild:
     packages: dict[str, str] = field(default_factory=dict)
     variables: frozenset[str] = frozenset()
     """Options that it lists, with underscores; empty if it lists none."""
+    origin: str = ""
+    """The archive or image that it was unpacked from, with its SHA-256, where it was added to the catalogue."""
     compiled: BuildRecord | None = None
     """What it was built from, where mydyno built it."""
 

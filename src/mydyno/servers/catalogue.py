@@ -31,6 +31,7 @@ from mydyno.servers.sources.maven import (
     unpack_tarball_tree,
 )
 from mydyno.servers.sources.memcached import MemcachedSource
+from mydyno.servers.sources.registry import add_named, is_image
 from mydyno.servers.sources.tarball import is_archive, unpacked, unpacked_already
 
 
@@ -251,7 +252,10 @@ async def get_build(spec: ServerSpec, cache: Path, host: LocalHost, say: Say = s
         if key not in _builds:
             _builds[key] = await find_build(root.name or "basedir", root, host, {})
         return _builds[key]
-    entry = known_servers()[spec.name or ""]
+    name = spec.name or ""
+    if is_image(name) and name not in known_servers():
+        await add_named(name, cache, host, say)
+    entry = known_servers()[name]
     key = (entry.name, cache)
     if key not in _builds or not _builds[key].program.exists():
         _builds[key] = await entry.source.get(entry.name, cache, host, say)
@@ -300,6 +304,8 @@ async def present_build(spec: ServerSpec, cache: Path, host: LocalHost) -> Serve
         root = _own_place(spec.basedir)
         if is_archive(root) and not await unpacked_already(root, cache):
             return None
-    elif known_servers()[spec.name or ""].source.present(cache) is None:
-        return None
+    else:
+        entry = known_servers().get(spec.name or "")
+        if entry is None or entry.source.present(cache) is None:
+            return None
     return await get_build(spec, cache, host)

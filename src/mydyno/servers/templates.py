@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from mydyno.errors import HostError, ServerError
 from mydyno.files.atomic import write_text
@@ -93,7 +94,7 @@ def template_key(build: ServerBuild, shaping: Mapping[str, Scalar], label: str, 
         "data": dict(data),
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
-    return f"{build.name}-{label}-{digest}"
+    return f"{quote(build.name, safe='')}-{label}-{digest}"
 
 
 def present_template(root: Path, key: str) -> Template | None:

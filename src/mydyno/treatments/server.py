@@ -1,6 +1,7 @@
-"""The server itself as the treatment: a name, { basedir = "…" }, or { build = { ref = "…" } }.
+"""The server itself as the treatment: name, "image:REGISTRY/NAME:TAG", { basedir = "…" }, { build = { ref = "…" } }.
 
-Verified by the version that the server reports and by the file of the live process. A build from source is verified by
+Verified by the version that the server reports and by the file of the live process. An image is fetched once and stays
+in the cache (`mydyno servers remove`); its digest is part of the evidence. A build from source is verified by
 that file's inode, SHA-256 and build id, which are those of the build in the cache.
 """
 
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter
 
+from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Frozen, ServerSpec
@@ -18,11 +20,13 @@ from mydyno.model.definition.problems import nearest
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import Evidence
+from mydyno.packages.images import check_reference
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, known_servers
 from mydyno.servers.compiled.source import source_obstacle
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private
+from mydyno.servers.sources.registry import PREFIX, is_image
 from mydyno.servers.sources.tarball import is_archive
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.build_proof import prove_build
@@ -30,7 +34,12 @@ from mydyno.treatments.build_proof import prove_build
 
 def _in_catalogue(name: str) -> str:
     known = known_servers()
-    if name not in known:
+    if is_image(name):
+        try:
+            check_reference(name.removeprefix(PREFIX))
+        except UserError as error:
+            raise ValueError(f"image:{error.hint}") from error
+    elif name not in known:
         guess = nearest(name, known)
         raise ValueError(f"one of {', '.join(known)}" + (f"; did you mean {guess!r}?" if guess else ""))
     return name
@@ -128,6 +137,9 @@ class ServerTreatment(Treatment):
             "notes": list(as_private(instance).notes),
         }
         text = f"{command} returns {reported}, run from {program}"
+        if build.origin:
+            facts["origin"] = build.origin
+            text += f" of {build.origin}"
         if build.compiled is not None:
             proof = prove_build(instance.pid, program, build.compiled)
             facts |= {"build": build.compiled.facts, **proof.facts}

@@ -214,3 +214,26 @@ def test_an_archive_by_url_is_downloaded_and_checked(tmp_path: Path, archive: tu
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "cache/servers/added/far/added.json").read_text())["archive"] == url
     assert left_over(tmp_path) == ["far"]
+
+
+def test_an_image_of_an_arm_is_announced_with_its_registry_and_command(tmp_path: Path) -> None:
+    text = EXPERIMENT.replace('name = "mysql-8.4"', 'name = "mysql-8.0"').replace(
+        '"mysql-8.4" }', '"image:localhost:5000/db/mysql:8.4" }'
+    )
+    (tmp_path / "x.toml").write_text(text)
+    done = mydyno(tmp_path, "plan", "x.toml")
+    assert (
+        "localhost:5000/db/mysql:8.4 will be fetched from the registry localhost:5000 and kept in the cache, by skopeo "
+        "--insecure-policy copy --quiet --src-tls-verify=false docker://localhost:5000/db/mysql:8.4 oci:FOLDER:image\n"
+    ) in done.stdout, done.stderr
+    assert left_over(tmp_path) == []
+
+
+@pytest.mark.parametrize("image", ["mysql", "image:mysql:8.4", "image:docker.io/mysql:8.4 --x", "image:--help/x"])
+def test_what_is_no_image_is_refused_in_the_file(tmp_path: Path, image: str) -> None:
+    text = EXPERIMENT.replace('name = "mysql-8.4"', 'name = "mysql-8.0"')
+    (tmp_path / "x.toml").write_text(text.replace('"mysql-8.4" }', f'"{image}" }}'))
+    done = mydyno(tmp_path, "plan", "x.toml")
+    assert done.returncode == 2
+    assert "arms.new.server" in done.stderr
+    assert ("REGISTRY/NAME:TAG, as in docker.io/library/mysql:8.4" in done.stderr) == image.startswith("image:")

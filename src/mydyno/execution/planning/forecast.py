@@ -26,6 +26,7 @@ from mydyno.model.metrics import EXECUTED
 from mydyno.servers.catalogue import known_servers
 from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.performance_schema import version_obstacle
+from mydyno.servers.sources.registry import how_fetched
 from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import server_bytes
@@ -320,7 +321,10 @@ def _server_cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     cautions = []
     names = [server_of(arm, experiment.server).name for arm in experiment.arms]
     for name in dict.fromkeys(name for name in names if name is not None):
-        entry = known_servers()[name]
+        entry = known_servers().get(name)
+        if entry is None:
+            cautions.append(how_fetched(name))
+            continue
         if entry.source.present(paths.cache) is None:
             cautions.append(f"{entry.title} will be downloaded (about {entry.download_bytes / 1e6:.0f} MB)")
         if not entry.version.has_sql:

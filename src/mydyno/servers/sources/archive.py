@@ -12,7 +12,9 @@ import platform
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
@@ -72,8 +74,8 @@ class AddedServer(Record):
 
 
 def added_folder(cache: Path, name: str) -> Path:
-    """The folder of a server of one's own."""
-    return cache.joinpath(*FOLDER, name)
+    """The folder of a server of one's own; the colons of an image's name would divide a library path."""
+    return cache.joinpath(*FOLDER, quote(name, safe=""))
 
 
 def read_added(cache: Path) -> dict[str, AddedServer]:
@@ -81,9 +83,10 @@ def read_added(cache: Path) -> dict[str, AddedServer]:
     found = {}
     for path in sorted(cache.joinpath(*FOLDER).glob(f"[!.]*/{RECORD_FILE}")):
         try:
-            found[path.parent.name] = AddedServer.model_validate_json(path.read_bytes())
+            added = AddedServer.model_validate_json(path.read_bytes())
         except (OSError, ValidationError):
             continue
+        found[added.name] = added
     return found
 
 
@@ -114,7 +117,8 @@ class ArchiveSource:
         if not (folder / RECORD_FILE).is_file():
             raise HostError(f"{name} is not in the cache any more", f"mydyno servers add {name} --archive …")
         loader = image_loader(folder / TREE) if self._added.image else ()
-        return await _build(name, folder / TREE, cache, host, self._added.libraries, loader)
+        build = await _build(name, folder / TREE, cache, host, self._added.libraries, loader)
+        return replace(build, origin=f"{self._added.archive}, sha256:{self._added.sha256}")
 
 
 async def add(
@@ -177,7 +181,7 @@ def image_loader(tree: Path) -> tuple[str, ...]:
 def remove(name: str, cache: Path) -> None:
     """Remove a server that was added. It is gone at once; its files are deleted after that."""
     folder = added_folder(cache, name)
-    aside = folder.with_name(f".{name}.removed")
+    aside = folder.with_name(f".{folder.name}.removed")
     remove_tree(aside)
     folder.rename(aside)
     remove_tree(aside)
