@@ -21,7 +21,7 @@ async def test_data_on_a_tmpfs_and_a_comma_in_the_sockets_folder(
     program, target = real_paths.program("dynoprobe"), instance.probe_target()
     assert target.count("\\") == 3
     password = instance.address(CONTROL_USER).password
-    probe = Probe(instance.host, program, [target], password, Path("/dev/shm"), tmp_path, folder)
+    probe = Probe(instance.host, program, [(target, password)], Path("/dev/shm"), tmp_path, folder)
     await probe.start(100)
     try:
         await until(lambda: "qps" in probe.newest().get("instance:1", {}))

@@ -23,7 +23,7 @@ def probe_of(paths: HostPaths, tmp_path: Path, speed_meter: bool) -> Probe:
     host = LocalHost(f"speed-{os.getpid()}-x", None)
     program = paths.program("dynoprobe")
 
-    return Probe(host, program, [], b"", paths.data, tmp_path, tmp_path, speed_meter=speed_meter)
+    return Probe(host, program, [], paths.data, tmp_path, tmp_path, speed_meter=speed_meter)
 
 
 async def test_the_meter_is_read_at_any_moment_and_only_grows(real_paths: HostPaths, tmp_path: Path) -> None:

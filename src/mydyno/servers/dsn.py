@@ -3,13 +3,15 @@
 TLS has the parameters of MySQL's clients, and so is "preferred" where ssl-mode is missing. A load is never left
 to choose: without a treatment it has TLS only where ssl-mode is required, verify-ca or verify-identity.
 
-The password comes from the environment variable MYDYNO_DSN_PASSWORD, so that it is in no file and on no command line.
-It is bytes, in whichever encoding.
+The password comes from the environment variable MYDYNO_DSN_PASSWORD, so that it is in no file and on no command line;
+that of an arm's own DSN from MYDYNO_DSN_PASSWORD_ARM, with the arm's name, where it is set. It is bytes, in whichever
+encoding.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -29,8 +31,20 @@ SSL_MODES: dict[str, TlsMode] = {
 PARAMETERS = ("socket", "ssl-mode", "ssl-ca", "ssl-cert", "ssl-key")
 
 
-def parse_dsn(dsn: str) -> Address:
-    """From mysql://user@host:3306/schema, or mysql://user@/schema?socket=/path. Raises UserError."""
+def password_variables(arm: str) -> list[str]:
+    """The environment variables that may hold a password, of which the first that is set counts.
+
+    `arm`: whose own DSN it is; empty: the experiment's.
+    """
+    own = re.sub(r"[^A-Z0-9]", "_", arm.upper())
+    return [*([f"{PASSWORD_VARIABLE}_{own}"] if arm else []), PASSWORD_VARIABLE]
+
+
+def parse_dsn(dsn: str, arm: str = "") -> Address:
+    """From mysql://user@host:3306/schema, or mysql://user@/schema?socket=/path. Raises UserError.
+
+    `arm`: whose own it is; empty: the experiment's.
+    """
     parts = urlsplit(dsn)
     if parts.scheme not in ("mysql", "mariadb"):
         raise UserError(f"server.dsn: the scheme is {parts.scheme or 'missing'!r}", f"use {FORM}")
@@ -49,7 +63,7 @@ def parse_dsn(dsn: str) -> Address:
         raise UserError(f"server.dsn: no such port in {parts.netloc.rpartition('@')[2]}", f"use {FORM}") from None
     return Address(
         user=unquote(parts.username),
-        password=os.environb.get(PASSWORD_VARIABLE.encode(), b""),
+        password=next(filter(None, (os.environb.get(name.encode()) for name in password_variables(arm))), b""),
         socket=query.get("socket"),
         host=(parts.hostname or "127.0.0.1").replace("%25", "%"),  # before the zone of a link-local address (RFC 6874)
         port=port,

@@ -15,7 +15,7 @@ from mydyno.hosts.root import HostRoot
 from mydyno.hosts.undo import UNDOERS, UndoJournal, stale_journals
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import parse_bytes
-from mydyno.servers.dsn import PASSWORD_VARIABLE, parse_dsn
+from mydyno.servers.dsn import parse_dsn, password_variables
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.sql import rows_now
 
@@ -74,15 +74,19 @@ def reading(names: Sequence[str]) -> str:
 class BorrowedVariables:
     """The variables that a study sets on an external server, in one block after the other."""
 
-    def __init__(self, undo: UndoJournal, dsn: str) -> None:
-        self._undo, self._dsn = undo, dsn
+    def __init__(self, undo: UndoJournal, dsn: str, arm: str = "") -> None:
+        """`arm`: whose own the DSN is; empty: the experiment's."""
+        self._undo, self._dsn, self._arm = undo, dsn, arm
         self._entry: int | None = None
 
     def will_set(self, before: Mapping[str, str], own: Mapping[str, Sequence[str]]) -> None:
         """To be called before the first change, with `own` empty, and again when it is known how the server shows the
         study's own values: {variable: values}.
         """
-        former, self._entry = self._entry, self._undo.will_change(KIND, dsn=self._dsn, before=before, own=own)
+        former, self._entry = (
+            self._entry,
+            self._undo.will_change(KIND, dsn=self._dsn, arm=self._arm, before=before, own=own),
+        )
         if former is not None:
             self._undo.undone(former)
 
@@ -99,8 +103,9 @@ class BorrowedVariables:
 def _give_back(facts: dict[str, Any], _root: HostRoot) -> str | None:
     before: dict[str, str] = facts["before"]
     own: dict[str, list[str]] = facts["own"]
+    arm: str = facts.get("arm", "")  # not in the journal of an earlier version
     try:
-        address = parse_dsn(facts["dsn"])
+        address = parse_dsn(facts["dsn"], arm)
         (now,) = rows_now(address, reading(list(before)))
         back = [
             f"GLOBAL {name} = {sql_value(value)}"
@@ -113,7 +118,7 @@ def _give_back(facts: dict[str, Any], _root: HostRoot) -> str | None:
         values = ", ".join(f"{name} = {value}" for name, value in before.items())
         return (
             f"variables of {facts['dsn']}, which were {values}: {error.message} (`mydyno clean` tries again; the "
-            f"account's password is {PASSWORD_VARIABLE})"
+            f"account's password is {' or '.join(password_variables(arm))})"
         )
     return None
 

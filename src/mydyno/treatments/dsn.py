@@ -1,6 +1,7 @@
-"""A server that runs already as the treatment: `dsn = "mysql://user@host:3306/sbtest"`, the same password for all.
+"""A server that runs already as the treatment: `dsn = "mysql://user@host:3306/sbtest"`.
 
-Verified by what the server says of itself on mydyno's own connection, with the time of a round trip to it.
+The password is MYDYNO_DSN_PASSWORD_ARM, with the arm's name in capitals, or MYDYNO_DSN_PASSWORD. Verified by what the
+server says of itself on mydyno's own connection, with the time of a round trip to it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mydyno.model.definition.experiment import ArmSpec, ServerSpec, Text
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.running.base import RunningServer
+from mydyno.servers.sql import Address
 from mydyno.treatments.base import Treatment
 
 ROUND_TRIPS = 31
@@ -36,6 +38,16 @@ SETTING: TypeAdapter[Any] = TypeAdapter(Annotated[Text, AfterValidator(_parsed)]
 def dsn_of(arm: ArmSpec, otherwise: ServerSpec) -> str:
     """The external server of an arm: its own, or the experiment's."""
     return str(arm.treatments.get("dsn") or otherwise.dsn or "")
+
+
+def owner_of_dsn(arm: ArmSpec) -> str:
+    """The arm whose own DSN this is, for its password; empty: the experiment's."""
+    return arm.name if "dsn" in arm.treatments else ""
+
+
+def address_of(arm: ArmSpec, otherwise: ServerSpec) -> Address:
+    """Where an arm's external server is, and its account. Raises UserError."""
+    return parse_dsn(dsn_of(arm, otherwise), owner_of_dsn(arm))
 
 
 class DsnTreatment(Treatment):

@@ -100,8 +100,8 @@ def test_a_link_in_the_place_of_a_file_is_replaced_and_not_followed(
             write_private(short_folder / place, b"new", NOBODY if os.geteuid() == 0 else None)
         case "control.password":
             host = LocalHost("private", None)
-            probe = Probe(host, Path("/nowhere"), [], b"secret", short_folder, short_folder, short_folder)
-            probe.write_password()
+            probe = Probe(host, Path("/nowhere"), [("1:-", b"secret")], short_folder, short_folder, short_folder)
+            probe.write_passwords()
         case "dynoload.password":
             OltpArguments().endpoint(Address(user="dyno", password=b"secret", socket="/s"), short_folder)
         case "server-key.pem":

@@ -10,12 +10,13 @@ import pytest
 from mydyno.drivers.dynoload_arguments import ARGUMENTS, protocol_arguments
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
-from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.definition.experiment import ArmSpec, ServerSpec
 from mydyno.servers.dsn import PASSWORD_VARIABLE, parse_dsn, unreadable_file
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.external import ExternalServer
 from mydyno.servers.sql import Address, ClientTls
 from mydyno.treatments.client_path import configure_client_path, external_obstacle
+from mydyno.treatments.dsn import address_of
 from mydyno.treatments.tls import TlsTreatment
 
 DSN = "mysql://bench@db:3307/sbtest"
@@ -81,6 +82,16 @@ def test_a_password_is_bytes_from_the_environment_to_the_programs_file(
     arguments = ARGUMENTS["oltp"].endpoint(address, tmp_path)
     (file,) = [one.partition("=")[2] for one in arguments if one.startswith("--password-file")]
     assert Path(file).read_bytes() == NOT_UTF_8
+
+
+def test_an_arms_own_password_comes_before_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PASSWORD_VARIABLE, "all")
+    monkeypatch.setenv(f"{PASSWORD_VARIABLE}_NEW_8_4", "new")
+    arms = [ArmSpec(name="new-8.4", treatments={"dsn": DSN}), ArmSpec(name="old", treatments={"dsn": DSN})]
+    assert [address_of(arm, ServerSpec(dsn=DSN)).password for arm in arms] == [b"new", b"all"]
+    shared = ArmSpec(name="new-8.4", treatments={})
+    assert address_of(shared, ServerSpec(dsn=DSN)).password == b"all", "the server is not the arm's own"
+    assert parse_dsn(DSN).password == b"all"
 
 
 def test_the_dsn_decides_for_mydynos_own_connections_and_a_treatment_for_the_load(tmp_path: Path) -> None:

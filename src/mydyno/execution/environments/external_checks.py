@@ -9,10 +9,11 @@ from mydyno.errors import HostError, ServerError, UserError
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment
-from mydyno.servers.dsn import PASSWORD_VARIABLE
+from mydyno.servers.dsn import password_variables
 from mydyno.servers.external_variables import left_changed, reading, sql_value
 from mydyno.servers.sql import Address, ClientTls, Control, server_code
 from mydyno.treatments.catalogue import treatments_of
+from mydyno.treatments.dsn import owner_of_dsn
 from mydyno.treatments.switching import switched_names
 from mydyno.treatments.tls import TlsTreatment
 
@@ -22,8 +23,8 @@ REFUSED = (1044, 1045, 1130, 1698)
 """The server's codes for an account, a password, or a client's address that it does not accept."""
 
 
-async def check_connection(address: Address, experiment: Experiment) -> str:
-    """VERSION(), with mydyno's own connection and that of each arm's load.
+async def check_connection(address: Address, experiment: Experiment, arm: ArmSpec) -> str:
+    """VERSION() of the arm's server, with mydyno's own connection and that of each arm's load.
 
     Raises UserError if the server refuses mydyno, HostError if it would refuse an arm's load.
     """
@@ -32,7 +33,7 @@ async def check_connection(address: Address, experiment: Experiment) -> str:
             version = str(await control.scalar("SELECT VERSION()"))
             required = await _requires_transport(control)
     except ServerError as error:
-        raise UserError(f"server.dsn: {error.message}", _hint(error, address)) from error
+        raise UserError(f"server.dsn: {error.message}", _hint(error, address, arm)) from error
     if address.socket is None:
         await _check_loads(address, experiment, required=required)
     return version
@@ -74,7 +75,8 @@ async def check_changes(address: Address, experiment: Experiment, paths: HostPat
     if left := left_changed(undo, dsn):
         raise HostError(
             f"a killed study still has to set variables of this server back: {'; '.join(left)}",
-            f"run `mydyno clean`, with {PASSWORD_VARIABLE} set where the account has a password",
+            f"run `mydyno clean`, with {_variables_of(experiment.arm(experiment.control))} set where the account has a "
+            "password",
         )
     try:
         async with Control(address) as control:
@@ -91,11 +93,15 @@ async def check_changes(address: Address, experiment: Experiment, paths: HostPat
         ) from error
 
 
-def _hint(error: ServerError, address: Address) -> str:
+def _variables_of(arm: ArmSpec) -> str:
+    return " or ".join(password_variables(owner_of_dsn(arm)))
+
+
+def _hint(error: ServerError, address: Address, arm: ArmSpec) -> str:
     if server_code(error) in REFUSED:
         without = address.socket is None and (address.tls or ClientTls()).mode == "disabled"
         also = "; ssl-mode=required, if the server requires TLS" if without else ""
-        return f"is {PASSWORD_VARIABLE} set, and right?{also}"
+        return f"is {_variables_of(arm)} set, and right?{also}"
     if f"[Errno {errno.EADDRNOTAVAIL}]" in error.message:
         return "no local TCP port was free: see net.ipv4.ip_local_port_range and net.ipv4.tcp_tw_reuse"
     if "SSL" in error.message:

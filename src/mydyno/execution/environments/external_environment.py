@@ -28,7 +28,7 @@ from mydyno.hosts.undo import UndoJournal
 from mydyno.language import listing
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.stored.records import Evidence
-from mydyno.servers.dsn import parse_dsn, place_of
+from mydyno.servers.dsn import place_of
 from mydyno.servers.external_data import MARKER, Missing, mark_as_begun, mark_as_complete, missing_data
 from mydyno.servers.external_hooks import ExternalHooks, UserCommands
 from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
@@ -38,7 +38,7 @@ from mydyno.servers.templates import Template
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import interleaving_obstacles
-from mydyno.treatments.dsn import dsn_of
+from mydyno.treatments.dsn import address_of, dsn_of
 from mydyno.treatments.switching import is_switched
 
 READ_ONLY_WORKLOADS = frozenset(
@@ -201,12 +201,12 @@ async def open_external_environment(
     paths: HostPaths, experiment: Experiment, study: str, study_path: Path, say: Say
 ) -> ExternalEnvironment:
     """Check that the server answers, and fetch the drivers. On any failure nothing is left behind."""
-    addresses = {arm.name: parse_dsn(dsn_of(arm, experiment.server)) for arm in experiment.arms}
+    addresses = {arm.name: address_of(arm, experiment.server) for arm in experiment.arms}
     address = addresses[experiment.control]
-    protect(os.fsdecode(address.password))
     if experiment.server.variables:
         raise UserError("server.variables: an external server (dsn) is never configured", "remove the section")
     for one in addresses.values():
+        protect(os.fsdecode(one.password))
         if one.database != SCHEMA:
             raise UserError(
                 f"server.dsn: the schema is {one.database}", f"sysbench's tables are in {SCHEMA}: use this schema"
@@ -218,11 +218,15 @@ async def open_external_environment(
         undo.will_change("processes", cookie=study)
         scratch, sockets = make_folders(paths, study, undo)
         host = LocalHost(study, paths.server_user, undo)
-        versions_of = {arm: await check_connection(one, experiment) for arm, one in addresses.items()}
+        versions_of = {
+            arm.name: await check_connection(addresses[arm.name], experiment, arm) for arm in experiment.arms
+        }
         held = is_switched(experiment) or not interleaving_obstacles(experiment, paths)
-        for one in set(addresses.values()):
-            sharing = [arm for arm, of_arm in addresses.items() if of_arm == one]
-            await check_room(one, experiment, len(sharing) + (experiment.control in sharing) if held else 1)
+        places = {arm: (one.socket, one.host, one.port) for arm, one in addresses.items()}
+        for place in set(places.values()):
+            sharing = [arm for arm, of_arm in places.items() if of_arm == place]
+            lanes = len(sharing) + (experiment.control in sharing) if held else 1
+            await check_room(addresses[sharing[0]], experiment, lanes)
         await check_changes(address, experiment, paths, undo)
         drivers, versions = await get_drivers(experiment, paths, host, say)
         versions["server"] = versions_of[experiment.control]

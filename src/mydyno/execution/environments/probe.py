@@ -32,8 +32,7 @@ class Probe:
         self,
         host: LocalHost,
         program: Path,
-        targets: Sequence[str],
-        password: bytes,
+        targets: Sequence[tuple[str, bytes]],
         data: Path,
         scratch: Path,
         sockets: Path,
@@ -41,14 +40,14 @@ class Probe:
         *,
         speed_meter: bool = False,
     ) -> None:
-        """`networks`: the interfaces to sample, INTERFACE@PID; empty: all of this host's.
+        """`targets`: each instance, and the password of its control account.
 
+        `networks`: the interfaces to sample, INTERFACE@PID; empty: all of this host's.
         `speed_meter`: whether the metric speed_unit_ns is sampled, and speed() answers.
         """
         self._host = host
         self._program = program
         self._targets = targets
-        self._password = password
         self._data = data
         self._networks = tuple(networks)
         self._speed_meter = speed_meter
@@ -58,7 +57,10 @@ class Probe:
         self._newest_bytes = 0
         """Bytes of the output that newest() has read."""
         self._output = scratch / "probe.jsonl"
-        self._password_file = sockets / "control.password"
+        self._password_files = {
+            password: sockets / ("control.password" if number == 1 else f"control-{number}.password")
+            for number, password in enumerate(dict.fromkeys(password for _, password in targets), 1)
+        }
         self._process: Process | None = None
         self._unsampled: dict[str, str] = {}
 
@@ -79,21 +81,25 @@ class Probe:
         by_name: dict[str, str] = {}
         for interface in named:  # servers that share a card name it with a process each
             by_name.setdefault(interface.partition("@")[0], interface)
+        targets = [(one.probe_target(), one.address().password) for one in instances]
         return cls(
-            first.host, program, [one.probe_target() for one in instances], first.address().password, first.data,
-            scratch, sockets, [*networks, *by_name.values()], speed_meter=speed_meter,
+            first.host, program, targets, first.data, scratch, sockets, [*networks, *by_name.values()],
+            speed_meter=speed_meter,
         )  # fmt: skip
 
     async def start(self, interval_ms: int = INTERVAL_MS) -> None:
         """Begin to sample host, instances and the data's disk."""
         self._output.unlink(missing_ok=True)
         self._read_bytes = self._newest_bytes = 0
-        self.write_password()
+        self.write_passwords()
         command = [
             str(self._program),
             f"--interval-ms={interval_ms}",
             f"--output={self._output}",
-            *(f"--instance={target},password-file={in_list(self._password_file)}" for target in self._targets),
+            *(
+                f"--instance={target},password-file={in_list(self._password_files[password])}"
+                for target, password in self._targets
+            ),
             f"--disk={self._data}",
             *(f"--network={interface}" for interface in self._networks),
             *(["--speed-meter"] if self._speed_meter else []),
@@ -101,9 +107,10 @@ class Probe:
         with self._output.with_suffix(".log").open("wb") as file:
             self._process = await self._host.start(command, stdin=asyncio.subprocess.PIPE, stdout=file.fileno())
 
-    def write_password(self) -> None:
-        """Write the file that the probe reads the control account's password from."""
-        write_private(self._password_file, self._password)
+    def write_passwords(self) -> None:
+        """Write the files that the probe reads the control accounts' passwords from."""
+        for password, path in self._password_files.items():
+            write_private(path, password)
 
     def so_far(self) -> list[Sample]:
         """What has been sampled up to now."""

@@ -27,6 +27,7 @@ from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import Control
 from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample
+from mydyno.treatments.dsn import owner_of_dsn
 from mydyno.treatments.switching import switched_variables
 
 HINT = 'use design.kind = "interleaved": each arm then has a server of its own that starts with its values'
@@ -152,8 +153,8 @@ class SwitchedLane(SharedLane):
         if self.first is None:
             await super().provision(template)
             experiment = self.environment.experiment
-            dsn = experiment.server.dsn
-            borrowed = None if dsn is None else BorrowedVariables(self.environment.host.undo, dsn)
+            dsn, owner = experiment.server.dsn, owner_of_dsn(experiment.arm(experiment.control))
+            borrowed = None if dsn is None else BorrowedVariables(self.environment.host.undo, dsn, owner)
             self.switch = Switch(switched_variables(experiment), borrowed)
         else:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from mydyno.errors import ServerError, UserError
 from mydyno.execution.planning.forecast import Forecast
 from mydyno.model.definition.experiment import Experiment
-from mydyno.servers.dsn import parse_dsn, place_of
+from mydyno.servers.dsn import place_of
 from mydyno.servers.external_variables import reading
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.sql import Control
+from mydyno.treatments.dsn import address_of
 from mydyno.treatments.switching import switched_names, switched_variables
 
 MOST_LETTERS = 40
@@ -24,7 +25,7 @@ async def with_external_changes(expected: Forecast, experiment: Experiment) -> F
     if experiment.server.dsn is None or not names:
         return expected
     try:
-        address = parse_dsn(experiment.server.dsn)
+        address = address_of(experiment.arm(experiment.control), experiment.server)
         async with Control(address) as control:
             version = await control.scalar("SELECT VERSION()")
             (values,) = await control.rows(reading(names))
