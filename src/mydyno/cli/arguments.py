@@ -65,7 +65,10 @@ Studies = Annotated[Path, typer.Option(help="Folder of the studies.", metavar="D
 Study = Annotated[str, typer.Argument(help="A study's folder, or its name below the studies folder.", metavar="STUDY")]
 AllowWrites = Annotated[
     bool,
-    typer.Option("--allow-writes", help="Permit mydyno to fill an empty schema of an external server (server.dsn)."),
+    typer.Option(
+        "--allow-writes",
+        help="Permit writes to an external server (server.dsn): data into an empty schema, and those of the load.",
+    ),
 ]
 AllowChanges = Annotated[
     bool,

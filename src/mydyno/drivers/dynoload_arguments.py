@@ -28,7 +28,11 @@ class Arguments(ABC):
         write_private(password_file, address.password)
         tcp = [f"--host={address.host}", f"--port={address.port}"]
         where = [f"--socket={address.socket}"] if address.socket else tcp
-        account = [f"--user={address.user}", f"--password-file={password_file}", f"--database={SCHEMA}"]
+        account = [
+            f"--user={address.user}",
+            f"--password-file={password_file}",
+            f"--database={address.database or SCHEMA}",
+        ]
         return [*where, *account, *protocol_arguments(address)]
 
     @abstractmethod

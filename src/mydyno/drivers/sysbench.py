@@ -65,7 +65,7 @@ class Sysbench(PackagedDriver):
         if address.compression not in ("off", "zlib"):
             raise DriverError(f'sysbench 1.0.20 cannot compress by {address.compression}; use driver = "dynoload"')
         compressed = "mysql-compression=on\n" if address.compression == "zlib" else ""
-        account = f"mysql-user={address.user}\nmysql-db={SCHEMA}\n{place}\n{compressed}"
+        account = f"mysql-user={address.user}\nmysql-db={address.database or SCHEMA}\n{place}\n{compressed}"
         write_private(path, account.encode() + b"mysql-password=" + address.password + b"\n")
         return path
 

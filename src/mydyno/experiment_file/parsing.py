@@ -14,6 +14,7 @@ from mydyno.experiment_file.thresholds import parse_table, selector_problems
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.model.definition.experiment import (
+    EXISTING,
     FILE_KINDS,
     DataSpec,
     DesignSpec,
@@ -120,7 +121,7 @@ def parse_experiment(
         if not isinstance(override, dict):
             raise UserError(f"{source.place(('scale', chosen))}: scale.{chosen} must be a table of overrides")
         tree = merged(tree, override)
-    tree = _with_server_of_arms(with_settings(tree, settings))
+    tree = _with_existing_data(_with_server_of_arms(with_settings(tree, settings)))
     tree, unread = (read_option_files or _without_option_files)(tree)
     experiment, problems = _validated(tree, vocabulary, chosen)
     problems += unread
@@ -140,6 +141,15 @@ def _with_server_of_arms(tree: dict[str, Any]) -> dict[str, Any]:
         return tree
     first = tables.get(str(arms.get("control")), next(iter(tables.values())))
     return {**tree, "server": {"dsn": first["dsn"]}}
+
+
+def _with_existing_data(tree: dict[str, Any]) -> dict[str, Any]:
+    """Where own files run on a server that runs already, and no data are named, they are those of its schema."""
+    server, steps = tree.get("server"), tree.get("steps")
+    if "data" in tree or not isinstance(server, dict) or "dsn" not in server or not isinstance(steps, list):
+        return tree
+    are_files = all(isinstance(step, dict) and any(kind in step for kind in FILE_KINDS) for step in steps)
+    return {**tree, "data": {"workload": EXISTING}} if are_files else tree
 
 
 def _without_option_files(tree: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
@@ -198,7 +208,7 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     server = tree.get("server")
     problems += _server_problems(tree, vocabulary)
     problems += reserved_problems(("server", "variables"), server.get("variables") if isinstance(server, dict) else {})
-    problems += _data_problems(tree.get("data"), vocabulary)
+    problems += _data_problems(tree.get("data"), server, vocabulary)
     problems += _step_problems(tree.get("steps"), vocabulary)
     problems += _verdict_problems(tree.get("verdict"), [arm.name for arm in arms], vocabulary)
     if experiment is not None and thresholds and control is not None and not problems:
@@ -270,8 +280,10 @@ def _server_problems(tree: Mapping[str, Any], vocabulary: Vocabulary) -> list[Pr
     return []
 
 
-def _data_problems(data: object, vocabulary: Vocabulary) -> list[Problem]:
+def _data_problems(data: object, server: object, vocabulary: Vocabulary) -> list[Problem]:
     workload = data.get("workload", "oltp") if isinstance(data, dict) else "oltp"
+    if workload == EXISTING and not (isinstance(server, dict) and server.get("dsn")):
+        return [Problem(("data", "workload"), "mydyno's own servers have no tables", workload, "with server.dsn")]
     if workload in FILE_KINDS[:2] and isinstance(data, dict) and workload not in data:
         return [Problem(("data", "workload"), "is a key of its own", workload, f'{workload} = "FILE"')]
     if workload in vocabulary.data_workloads:

@@ -36,6 +36,38 @@ class _Marker:
     complete: bool
 
 
+async def missing_file(address: Address, name: str, shape: Mapping[str, Any], *, allow_writes: bool) -> Missing:
+    """Whether the data of a file must be loaded: all or nothing. Raises as missing_data() does.
+
+    `shape`: what tells the file and its options from others.
+    """
+    async with Control(address, unbounded=True) as control:
+        found = await control.rows(
+            "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s", address.database
+        )
+        marker = await _marker(control) if (MARKER,) in found else None
+    if not found and not allow_writes:
+        raise UserError(
+            f"server.dsn: {address.database} is empty, and the data of {name} are not loaded without permission "
+            "(--allow-writes)",
+            "add --allow-writes, or omit data.sql to use the tables of another schema as they are",
+        )
+    if not found:
+        return Missing.ALL
+    if marker is None:
+        raise UserError(
+            f"server.dsn: schema {address.database} contains {len(found)} tables that mydyno did not create, or not "
+            f"completely; the data of {name} are loaded into an empty schema only",
+            "omit data.sql to use the tables as they are, or use an empty schema",
+        )
+    if marker.shape != shape:
+        raise HostError(
+            f"server.dsn: the tables in {address.database} were not made from {name} as it is now",
+            f"drop the tables (all of {address.database}, {MARKER} too) to have them loaded again",
+        )
+    return Missing.NOTHING
+
+
 async def missing_data(address: Address, data: DataSpec, *, load_writes: bool, allow_writes: bool) -> Missing:
     """What must be prepared. Raises UserError if that, or the load, would write without permission.
 
@@ -105,12 +137,13 @@ async def _has_shape(control: Control) -> bool:
     return bool(await control.rows(f"SHOW COLUMNS FROM `{MARKER}` LIKE 'shape'"))
 
 
-def _shape(data: DataSpec) -> dict[str, Any]:
+def shape_of(data: DataSpec) -> dict[str, Any]:
+    """What each of sysbench's tables depends on, and how many there are."""
     return data.model_dump(mode="json", include={"tables", *_OF_A_TABLE})
 
 
 def _differences_of_shapes(marker: _Marker, data: DataSpec) -> list[str]:
-    wanted = _shape(data)
+    wanted = shape_of(data)
     made = wanted if marker.shape is None else marker.shape
     return [
         f"data.{key} was {json.dumps(made.get(key))} when they were prepared, and is {json.dumps(wanted[key])}"
@@ -119,8 +152,8 @@ def _differences_of_shapes(marker: _Marker, data: DataSpec) -> list[str]:
     ]
 
 
-async def mark_as_begun(address: Address, data: DataSpec) -> None:
-    """Create the marker table, before the first row is written."""
+async def mark_as_begun(address: Address, shape: Mapping[str, Any]) -> None:
+    """Create the marker table, before the first row of sysbench's tables is written."""
     async with Control(address) as control:
         await control.rows(
             f"CREATE TABLE IF NOT EXISTS `{MARKER}` "
@@ -129,7 +162,7 @@ async def mark_as_begun(address: Address, data: DataSpec) -> None:
         if not await _has_shape(control):
             await control.rows(f"ALTER TABLE `{MARKER}` ADD COLUMN shape TEXT, ADD COLUMN complete INT")
         await control.rows(f"DELETE FROM `{MARKER}`")
-        await control.rows(f"INSERT INTO `{MARKER}` (shape, complete) VALUES (%s, 0)", json.dumps(_shape(data)))
+        await control.rows(f"INSERT INTO `{MARKER}` (shape, complete) VALUES (%s, 0)", json.dumps(shape))
 
 
 async def mark_as_complete(address: Address) -> None:

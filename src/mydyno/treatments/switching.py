@@ -12,6 +12,7 @@ from mydyno.model.memory import is_memory
 from mydyno.servers.external_variables import untouched
 from mydyno.servers.templates import shaping_variables
 from mydyno.treatments.coexistence import driver_obstacles
+from mydyno.workloads.captures import replay_writes
 
 _AT_ONCE = """
     innodb_flush_log_at_trx_commit innodb_flush_log_at_timeout sync_binlog
@@ -75,8 +76,8 @@ def switching_obstacles(experiment: Experiment) -> list[str]:
         found.append(f"verdict.primary: {', '.join(memory)}: the arms of one server share its memory")
     if experiment.is_search:
         found.append("steps.search: every arm needs a server of its own")
-    if any(step.replay for step in experiment.resolved_steps):
-        found.append("steps.replay: a capture is played once on its data, and every arm needs data of its own")
+    if any(replay_writes(step) for step in experiment.resolved_steps):
+        found.append("steps.replay: a capture that writes is played once on its data: every arm needs data of its own")
     return [*found, *driver_obstacles(experiment)]
 
 

@@ -80,6 +80,17 @@ class Captured:
         return self.writing != 0
 
 
+def replay_writes(step: Step) -> bool:
+    """Whether a step plays a capture that may change data; also where its file cannot be read."""
+    if step.replay is None:
+        return False
+    try:
+        one = captured(step)
+    except OSError:
+        return True
+    return one is None or one.writes
+
+
 def captured(step: Step | StepSpec) -> Captured | None:
     """What a step plays; None for a step that replays nothing. Raises OSError."""
     header = None if step.replay is None else read_header(Path(step.replay))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mydyno.model.definition.experiment import DataSpec
+from mydyno.model.definition.experiment import EXISTING, DataSpec
 from mydyno.workloads import files, kv, oltp, tpcc
 
 PREPARE_ROWS_PER_S = 60_000.0
@@ -62,6 +62,15 @@ DATA: dict[str, DataKind] = {
         ("workload", "value_bytes"),
         kv.schema_sql,
         lambda data: 1.0 + data.keys / kv.STORED_PER_S,
+    ),
+    EXISTING: DataKind(
+        lambda _data: 0,
+        lambda _data: None,
+        lambda _data: 0.0,
+        lambda _data: [],
+        lambda _data: "the tables of the schema as they are",
+        lambda _data: EXISTING,
+        ("workload",),
     ),
     **{
         kind: DataKind(

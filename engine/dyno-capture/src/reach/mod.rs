@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::lexer::{tokens, Kind, Token};
 
-pub use schemas::{is_system_schema, named_schemas, whole_schema, NamedSchema};
+pub use schemas::{is_system_schema, named_schemas, whole_schema, written_tables, NamedSchema};
 
 /// What a statement reaches beyond schemas and their tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::object;
+use super::{executed, object};
 use crate::lexer::{name, tokens, unquoted, Kind, Token};
 
 /// A schema that a statement names.
@@ -99,6 +99,62 @@ pub fn named_schemas(text: &[u8]) -> Vec<NamedSchema> {
                 range: token.start..token.start + token.text.len(),
                 is_whole: false,
             }));
+        }
+        place = after.max(place + 1);
+    }
+    found
+}
+
+/// The tables that a statement writes, makes, drops or locks, and the routine that it calls, from left to right, each as
+/// it is written, without quotes; none where its text does not show them.
+pub fn written_tables(text: &[u8]) -> Vec<String> {
+    let all: Vec<Token<'_>> = tokens(text).collect();
+    let mut found: Vec<String> = Vec::new();
+    for statement in executed(&all) {
+        for name in written_in(statement) {
+            if !found.contains(&name) {
+                found.push(name);
+            }
+        }
+    }
+    found
+}
+
+fn written_in(statement: &[Token<'_>]) -> Vec<String> {
+    const VERBS: &[&str] = &["INSERT", "REPLACE", "UPDATE", "DELETE"];
+    const OF_SEVERAL: &[&str] = &["DROP", "RENAME", "LOCK", "SELECT", "VALUES", "TABLE"];
+    let mut depth = 0;
+    // After WITH or EXPLAIN.
+    let verb = statement.iter().position(|token| {
+        depth += i32::from(token.is_symbol(b'(')) - i32::from(token.is_symbol(b')'));
+        depth == 0 && token.is_any(VERBS)
+    });
+    let is_query = statement
+        .first()
+        .is_some_and(|first| first.is_any(&["SELECT", "CREATE"]));
+    let Some(statement) = statement.get(verb.filter(|_| !is_query).unwrap_or(0)..) else {
+        return Vec::new();
+    };
+    let begins = |words: &[&str]| statement.first().is_some_and(|first| first.is_any(words));
+    let mut reader = TableReader::default();
+    let mut found = Vec::new();
+    let mut place = 0;
+    while let Some(token) = statement.get(place) {
+        let is_end = begins(&["UPDATE"]) && token.is_word("SET")
+            || begins(&["DELETE"]) && !found.is_empty() && token.is_any(&["FROM", "USING", "WHERE"]);
+        if is_end {
+            break;
+        }
+        let (parts, after) = name_at(statement, place);
+        let expects = reader.take(statement, place);
+        if expects && after > place && !token.is_any(BEFORE_TABLES) && !token.is_any(MODIFIERS) {
+            let words: Vec<String> = statement[place..after].iter().filter_map(name).collect();
+            if parts > 0 || words.len() == 1 {
+                found.push(words.join("."));
+            }
+            if !found.is_empty() && !begins(OF_SEVERAL) && !begins(&["UPDATE", "DELETE"]) {
+                break;
+            }
         }
         place = after.max(place + 1);
     }
@@ -258,6 +314,45 @@ fn is_action_word(next: Option<&Token<'_>>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn written_tables_are_told_from_those_that_are_read() {
+        for (text, expected) in [
+            ("INSERT INTO t (a, b) SELECT c, d FROM u", vec!["t"]),
+            ("INSERT IGNORE `my t` VALUES (1)", vec!["my t"]),
+            ("REPLACE shop.t SET a = 1", vec!["shop.t"]),
+            ("INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE a = 2", vec!["t"]),
+            ("UPDATE t SET a = (SELECT b FROM u)", vec!["t"]),
+            (
+                "UPDATE t AS x JOIN shop.u ON x.a = u.a SET x.b = 1",
+                vec!["t", "shop.u"],
+            ),
+            ("UPDATE LOW_PRIORITY t, u SET t.a = u.a", vec!["t", "u"]),
+            ("DELETE FROM t WHERE a IN (SELECT b FROM u)", vec!["t"]),
+            ("DELETE t, u FROM t JOIN u JOIN v", vec!["t", "u"]),
+            ("DELETE t.* FROM t JOIN u", vec!["t"]),
+            ("DELETE FROM t USING t JOIN u", vec!["t"]),
+            (
+                "WITH x AS (SELECT a FROM u) DELETE FROM t WHERE a IN (SELECT a FROM x)",
+                vec!["t"],
+            ),
+            ("EXPLAIN ANALYZE DELETE FROM t", vec!["t"]),
+            ("TRUNCATE TABLE t", vec!["t"]),
+            ("CREATE TEMPORARY TABLE IF NOT EXISTS t AS SELECT * FROM u", vec!["t"]),
+            ("ALTER TABLE t ADD COLUMN a INT", vec!["t"]),
+            ("DROP TABLE IF EXISTS t, u", vec!["t", "u"]),
+            ("CREATE INDEX i ON t (a)", vec!["t"]),
+            ("LOCK TABLES t READ, u WRITE", vec!["t", "u"]),
+            ("SELECT a FROM t JOIN u FOR UPDATE", vec!["t", "u"]),
+            ("LOAD DATA LOCAL INFILE 'x' INTO TABLE t", vec!["t"]),
+            ("CALL p(1)", vec!["p"]),
+            ("SET STATEMENT max_statement_time = 1 FOR DELETE FROM t", vec!["t"]),
+            ("SET @a = 1", vec![]),
+            ("EXECUTE q", vec![]),
+        ] {
+            assert_eq!(written_tables(text.as_bytes()), expected, "{text}");
+        }
+    }
 
     #[test]
     fn named_schemas_are_told_from_aliases_and_columns() {

@@ -13,6 +13,7 @@ use crate::parse::threads;
 use crate::runner::{self, Run};
 use crate::spec::{ConnectionSpec, FileSpec, SqlSpec};
 use crate::sql::file::{data, dump, Schema};
+use crate::sql::writing::Contents;
 
 const RUN_EXAMPLES: &str = "Examples:
   dynoload sql prepare shop.toml --database shop
@@ -102,7 +103,10 @@ pub fn run(command: Sql) -> Result<Exit, Error> {
                 spec.load.connections = capture::peak_sessions(&spec.file);
             }
             if spec.check {
-                return spec.resolve().map(|_| Exit::Done);
+                let contents = Contents::of(&spec.resolve()?.workload, &spec.connection.database);
+                let contents = serde_json::to_string(&contents).map_err(|error| Error::Output(error.to_string()))?;
+                writeln!(dyno_core::streams::stdout(), "{contents}")?;
+                return Ok(Exit::Done);
             }
             runner::run_sql(SqlSpec::File(spec), &run.options)
         }

@@ -29,7 +29,7 @@ pub struct FileSpec {
     /// is free wait
     #[arg(long, default_value = "max", value_parser = speed)]
     pub speed: std::option::Option<f64>,
-    /// Check the file and the options, without a server, and run nothing
+    /// Check the file and the options, without a server, and run nothing; print the statements that write, as JSON
     #[arg(long)]
     #[serde(skip)]
     pub check: bool,

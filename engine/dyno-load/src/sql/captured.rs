@@ -202,6 +202,11 @@ impl CapturedContext {
         self.recording.clone()
     }
 
+    /// The texts of all statements.
+    pub fn texts(&self) -> impl Iterator<Item = &[u8]> {
+        self.statements.iter().flatten().map(|one| one.text.as_slice())
+    }
+
     /// Its name.
     pub fn definition(&self) -> &Definition {
         &self.definition

@@ -16,6 +16,7 @@ mod session;
 pub mod settings;
 mod text;
 pub mod tpcc;
+pub mod writing;
 
 pub use definition::{Definition, StatementKind};
 pub use record::{SqlRecord, SqlRecorder, SqlSums};

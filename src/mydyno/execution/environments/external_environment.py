@@ -17,6 +17,7 @@ from mydyno.execution.environments.folders import make_folders
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.private_environment import get_drivers
 from mydyno.execution.environments.probe import Probe
+from mydyno.execution.external_writes import StepWrites, load_writes, schemas_of
 from mydyno.hosts.commands import protect
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.network_card import interface_towards
@@ -26,10 +27,18 @@ from mydyno.hosts.remote.probe import put_probe, server_pid
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.hosts.undo import UndoJournal
 from mydyno.language import listing
-from mydyno.model.definition.experiment import ArmSpec, Experiment
+from mydyno.model.definition.experiment import EXISTING, ArmSpec, Experiment
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.dsn import place_of
-from mydyno.servers.external_data import MARKER, Missing, mark_as_begun, mark_as_complete, missing_data
+from mydyno.servers.external_data import (
+    MARKER,
+    Missing,
+    mark_as_begun,
+    mark_as_complete,
+    missing_data,
+    missing_file,
+    shape_of,
+)
 from mydyno.servers.external_hooks import ExternalHooks, UserCommands
 from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
 from mydyno.servers.running.external import ExternalServer
@@ -40,10 +49,8 @@ from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import interleaving_obstacles
 from mydyno.treatments.dsn import address_of, dsn_of
 from mydyno.treatments.switching import is_switched
-
-READ_ONLY_WORKLOADS = frozenset(
-    ("connect", "oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges")
-)
+from mydyno.workloads.data import kind_of
+from mydyno.workloads.files import file_of, short
 
 
 @dataclass
@@ -60,6 +67,8 @@ class ExternalEnvironment:
     versions: dict[str, str]
     addresses: dict[str, Address]
     """{arm: its server}."""
+    writes: tuple[StepWrites, ...] = ()
+    """Of the load."""
     clients: LoadClients | None = None
     restores_data: bool = False
     """Whether the user's restore hook makes the data what they were before each run."""
@@ -112,16 +121,25 @@ class ExternalEnvironment:
         """Prepare the data once, or complete them, if that is allowed and needed. Raises HostError if that fails."""
         address = self.addresses[arm.name]
         data = self.experiment.data
-        steps = self.experiment.resolved_steps
-        writes = any(step.workload not in READ_ONLY_WORKLOADS for step in steps)
-        database = address.database
-        missing = await missing_data(address, data, load_writes=writes, allow_writes=self.paths.allow_writes)
+        if data.workload == EXISTING:
+            return
+        database, allowed = address.database, self.paths.allow_writes
+        shape = shape_of(data) if data.sql is None else {"sql": short(data)}
+        if data.sql is None:
+            missing = await missing_data(address, data, load_writes=bool(self.writes), allow_writes=allowed)
+        else:
+            missing = await missing_file(address, file_of(data).name, shape, allow_writes=allowed)
         if missing is Missing.NOTHING:
             return
         resume = missing is Missing.REST
-        say(f"{'completing' if resume else 'preparing'} data in {database}: {data.tables} tables of {data.rows:,} rows")
-        await mark_as_begun(address, data)
-        driver = self.drivers[steps[0].driver]
+        say(f"{'completing' if resume else 'preparing'} data in {database}: {kind_of(data).words(data)}")
+        driver = self.drivers[self.experiment.resolved_steps[0].driver]
+        if data.sql is not None:  # a dump is loaded into an empty schema
+            await driver.prepare(address, data, self.sockets, self.scratch / "prepare.log")
+        await mark_as_begun(address, shape)
+        if data.sql is not None:
+            await mark_as_complete(address)
+            return
         try:
             await driver.prepare(address, data, self.sockets, self.scratch / "prepare.log", resume=resume)
         except DriverError as error:
@@ -147,8 +165,11 @@ class ExternalEnvironment:
         places = listing(
             tuple(dict.fromkeys(place_of(dsn_of(arm, self.experiment.server)) for arm in self.experiment.arms))
         )
-        database = next(iter(self.addresses.values())).database
-        return f"{places}: all connections are closed, and no arm's variables are in force; the schema {database} stays"
+        schema = f"the schema {listing(schemas_of(self.experiment))} stays"
+        if self.writes:
+            tables = tuple(dict.fromkeys(table for one in self.writes for table in one.tables or ("any table",)))
+            schema += f", with what the load changed in {listing(tables)}"
+        return f"{places}: all connections are closed, and no arm's variables are in force; {schema}"
 
     def close(self) -> list[str]:
         """Undo everything that is still open; returns what could not be."""
@@ -205,9 +226,16 @@ async def open_external_environment(
     address = addresses[experiment.control]
     if experiment.server.variables:
         raise UserError("server.variables: an external server (dsn) is never configured", "remove the section")
+    writes = load_writes(experiment, paths)
+    if writes and experiment.data.workload != "oltp" and not paths.allow_writes:  # of oltp, missing_data() says more
+        raise UserError(
+            f"server.dsn: {writes[0].words}, and an external server is not written to without permission "
+            "(--allow-writes)",
+            "add --allow-writes, or use a load that only reads (of a capture: options.read_only = true)",
+        )
     for one in addresses.values():
         protect(os.fsdecode(one.password))
-        if one.database != SCHEMA:
+        if experiment.data.workload == "oltp" and one.database != SCHEMA:
             raise UserError(
                 f"server.dsn: the schema is {one.database}", f"sysbench's tables are in {SCHEMA}: use this schema"
             )
@@ -241,7 +269,7 @@ async def open_external_environment(
             where = "this host" if there is None else there.host.name
             hooks = ExternalHooks(spec, UserCommands() if there is None else there.host, where, address)
         return ExternalEnvironment(
-            paths, experiment, host, undo, drivers, scratch, sockets, versions, addresses,
+            paths, experiment, host, undo, drivers, scratch, sockets, versions, addresses, writes,
             restores_data=spec is not None and spec.restore is not None, hooks=hooks, server_host=there,
             server_facts={} if there is None else await remote_facts(there.host),
         )  # fmt: skip

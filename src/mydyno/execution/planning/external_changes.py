@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mydyno.errors import ServerError, UserError
+from mydyno.execution.external_writes import load_writes, schemas_of
 from mydyno.execution.planning.forecast import Forecast
+from mydyno.hosts.paths import HostPaths
+from mydyno.language import listing
 from mydyno.model.definition.experiment import Experiment
 from mydyno.servers.dsn import place_of
 from mydyno.servers.external_variables import reading
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.sql import Control
-from mydyno.treatments.dsn import address_of
+from mydyno.treatments.dsn import address_of, dsn_of
 from mydyno.treatments.switching import switched_names, switched_variables
+from mydyno.workloads.files import file_of
 
 MOST_LETTERS = 40
 """Of a value that is printed; an optimizer_switch has hundreds."""
@@ -30,7 +34,7 @@ async def with_external_changes(expected: Forecast, experiment: Experiment) -> F
             version = await control.scalar("SELECT VERSION()")
             (values,) = await control.rows(reading(names))
     except (ServerError, UserError) as error:
-        return replace(expected, obstacles=(*expected.obstacles, f"server.dsn: {error.message}"))
+        return expected.with_obstacle(f"server.dsn: {error.message}")
     changes = []
     for name, now in zip(names, values, strict=True):
         of_arms = [f"{option_value(own[name])} ({arm})" for arm, own in settings.items() if name in own]
@@ -41,3 +45,22 @@ async def with_external_changes(expected: Forecast, experiment: Experiment) -> F
         "each block, however the study ends, and by `mydyno clean` after kill -9; needs --allow-changes"
     )
     return replace(expected, host_changes=(words,))
+
+
+def planned_writes(expected: Forecast, experiment: Experiment, paths: HostPaths) -> Forecast:
+    """The forecast with what would be written to an external server, as changes; an obstacle where it must not be."""
+    if experiment.server.dsn is None:
+        return expected
+    data = experiment.data
+    places = listing(tuple(dict.fromkeys(place_of(dsn_of(arm, experiment.server)) for arm in experiment.arms)))
+    schemas = listing(schemas_of(experiment))
+    lines = []
+    if data.sql is not None:
+        lines.append(f"where the schema {schemas} is empty, the data of {file_of(data).name} are loaded into it")
+    try:
+        lines += [one.words for one in load_writes(experiment, paths)]
+    except UserError as error:
+        return expected.with_obstacle(error.message)
+    if not lines:
+        return expected
+    return expected.with_change(f"on {places}: {'; '.join(lines)}; needs --allow-writes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mydyno.execution.planning.build_forecast import BuildForecast
 from mydyno.execution.planning.captured_time import replay_problem
@@ -16,7 +16,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.root import HostRoot
 from mydyno.hosts.tracing.bpftrace import kernel_obstacle
 from mydyno.hosts.tracing.perf import counters_obstacle, perf_obstacle
-from mydyno.model.definition.experiment import ArmSpec, Experiment
+from mydyno.model.definition.experiment import EXISTING, ArmSpec, Experiment
 from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.problems import Key, format_key
 from mydyno.model.definition.quantities import format_bytes
@@ -33,6 +33,7 @@ from mydyno.treatments.coexistence import server_bytes
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.dumps import DumpContents
+from mydyno.workloads.files import SQL
 
 RUN_OVERHEAD_S = 2.0
 INSTANCE_OVERHEAD_S = 2.0
@@ -69,6 +70,14 @@ class Forecast:
     dump: DumpContents | None = None
     """What the dump with the data consists of; None: there is none, or it cannot be loaded."""
 
+    def with_obstacle(self, words: str) -> Forecast:
+        """The same with one more obstacle."""
+        return replace(self, obstacles=(*self.obstacles, words))
+
+    def with_change(self, words: str) -> Forecast:
+        """The same with one more change."""
+        return replace(self, host_changes=(*self.host_changes, words))
+
 
 def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: bool = False) -> Forecast:
     """The forecast of a study on this host; `apart`: its load comes from other hosts. Starts and fetches nothing."""
@@ -100,7 +109,8 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
     if experiment.most_instances > 1 and experiment.server.dsn is not None:
         obstacles.append("instances: an external server (dsn) is one; use server.name or server.basedir")
     data_kind = experiment.data.workload
-    if experiment.server.dsn is not None and data_kind not in ("oltp", "kv"):  # of kv, kv_obstacles says more
+    if experiment.server.dsn is not None and data_kind not in ("oltp", SQL, EXISTING, "kv"):
+        # Of kv, kv_obstacles says more.
         obstacles.append(
             f"data: {data_kind} on an external server (dsn) is not checked; use server.name or server.basedir"
         )
@@ -119,7 +129,7 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         runs=len(plan.runs),
         run_s=study_s / len(plan.runs),
         study_s=study_s,
-        prepare_s=10 + kind.prepare_s(experiment.data),
+        prepare_s=0.0 if data_kind == EXISTING else 10 + kind.prepare_s(experiment.data),
         data_bytes=size,
         disk_bytes=int((1 + most) * 1.05 * size),
         study_bytes=int((study_s if interleaved else len(plan.runs) * load_s) * STUDY_BYTES_PER_RUN_S),

@@ -65,7 +65,7 @@ def _what(experiment: Experiment, expected: Forecast) -> Iterator[Entry]:
     data = experiment.data
     kind = kind_of(data)
     size = kind.rows_bytes(data) or expected.data_bytes
-    whole = f"{data.workload}: {kind.words(data)}, about {format_bytes(size)}"
+    whole = f"{data.workload}: {kind.words(data)}" + (f", about {format_bytes(size)}" if size else "")
     statistics = () if data.statistics is None else (f"the optimizer's statistics of {data.statistics}",)
     yield Entry("data", (whole, *(expected.dump.lines() if expected.dump else ()), *statistics))
     if server.option_file:
@@ -161,24 +161,24 @@ def _order(plan: Plan) -> str:
 
 
 def _time(plan: Plan, expected: Forecast) -> Entry:
-    prepare = f"and {format_duration(expected.prepare_s)} to prepare the data, once"
+    prepare = [f"and {format_duration(expected.prepare_s)} to prepare the data, once"] if expected.prepare_s else []
     whole = format_duration(expected.study_s)
     if plan.design == "blocks":
         return Entry(
-            "time", (f"about {whole} ({format_duration(expected.run_s)} a run)", prepare, *expected.builds.time)
+            "time", (f"about {whole} ({format_duration(expected.run_s)} a run)", *prepare, *expected.builds.time)
         )
     precision = "the precision to expect on this host is stated after the first cycles"
     return Entry(
-        "time", (f"{'at most' if plan.sequential else 'about'} {whole}", precision, prepare, *expected.builds.time)
+        "time", (f"{'at most' if plan.sequential else 'about'} {whole}", precision, *prepare, *expected.builds.time)
     )
 
 
 def _costs(experiment: Experiment, plan: Plan, expected: Forecast) -> Iterator[Entry]:
     disk, size = format_bytes(expected.disk_bytes), format_bytes(expected.data_bytes)
     study = format_bytes(expected.study_bytes)
-    kept = f"{disk} while it runs (kept: the template, {size}), {study} for the study;"
+    kept = f"{disk} while it runs (kept: the template, {size}), " if experiment.server.dsn is None else ""
     free = f"{format_bytes(expected.free_bytes)} are free"
-    yield Entry("disk", (kept, free, *expected.builds.disk))
+    yield Entry("disk", (f"{kept}{study} for the study;", free, *expected.builds.disk))
     nothing = "nothing on this host beyond own processes and files in the cache"
     yield Entry("changes", ("; ".join(expected.host_changes) or nothing,))
     blocks = len(plan.blocks)

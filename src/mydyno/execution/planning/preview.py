@@ -8,7 +8,7 @@ from mydyno.errors import HostError
 from mydyno.execution.environments.builds import check_values, check_variables, present_builds, unchecked_variables
 from mydyno.execution.planning.build_forecast import BuildForecast, forecast_builds
 from mydyno.execution.planning.design_choice import plan_study
-from mydyno.execution.planning.external_changes import with_external_changes
+from mydyno.execution.planning.external_changes import planned_writes, with_external_changes
 from mydyno.execution.planning.file_checks import with_files
 from mydyno.execution.planning.forecast import Forecast, forecast
 from mydyno.hosts.local import LocalHost
@@ -55,6 +55,7 @@ async def preview(
     expected = replace(expected, builds=of_builds, cautions=(*expected.cautions, *of_variables))
     if start_programs:
         expected = await with_external_changes(with_files(expected, experiment, paths), experiment)
+        expected = planned_writes(expected, experiment, paths)
     if start_programs and (words := _unreadable(paths)):
         expected = replace(expected, cautions=(*expected.cautions, f"not sampled on this host: {words}"))
     return Preview(plan, expected)

@@ -105,7 +105,7 @@ class DataSpec(Frozen):
     workload: str = Field(
         "oltp",
         description="kind of data: oltp (sysbench's tables), tpcc, kv (keys and values); script or sql if the key of "
-        "that name is set",
+        "that name is set; existing, with server.dsn: the tables of its schema, the default where all steps are files",
     )
     script: Text | None = Field(
         None, description="a Lua script of sysbench, whose command prepare makes the data; sets workload"
@@ -145,6 +145,8 @@ class DataSpec(Frozen):
         return _with_kind_of_file(data)
 
 
+EXISTING = "existing"
+"""Data that are in an external server's schema: mydyno loads none."""
 FILE_KINDS = ("script", "sql", "replay")
 """Workloads that are a file of the user's, and the keys that name it; data have the first two."""
 
