@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,30 +13,10 @@ from mydyno.servers.build import ServerBuild
 from mydyno.servers.dsn import PASSWORD_VARIABLE
 from mydyno.store.study_folder import StudyFolder
 from tests.support.interleaved import slices_of, summary_of
-from tests.support.other_server import OtherServer, other_server
+from tests.support.other_server import OtherServer, other_server, study_text
 from tests.support.real import Program
 
 PASSWORD = "not a secret"
-EXPERIMENT = """
-name = "files-{pid}"
-question = "Which of the two is faster?"
-validity = {{ steal = "99%", driver_cpu = 1 }}
-{data}
-[arms]
-control = "old"
-{arms}
-[[steps]]
-{step}
-connections = 2
-warmup = "0s"
-measure = "1s"
-[design]
-blocks = 2
-cycles = 3
-slice = "0.4s"
-washout = "0.1s"
-quiet_wait = "0s"
-"""
 READS = "SELECT stock FROM item WHERE id = {uniform(1, 100)};\n"
 WRITES = READS + "UPDATE item SET stock = stock + 1 WHERE id = {uniform(1, 100)};\n"
 DUMP = "CREATE TABLE item (id INT PRIMARY KEY, stock INT);\nINSERT INTO item VALUES (1, 7), (2, 7), (100, 7);\n"
@@ -68,12 +47,12 @@ class Shop:
 
     def experiment(self, step: str, *, data: str = "", variables: bool = False, schema: str = "shop") -> str:
         """Two arms: of variables, or each with a DSN."""
-        dsn = self.dsn(schema)
-        arms = f'old.dsn = "{dsn}"\nnew.dsn = "{dsn}"'
+        dsn, step = self.dsn(schema), f'{step}\nconnections = 2\nmeasure = "1s"'
         if variables:
-            arms = "old = {}\nnew = { variables = { long_query_time = 0 } }"
-            data = f'server.dsn = "{dsn}"\n{data}'
-        return self.program.write(EXPERIMENT.format(pid=os.getpid(), data=data, arms=arms, step=step))
+            arms = 'control = "old"\nold = {}\nnew = { variables = { long_query_time = 0 } }'
+            return self.program.write(study_text(arms, step, dsn=dsn, top=data))
+        arms = f'control = "old"\nold.dsn = "{dsn}"\nnew.dsn = "{dsn}"'
+        return self.program.write(study_text(arms, step, top=data))
 
     @property
     def stock(self) -> int:

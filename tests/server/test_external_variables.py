@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,36 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.build import ServerBuild
+from mydyno.servers.catalogue import get_build
 from mydyno.servers.dsn import PASSWORD_VARIABLE
 from mydyno.store.study_folder import StudyFolder
 from tests.support.interleaved import slices_of, summary_of
-from tests.support.other_server import OtherServer, other_server
+from tests.support.other_server import READ_ONLY, OtherServer, other_mysql, other_server, study_text
 from tests.support.real import Program, end, interrupt
 
 PASSWORD = "not a secret"
-EXPERIMENT = """
-name = "external-{pid}"
-question = "What does a log of slow queries cost?"
-data = {{ tables = 1, rows = 2000 }}
-validity = {{ steal = "99%", driver_cpu = 1 }}
-server.dsn = "mysql://bench@localhost/sbtest?socket={socket}"
-[arms]
-control = "now"
-now = {{}}
-logged = {{ variables = {{ {variables} }} }}
-[[steps]]
-workload = "oltp_read_only"
-connections = 2
-warmup = "0s"
-measure = "1s"
-[design]
-blocks = 2
-cycles = 3
-slice = "0.4s"
-washout = "0.1s"
-quiet_wait = "0s"
-"""
 VARIABLES = "long_query_time = 0, sync_binlog = 7"
 READ = "SELECT @@GLOBAL.long_query_time, @@GLOBAL.sync_binlog"
 
@@ -52,8 +35,10 @@ class External:
     program: Program
 
     def write(self, variables: str = VARIABLES) -> str:
-        text = EXPERIMENT.format(pid=os.getpid(), socket=self.server.socket, variables=variables)
-        return self.program.write(text)
+        return self.program.write(self.text(f'control = "now"\nnow = {{}}\nlogged.variables = {{ {variables} }}'))
+
+    def text(self, arms: str, step: str = READ_ONLY) -> str:
+        return study_text(arms, step, dsn=f"mysql://bench@localhost/sbtest?socket={self.server.socket}")
 
     @property
     def variables(self) -> tuple[object, ...]:
@@ -183,31 +168,13 @@ def test_a_load_for_which_the_server_has_no_connections_is_refused(external: Ext
     assert "the server permits 151" in done.stderr
 
 
-SEARCH = """
-name = "carries-{pid}"
-question = "How many connections does it carry?"
-data = {{ tables = 1, rows = 2000 }}
-validity = {{ steal = "99%", driver_cpu = 1 }}
-server.dsn = "mysql://bench@localhost/sbtest?socket={socket}"
-[arms]
-control = "now"
-now = {{}}
-[[steps]]
-workload = "oltp_read_only"
+SEARCH = """workload = "oltp_read_only"
 connections = 8
-warmup = "0s"
-search = {{ of = "connections", metric = "latency_p50_us", limit = "20ms" }}
-[design]
-blocks = 1
-cycles = 3
-slice = "0.5s"
-washout = "0.1s"
-quiet_wait = "0s"
-"""
+search = { of = "connections", metric = "latency_p50_us", limit = "20ms" }"""
 
 
 def test_how_many_connections_a_running_server_carries(external: External) -> None:
-    text = SEARCH.format(pid=os.getpid(), socket=external.server.socket)
+    text = external.text('control = "now"\nnow = {}', SEARCH).replace("blocks = 2", "blocks = 1")
     done = external.program.run("run", external.program.write(text), "--allow-writes")
     assert done.returncode == 0, done.stderr
     slices = slices_of(external.program.study())
@@ -219,33 +186,15 @@ def test_how_many_connections_a_running_server_carries(external: External) -> No
         assert not one.disagreements, "the server counted what the load says that it did"
 
 
-TWO = """
-name = "two-{pid}"
-question = "Which of the two servers is faster?"
-data = {{ tables = 1, rows = 2000 }}
-validity = {{ steal = "99%", driver_cpu = 1 }}
-[arms]
-control = "old"
+TWO = """control = "old"
 old.dsn = "mysql://bench@localhost/sbtest?socket={old}"
-new.dsn = "mysql://bench@localhost/sbtest?socket={new}"
-[[steps]]
-workload = "oltp_read_only"
-connections = 2
-warmup = "0s"
-measure = "1s"
-[design]
-blocks = 2
-cycles = 3
-slice = "0.4s"
-washout = "0.1s"
-quiet_wait = "0s"
-"""
+new.dsn = "mysql://bench@localhost/sbtest?socket={new}\""""
 
 
 def test_two_running_servers_are_arms_loaded_in_turn(external: External, build: ServerBuild) -> None:
     program = external.program
     with other_server(build, "IDENTIFIED BY 'another word'", "--innodb-adaptive-hash-index=ON") as new:
-        text = TWO.format(pid=os.getpid(), old=external.server.socket, new=new.socket)
+        text = study_text(TWO.format(old=external.server.socket, new=new.socket))
         refused = program.run("run", program.write(text), "--allow-writes")
         assert f"is {PASSWORD_VARIABLE}_NEW or {PASSWORD_VARIABLE} set, and right?" in refused.stderr
         program.environment[f"{PASSWORD_VARIABLE}_NEW"] = "another word"
@@ -270,3 +219,35 @@ def test_two_running_servers_are_arms_loaded_in_turn(external: External, build: 
             if (one.block, one.arm, one.copy_number) == (run.block, run.arm, run.copy_number)
         )
         assert selects < 3 * own, "the other lanes' statements on the same server are not counted"
+
+
+@pytest.mark.exhaustive
+def test_mysql_8_0_over_tls_is_as_before_afterwards_and_after_kill_9(program: Program, real_paths: HostPaths) -> None:
+    build = asyncio.run(get_build(ServerSpec(name="mysql-8.0"), real_paths.cache, LocalHost("tests", None)))
+    program = replace(program, prefix=[], environment={PASSWORD_VARIABLE: PASSWORD})  # in the server's network
+    with other_mysql(build, f"IDENTIFIED WITH caching_sha2_password BY '{PASSWORD}' REQUIRE SSL") as server:
+        server.sql("GRANT SYSTEM_VARIABLES_ADMIN ON *.* TO bench", "SET GLOBAL sync_binlog = 3")
+
+        def left() -> list[tuple[object, ...]]:
+            return server.sql(
+                "SELECT @@GLOBAL.sync_binlog, COUNT(*) FROM information_schema.processlist WHERE user = 'bench'"
+            )
+
+        dsn = f"mysql://bench@127.0.0.1:{server.port}/sbtest?ssl-mode=required"
+        settings = [
+            f"server.dsn={dsn}", "vary.variables.sync_binlog=[1,100]", "data.tables=1", "data.rows=2000",
+            "validity.steal=99%", "validity.driver_cpu=1",
+        ]  # fmt: skip
+        options = [word for one in settings for word in ("--set", one)]
+        options += ["--allow-writes", "--allow-changes", "--time", "1m"]
+        with program.stopped_at("slice", "run", "variable", *options) as process:
+            assert end(process, signal.SIGKILL) == -signal.SIGKILL
+        assert left()[0][0] != 3
+        cleaned = program.run("clean")
+        assert cleaned.returncode == 0, cleaned.stdout
+        assert left() == [(3, 0)]
+        shutil.rmtree(program.studies)
+        done = program.run("run", "variable", *options)
+        assert done.returncode == 0, done.stderr
+        assert left() == [(3, 0)]
+        assert summary_of(program.study())["design"] == "switchback"

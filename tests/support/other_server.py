@@ -1,4 +1,4 @@
-"""A MariaDB that mydyno did not start: by tests/support/start-server, which knows nothing of mydyno's ways."""
+"""Servers that mydyno did not start: MariaDB by tests/support/start-server, MySQL by its own program; their studies."""
 
 from __future__ import annotations
 
@@ -22,6 +22,31 @@ from tests.support.patience import HANG_S, wait_until
 from tests.support.processes import has_ended
 
 START_SERVER = Path(__file__).with_name("start-server")
+STUDY = """
+name = "external-{pid}"
+question = "What does it cost?"
+validity = {{ steal = "99%", driver_cpu = 1 }}
+{top}
+[arms]
+{arms}
+[[steps]]
+{step}
+warmup = "0s"
+[design]
+blocks = 2
+cycles = 3
+slice = "0.4s"
+washout = "0.1s"
+quiet_wait = "0s"
+"""
+SMALL = "data = { tables = 1, rows = 2000 }"
+READ_ONLY = 'workload = "oltp_read_only"\nconnections = 2\nmeasure = "1s"'
+
+
+def study_text(arms: str, step: str = READ_ONLY, *, dsn: str = "", top: str = SMALL) -> str:
+    """A short study; its name is unique to this test process. `dsn`: of the server of all arms."""
+    place = f'server.dsn = "{dsn}"\n{top}' if dsn else top
+    return STUDY.format(pid=os.getpid(), top=place, arms=arms, step=step)
 
 
 @dataclass(frozen=True)
@@ -94,3 +119,39 @@ async def get_plugins(cache: Path, host: LocalHost) -> Path:
             await DebianPackages(cache, host)._download(["mariadb-server"], aside)
             await unpack(sorted(aside.glob("*.deb")), aside)
     return root / "usr/lib/mysql/plugin"
+
+
+@contextmanager
+def other_mysql(build: ServerBuild, identified: str, *options: str) -> Iterator[OtherServer]:
+    """A MySQL that initialises itself, with TLS by its own certificates; otherwise as other_server()."""
+    folder = Path(tempfile.mkdtemp(prefix="mydyno-test-"))
+    folder.chmod(0o755)
+    port, socket, error_log = free_port(), folder / "s.sock", folder / "error.log"
+    shutil.copytree(build.basedir, folder / "base", symlinks=True)
+    as_user = []
+    if os.geteuid() == 0:
+        as_user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+        shutil.chown(folder, "nobody")
+    libraries = folder / "libraries"
+    for number, path in enumerate(build.environment["LD_LIBRARY_PATH"].split(":")):
+        shutil.copytree(path, libraries / str(number), symlinks=True)
+    environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, libraries.iterdir()))}
+    command = [
+        *as_user, str(folder / "base" / build.program.relative_to(build.basedir)), "--no-defaults",
+        f"--basedir={folder}/base", f"--datadir={folder}/data", "--innodb-log-file-size=8M", "--mysqlx=OFF",
+    ]  # fmt: skip
+    with error_log.open("wb") as log:
+        subprocess.run([*command, "--initialize-insecure"], env=environment, stderr=log, check=True, timeout=HANG_S)
+        server = subprocess.Popen(
+            [*command, f"--socket={socket}", f"--port={port}", "--bind-address=127.0.0.1", *options],
+            env=environment, stderr=log,
+        )  # fmt: skip
+    try:
+        assert wait_until(lambda: f"port: {port}" in error_log.read_text()), error_log.read_text()
+        made = OtherServer(port, socket, folder)
+        made.sql(f"CREATE USER bench {identified}", "CREATE DATABASE sbtest", "GRANT ALL ON sbtest.* TO bench")
+        yield made
+    finally:
+        server.kill()
+        server.wait()
+        shutil.rmtree(folder)

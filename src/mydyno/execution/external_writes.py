@@ -69,7 +69,8 @@ def load_writes(experiment: Experiment, paths: HostPaths) -> tuple[StepWrites, .
 def _writes_of(step: Step, experiment: Experiment, paths: HostPaths) -> Iterator[StepWrites]:
     if step.file is None:
         if step.workload not in READ_ONLY_WORKLOADS:
-            yield StepWrites(step.id, ("its tables",), ())
+            count = experiment.data.tables
+            yield StepWrites(step.id, ("sbtest1" if count == 1 else f"sbtest1 to sbtest{count}",), ())
         return
     if step.script is not None:
         yield StepWrites(step.id, (), ("a script: its statements are known only when it is executed",))

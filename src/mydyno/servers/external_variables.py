@@ -83,9 +83,10 @@ class BorrowedVariables:
         """To be called before the first change, with `own` empty, and again when it is known how the server shows the
         study's own values: {variable: values}.
         """
+        owner = {"arm": self._arm} if self._arm else {}
         former, self._entry = (
             self._entry,
-            self._undo.will_change(KIND, dsn=self._dsn, arm=self._arm, before=before, own=own),
+            self._undo.will_change(KIND, dsn=self._dsn, **owner, before=before, own=own),
         )
         if former is not None:
             self._undo.undone(former)
@@ -103,7 +104,7 @@ class BorrowedVariables:
 def _give_back(facts: dict[str, Any], _root: HostRoot) -> str | None:
     before: dict[str, str] = facts["before"]
     own: dict[str, list[str]] = facts["own"]
-    arm: str = facts.get("arm", "")  # not in the journal of an earlier version
+    arm: str = facts.get("arm", "")
     try:
         address = parse_dsn(facts["dsn"], arm)
         (now,) = rows_now(address, reading(list(before)))

@@ -57,7 +57,7 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
     lines += [line for line in taken if line not in lines]
     lines += _odd_starts(summary, judged)
     if summary.interleaving is not None:
-        lines += _starts(summary, summary.interleaving)
+        lines += _starts(summary, summary.interleaving, study.experiment.server.dsn is not None)
     invalid = [run for run in summary.runs if not run.valid and not run.failures]
     if invalid:
         causes = Counter(run.reasons[0].label for run in invalid if run.reasons)
@@ -204,8 +204,11 @@ def _steal(summary: Summary, steal: float) -> str:
     )
 
 
-def _starts(summary: Summary, interleaving: InterleavingRecord) -> list[str]:
-    """Whether differences between starts or between slices limit the precision of the primary metric."""
+def _starts(summary: Summary, interleaving: InterleavingRecord, external: bool) -> list[str]:
+    """Whether differences between starts or between slices limit the precision of the primary metric.
+
+    `external`: nothing is started for a block.
+    """
     done, steps = finished_blocks(summary), max(1, len(summary.steps))
     cycles = interleaving.cycles / (max(1, done) * steps)
     ratios = []
@@ -214,7 +217,8 @@ def _starts(summary: Summary, interleaving: InterleavingRecord) -> list[str]:
         if within and cycles >= 1 and summary.primary in between:
             ratios.append(between[summary.primary] / (within / math.sqrt(cycles)))
     if ratios and min(ratios) > STARTS_DOMINATE:
-        return ["Server starts differ more than slices of one start do: more blocks help, longer blocks do not."]
+        what, one = ("Blocks", "block") if external else ("Server starts", "start")
+        return [f"{what} differ more than slices of one {one} do: more blocks help, longer blocks do not."]
     return []
 
 

@@ -84,7 +84,7 @@ async def execute_order(
         expected = expected_half_widths(slices, planned)
         folder.journal.append(PILOT_EVENT, of=planned.blocks, half_widths=expected)
         watcher.pilot_ended(planned.blocks, expected)
-        watcher.say(words(expected, planned))
+        watcher.say(words(expected, planned, experiment.server.dsn is not None))
 
     block = plan.blocks[order.block - 1]
     step_of = {step.id: step for step in experiment.resolved_steps}

@@ -77,8 +77,8 @@ def _residual_sds(slices: Sequence[SliceRecord]) -> dict[str, float]:
     return found
 
 
-def words(expected: dict[str, float], plan: PilotPlan) -> str:
-    """One line for the user."""
+def words(expected: dict[str, float], plan: PilotPlan, external: bool = False) -> str:
+    """One line for the user. `external`: nothing is started for a block."""
     if not expected:
         return "pilot: too few slices in the first block to estimate the precision; the second block shows it"
     parts = ", ".join(
@@ -86,7 +86,7 @@ def words(expected: dict[str, float], plan: PilotPlan) -> str:
         for name, width in expected.items()
     )
     pilot = "pilot (the first cycles)"
-    beyond = "; this does not include differences between starts of a server"
+    beyond = f"; this does not include differences between {'blocks' if external else 'starts of a server'}"
     fewest = plan.looks.first if plan.looks is not None else minimum_blocks(plan.contrasts)
     if plan.blocks < fewest:
         return (

@@ -54,7 +54,9 @@ class SharedLane(Lane):
         if not self.runs_step(step):
             return []
         own = replace(order, stream=order.stream + STREAM_STEP * self.number)
-        for _ in range(MOST_ENDED):
+        for ended in range(MOST_ENDED):
+            if ended:
+                self.loads = await all_or_none([self._hold(instance, step) for instance in self.instances])
             words, parts = await self._guarded_slice(step, own)
             if not words:
                 return parts
@@ -63,7 +65,7 @@ class SharedLane(Lane):
         return []
 
     async def _guarded_slice(self, step: Step, order: SliceOrder) -> tuple[str, list[PartOfSlice]]:
-        """The slice; or why the guard ended it, and then the server is calm again and the load reconnected."""
+        """The slice; or why the guard ended it, and then the server is calm again and the load disconnected."""
         if self.guard is None:
             return "", await self._counted_slice(step, order)
         ended = asyncio.Event()
@@ -79,7 +81,6 @@ class SharedLane(Lane):
             return "", parts
         self.failed_steps.pop(step.id, None)
         await self._calm(words)
-        self.loads = await all_or_none([self._hold(instance, step) for instance in self.instances])
         return words, []
 
     async def _counted_slice(self, step: Step, order: SliceOrder) -> list[PartOfSlice]:

@@ -107,3 +107,4 @@ def test_the_pilot_says_what_is_not_in_it() -> None:
     assert words(WIDTHS, plan).endswith(
         "on this host now; this does not include differences between starts of a server"
     )
+    assert words(WIDTHS, plan, external=True).endswith("this does not include differences between blocks")
