@@ -99,6 +99,7 @@ def test_a_file_that_reads_needs_no_permission_and_leaves_the_tables_as_they_are
     planned = shop.program.run("plan", file)
     assert planned.returncode == 0, planned.stdout + planned.stderr
     assert "existing: the tables of the schema as they are\n" in planned.stdout
+    assert "the connections of all arms at the same time, one arm loaded at a time" in planned.stdout
     assert "--allow-writes" not in planned.stdout
     done = shop.program.run("run", file)
     assert done.returncode == 0, done.stderr

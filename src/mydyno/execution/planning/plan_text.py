@@ -126,7 +126,8 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
     time_s = design.time if plan.sequential else None
     cycles = float(cycles_of(experiment)) if time_s is None else plan_time(time_s, shape).cycles
     slices = f"{design.slice:g} s after {design.washout:g} s of washout"
-    servers = f"{shape.servers} servers at the same time, one arm loaded at a time, slices of {slices}"
+    up = f"{shape.servers} servers" if experiment.server.dsn is None else "the connections of all arms"
+    servers = f"{up} at the same time, one arm loaded at a time, slices of {slices}"
     if plan.design == "switchback":
         servers = f"one server a block, set to one arm's variables after another, slices of {slices}"
     per_block = f"{cycles:.{0 if time_s is None else 1}f} cycles of every step"

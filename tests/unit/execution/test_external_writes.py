@@ -1,0 +1,73 @@
+"""What a load would write to an external server: by a program that prints what dynoload would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mydyno.errors import UserError
+from mydyno.execution.external_writes import load_writes
+from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.toml_source import TomlSource
+from mydyno.experiments import vocabulary
+from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import Experiment
+
+TEXT = """
+name = "x"
+question = "Which is faster?"
+[arms]
+control = "old"
+old.dsn = "mysql://bench@db1/shop"
+new.dsn = "mysql://bench@db2/shop_copy"
+[[steps]]
+"""
+
+
+def experiment(step: str) -> Experiment:
+    return parse_experiment(TomlSource.parse("x.toml", TEXT + step), vocabulary())
+
+
+def paths(folder: Path, *writing: dict[str, Any]) -> HostPaths:
+    """With a dynoload that finds these statements, and lists its arguments."""
+    program = folder / "dynoload"
+    found = json.dumps({"statements": 9, "writing": writing})
+    program.write_text(f"#!/bin/sh\necho \"$@\" >> {folder}/arguments\necho '{found}'\n")
+    program.chmod(0o755)
+    return HostPaths(folder / "cache", folder / "data", folder, None)
+
+
+def writing(statement: str, *tables: str, elsewhere: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"statement": statement, "count": 1, "tables": tables, "elsewhere": elsewhere}
+
+
+def test_data_are_those_of_the_schema_where_all_steps_are_files() -> None:
+    assert experiment('sql = "own.sql"').data.workload == "existing"
+    assert experiment('workload = "oltp_read_only"').data.workload == "oltp"
+    assert experiment('sql = "a.sql"\n[[steps]]\nworkload = "oltp_read_only"').data.workload == "oltp"
+
+
+def test_a_file_is_read_once_for_each_schema_and_its_statements_are_named(tmp_path: Path) -> None:
+    many = [writing(f"UPDATE t{number} SET a = ?", f"t{number}") for number in range(7)]
+    (one,) = load_writes(experiment('sql = "own.sql"\nconnections = [1, 2]'), paths(tmp_path, *many))
+    assert one.words.startswith("step own-1 writes to or locks t0, t1, t2, t3, t4, t5 and t6 (UPDATE t0 SET a = ?; ")
+    assert one.words.endswith("UPDATE t4 SET a = ?; and 2 more)")
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    assert ["--database=shop " in line for line in arguments] == [True, False]
+    assert ["--database=shop_copy " in line for line in arguments] == [False, True]
+
+
+def test_what_only_reads_writes_nothing(tmp_path: Path) -> None:
+    assert load_writes(experiment('sql = "own.sql"'), paths(tmp_path)) == ()
+    assert load_writes(experiment('workload = "oltp_read_only"'), paths(tmp_path)) == ()
+    (one,) = load_writes(experiment('workload = "oltp_read_write"\nconnections = 1'), paths(tmp_path))
+    assert one.words == "step oltp_read_write-1 writes to or locks sbtest1 to sbtest8"
+
+
+def test_a_statement_that_writes_into_another_schema_is_refused(tmp_path: Path) -> None:
+    found = paths(tmp_path, writing("DELETE FROM live.t", "live.t", elsewhere=("live",)))
+    with pytest.raises(UserError, match=r"outside of the schema shop of the DSN: DELETE FROM live\.t"):
+        load_writes(experiment('replay = "monday.capture"'), found)
