@@ -69,6 +69,10 @@ def _nothing_said(_summary: Summary, _metric: str) -> list[str]:
     return []
 
 
+def _never(_summary: Summary) -> list[str]:
+    return []
+
+
 def _no_section(_result: StudyResult) -> None:
     return None
 
@@ -108,6 +112,8 @@ class Analysis:
     """Whether nothing is said of undecided comparisons beside `say`."""
     adds: Callable[[Summary], str] = _nothing_added
     """Its sentence in the answer, after those on the question; empty: none."""
+    always: Callable[[Summary], list[str]] = _never
+    """Its sentences that hold whatever the control's copies do, and before any look."""
     lines: Callable[[StudyResult], list[str]] = _no_lines
     """What a terminal shows of it below the answer."""
     heading: str = ""

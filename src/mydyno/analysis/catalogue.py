@@ -82,6 +82,11 @@ def added_of(summary: Summary) -> list[str]:
     return [sentence for one in ANALYSES if (sentence := one.adds(summary))]
 
 
+def always_of(summary: Summary) -> list[str]:
+    """What holds even where no effect is decided."""
+    return [sentence for one in ANALYSES for sentence in one.always(summary)]
+
+
 def lines_of(result: StudyResult) -> list[str]:
     """What a terminal shows below the answer."""
     return [line for one in ANALYSES for line in one.lines(result)]

@@ -93,7 +93,7 @@ def answer_sentences(
     controls; and those on further metrics. `block_s` is block_duration_s() of the runs, which few answers need.
     """
     # Analyses load numpy, and the templates of their sections.
-    from mydyno.analysis.catalogue import added_of, said_of
+    from mydyno.analysis.catalogue import added_of, always_of, said_of
 
     nothing = _nothing(summary, study, block_s)
     failures = _failures(summary)
@@ -101,11 +101,11 @@ def answer_sentences(
     if alarm:
         found = [f"The control differs from its own copy, so no conclusion is drawn: {alarm_clause(alarm)}."]
         found = on_these_hosts(summary, found)
-        return (*found, *failures), ()
+        return (*always_of(summary), *found, *failures), ()
     lead = _host_first(summary, study, block_s)
     if nothing:
         alone = said_of(summary, summary.primary)[0] if len(study.experiment.arms) == 1 else []
-        return (*lead, *(alone or [nothing]), *failures), ()
+        return (*always_of(summary), *lead, *(alone or [nothing]), *failures), ()
     writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
     further = [metric for metric in answered_metrics(summary) if metric in summary.also_primary]
     decided, open_ = writer.decided(without=further), writer.undecided(bool(lead))

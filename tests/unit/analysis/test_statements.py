@@ -14,7 +14,7 @@ import pytest
 from mydyno.analysis.base import Examined
 from mydyno.analysis.statements.effects import analyse
 from mydyno.analysis.statements.plans import is_same, steps_of
-from mydyno.analysis.statements.section import lines, markdown, part, say
+from mydyno.analysis.statements.section import always, lines, markdown, part, say
 from mydyno.document.result import StudyResult
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ThresholdSpec
@@ -114,13 +114,13 @@ def folder(tmp_path: Path) -> StudyFolder:
     return build(tmp_path / "study", Interleaved(planted={"old": (0.0, 0.0), "new": (0.0, 0.0)}))
 
 
-def examined(folder: StudyFolder, due: bool = True) -> StatementsRecord | None:
+def examined(folder: StudyFolder, due: bool = True, alarm: bool = False) -> StatementsRecord | None:
     summary, experiment = folder.summary(), folder.study().experiment
     assert summary is not None
     steps = tuple(step.model_copy(update={"statements": True}) for step in experiment.steps)
     return analyse(
         Examined(experiment=experiment.model_copy(update={"steps": steps}), runs=summary.runs, alpha=0.05,
-                 alpha_of_causes=0.025 if due else None, due=due, path=folder.path)
+                 alpha_of_causes=0.025 if due else None, due=due, path=folder.path, alarm=alarm)
     )  # fmt: skip
 
 
@@ -285,3 +285,15 @@ def test_the_gate_holds_every_statement_to_its_limit(
     result = gate_study(folder, summary, [threshold])
     assert {one.outcome.value for one in result.comparisons} == {outcome}, result
     assert all(words in one.reason for one in result.comparisons), result
+
+
+def test_where_the_control_s_copies_differ_results_stand_and_times_do_not(folder: StudyFolder) -> None:
+    write(folder, (*PLANTED, *SAME))
+    record = examined(folder, alarm=True)
+    assert of(record, "SELECT planned").verdict == "open"
+    assert (of(record, "SELECT failing").verdict, of(record, "SELECT others").verdict) == ("fails", "other_rows")
+    summary = folder.summary()
+    assert summary is not None
+    assert always(summary) == []
+    (sentence,) = always(summary.model_copy(update={"statements": record}))
+    assert sentence.startswith("Of 65 statements 1 fails; 1 returns other rows; 62 are too rare or too noisy")

@@ -86,7 +86,9 @@ def analyse(study: Examined) -> StatementsRecord | None:
         if (logs := one.logs("service")) is not None
     )
     made = tuple(
-        _of_arm(arm, control, [of for of in by_digest if of], digests, every[arm], unlike, margin, total_us)
+        _of_arm(
+            arm, control, [of for of in by_digest if of], digests, every[arm], unlike, margin, total_us, study.alarm
+        )
         for arm in arms
     )
     return StatementsRecord(
@@ -200,6 +202,7 @@ def _of_arm(
     unlike: set[str],
     margin: float,
     total_us: float,
+    alarm: bool,
 ) -> StatementsOfArm:
     records = []
     for digest in digests:
@@ -209,7 +212,7 @@ def _of_arm(
         service, cpu = intervals.get((digest, "service")), intervals.get((digest, "cpu"))
         verdict, why = exact.verdict, exact.why
         if verdict is None:
-            verdict, why = _verdict(service, cpu, digest in unlike, margin, one)
+            verdict, why = _verdict(service, cpu, None if alarm else digest in unlike, margin, one)
         shows_plans = exact.plan_changed or verdict in ("slower", "faster")
         records.append(
             StatementRecord(
@@ -252,7 +255,7 @@ ORDER: tuple[StatementVerdict, ...] = (
 def _verdict(
     service: StatementInterval | None,
     cpu: StatementInterval | None,
-    unlike: bool,
+    unlike: bool | None,
     margin: float,
     one: ComparedStatement,
 ) -> tuple[StatementVerdict, str]:
@@ -261,6 +264,8 @@ def _verdict(
         if one.not_repeated:
             return "not_compared", one.not_repeated
         return "open", "the time was too short to repeat it in every block"
+    if unlike is None:
+        return "open", "the control's two copies differ in all statements together"
     if unlike:
         return "open", "the control's two copies differ"
     known = [each for each in (service, cpu) if each is not None and each.ci_low is not None]

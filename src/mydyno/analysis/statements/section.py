@@ -82,6 +82,11 @@ def _count(statements: Sequence[StatementRecord], one: str, several: str) -> str
     return f"{len(statements)} {one if len(statements) == 1 else several}" if statements else ""
 
 
+def always(summary: Summary) -> list[str]:
+    """Results and plans are exact; of times nothing is decided then."""
+    return [] if summary.statements is None else sentences(summary.statements)
+
+
 def say(summary: Summary, metric: str) -> list[str]:
     """On the primary metric: the statements. On it and the CPU time: what the capture as a whole costs."""
     record = summary.statements
