@@ -76,6 +76,8 @@ def switching_obstacles(experiment: Experiment) -> list[str]:
         found.append(f"verdict.primary: {', '.join(memory)}: the arms of one server share its memory")
     if experiment.is_search:
         found.append("steps.search: every arm needs a server of its own")
+    if experiment.compares_statements:
+        found.append("steps.statements: each statement is executed on all servers in turn")
     if any(replay_writes(step) for step in experiment.resolved_steps):
         found.append("steps.replay: a capture that writes is played once on its data: every arm needs data of its own")
     return [*found, *driver_obstacles(experiment)]
