@@ -25,7 +25,7 @@ use dyno_core::random::RandomStream;
 use dyno_core::wire::{Format, LineWriter};
 use serde_json::json;
 
-use self::lane::Lane;
+use self::lane::{share_cpu, Lane};
 use self::pairs::Visits;
 use crate::error::{Error, Exit};
 use crate::replay::unique_keys;
@@ -79,7 +79,12 @@ pub fn run(run: &StatementsRun) -> Result<Exit, Error> {
         .iter()
         .map(|lane| json!({ "name": lane.name, "facts": lane.facts }))
         .collect();
-    let header = json!({ "servers": servers, "statements": choice.chosen.len(), "left_out": choice.left_out });
+    let header = json!({
+        "servers": servers,
+        "statements": choice.chosen.len(),
+        "left_out": choice.left_out,
+        "shared_cpu": share_cpu(&lanes),
+    });
     let mut comparison = Comparison {
         lines: LineWriter::start(output, FORMAT, &header)?,
         visits: vec![Visits::default(); choice.chosen.len()],
