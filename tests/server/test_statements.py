@@ -77,11 +77,15 @@ def test_each_planted_difference_is_found_and_what_writes_is_undone(real_paths: 
         assert not found[text].plan_changed, found[text]
         examined = found[text].rows_examined
         assert examined is not None and examined[0] == examined[1], found[text]
-    # A row that had been deleted would be found by the later visits of the statement no more.
     for text in (*WRITES, *SAME, OTHER_PLAN):
         one = found[text]
         assert one.verdict not in ("fails", "other_rows", "not_compared"), one
         assert one.service is not None and one.cpu is not None and one.cpu.control_us > 0, one
+    records = [json.loads(line) for line in (StudyFolder(study).block_path(1) / "statements.jsonl").open()]
+    number = next(one["statement"] for one in records if one.get("examples") == [WRITES[1]])
+    once = next(one for one in records if one["record"] == "once" and one["statement"] == number)
+    # It had been executed before, to see whether it can be rolled back.
+    assert [one["affected_rows"] for one in once["servers"]] == [1, 1, 1], once
     assert {statements for _, statements in summary.statements.left_out.values()} == {1, 2}
     assert done.stdout.count("Of 7 statements") == 1, done.stdout
     assert "1 fails; 1 returns other rows" in " ".join(done.stdout.split())

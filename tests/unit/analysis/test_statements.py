@@ -296,4 +296,4 @@ def test_where_the_control_s_copies_differ_results_stand_and_times_do_not(folder
     assert summary is not None
     assert always(summary) == []
     (sentence,) = always(summary.model_copy(update={"statements": record}))
-    assert sentence.startswith("Of 65 statements 1 fails; 1 returns other rows; 62 are too rare or too noisy")
+    assert sentence.startswith("Of 65 statements 1 fails; 1 returns other rows; 62 are not decided")

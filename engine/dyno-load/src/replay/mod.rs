@@ -10,7 +10,7 @@ mod shown;
 mod summary;
 mod worker;
 
-pub use outcome::{FirstError, NotSent, Outcome, Record, Replayed};
+pub use outcome::{add_row, FirstError, NotSent, Outcome, Record, Replayed};
 pub use plan::{LeftOut, Pace, ReplayPlan, ReplayRun, Selection};
 pub use summary::Summary;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dyno_capture::{Fingerprint, UniqueKeys};
+use dyno_capture::{fingerprint, Fingerprint, UniqueKeys};
 
 use super::{Pace, ReplayPlan};
 use crate::server::Facts;
@@ -30,6 +30,17 @@ pub struct Outcome {
     pub checksum: u64,
     /// The same in their order.
     pub order: u64,
+}
+
+/// Any large odd number: no power of it is 0.
+const ODD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Adds a row to the sum of fingerprints, whatever their order, and to that in their order: of a polynomial, so that a row
+/// that moves changes it.
+pub fn add_row(checksum: &mut u64, order: &mut u64, payload: &[u8]) {
+    let row = fingerprint(payload).0;
+    *checksum = checksum.wrapping_add(row);
+    *order = order.wrapping_mul(ODD_FACTOR).wrapping_add(row);
 }
 
 /// Why statements of the plan were not sent.

@@ -213,7 +213,7 @@ impl Comparison<'_> {
 
     /// States why a statement is not repeated, or no more.
     fn leave_out(&mut self, index: usize, reason: &str) -> Result<(), Error> {
-        self.visits[index].failed = true;
+        self.visits[index].is_left_out = true;
         let record = json!({ "statement": index, "reason": reason });
         Ok(self.lines.record("not_repeated", &record)?)
     }

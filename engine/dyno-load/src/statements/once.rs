@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use dyno_capture::{extent, fingerprint, has_order, nondeterministic, Fingerprint, Freedom, UniqueKeys};
+use dyno_capture::{extent, has_order, nondeterministic, Fingerprint, Freedom, UniqueKeys};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::lane::Lane;
 use crate::error::Error;
+use crate::replay::add_row;
 
-/// Any large odd number: no power of it is 0.
-const ODD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 const STATUS: &str = "SHOW SESSION STATUS";
 /// Counters of a session that depend on data and plan alone.
 const COUNTERS: &[&str] = &[
@@ -97,11 +96,7 @@ impl Lane {
                 let named = columns.iter().map(|column| (column.name.clone(), column.kind));
                 found.columns.extend(named);
             },
-            |row| {
-                let row = fingerprint(row.payload()).0;
-                checksum = checksum.wrapping_add(row);
-                order = order.wrapping_mul(ODD_FACTOR).wrapping_add(row);
-            },
+            |row| add_row(&mut checksum, &mut order, row.payload()),
         );
         let reply = reply.map_err(|error| self.lost(&error))?;
         if let Some(before) = before {

@@ -27,8 +27,8 @@ pub struct Visits {
     pub round_ns: f64,
     /// Mean and sum of squares of the log ratio to the first server, of each other one.
     ratios: Vec<(f64, f64)>,
-    /// It failed on a server.
-    pub failed: bool,
+    /// It is not visited any more: it failed, or there was no time.
+    pub is_left_out: bool,
 }
 
 impl Visits {
@@ -77,10 +77,10 @@ impl Visits {
     }
 }
 
-/// The statement to visit next: the least visited first, then the largest gain. None where all have failed, or none
+/// The statement to visit next: the least visited first, then the largest gain. None where all are left out, or none
 /// would end within `left_ns`.
 pub fn next(all: &[Visits], servers: usize, left_ns: f64) -> Option<usize> {
-    let fits = |one: &Visits| !one.failed && one.round_ns * one.executions(servers) as f64 <= left_ns;
+    let fits = |one: &Visits| !one.is_left_out && one.round_ns * one.executions(servers) as f64 <= left_ns;
     let candidates = || all.iter().enumerate().filter(|(_, one)| fits(one));
     let least = candidates()
         .filter(|(_, one)| one.count < FEWEST_VISITS)
@@ -132,7 +132,10 @@ mod tests {
             Some(2)
         );
         assert_eq!(next(&[quiet.clone(), noisy.clone()], 2, 1e9), Some(1));
-        let failed = Visits { failed: true, ..noisy };
+        let failed = Visits {
+            is_left_out: true,
+            ..noisy
+        };
         assert_eq!(next(&[quiet, failed.clone()], 2, 1e9), Some(0));
         assert_eq!(next(&[failed], 2, 1e9), None);
     }

@@ -25,7 +25,7 @@ from mydyno.wording.numbers import NONE, latency_text, percent, ratio_interval, 
 HEADING = "Statements"
 MOST_ROWS = 300
 """Of the report's table; summary.json has all."""
-MOST_CHANGED = 10
+MOST_CHANGED = 5
 """Statements whose plans and counters the report shows; summary.json has those of all."""
 MOST_LINES = 5
 """At a terminal."""
@@ -42,8 +42,8 @@ WORDS: dict[StatementVerdict, str] = {
 CHANGED: tuple[StatementVerdict, ...] = ("fails", "other_rows", "slower", "faster")
 
 
-def sentences(record: StatementsRecord) -> list[str]:
-    """The answer, one sentence for each arm."""
+def sentences(record: StatementsRecord, open_words: str = "too rare or too noisy to tell") -> list[str]:
+    """The answer, one sentence for each arm; `open_words`: what is said of those whose times are not decided."""
     found = []
     for of in record.arms:
         all_of = len(of.statements)
@@ -57,7 +57,7 @@ def sentences(record: StatementsRecord) -> list[str]:
         parts = [part for part in parts if part] or [f"none is shown to be slower on {of.arm}, none fails"]
         same, still_open, out = of.having("equivalent"), of.having("open"), of.having("not_compared")
         parts += [f"{_are(len(same))} equivalent within {percent(record.margin)}"] if same else []
-        parts += [f"{_are(len(still_open))} too rare or too noisy to tell"] if still_open else []
+        parts += [f"{_are(len(still_open))} {open_words}"] if still_open else []
         parts += [f"{len(out)} could not be compared"] if out else []
         found.append(f"Of {agreed(f'{all_of} statements')} {'; '.join(parts)}.")
     return found
@@ -84,7 +84,7 @@ def _count(statements: Sequence[StatementRecord], one: str, several: str) -> str
 
 def always(summary: Summary) -> list[str]:
     """Results and plans are exact; of times nothing is decided then."""
-    return [] if summary.statements is None else sentences(summary.statements)
+    return [] if summary.statements is None else sentences(summary.statements, "not decided")
 
 
 def say(summary: Summary, metric: str) -> list[str]:
@@ -97,7 +97,7 @@ def say(summary: Summary, metric: str) -> list[str]:
     for effect in summary.effects:
         if effect.metric == metric and effect.ratio is not None and effect.verdict:
             change = f"{signed_percent(effect.ratio - 1)} ({ratio_interval(effect.ci_low, effect.ci_high)})"
-            found.append(f"All of them, as often as captured: {words} {change} with {effect.arm}.")
+            found.append(f"All that are compared, as often as captured: {words} {change} with {effect.arm}.")
     return found
 
 

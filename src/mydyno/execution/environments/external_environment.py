@@ -70,6 +70,8 @@ class ExternalEnvironment:
     writes: tuple[StepWrites, ...] = ()
     """Of the load."""
     clients: LoadClients | None = None
+    began: bool = False
+    """Whether a run has begun, so that the load may have written."""
     restores_data: bool = False
     """Whether the user's restore hook makes the data what they were before each run."""
     hooks: ExternalHooks | None = None
@@ -154,6 +156,7 @@ class ExternalEnvironment:
 
     async def restore(self, template: Template | None, instance: RunningServer) -> None:  # noqa: ARG002
         """The user's hooks, where there are any: restore the data, restart the server."""
+        self.began = True
         if self.hooks is None:
             return
         await self.hooks.before_run(instance.log.parent)
@@ -166,7 +169,7 @@ class ExternalEnvironment:
             tuple(dict.fromkeys(place_of(dsn_of(arm, self.experiment.server)) for arm in self.experiment.arms))
         )
         schema = f"the schema {listing(schemas_of(self.experiment))} stays"
-        if self.writes:
+        if self.writes and self.began:
             tables = tuple(dict.fromkeys(table for one in self.writes for table in one.tables or ("any table",)))
             schema += f", with what the load changed in {listing(tables)}"
         return f"{places}: all connections are closed, and no arm's variables are in force; {schema}"

@@ -5,13 +5,13 @@ use std::cmp::Reverse;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use dyno_capture::fingerprint;
 use dyno_core::clock::now_ns;
 use dyno_core::local_ports::explained;
 use dyno_loop::recorder::client_code;
 use dyno_loop::transport::{Interest, Socket};
 use dyno_mysql::{Connection, Error, Event, Options};
 
+use super::super::outcome::add_row;
 use super::{Link, State, Worker, FULL_QUEUE_PAUSE_NS, READ_BYTES};
 
 impl Worker<'_> {
@@ -89,9 +89,6 @@ impl Worker<'_> {
         self.end(index);
     }
 }
-
-/// Any large odd number: no power of it is 0.
-const ODD_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What an answer means.
 enum Answer {
@@ -194,10 +191,7 @@ impl Worker<'_> {
                 Ok(None) => Answer::Pending,
                 Ok(Some(Event::Ready)) => Answer::Ready,
                 Ok(Some(Event::Row(row))) => {
-                    let row = fingerprint(row.payload()).0;
-                    live.current.checksum = live.current.checksum.wrapping_add(row);
-                    // Of a polynomial: a row that moves changes it.
-                    live.current.order = live.current.order.wrapping_mul(ODD_FACTOR).wrapping_add(row);
+                    add_row(&mut live.current.checksum, &mut live.current.order, row.payload());
                     continue;
                 }
                 Ok(Some(Event::Done(done))) => {
