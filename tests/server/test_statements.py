@@ -81,7 +81,8 @@ def test_each_planted_difference_is_found_and_what_writes_is_undone(real_paths: 
         one = found[text]
         assert one.verdict not in ("fails", "other_rows", "not_compared"), one
         assert one.service is not None and one.cpu is not None and one.cpu.control_us > 0, one
-    records = [json.loads(line) for line in (StudyFolder(study).block_path(1) / "statements.jsonl").open()]
+    lines = (StudyFolder(study).block_path(1) / "statements.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
     number = next(one["statement"] for one in records if one.get("examples") == [WRITES[1]])
     once = next(one for one in records if one["record"] == "once" and one["statement"] == number)
     # It had been executed before, to see whether it can be rolled back.
