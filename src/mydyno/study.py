@@ -28,7 +28,7 @@ from mydyno.hosts.lock import turn_of
 from mydyno.hosts.paths import HostPaths, check_writable
 from mydyno.hosts.undo import clean_up
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.plan import Plan
+from mydyno.model.definition.plan import Plan, instances_of_each
 from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.servers.templates import Template
@@ -81,7 +81,8 @@ async def run_study(
         commands.keep_in(folder.path)
         live.keep_in(folder.path, study.study, plan, resumed=False)
         time_s = request.experiment.design.time if plan.sequential else None
-        time = request.timing(folder, request.experiment, plan, time_s)
+        more = instances_of_each(request.experiment) == 1
+        time = request.timing(folder, request.experiment, plan, time_s, more)
         summary = await _execute(environment, time, live, request.decided)
         live.finished(StoredResult.load(folder))
         return folder, summary

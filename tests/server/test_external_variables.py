@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -219,6 +220,35 @@ def test_two_running_servers_are_arms_loaded_in_turn(external: External, build: 
             if (one.block, one.arm, one.copy_number) == (run.block, run.arm, run.copy_number)
         )
         assert selects < 3 * own, "the other lanes' statements on the same server are not counted"
+
+
+def test_of_several_instances_each_is_in_one_block(external: External, build: ServerBuild) -> None:
+    program = external.program
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(other_server(build, f"IDENTIFIED BY '{PASSWORD}'", f"--server-id={number}"))
+            for number in range(11, 17)
+        ]
+        dsns = [f"mysql://bench@localhost/sbtest?socket={one.socket}" for one in servers]
+        arms = f'control = "old"\nold.dsn = {dsns[:3]}\nnew.dsn = {{}}'
+        text = study_text(arms.format(dsns[3:]))
+        fewer = program.run("plan", program.write(study_text(arms.format(f"'{dsns[3]}'"))))
+        assert "1 of it, and 3 of the control" in fewer.stderr
+        wrong = program.run("plan", program.write(text))
+        assert "design.blocks is 2, and each arm has 3 instances" in wrong.stderr
+        done = program.run("run", program.write(text.replace("blocks = 2\n", "")), "--allow-writes")
+        assert done.returncode == 0, done.stderr
+        assert all(one.sql("SELECT COUNT(*) FROM sbtest.sbtest1") == [(2000,)] for one in servers)
+    found: dict[str, dict[int, int]] = {}
+    for run in StudyFolder(program.study()).runs():
+        assert run.valid, run.reasons
+        (about,) = [one for one in run.evidence if one.treatment == "dsn"]
+        found.setdefault(f"{run.arm}.{run.copy_number}", {})[run.block] = about.facts["server_id"]
+    assert {lane: set(of_blocks.values()) for lane, of_blocks in found.items()} == {
+        "old.1": {11, 12, 13}, "old.2": {11, 12, 13}, "new.1": {14, 15, 16},
+    }  # fmt: skip
+    assert all(found["old.1"][block] != found["old.2"][block] for block in (1, 2, 3)), "A and A′ are two instances"
+    assert "3 of each, one in each block: intervals are over instances" in summary_of(program.study())["scope"]
 
 
 @pytest.mark.exhaustive

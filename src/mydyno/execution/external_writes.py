@@ -17,7 +17,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.language import listing
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.servers.dsn import parse_dsn
-from mydyno.treatments.dsn import dsn_of
+from mydyno.treatments.dsn import dsns_of
 from mydyno.workloads.dumps import run_check
 
 READ_ONLY_WORKLOADS = frozenset(
@@ -51,7 +51,8 @@ class StepWrites:
 
 def schemas_of(experiment: Experiment) -> tuple[str, ...]:
     """The schemas of the arms' external servers."""
-    return tuple(dict.fromkeys(parse_dsn(dsn_of(arm, experiment.server)).database or SCHEMA for arm in experiment.arms))
+    dsns = [dsn for arm in experiment.arms for dsn in dsns_of(arm, experiment.server)]
+    return tuple(dict.fromkeys(parse_dsn(dsn).database or SCHEMA for dsn in dsns))
 
 
 def load_writes(experiment: Experiment, paths: HostPaths) -> tuple[StepWrites, ...]:

@@ -26,6 +26,7 @@ from mydyno.model.definition.experiment import (
 )
 from mydyno.model.definition.guard_spec import GuardSpec
 from mydyno.model.definition.host_groups import Address
+from mydyno.model.definition.plan import running_instances
 from mydyno.model.definition.problems import ExperimentError, Key, Problem, from_validation, unknown
 from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.replay_speed import speed_of
@@ -140,7 +141,8 @@ def _with_server_of_arms(tree: dict[str, Any]) -> dict[str, Any]:
     if not tables or any("dsn" not in arm for arm in tables.values()):
         return tree
     first = tables.get(str(arms.get("control")), next(iter(tables.values())))
-    return {**tree, "server": {"dsn": first["dsn"]}}
+    own = first["dsn"]
+    return {**tree, "server": {"dsn": own[0] if isinstance(own, list) and own else own}}
 
 
 def _with_existing_data(tree: dict[str, Any]) -> dict[str, Any]:
@@ -214,7 +216,7 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     if experiment is not None and thresholds and control is not None and not problems:
         problems += selector_problems(thresholds, experiment)
     if experiment is not None and not problems:
-        problems += search_problems(experiment) + statement_problems(experiment)
+        problems += search_problems(experiment) + statement_problems(experiment) + _instance_problems(experiment)
         if all(spec.rate or speed_of(spec) for spec in experiment.steps):
             problems += [
                 Problem(
@@ -278,6 +280,17 @@ def _server_problems(tree: Mapping[str, Any], vocabulary: Vocabulary) -> list[Pr
     if said == ["name"] and server["name"] not in vocabulary.servers:
         return [unknown(("server", "name"), "server", server["name"], vocabulary.servers)]
     return []
+
+
+def _instance_problems(experiment: Experiment) -> list[Problem]:
+    """Arms that have not as many running servers as the control."""
+    count = {arm.name: running_instances(arm) for arm in experiment.arms}
+    wanted = count[experiment.control]
+    return [
+        Problem(("arms", name, "dsn"), f"{found} of it, and {wanted} of the control", allowed="as many of each arm")
+        for name, found in count.items()
+        if found != wanted
+    ]
 
 
 def _data_problems(data: object, server: object, vocabulary: Vocabulary) -> list[Problem]:

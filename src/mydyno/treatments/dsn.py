@@ -1,4 +1,4 @@
-"""A server that runs already as the treatment: `dsn = "mysql://user@host:3306/sbtest"`.
+"""Servers that run already as the treatment: `dsn = "mysql://user@host:3306/sbtest"`, or a list of several instances.
 
 The password is MYDYNO_DSN_PASSWORD_ARM, with the arm's name in capitals, or MYDYNO_DSN_PASSWORD. Verified by what the
 server says of itself on mydyno's own connection, with the time of a round trip to it.
@@ -10,17 +10,19 @@ import time
 from statistics import median
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from mydyno.errors import UserError
-from mydyno.model.definition.experiment import ArmSpec, ServerSpec, Text
+from mydyno.model.definition.experiment import ArmSpec, Experiment, ServerSpec, Text
 from mydyno.model.stored.records import Evidence
-from mydyno.servers.dsn import parse_dsn
+from mydyno.servers.dsn import parse_dsn, place_of
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import Address
 from mydyno.treatments.base import Treatment
 
 ROUND_TRIPS = 31
+FEWEST_INSTANCES = 3
+"""Of each arm, where there are several: two show too little of how far instances differ."""
 _FACTS = "SELECT @@hostname, @@port, @@server_id, @@version, @@version_comment"
 
 
@@ -32,12 +34,27 @@ def _parsed(dsn: str) -> str:
     return dsn
 
 
-SETTING: TypeAdapter[Any] = TypeAdapter(Annotated[Text, AfterValidator(_parsed)])
+def _different(dsns: list[str]) -> list[str]:
+    if len({place_of(dsn) for dsn in dsns}) < len(dsns):
+        raise ValueError("an instance is there twice")
+    return dsns
 
 
-def dsn_of(arm: ArmSpec, otherwise: ServerSpec) -> str:
-    """The external server of an arm: its own, or the experiment's."""
-    return str(arm.treatments.get("dsn") or otherwise.dsn or "")
+_Dsn = Annotated[Text, AfterValidator(_parsed)]
+SETTING: TypeAdapter[Any] = TypeAdapter(
+    _Dsn | Annotated[list[_Dsn], Field(min_length=FEWEST_INSTANCES), AfterValidator(_different)]
+)
+
+
+def dsns_of(arm: ArmSpec, otherwise: ServerSpec) -> tuple[str, ...]:
+    """The external servers of an arm: its own, or the experiment's."""
+    found = arm.treatments.get("dsn") or otherwise.dsn or ""
+    return tuple(found) if isinstance(found, list) else (str(found),)
+
+
+def places_of(experiment: Experiment) -> tuple[str, ...]:
+    """Where the external servers of all arms listen, each once."""
+    return tuple(dict.fromkeys(place_of(dsn) for arm in experiment.arms for dsn in dsns_of(arm, experiment.server)))
 
 
 def owner_of_dsn(arm: ArmSpec) -> str:
@@ -45,17 +62,17 @@ def owner_of_dsn(arm: ArmSpec) -> str:
     return arm.name if "dsn" in arm.treatments else ""
 
 
-def address_of(arm: ArmSpec, otherwise: ServerSpec) -> Address:
-    """Where an arm's external server is, and its account. Raises UserError."""
-    return parse_dsn(dsn_of(arm, otherwise), owner_of_dsn(arm))
+def addresses_of(arm: ArmSpec, otherwise: ServerSpec) -> tuple[Address, ...]:
+    """Where an arm's external servers are, and the account on each. Raises UserError."""
+    return tuple(parse_dsn(dsn, owner_of_dsn(arm)) for dsn in dsns_of(arm, otherwise))
 
 
 class DsnTreatment(Treatment):
-    """One arm's running server."""
+    """One arm's running servers."""
 
     name = "dsn"
 
-    def __init__(self, value: str) -> None:
+    def __init__(self, value: str | list[str]) -> None:
         self._dsn = value
 
     def obstacle(self, server: ServerSpec) -> str | None:

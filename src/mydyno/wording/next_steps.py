@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mydyno.language import agreed
 from mydyno.model.definition.contrasts import only_difference
+from mydyno.model.definition.plan import instances_of_each
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, PublishedEntry, Summary
 from mydyno.results.precision import block_duration_s, is_sequential, outlook
@@ -112,6 +113,8 @@ class NextSteps:
         open_ = [effect for effect in effects if effect.verdict == "inconclusive"]
         if not open_:
             return "more blocks, for a narrower interval"
+        if instances_of_each(self.study.experiment) > 1:
+            return "more instances of each arm"
         sequential = is_sequential(self.summary, self.study.experiment)
         found = outlook(self.summary, open_, block_duration_s(self.records), sequential)
         if found is None or (found.every_s is None and found.every is not None):

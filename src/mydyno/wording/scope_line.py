@@ -10,6 +10,7 @@ from typing import Any
 
 from mydyno.language import agreed, listing
 from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.plan import instances_of_each
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.memory import QUERIES, is_memory
@@ -116,7 +117,7 @@ def _common_treatments(experiment: Experiment) -> list[str]:
 def arms_words(experiment: Experiment) -> str:
     """What each arm sets otherwise than the others, where a name does not say it; empty where every name does."""
     of_arms = {arm.name: treatments(arm) for arm in experiment.arms}
-    names = dict.fromkeys(name for own in of_arms.values() for name in own)
+    names = dict.fromkeys(name for own in of_arms.values() for name in own if name != "dsn")  # the scope names these
     names = {name: None for name in names if len({own.get(name) for own in of_arms.values()}) > 1}
     base = {f"variables.{name}": str(value) for name, value in experiment.server.variables.items()}
     told = {
@@ -179,6 +180,14 @@ def _host(study: StudyRecord) -> str:
     if server.dsn is None:
         return f"Host {_named(study.host)}"
     load = _named(study.host)
+    if (count := instances_of_each(study.experiment)) > 1:
+        of_arms = [
+            f"{listing(tuple(map(place_of, arm.treatments['dsn'])))} ({arm.name})" for arm in study.experiment.arms
+        ]
+        return (
+            f"External servers {'; '.join(of_arms)}, {count} of each, one in each block: intervals are over instances; "
+            f"load from {load}"
+        )
     places = {arm.name: place_of(arm.treatments["dsn"]) for arm in study.experiment.arms if "dsn" in arm.treatments}
     if len(set(places.values())) > 1:
         named = listing(tuple(f"{place} ({arm})" for arm, place in places.items()))

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from mydyno.language import agreed, listing
+from mydyno.model.definition.plan import instances_of_each
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, Summary
 from mydyno.results.precision import (
@@ -45,11 +46,11 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
     judged = [effect for effect in summary.effects if effect.verdict]
     open_ = [effect for effect in judged if effect.verdict == "inconclusive"]
     lines = _doubts(records)
-    sequential = is_sequential(summary, study.experiment)
+    sequential, instances = is_sequential(summary, study.experiment), instances_of_each(study.experiment)
     taken = _taken(summary)
     first = sum((steal_share(summary) or 0.0, strangers_share(summary) or 0.0)) >= FIRST_SHARE
     if open_:
-        lines += [*(taken if first else ()), *_time(summary, records, sequential)]
+        lines += [*(taken if first else ()), *_time(summary, records, sequential, instances)]
     lines += hosts_sharpen(summary)
     hopeless = open_ and all(one.obstacle for _, _, one in _outlooks(summary, records, sequential))
     if sequential and (open_ or summary.look is None) and not hopeless:
@@ -114,13 +115,17 @@ def _outlooks(
             yield metric, effects, found
 
 
-def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool) -> list[str]:
+def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool, instances: int) -> list[str]:
     """For each metric: the precision of what is open, and the time that decides it."""
     lines = []
     done = finished_blocks(summary)
     for metric, effects, found in _outlooks(summary, records, sequential):
         noun = summary.phrase(metric).short_subject
         noun = f"{noun[:1].upper()}{noun[1:]}"
+        if instances > 1:
+            width = half_widths_text(half_widths(effects))
+            lines.append(f"{noun}: {width} over {instances} instances of each; more instances narrow it.")
+            continue
         if found.obstacle == "noise":
             lines.append(f"{noun}: too much noise to estimate the time that an answer needs: use a quieter host.")
             continue

@@ -16,7 +16,7 @@ from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.external import ExternalServer
 from mydyno.servers.sql import Address, ClientTls
 from mydyno.treatments.client_path import configure_client_path, external_obstacle
-from mydyno.treatments.dsn import address_of
+from mydyno.treatments.dsn import addresses_of
 from mydyno.treatments.tls import TlsTreatment
 
 DSN = "mysql://bench@db:3307/sbtest"
@@ -24,7 +24,7 @@ NOT_UTF_8 = b"pa\xdf\xffwort"
 
 
 def server_of(dsn: str, folder: Path) -> ExternalServer:
-    return ExternalServer(parse_dsn(dsn), LocalHost("x", None), folder, folder / "log")
+    return ExternalServer([parse_dsn(dsn)], LocalHost("x", None), folder, folder / "log")
 
 
 def test_tls_is_that_of_mysqls_clients() -> None:
@@ -88,9 +88,9 @@ def test_an_arms_own_password_comes_before_that_of_all(monkeypatch: pytest.Monke
     monkeypatch.setenv(PASSWORD_VARIABLE, "all")
     monkeypatch.setenv(f"{PASSWORD_VARIABLE}_NEW_8_4", "new")
     arms = [ArmSpec(name="new-8.4", treatments={"dsn": DSN}), ArmSpec(name="old", treatments={"dsn": DSN})]
-    assert [address_of(arm, ServerSpec(dsn=DSN)).password for arm in arms] == [b"new", b"all"]
+    assert [addresses_of(arm, ServerSpec(dsn=DSN))[0].password for arm in arms] == [b"new", b"all"]
     shared = ArmSpec(name="new-8.4", treatments={})
-    assert address_of(shared, ServerSpec(dsn=DSN)).password == b"all", "the server is not the arm's own"
+    assert addresses_of(shared, ServerSpec(dsn=DSN))[0].password == b"all", "the server is not the arm's own"
     assert parse_dsn(DSN).password == b"all"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +29,8 @@ from mydyno.hosts.remote.ssh import SshHost
 from mydyno.hosts.undo import UndoJournal
 from mydyno.language import listing
 from mydyno.model.definition.experiment import EXISTING, ArmSpec, Experiment
+from mydyno.model.definition.plan import instances_of_each
 from mydyno.model.stored.records import Evidence
-from mydyno.servers.dsn import place_of
 from mydyno.servers.external_data import (
     MARKER,
     Missing,
@@ -47,7 +48,7 @@ from mydyno.servers.templates import Template
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import interleaving_obstacles
-from mydyno.treatments.dsn import address_of, dsn_of
+from mydyno.treatments.dsn import addresses_of, places_of
 from mydyno.treatments.switching import is_switched
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.files import file_of, short
@@ -65,8 +66,8 @@ class ExternalEnvironment:
     scratch: Path
     sockets: Path
     versions: dict[str, str]
-    addresses: dict[str, Address]
-    """{arm: its server}."""
+    addresses: dict[str, tuple[Address, ...]]
+    """{arm: its servers, one of which a block has}."""
     writes: tuple[StepWrites, ...] = ()
     """Of the load."""
     clients: LoadClients | None = None
@@ -86,14 +87,14 @@ class ExternalEnvironment:
         assert cpu_slot.number == 1, "forecast refuses several instances of an external server"
         folder.mkdir(parents=True, exist_ok=True)
         log.write_text("an external server keeps its own error log\n")
-        address = self.addresses[arm or self.experiment.control]
-        return ExternalServer(address, self.host, folder, log, self.experiment.server.card, number)
+        addresses = self.addresses[arm or self.experiment.control]
+        return ExternalServer(addresses, self.host, folder, log, self.experiment.server.card, number)
 
     def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Sampler:
         """The sampler: this host, its interface on the route to the server, the server's status by SQL; its host."""
         del speed_meter  # of the load's host, which is not the server's
         program = self.paths.program("dynoprobe")
-        own_address = self.addresses[self.experiment.control]
+        own_address = self.addresses[self.experiment.control][0]
         interface = None if own_address.socket else interface_towards(own_address.host)
         networks = [f"{interface}@{os.getpid()}"] if interface else []
         own = Probe.of_servers(program, instances, self.scratch, self.sockets, networks)
@@ -120,8 +121,13 @@ class ExternalEnvironment:
         return []
 
     async def template(self, arm: ArmSpec, say: Say) -> None:
-        """Prepare the data once, or complete them, if that is allowed and needed. Raises HostError if that fails."""
-        address = self.addresses[arm.name]
+        """Prepare the data of the arm's servers, or complete them, if that is allowed and needed. Raises HostError if
+        that fails.
+        """
+        for address in self.addresses[arm.name]:
+            await self._prepare(address, say)
+
+    async def _prepare(self, address: Address, say: Say) -> None:
         data = self.experiment.data
         if data.workload == EXISTING:
             return
@@ -161,13 +167,11 @@ class ExternalEnvironment:
             return
         await self.hooks.before_run(instance.log.parent)
         if self.server_host is not None:
-            await self.server_host.find_server(self.addresses[self.experiment.control])
+            await self.server_host.find_server(self.addresses[self.experiment.control][0])
 
     def stays(self) -> str:
         """The load's schema, and nothing else."""
-        places = listing(
-            tuple(dict.fromkeys(place_of(dsn_of(arm, self.experiment.server)) for arm in self.experiment.arms))
-        )
+        places = listing(places_of(self.experiment))
         schema = f"the schema {listing(schemas_of(self.experiment))} stays"
         if self.writes and self.began:
             tables = tuple(dict.fromkeys(table for one in self.writes for table in one.tables or ("any table",)))
@@ -225,8 +229,8 @@ async def open_external_environment(
     paths: HostPaths, experiment: Experiment, study: str, study_path: Path, say: Say
 ) -> ExternalEnvironment:
     """Check that the server answers, and fetch the drivers. On any failure nothing is left behind."""
-    addresses = {arm.name: address_of(arm, experiment.server) for arm in experiment.arms}
-    address = addresses[experiment.control]
+    addresses = {arm.name: addresses_of(arm, experiment.server) for arm in experiment.arms}
+    address = addresses[experiment.control][0]
     if experiment.server.variables:
         raise UserError("server.variables: an external server (dsn) is never configured", "remove the section")
     writes = load_writes(experiment, paths)
@@ -236,7 +240,7 @@ async def open_external_environment(
             "(--allow-writes)",
             "add --allow-writes, or use a load that only reads (of a capture: options.read_only = true)",
         )
-    for one in addresses.values():
+    for one in dict.fromkeys(one for of_arm in addresses.values() for one in of_arm):
         protect(os.fsdecode(one.password))
         if experiment.data.workload == "oltp" and one.database != SCHEMA:
             raise UserError(
@@ -250,14 +254,19 @@ async def open_external_environment(
         scratch, sockets = make_folders(paths, study, undo)
         host = LocalHost(study, paths.server_user, undo)
         versions_of = {
-            arm.name: await check_connection(addresses[arm.name], experiment, arm) for arm in experiment.arms
+            arm.name: listing(
+                tuple(dict.fromkeys([await check_connection(one, experiment, arm) for one in addresses[arm.name]]))
+            )
+            for arm in experiment.arms
         }
         held = is_switched(experiment) or not interleaving_obstacles(experiment, paths)
-        places = {arm: (one.socket, one.host, one.port) for arm, one in addresses.items()}
-        for place in set(places.values()):
-            sharing = [arm for arm, of_arm in places.items() if of_arm == place]
-            lanes = len(sharing) + (experiment.control in sharing) if held else 1
-            await check_room(addresses[sharing[0]], experiment, lanes)
+        lanes = Counter(one for arm in experiment.arms for one in addresses[arm.name])
+        if instances_of_each(experiment) == 1:
+            lanes[address] += 1  # A′; of several instances it has another one than A
+        at = {(one.socket, one.host, one.port): one for one in lanes}
+        for place, one in at.items():
+            sharing = sum(count for other, count in lanes.items() if (other.socket, other.host, other.port) == place)
+            await check_room(one, experiment, sharing if held else 1)
         await check_changes(address, experiment, paths, undo)
         drivers, versions = await get_drivers(experiment, paths, host, say)
         versions["server"] = versions_of[experiment.control]

@@ -8,7 +8,7 @@ from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.planning.time_plan import FEWEST_CYCLES_OVER_TIME, check_time, cycles_of, plan_time, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.plan import Design, Plan, make_plan
+from mydyno.model.definition.plan import Design, Plan, instances_of_each, make_plan
 from mydyno.model.metrics import EXECUTED, FEWEST_OF_GROWTH, GROWTH
 from mydyno.treatments.coexistence import interleaving_obstacles, shortages
 from mydyno.treatments.switching import is_switched, switching_obstacles
@@ -22,13 +22,20 @@ def plan_study(experiment: Experiment, paths: HostPaths) -> Plan:
     time that is too short for a verdict.
     """
     design = choose_design(experiment, paths)
-    time_s = experiment.design.time
+    time_s, instances = experiment.design.time, instances_of_each(experiment)
+    if instances > 1 and experiment.design.blocks != instances and "blocks" in experiment.design.model_fields_set:
+        raise UserError(
+            f"design.blocks is {experiment.design.blocks}, and each arm has {instances} instances: one in each block",
+            "omit design.blocks",
+        )
     if time_s is None:
-        return make_plan(experiment, design)
+        return make_plan(experiment, design, instances if instances > 1 else None)
     if design.kind == "blocks":
         one_s = forecast(experiment, make_plan(experiment, design, 1), paths).study_s
         return make_plan(experiment, design, max(1, min(MOST_BLOCKS, int(time_s / one_s))))
-    check_time(time_s, shape_of(experiment))
+    check_time(time_s, shape_of(experiment), instances=instances)
+    if instances > 1:
+        return make_plan(experiment, design, instances)
     return make_plan(experiment, design, plan_time(time_s, shape_of(experiment)).blocks)
 
 

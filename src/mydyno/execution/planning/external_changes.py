@@ -14,7 +14,7 @@ from mydyno.servers.dsn import place_of
 from mydyno.servers.external_variables import reading
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.sql import Control
-from mydyno.treatments.dsn import address_of, dsn_of
+from mydyno.treatments.dsn import addresses_of, places_of
 from mydyno.treatments.switching import switched_names, switched_variables
 from mydyno.workloads.files import file_of
 
@@ -29,7 +29,7 @@ async def with_external_changes(expected: Forecast, experiment: Experiment) -> F
     if experiment.server.dsn is None or not names:
         return expected
     try:
-        address = address_of(experiment.arm(experiment.control), experiment.server)
+        address = addresses_of(experiment.arm(experiment.control), experiment.server)[0]
         async with Control(address) as control:
             version = await control.scalar("SELECT VERSION()")
             (values,) = await control.rows(reading(names))
@@ -52,7 +52,7 @@ def planned_writes(expected: Forecast, experiment: Experiment, paths: HostPaths)
     if experiment.server.dsn is None:
         return expected
     data = experiment.data
-    places = listing(tuple(dict.fromkeys(place_of(dsn_of(arm, experiment.server)) for arm in experiment.arms)))
+    places = listing(places_of(experiment))
     schemas = listing(schemas_of(experiment))
     lines = []
     if data.sql is not None:

@@ -10,12 +10,12 @@ from typing import Any
 
 from mydyno.execution.planning.captured_time import replay_lines
 from mydyno.execution.planning.forecast import Forecast
-from mydyno.execution.planning.time_plan import cycles_of, plan_time, shape_of
+from mydyno.execution.planning.time_plan import cycles_of, plan_time, shape_of, time_of_blocks
 from mydyno.experiment_file.screen import coded
 from mydyno.experiment_file.thresholds import limit_words
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ScreenSpec
-from mydyno.model.definition.plan import Plan
+from mydyno.model.definition.plan import Plan, instances_of_each
 from mydyno.model.definition.profile_spec import PROFILE_EVERY
 from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.definition.server_options import option_name
@@ -124,7 +124,11 @@ def _steps(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
 def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
     shape, design = shape_of(experiment), experiment.design
     time_s = design.time if plan.sequential else None
-    cycles = float(cycles_of(experiment)) if time_s is None else plan_time(time_s, shape).cycles
+    instances, count = instances_of_each(experiment), len(plan.blocks)
+    if time_s is None:
+        cycles = float(cycles_of(experiment))
+    else:
+        cycles = (plan_time(time_s, shape) if instances == 1 else time_of_blocks(time_s, shape, instances)).cycles
     slices = f"{design.slice:g} s after {design.washout:g} s of washout"
     up = f"{shape.servers} servers" if experiment.server.dsn is None else "the connections of all arms"
     servers = f"{up} at the same time, one arm loaded at a time, slices of {slices}"
@@ -135,8 +139,10 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
         servers = f"{shape.servers} servers at the same time, one statement on one of them at a time"
         per_block = f"{format_duration(cycles * shape.cycle_s)} of statements"
     yield Entry("design", (f"{plan.design}: {plan.why}", servers))
-    count = len(plan.blocks)
-    if time_s is None:
+    if instances > 1:
+        of_each = f"{count}, each with one instance of each arm and about {per_block}; examined once, at the end"
+        yield Entry("blocks", (of_each,))
+    elif time_s is None:
         yield Entry("blocks", (f"{count}, each with {per_block}; examined once, at the end",))
     else:
         due = [] if plan.schedule is None else [look for look in plan.schedule.rates if look <= count]
@@ -230,7 +236,8 @@ def _flat(treatments: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         if isinstance(value, Mapping):
             found |= _flat(value, "" if name == "variables" else f"{prefix}{name}.")
         else:
-            found[f"{prefix}{name}" if prefix else option_name(name)] = option_value(value)
+            of_each = ", ".join(map(str, value)) if isinstance(value, list) else option_value(value)
+            found[f"{prefix}{name}" if prefix else option_name(name)] = of_each
     return found
 
 

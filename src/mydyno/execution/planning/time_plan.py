@@ -179,18 +179,30 @@ def plan_time(
     return TimePlan(done + rounds * groups, block_s, max(1.0, shape.cycles_in(block_s, overhead_s)), False)
 
 
-def check_time(time_s: float, shape: Shape, groups: int = 1) -> None:
-    """Raise UserError where a new study of this length would end before its first look."""
-    if plan_time(time_s, shape, groups=groups).reaches_look:
+def time_of_blocks(time_s: float, shape: Shape, blocks: int) -> TimePlan:
+    """So many blocks in `time_s`, neither more nor fewer."""
+    block_s = max(1.0, time_s - PREPARATION_RESERVE_S) / blocks
+    cycles = shape.cycles_in(block_s)
+    return TimePlan(blocks, block_s, cycles, cycles >= shape.least_cycles)
+
+
+def check_time(time_s: float, shape: Shape, groups: int = 1, instances: int = 1) -> None:
+    """Raise UserError where a new study of this length would end before its first look, or before each of the arms'
+    `instances` was loaded.
+    """
+    least = EARLY if instances == 1 else instances
+    found = plan_time(time_s, shape, groups=groups) if instances == 1 else time_of_blocks(time_s, shape, instances)
+    if found.reaches_look:
         return
-    least_s = next_look_s(shape, 0, groups=groups)
-    warmup_s = ceil(EARLY / groups) * shape.lanes * shape.warmup_s
+    least_s = PREPARATION_RESERVE_S + ceil(least / groups) * shape.block_s(shape.least_cycles)
+    warmup_s = ceil(least / groups) * shape.lanes * shape.warmup_s
     cause, cure = "", ""
     if warmup_s > least_s / 4:
         cause, cure = f", {format_duration(warmup_s)} of them warm-up", " a shorter warm-up (--set steps.warmup=2s),"
+    lanes = f"{shape.servers} servers" if shape.servers else f"{shape.lanes} lanes"
     raise UserError(
-        f"{format_duration(time_s)} are too short for a verdict: {EARLY} blocks of {shape.servers} servers and "
-        f"{shape.steps} step{'s' * (shape.steps > 1)} take about {format_duration(least_s)}{cause}",
+        f"{format_duration(time_s)} are too short for a verdict: {least} blocks of {lanes} and {shape.steps} "
+        f"step{'s' * (shape.steps > 1)} take about {format_duration(least_s)}{cause}",
         f"use --time {ceil(least_s / 60)}m,{cure} fewer arms, or fewer steps",
     )
 

@@ -34,7 +34,8 @@ class PlannedRun(Frozen):
     places: tuple[int, ...] = (1,)
     """The place (which CPUs, which share of the host) of each instance, counted from 1."""
     build: int = Field(1, ge=1, exclude_if=_is_one)
-    """Which build of its server it runs, where the arm has several of one commit (`builds`)."""
+    """Which build of its server it runs, where the arm has several of one commit (`builds`), or which instance, where
+    it has a list of those that run already (`dsn`)."""
 
     model_config = Frozen.model_config | {"populate_by_name": True}
 
@@ -133,9 +134,15 @@ def make_plan(experiment: Experiment, design: Design | None = None, blocks: int 
         design=chosen.kind,
         why=chosen.why,
         sequential=sequential,
-        looks=dict(looks_aimed_at(count, experiment.verdict.error_rate).rates) if sequential else None,
+        looks=_looks(experiment, count) if sequential else None,
         blocks=tuple(planned),
     )
+
+
+def _looks(experiment: Experiment, blocks: int) -> dict[int, float]:
+    """Blocks → error rate. Where blocks are instances there are no others to add: one look, at the last."""
+    rate = experiment.verdict.error_rate
+    return {blocks: rate} if instances_of_each(experiment) > 1 else dict(looks_aimed_at(blocks, rate).rates)
 
 
 def _places(experiment: Experiment, blocks: int) -> list[tuple[int, ...]]:
@@ -161,13 +168,25 @@ def builds_of(arm: ArmSpec) -> int:
     return int(build.get("builds", 1)) if isinstance(build, dict) else 1
 
 
+def running_instances(arm: ArmSpec) -> int:
+    """How many servers that run already the arm has: a block has one of them, and blocks are as many; 1 elsewhere."""
+    dsn = arm.treatments.get("dsn")
+    return len(dsn) if isinstance(dsn, list) else 1
+
+
+def instances_of_each(experiment: Experiment) -> int:
+    """The same of all arms: each has as many."""
+    return running_instances(experiment.arm(experiment.control))
+
+
 def _builds(experiment: Experiment, arm: ArmSpec, blocks: int) -> list[tuple[int, int]]:
-    """(the build that the arm runs, that of its second copy) in each block.
+    """(the build or instance that the arm runs, that of its second copy) in each block.
 
     In as many blocks as there are builds each is used once, in random order. The two copies of the control never run
-    the same one in a block: the difference between them then includes what a difference in layout alone makes.
+    the same one in a block: the difference between them then includes what a difference in layout, or between
+    instances, alone makes.
     """
-    count = builds_of(arm)
+    count = max(builds_of(arm), running_instances(arm))
     if count == 1:
         return [(1, 1)] * blocks
     random = Random(f"mydyno-builds-1-{experiment.design.seed}-{arm.name}")

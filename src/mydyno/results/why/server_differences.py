@@ -36,23 +36,27 @@ def server_differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, str | N
     version.
 
     Only variables that shape performance and differ between two servers that both have them; a variable that one
-    version alone has cannot be set alike, and there are hundreds. Paths and identities are left out.
+    version alone has cannot be set alike, and there are hundreds. Paths and identities are left out. Of an arm with
+    several servers, the values of all of them.
     """
-    variables: dict[str, dict[str, str]] = {}
+    variables: dict[str, dict[str, dict[str, None]]] = {}
     versions = set()
     apart = any(one.treatment == "dsn" for run in runs for one in run.evidence)
     for run in runs:
         for server in run.servers[:1]:
-            variables.setdefault(run.arm, {name.lower(): value for name, value in server.variables.items()})
+            of_arm = variables.setdefault(run.arm, {})
+            for name, value in server.variables.items():
+                of_arm.setdefault(name.lower(), {})[value] = None
             versions.add(server.version)
     if len(versions) < 2 and not apart:
         return {}
     names = sorted({name for of_arm in variables.values() for name in of_arm if shapes_performance(name)})
     differing = {}
     for name in names:
-        values = {arm: of_arm.get(name) for arm, of_arm in sorted(variables.items())}
-        if len({meaning_of(value) for value in values.values() if value is not None}) > 1:
-            differing[name] = {arm: None if value is None else value[:SHOWN_LETTERS] for arm, value in values.items()}
+        values = {arm: list(of_arm.get(name, ())) for arm, of_arm in sorted(variables.items())}
+        if len({meaning_of(value) for found in values.values() for value in found}) > 1:
+            shown = {arm: " or ".join(found)[:SHOWN_LETTERS] for arm, found in values.items()}
+            differing[name] = {arm: text if values[arm] else None for arm, text in shown.items()}
     return differing
 
 

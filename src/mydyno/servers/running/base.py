@@ -95,7 +95,7 @@ class RunningServer(ABC):
         self.number = number
         self.cpu_slot = cpu_slot
         self.build_number = 1
-        """Which of its arm's builds it runs, where several alternate over the blocks."""
+        """Which of its arm's builds or running servers it is, where several alternate over the blocks."""
         self.process: Process | None = None
         """Its process, where mydyno started it."""
         self.listen = LOOPBACK

@@ -22,12 +22,24 @@ class ExternalServer(RunningServer):
     is_private: ClassVar[bool] = False
 
     def __init__(
-        self, address: Address, host: LocalHost, folder: Path, log: Path, card: str | None = None, number: int = 1
+        self,
+        addresses: Sequence[Address],
+        host: LocalHost,
+        folder: Path,
+        log: Path,
+        card: str | None = None,
+        number: int = 1,
     ) -> None:
-        """`card`: this host's interface that leads there, whose speed treatments may set; None: none was named."""
+        """`addresses`: of the arm's servers, of which this is the one of its build_number. `card`: this host's
+        interface that leads there, whose speed treatments may set; None: none was named.
+        """
         super().__init__(host, folder, log, number=number)
-        self._address = address
+        self._addresses = addresses
         self.card = card
+
+    @property
+    def _address(self) -> Address:
+        return self._addresses[(self.build_number - 1) % len(self._addresses)]
 
     @property
     def data(self) -> Path:

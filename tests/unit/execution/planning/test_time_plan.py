@@ -22,7 +22,7 @@ from mydyno.execution.planning.time_plan import (
 )
 from mydyno.experiments import built_in, load
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import Experiment, StepSpec
+from mydyno.model.definition.experiment import Experiment, ServerSpec, StepSpec
 from mydyno.model.definition.looks import Looks, looks_aimed_at
 from mydyno.model.metrics import GROWTH
 from tests.support.fake_script import experiment
@@ -81,6 +81,24 @@ def test_a_time_that_warm_up_takes_is_refused_with_that_cause(paths: HostPaths, 
         plan_study(asked, paths)
     assert ("2 min of them warm-up" in refused.value.message) is named  # 4 blocks, 3 lanes, 10 s
     assert ("a shorter warm-up" in str(refused.value.hint)) is named
+
+
+def test_blocks_are_as_many_as_the_instances_of_each_arm_and_examined_once(paths: HostPaths) -> None:
+    dsns = {arm: {"dsn": [f"mysql://u@h{number}-{arm}/s" for number in range(5)]} for arm in ("glibc", "jemalloc")}
+    design = {"kind": "interleaved", "time": "10m"}
+    asked = experiment(treatments=dsns, server=ServerSpec(dsn="mysql://u@h0-glibc/s"), design=design)
+    plan = plan_study(asked, paths)
+    assert plan.looks == {5: 0.05}
+    for arm in dsns:
+        assert sorted(run.build for run in plan.runs if (run.arm, run.copy_number) == (arm, 1)) == [1, 2, 3, 4, 5]
+    for block in plan.blocks:
+        assert len({run.build for run in block.runs if run.arm == "glibc"}) == 2
+    late = asked.model_copy(update={"design": asked.design.model_copy(update={"time": 20.0})})
+    with pytest.raises(UserError, match="20 s are too short for a verdict: 5 blocks of 3 lanes and 2 steps"):
+        plan_study(late, paths)
+    other = experiment(treatments=dsns, server=ServerSpec(dsn="mysql://u@h0-glibc/s"), design={**design, "blocks": 4})
+    with pytest.raises(UserError, match=r"design\.blocks is 4, and each arm has 5 instances"):
+        plan_study(other, paths)
 
 
 def growing(**design: object) -> Experiment:
