@@ -40,6 +40,8 @@ class Made:
     noise: float = 0.02
     change: Change = lambda _once: None
     both: Change = lambda _once: None
+    label: str = ""
+    """Empty: the text."""
 
 
 def plan(access: str) -> dict[str, Any]:
@@ -81,7 +83,7 @@ def write(folder: StudyFolder, made: tuple[Made, ...], starts: float = 0.004, se
         start = random.normal(0, starts, len(SERVERS))
         for number, one in enumerate(made):
             digest = f"{number:016x}"
-            out.append({"record": "statement", "statement": number, "digest": digest, "label": one.text,
+            out.append({"record": "statement", "statement": number, "digest": digest, "label": one.label or one.text,
                         "text": one.text, "count": 10, "writes": False, "examples": [f"{one.text} 1"]})  # fmt: skip
             results = []
             for server in SERVERS:
@@ -166,6 +168,38 @@ def test_what_differs_between_the_control_s_copies_is_no_difference_of_the_arm(f
 
     write(folder, (Made("SELECT varying", both=varies), *SAME), starts=0.001)
     assert of(examined(folder), "SELECT varying").verdict == "equivalent"
+
+
+def test_results_and_plans_of_every_block_count(folder: StudyFolder) -> None:
+    calls = {"both": 0, "arm": 0, "result": 0}
+
+    def unstable(once: dict[str, Any]) -> None:
+        block, calls["both"] = calls["both"] // len(SERVERS), calls["both"] + 1
+        once.update(plan=plan(("ref", "ALL")[block % 2]))
+
+    def the_other_way_round(once: dict[str, Any]) -> None:
+        block, calls["arm"] = calls["arm"], calls["arm"] + 1
+        once.update(plan=plan(("ALL", "ref")[block % 2]))
+
+    def once_only(once: dict[str, Any]) -> None:
+        calls["result"] += 1
+        once.update(checksum="beef" if calls["result"] == 2 else "feed")
+
+    unsteady = Made("SELECT unstable", both=unstable, change=the_other_way_round)
+    write(folder, (unsteady, Made("SELECT late", change=once_only), Made("SELECT scanned", change=scans)), starts=0.001)
+    record = examined(folder)
+    assert not of(record, "SELECT unstable").plan_changed, "the control has it too, in another block"
+    assert of(record, "SELECT scanned").plan_changed
+    assert of(record, "SELECT late").verdict == "other_rows"
+
+
+def test_labels_that_are_alike_have_the_place_where_the_texts_part(folder: StudyFolder) -> None:
+    texts = [f"SELECT a FROM t JOIN u WHERE {condition} = ?" for condition in ("t . a", "t . b", "u . c")]
+    write(folder, (*(Made(text, label="SELECT a FROM t…") for text in texts), *SAME[:3]), starts=0.001)
+    assert [of(examined(folder), text).label for text in texts] == [
+        "SELECT a FROM t… … t . a = ?", "SELECT a FROM t… … t . b = ?", "SELECT a FROM t… … u . c = ?",
+    ]  # fmt: skip
+    assert of(examined(folder), "SELECT same 1").label == "SELECT same 1"
 
 
 def test_rows_of_an_unordered_limit_may_differ(folder: StudyFolder) -> None:

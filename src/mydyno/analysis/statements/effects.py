@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product, takewhile
 from math import exp, log
 
 import numpy as np
@@ -47,6 +48,8 @@ READS = (
 METRICS = ("service", "cpu")
 MOST_EXECUTED = 6000
 """Characters of an account of an execution."""
+MOST_APART = 60
+"""Characters of a text from where it parts from those with the same label."""
 MOST_MESSAGE = 160
 """Characters of an error's text."""
 
@@ -205,10 +208,11 @@ def _of_arm(
     alarm: bool,
 ) -> StatementsOfArm:
     records = []
+    labels = _labels({digest: of[digest] for of in reversed(by_digest) for digest in of})
     for digest in digests:
         own = [of[digest] for of in by_digest if digest in of]
         one = own[0]
-        exact = _exact(one, server_name(arm, 1), [server_name(control, copy) for copy in (1, 2)])
+        exact = _exact(own, server_name(arm, 1), [server_name(control, copy) for copy in (1, 2)])
         service, cpu = intervals.get((digest, "service")), intervals.get((digest, "cpu"))
         verdict, why = exact.verdict, exact.why
         if verdict is None:
@@ -217,7 +221,7 @@ def _of_arm(
         records.append(
             StatementRecord(
                 digest=digest,
-                label=one.label,
+                label=labels[digest],
                 text=one.text,
                 example=one.examples[0] if one.examples else "",
                 count=one.count,
@@ -300,30 +304,49 @@ class Exact:
     rows_examined: tuple[int, int] | None
 
 
-def _exact(one: ComparedStatement, arm: str, controls: Sequence[str]) -> Exact:
-    """Of every text; what differs between the control's copies already is no difference of the arm."""
+def _labels(statements: Mapping[str, ComparedStatement]) -> dict[str, str]:
+    """{digest: label}; of those that are shortened to the same one, with the place where their texts part."""
+    alike: dict[str, list[str]] = {}
+    for digest, one in statements.items():
+        alike.setdefault(one.label, []).append(digest)
+    found = {}
+    for label, digests in alike.items():
+        words = {digest: statements[digest].text.split() for digest in digests}
+        common = sum(1 for _ in takewhile(lambda at: len(set(at)) == 1, zip(*words.values(), strict=False)))
+        for digest in digests:
+            apart = " ".join(words[digest][common:])[:MOST_APART]
+            found[digest] = label if len(digests) == 1 else f"{label} … {apart}"
+    return found
+
+
+def _exact(blocks: Sequence[ComparedStatement], arm: str, controls: Sequence[str]) -> Exact:
+    """Of every text in every block; what differs between servers of the control already is no difference of the arm.
+
+    A plan changed if the arm has it in no block with any of the control's.
+    """
     verdict: StatementVerdict | None = None
     why = ""
-    plans: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    changed = False
     counters: dict[str, tuple[int, int]] = {}
     rows: tuple[int, int] | None = None
-    for of_text in one.once:
+    plans: dict[int, tuple[list[tuple[str, ...]], list[tuple[str, ...]]]] = {}
+    for number, of_text in ((number, of_text) for one in blocks for number, of_text in enumerate(one.once)):
         olds = [of_text[name] for name in controls if name in of_text]
         if arm not in of_text or not olds:
             continue
         new, old = of_text[arm], olds[0]
         if verdict is None and all(_result(other, old) == (None, "") or other.error for other in olds[1:]):
             verdict, why = _result(new, old)
-        both = (steps_of(old.plan), steps_of(new.plan))
-        if all(both) and not changed:
-            changed, plans = not any(is_same(steps_of(other.plan), both[1]) for other in olds), both
+        of_control, of_arm = plans.setdefault(number, ([], []))
+        of_control += filter(None, (steps_of(other.plan) for other in olds))
+        of_arm += filter(None, [steps_of(new.plan)])
         if rows is None and (old.counters or new.counters):
             rows = (_reads(old), _reads(new))
             names = sorted({*old.counters, *new.counters})
             pairs = {name: (old.counters.get(name, 0), new.counters.get(name, 0)) for name in names}
             counters = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-    return Exact(verdict, why, changed, plans, counters, rows)
+    apart = [both for both in plans.values() if all(both) and not any(is_same(*pair) for pair in product(*both))]
+    shown = next((both for both in (*apart, *plans.values()) if all(both)), ([()], [()]))
+    return Exact(verdict, why, bool(apart), (shown[0][0], shown[1][0]), counters, rows)
 
 
 def _reads(one: Once) -> int:

@@ -25,8 +25,10 @@ from mydyno.wording.numbers import NONE, latency_text, percent, ratio_interval, 
 HEADING = "Statements"
 MOST_ROWS = 300
 """Of the report's table; summary.json has all."""
-MOST_CHANGED = 5
+MOST_CHANGED = 60
 """Statements whose plans and counters the report shows; summary.json has those of all."""
+MOST_FOLDS = 5
+"""Of them that have a fold of their own, with an execution as the server states it."""
 MOST_LINES = 5
 """At a terminal."""
 LONGEST_TEXT = 200
@@ -148,11 +150,13 @@ def part(result: StudyResult) -> Section | None:
     figures = []
     for of in record.arms:
         figures.append(Figure([], _table(of), "", "full", numbers_open=True))
-    changed = [(of, one) for of in record.arms for one in of.having(*CHANGED)][:MOST_CHANGED]
+    changed = [
+        (one, of, WORDS[one.verdict], _details(one), _pairs(one)) for of in record.arms for one in of.having(*CHANGED)
+    ]
     body = figures_html(_intro(record), [FigureGroup("", figures)])
-    details = [render("statement.html", one=one, of=of, word=WORDS[one.verdict], details=_details(one),
-                      rows=_pairs(one)) for of, one in changed]  # fmt: skip
-    return Section("statements", HEADING, HEADING, Markup("").join([body, *details]), says=sentences(record)[0])
+    details = render("statements.html", first=changed[:MOST_FOLDS], further=changed[MOST_FOLDS:MOST_CHANGED],
+                     beyond=len(changed) - MOST_CHANGED)  # fmt: skip
+    return Section("statements", HEADING, HEADING, Markup("").join([body, details]), says=sentences(record)[0])
 
 
 def _intro(record: StatementsRecord) -> str:
