@@ -3,12 +3,17 @@
 `network = "1gbit"`, or `network = { bandwidth = "1gbit", latency = "50us" }` where the kernel has netem; with `network
 = {}` the pair is as fast as the host. Proved in every run by a timed transfer each way, within 5 % of what Ethernet of
 that speed delivers to TCP (941 Mbit/s for 1 Gbit/s). If this host's CPUs cannot sustain a bandwidth, the actual one is
-measured and reported. Needs root.
+measured and reported. Needs root. Compare arms, do not size hosts: namespaces share the host's CPUs, the kernel often
+charges a packet's processing to its sender, and a round trip is about 20 µs, that of a real network 100 µs and more.
+The rate is up to 20 % too high for the smallest frames.
 
 Where the load comes from other hosts, the network between these hosts is used: packets of the server's port are shaped
-on the cards at both ends, or, with `by = "card"`, the speed of the server's own card is set by ethtool. To an external
-server (dsn), server.card names this host's card, whose speed ethtool sets; without it, `network = {}` measures the link
-as it is.
+on the cards at both ends, or, with `by = "card"`, the speed of the server's own card is set by ethtool (its link is
+down for seconds, and the design is "blocks"). Both hosts need root, tc, a kernel with htb and u32 filters (netem for
+latency, added in each direction), and cards with the default root queueing discipline.
+
+To an external server (dsn), server.card names this host's card (not a virtual one), whose speed ethtool sets; without
+it, `network = {}` measures the link as it is. `latency` is not available.
 """
 
 from __future__ import annotations

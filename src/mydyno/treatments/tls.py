@@ -5,9 +5,10 @@ Verified twice in every run: by Ssl_version and Ssl_cipher of a session on the l
 the server's count of TLS handshakes: all of the load's sessions, or, with "off", none; dynoload reports version and
 suite of its sessions, and how many were resumed. The load offers its own sessions if `resumption` is true. Only
 dynoload can be restricted to TLS: sysbench 1.0.20 continues in plain text if TLS fails. "off" works with any driver.
+dynoload (rustls) has AES-GCM and ChaCha20 with forward secrecy only.
 
-An external server (dsn) keeps its own certificate and its own choice of versions: only the load's side is set, and its
-own count of handshakes replaces that of the server.
+An external server (dsn) keeps its own certificate and its own choice of versions: only the load's side is set, without
+`verify` and `key`, and its own count of handshakes replaces that of the server.
 """
 
 from __future__ import annotations

@@ -323,7 +323,12 @@ class ThresholdSpec(Frozen):
 
 
 class ScreenSpec(Frozen):
-    """The variables of a screening study with their values, and the design that they are combined by."""
+    """The variables of a screening study with their values, and the design that they are combined by.
+
+    Interactions of two variables in a main effect: with plackett-burman of 4, 8, 16 or 32 runs (8 for 7 variables) some
+    wholly (aliased), with another number of runs (12 for 8 to 11 variables) a part of each, a third with 12 runs; none
+    with foldover (16 runs for 7 variables) and definitive (17, and the control).
+    """
 
     design: Literal["plackett-burman", "definitive"] = Field(
         "plackett-burman", description="plackett-burman: two values of each variable; definitive: three, in order"

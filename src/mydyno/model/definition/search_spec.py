@@ -10,7 +10,11 @@ from mydyno.model.definition.quantities import PositiveDuration
 
 
 class SearchSpec(BaseModel):
-    """The objective of a capacity search: the highest load with the metric at or below the limit."""
+    """The objective of a capacity search: the highest load with the metric at or below the limit.
+
+    Every step needs one, and the design must be interleaved. design.slice is 5 s (2 s of connections), or 50 times the
+    limit if that is more; it must be at least 20 times the limit.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

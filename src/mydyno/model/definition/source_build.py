@@ -33,8 +33,14 @@ def _ref(text: str) -> str:
 class BuildSpec(BaseModel):
     """A server built from source: `git` with `ref`, or a folder, and the command that builds it.
 
-    The command is executed with `sh -e -c` in a copy of the source. It installs the server into the folder $PREFIX; a
-    memcached may also be left in the source folder. $JOBS is the number of CPUs.
+    The command is executed with `sh -e -c` in a copy of the source, with your rights. It installs the server into the
+    folder $PREFIX; a memcached may also be left in the source folder. $JOBS is the number of CPUs. Of MySQL and MariaDB
+    it must install mariadbd or mysqld in bin, sbin or libexec, share/english/errmsg.sys, and in share
+    mysql_system_tables.sql and mysql_system_tables_data.sql (MariaDB 11: mariadb_…).
+
+    Each commit is built once. Other files that the command reads do not identify the build: give a changed one another
+    name. The installed tree is moved: a program that must find its own libraries needs $ORIGIN in its rpath. Studies
+    over hosts do not build: pack the build as a tar archive and use `mydyno servers add`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
