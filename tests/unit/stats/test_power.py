@@ -1,4 +1,4 @@
-"""How many blocks: the tables of docs/concepts/statistics.md are reproduced, and the edges hold."""
+"""How many blocks: the figures of docs/concepts/statistics.md are reproduced, and the edges hold."""
 
 import numpy as np
 import pytest

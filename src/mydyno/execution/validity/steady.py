@@ -1,4 +1,10 @@
-"""The mean of a window that is not steady is biased (reference: statistics, steady state)."""
+"""The mean of a window is biased if the server still warms up. Design blocks.
+
+Not steady: MSER-5 would remove more than half of the window; or its drift (slope × length of the log, with an interval
+widened for autocorrelation) is not below half the margin; or a change of level exceeds the margin and four standard
+errors; or checkpoint age, dirty pages or resident memory moved by more than their margin without three whole cycles.
+With "strict" an arm's stalls are excluded, too.
+"""
 
 from __future__ import annotations
 
