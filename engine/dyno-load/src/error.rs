@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-/// The exit codes of `dynoload`. `--help` and docs/guides/dynoload.md list them.
+/// The exit codes of `dynoload`. `--help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {

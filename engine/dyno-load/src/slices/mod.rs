@@ -1,7 +1,15 @@
 //! Slices: connections are made once, hold without using the CPU, and carry load for a while on command.
 //!
-//! Commands are lines on the standard input, results are JSON lines on the standard output; docs/guides/dynoload.md has the
-//! format. Between two slices no statement is sent and no timer runs.
+//! Commands are lines on the standard input: `go ID STREAM WASHOUT_MS MEASURE_MS [RATE|connections=N]`, and `end`,
+//! which closes the connections, as does the end of the input. The first WASHOUT_MS do not count, the next MEASURE_MS
+//! do; then transactions in progress end, within `--grace`. RATE (only with `--rate`) is that of this slice;
+//! `connections=N` (only without) loads so many of them. The same STREAM has the same operations in the same order; of
+//! a capture at captured times it is the place in the capture, in ms.
+//!
+//! Results are JSON lines on the standard output: `header`, `ready`, `slice`, `refused`, `failed`, `end`. A slice has
+//! the counts and latencies of the counted part, `histogram` (HdrHistogram V2, deflated, base64, in ns), `cpu`,
+//! `server_cpu_us`, `host_cpu`, and `whole_counts` and `server_counters` of the whole. Between two slices no statement
+//! is sent and no timer runs.
 
 mod input;
 mod record;
