@@ -169,6 +169,27 @@ def test_a_step_that_cannot_be_timed_is_refused(duration: str) -> None:
     assert "steps[0]" in mistakes(GOOD + f"warmup = {duration}\n")
 
 
+STATEMENTS = GOOD.replace('workload = "oltp_read_only"', 'replay = "x.capture"\nstatements = true')
+
+
+def test_statements_are_compared_on_one_connection_without_warm_up() -> None:
+    (step,) = parse(STATEMENTS).resolved_steps
+    assert (step.connections, step.warmup_s) == (1, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("added", "words"),
+    [
+        ('warmup = "5s"', "has no warm-up: each statement is executed before it is timed"),
+        ("rate = 10", "has no rate, no search and no speed"),
+        ("connections = [1, 2]", "statements are compared in one step alone"),
+        ("[design]\nkind = 'blocks'", "every statement needs all servers at once"),
+    ],
+)
+def test_what_does_not_go_with_a_comparison_of_statements_is_told(added: str, words: str) -> None:
+    assert words in mistakes(f"{STATEMENTS}{added}\n")
+
+
 def test_sysbench_is_refused_parts_of_a_second() -> None:
     assert "steps[0]" in mistakes(GOOD + 'driver = "sysbench"\nwarmup = "1.5s"\n')
 

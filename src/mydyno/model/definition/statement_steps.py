@@ -15,13 +15,18 @@ MARGIN = "5%"
 
 
 def with_statement_defaults(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """The tree of an experiment; where a step compares statements, with its verdict, unless set."""
-    steps = tree.get("steps")
-    verdict = tree.get("verdict", {})
-    members = [one for one in steps if isinstance(one, dict)] if isinstance(steps, list) else []
-    if not any(one.get("statements") is True for one in members) or not isinstance(verdict, dict):
+    """The tree of an experiment; where a step compares statements, with its verdict and what such a step has, unless
+    set.
+    """
+    steps, verdict = tree.get("steps"), tree.get("verdict", {})
+    if not isinstance(steps, list) or not isinstance(verdict, dict) or not any(map(_compares, steps)):
         return dict(tree)
-    return {**tree, "verdict": {"primary": PRIMARY, "margin": MARGIN, **verdict}}
+    made = [{"warmup": "0s", "connections": 1, **one} if _compares(one) else one for one in steps]
+    return {**tree, "verdict": {"primary": PRIMARY, "margin": MARGIN, **verdict}, "steps": made}
+
+
+def _compares(step: object) -> bool:
+    return isinstance(step, Mapping) and step.get("statements") is True
 
 
 def statement_problems(experiment: Experiment) -> list[Problem]:
@@ -45,6 +50,8 @@ def statement_problems(experiment: Experiment) -> list[Problem]:
         if spec.replay is None:
             allowed = 'replay = "FILE", a file of `dynoload capture`'
             problems.append(Problem(key, "needs a capture", allowed=allowed))
+        if spec.warmup:
+            problems.append(Problem(key, "has no warm-up: each statement is executed before it is timed"))
         if spec.rate or spec.search is not None or speed_of(spec) is not None:
             problems.append(Problem(key, "has no rate, no search and no speed: statements are repeated one by one"))
     return problems
