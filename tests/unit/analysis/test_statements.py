@@ -197,7 +197,7 @@ def test_labels_that_are_alike_have_the_place_where_the_texts_part(folder: Study
     texts = [f"SELECT a FROM t JOIN u WHERE {condition} = ?" for condition in ("t . a", "t . b", "u . c")]
     write(folder, (*(Made(text, label="SELECT a FROM t…") for text in texts), *SAME[:3]), starts=0.001)
     assert [of(examined(folder), text).label for text in texts] == [
-        "SELECT a FROM t… … t . a = ?", "SELECT a FROM t… … t . b = ?", "SELECT a FROM t… … u . c = ?",
+        "SELECT a FROM t … t . a = ?", "SELECT a FROM t … t . b = ?", "SELECT a FROM t … u . c = ?",
     ]  # fmt: skip
     assert of(examined(folder), "SELECT same 1").label == "SELECT same 1"
 

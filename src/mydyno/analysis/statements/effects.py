@@ -48,7 +48,7 @@ READS = (
 METRICS = ("service", "cpu")
 MOST_EXECUTED = 6000
 """Characters of an account of an execution."""
-MOST_APART = 60
+MOST_APART = 40
 """Characters of a text from where it parts from those with the same label."""
 MOST_MESSAGE = 160
 """Characters of an error's text."""
@@ -315,7 +315,7 @@ def _labels(statements: Mapping[str, ComparedStatement]) -> dict[str, str]:
         common = sum(1 for _ in takewhile(lambda at: len(set(at)) == 1, zip(*words.values(), strict=False)))
         for digest in digests:
             apart = " ".join(words[digest][common:])[:MOST_APART]
-            found[digest] = label if len(digests) == 1 else f"{label} … {apart}"
+            found[digest] = label if len(digests) == 1 else f"{label.removesuffix('…')} … {apart}"
     return found
 
 

@@ -174,17 +174,17 @@ def _intro(record: StatementsRecord) -> str:
 
 
 def _table(of: StatementsOfArm) -> Table:
-    head = ("statement", "verdict", "share of time", of.control, "response time", "CPU time", "rows read", "plan")
+    head = ("statement", "verdict", "response time", "CPU time", "share of time", of.control, "rows read", "plan")
     rows: list[Sequence[str | Cell]] = [
         [
             Cell(one.label),
             Cell(WORDS[one.verdict], "strong" if one.verdict in CHANGED else "", below=one.why),
+            _change(one.service),
+            _change(one.cpu),
             Cell(NONE if one.control_share is None else percent(one.control_share), "num"),
             Cell(
                 NONE if one.service is None else latency_text(one.service.control_us), "num", below=f"{one.count:,} ×"
             ),
-            _change(one.service),
-            _change(one.cpu),
             Cell(NONE if one.rows_examined is None else _arrow(one.rows_examined), "num"),
             Cell("another" if one.plan_changed else ""),
         ]
