@@ -136,7 +136,7 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
         servers = f"one server a block, set to one arm's variables after another, slices of {slices}"
     per_block = f"{cycles:.{0 if time_s is None else 1}f} cycles of every step"
     if experiment.compares_statements:
-        servers = f"{shape.servers} servers at the same time, one statement on one of them at a time"
+        servers = f"{up} at the same time, one statement on one server at a time"
         per_block = f"{format_duration(cycles * shape.cycle_s)} of statements"
     yield Entry("design", (f"{plan.design}: {plan.why}", servers))
     if instances > 1:
