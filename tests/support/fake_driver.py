@@ -68,6 +68,9 @@ class FakeHeld:
                          script.findings(script.current or instance, self._step)],
         }  # fmt: skip
 
+    def interrupt(self) -> None:
+        self._bench.script.events.append(f"interrupt {self._instance.arm}")
+
     async def end(self) -> None:
         self._bench.script.events.append(f"end {self._instance.arm}")
 
@@ -95,7 +98,10 @@ class FakeDriver(HoldingDriver):
 
     async def hold(self, context: StepContext, server_pid: int | None) -> FakeHeld:  # type: ignore[override]
         number = int(str(context.address.socket).rpartition("/")[2])
-        return FakeHeld(self._bench, self._bench.instances[number], context.step)
+        instance = self._bench.instances[number]
+        if words := self._bench.script.hold_error(instance.arm, instance.copy):
+            raise DriverError(words)
+        return FakeHeld(self._bench, instance, context.step)
 
     async def run(self, context: StepContext) -> DriverOutcome:
         script, step = self._bench.script, context.step

@@ -65,6 +65,8 @@ class Script:
     slice_response_us: Callable[[Step, float], float] = lambda _step, qps: 1e6 / max(qps, 1e-9)
     """The mean response time of a slice with this number of queries per second."""
     slice_error: Callable[[str, int, Step, SliceOrder], str | None] = lambda _arm, _copy, _step, _order: None
+    hold_error: Callable[[str, int], str | None] = lambda _arm, _copy: None
+    """(arm, copy) → why its load is not connected."""
     measured_share: Callable[[str, int, SliceOrder], float] = lambda _arm, _copy, _order: 1.0
     ignored_errors: Callable[[str, int, SliceOrder], int] = lambda _arm, _copy, _order: 0
     """What share of a slice's measured part took place; 0: the connections were lost in the washout."""

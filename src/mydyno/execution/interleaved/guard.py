@@ -42,12 +42,16 @@ class Guard:
         self._control: Control | None = None
 
     async def exceeded(self, ended: asyncio.Event) -> str:
-        """Look until a limit is exceeded, and which; empty where the slice ended before. To be awaited to its end: a
-        statement that was given up would be answered to the next one.
+        """Look until a limit is exceeded, and which; empty where the slice ended before. A server that does not answer
+        exceeds every limit. To be awaited to its end: a statement that was given up would be answered to the next one.
         """
         while not ended.is_set():
-            if words := await self.look():
-                return words
+            try:
+                if words := await self.look():
+                    return words
+            except ServerError as error:
+                await self.end()
+                return error.message
             with suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), self._look_s)
         return ""

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 from mydyno.drivers.held import SliceOrder
-from mydyno.errors import HostError, ServerError, StudyError
+from mydyno.errors import DriverError, HostError, ServerError, StudyError
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.interleaved.guard import LONGEST_CALM_S, Guard
 from mydyno.execution.interleaved.lane import Lane
@@ -54,9 +54,8 @@ class SharedLane(Lane):
         if not self.runs_step(step):
             return []
         own = replace(order, stream=order.stream + STREAM_STEP * self.number)
-        for ended in range(MOST_ENDED):
-            if ended:
-                self.loads = await all_or_none([self._hold(instance, step) for instance in self.instances])
+        words = ""
+        for _ in range(MOST_ENDED):
             words, parts = await self._guarded_slice(step, own)
             if not words:
                 return parts
@@ -68,6 +67,9 @@ class SharedLane(Lane):
         """The slice; or why the guard ended it, and then the server is calm again and the load disconnected."""
         if self.guard is None:
             return "", await self._counted_slice(step, order)
+        if not self.loads and (words := await self._reconnect(step)):
+            await self._calm(words)
+            return words, []
         ended = asyncio.Event()
         loading = asyncio.ensure_future(self._counted_slice(step, order))
         loading.add_done_callback(lambda _: ended.set())
@@ -80,14 +82,29 @@ class SharedLane(Lane):
         if not words:
             return "", parts
         self.failed_steps.pop(step.id, None)
+        await all_or_none([load.end() for load in self.loads])  # where the slice had ended by itself
+        self.loads = []
         await self._calm(words)
         return words, []
 
+    async def _reconnect(self, step: Step) -> str:
+        """Connect the load after a slice that the guard ended; why that failed."""
+        try:
+            self.loads = [await self._hold(instance, step) for instance in self.instances]
+        except (DriverError, ServerError) as error:
+            return f"not connected again: {error.message}"
+        return ""
+
     async def _counted_slice(self, step: Step, order: SliceOrder) -> list[PartOfSlice]:
         (server,) = self.instances
-        before = await server.counters()
-        parts = await super().slice(step, order)
-        for name, value in (growth(before, await server.counters()) if parts else {}).items():
+        try:
+            before = await server.counters()
+            parts = await super().slice(step, order)
+            grown = growth(before, await server.counters()) if parts else {}
+        except ServerError as error:
+            await self.step_failed(step, error)
+            return []
+        for name, value in grown.items():
             self.counted[name] = self.counted.get(name, 0.0) + value
         return parts
 

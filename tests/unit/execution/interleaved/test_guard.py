@@ -20,7 +20,7 @@ class Server:
         self._running = running
         self._looks = iter(running)
         self._lags, self._unknown = lags or [], unknown
-        self.closed = False
+        self.closed = self.lost = False
 
     def control(self) -> Server:
         return self
@@ -32,6 +32,8 @@ class Server:
         self.closed = True
 
     async def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        if self.lost:
+            raise ServerError("Lost connection")
         return [("Threads_running", next(self._looks, self._running[-1]))] if "Threads" in sql else [(1,)]
 
     async def records(self, sql: str) -> list[dict[str, Any]]:
@@ -53,6 +55,16 @@ async def test_it_names_what_is_exceeded_and_else_ends_with_the_slice() -> None:
     assert await looking.exceeded(ended) == ""
     await looking.end()
     assert server.closed
+
+
+async def test_a_server_that_does_not_answer_ends_the_slice_and_is_asked_in_another_session() -> None:
+    server = Server(3)
+    server.lost = True
+    looking = guarding(server, threads_running=8)
+    assert await looking.exceeded(asyncio.Event()) == "Lost connection"
+    assert server.closed
+    server.lost = False
+    assert await looking.calm()
 
 
 async def test_a_slow_statement_is_one_that_users_would_feel() -> None:
