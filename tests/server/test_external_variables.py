@@ -6,10 +6,11 @@ import asyncio
 import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from mydyno.hosts.local import LocalHost
@@ -18,6 +19,7 @@ from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
 from mydyno.servers.dsn import PASSWORD_VARIABLE
+from mydyno.servers.external_variables import LOCK
 from mydyno.store.study_folder import StudyFolder
 from tests.support.interleaved import slices_of, summary_of
 from tests.support.other_server import READ_ONLY, OtherServer, other_mysql, other_server, study_text
@@ -114,6 +116,21 @@ def test_what_somebody_else_changes_meanwhile_ends_the_study_and_is_left_alone(e
     assert "somebody else changed variables of the server: sync_binlog is 100" in external.program.output()
     assert external.variables == (20.0, 100)
     external.server.sql("SET GLOBAL sync_binlog = 3")
+
+
+def test_while_another_mydyno_changes_variables_of_the_server_none_is_set(external: External) -> None:
+    server = external.server
+    with closing(pymysql.connect(user="root", unix_socket=str(server.socket))) as other, other.cursor() as cursor:
+        cursor.execute("SELECT GET_LOCK(%s, 0)", [LOCK])
+        server.sql("SET GLOBAL log_output = 'TABLE', GLOBAL general_log = 1")
+        done = external.program.run("run", external.write(), "--allow-writes", "--allow-changes")
+    assert done.returncode == 3, done.stderr
+    assert "another mydyno changes variables of this server" in done.stderr
+    made = server.sql(
+        "SET GLOBAL general_log = 0",
+        "SELECT argument FROM mysql.general_log WHERE user_host LIKE 'bench%' AND argument LIKE '%GLOBAL%sync_binlog%'",
+    )
+    assert made == []
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mydyno.errors import MydynoError
+from mydyno.errors import HostError, MydynoError
 from mydyno.hosts.root import HostRoot
 from mydyno.hosts.undo import UNDOERS, UndoJournal, stale_journals
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import parse_bytes
 from mydyno.servers.dsn import parse_dsn, password_variables
 from mydyno.servers.my_cnf import option_value
-from mydyno.servers.sql import rows_now
+from mydyno.servers.sql import Control, rows_now
 
 KIND = "server_variables"
 LOCK = "mydyno.variables"
@@ -69,6 +69,15 @@ def sql_value(value: Scalar) -> str:
 def reading(names: Sequence[str]) -> str:
     """The statement that reads global variables."""
     return "SELECT " + ", ".join(f"@@GLOBAL.{name}" for name in names)
+
+
+async def take_turn(control: Control) -> None:
+    """Be the only mydyno that changes variables of this server, from whatever host, until the session is closed.
+
+    Raises HostError where another one does: what it has set would be taken for the server's own values.
+    """
+    if await control.scalar("SELECT GET_LOCK(%s, 0)", LOCK) != 1:
+        raise HostError("another mydyno changes variables of this server", "wait until its study has ended")
 
 
 class BorrowedVariables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.servers.dsn import password_variables
-from mydyno.servers.external_variables import left_changed, reading, sql_value
+from mydyno.servers.external_variables import BorrowedVariables, left_changed, reading, sql_value, take_turn
 from mydyno.servers.sql import Address, ClientTls, Control, server_code
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.dsn import owner_of_dsn
@@ -59,10 +60,10 @@ async def check_room(address: Address, experiment: Experiment, lanes: int) -> No
 
 
 async def check_changes(address: Address, experiment: Experiment, paths: HostPaths, undo: UndoJournal) -> None:
-    """Whether the arms' variables may and can be set: each is set to the value that it has.
+    """Whether the arms' variables may and can be set: each is set to the value that it has, as a block would do it.
 
-    Raises UserError without permission, HostError where the server refuses it, or a killed study still has to set
-    something back.
+    Raises UserError without permission, HostError where the server refuses it, another study changes them now, or a
+    killed one still has to set something back.
     """
     dsn, names = experiment.server.dsn or "", switched_names(experiment)
     if not names:
@@ -78,13 +79,19 @@ async def check_changes(address: Address, experiment: Experiment, paths: HostPat
             f"run `mydyno clean`, with {_variables_of(experiment.arm(experiment.control))} set where the account has a "
             "password",
         )
+    borrowed = BorrowedVariables(undo, dsn, owner_of_dsn(experiment.arm(experiment.control)))
     try:
         async with Control(address) as control:
-            for name in names:
-                value = await control.scalar(reading([name]))
-                if value is None:
-                    raise HostError(f"server.dsn: {name} is NULL, which SET cannot set back", "omit it")
-                await control.rows(f"SET GLOBAL {name} = {sql_value(str(value))}")
+            await take_turn(control)
+            (values,) = await control.rows(reading(names))
+            if missing := [name for name, value in zip(names, values, strict=True) if value is None]:
+                raise HostError(f"server.dsn: {missing[0]} is NULL, which SET cannot set back", "omit it")
+            before = dict(zip(names, map(str, values), strict=True))
+            borrowed.will_set(before, {})
+            for name, value in before.items():
+                await control.rows(f"SET GLOBAL {name} = {sql_value(value)}")
+            if (kept := await asyncio.to_thread(borrowed.give_back)) is not None:
+                raise HostError(f"could not be set back: {kept}")
     except ServerError as error:
         raise HostError(
             f"server.dsn: {error.message}",

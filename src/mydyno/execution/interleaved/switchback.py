@@ -22,7 +22,7 @@ from mydyno.model.definition.experiment import Scalar, Step
 from mydyno.model.definition.plan import PlannedBlock
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import Evidence, StepRecord
-from mydyno.servers.external_variables import LOCK, BorrowedVariables, reading, sql_value
+from mydyno.servers.external_variables import BorrowedVariables, reading, sql_value, take_turn
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import Control
 from mydyno.servers.templates import Template
@@ -62,7 +62,8 @@ class Switch:
         """
         self._control = await server.control().__aenter__()
         try:
-            await self._borrow()
+            if self._borrowed is not None:
+                await take_turn(self._control)
             self._server = await self._read()
             if self._borrowed is not None:
                 self._borrowed.will_set(dict(zip(self._names, self._server, strict=True)), {})
@@ -74,14 +75,6 @@ class Switch:
         if self._borrowed is not None:
             own = {name: [shown[place] for shown in self._shown.values()] for place, name in enumerate(self._names)}
             self._borrowed.will_set(dict(zip(self._names, self._server, strict=True)), own)
-
-    async def _borrow(self) -> None:
-        """Alone: what another mydyno set would be taken for the server's own values."""
-        if self._borrowed is None:
-            return
-        assert self._control is not None
-        if await self._control.scalar("SELECT GET_LOCK(%s, 0)", LOCK) != 1:
-            raise HostError("another mydyno changes variables of this server", "wait until its study has ended")
 
     async def check(self) -> None:
         """Raise ServerError where somebody else changed what was set; HostError, which ends the study, where it is
