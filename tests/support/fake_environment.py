@@ -11,7 +11,7 @@ from mydyno.drivers.base import Progress
 from mydyno.errors import ServerError
 from mydyno.evaluation.projection import Precision
 from mydyno.execution.counters.wait_counter import StartCounting
-from mydyno.execution.interleaved.block import BlockResult
+from mydyno.execution.interleaved.block import BlockResult, SliceKind
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import UndoJournal
@@ -164,6 +164,9 @@ class Watched:
 
     def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:
         self.script.events.append(f"block {block}/{of}")
+
+    def slice_begins(self, kind: SliceKind, step: Step) -> None:
+        return None
 
     def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
         return None

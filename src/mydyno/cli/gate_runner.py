@@ -9,13 +9,12 @@ from pathlib import Path
 import typer
 
 from mydyno.cli.exit_codes import ExitCode
-from mydyno.cli.study_runner import run_fleet_study, run_study_here, shown_path
+from mydyno.cli.study_runner import report_of, run_fleet_study, run_study_here
 from mydyno.errors import UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
 from mydyno.model.definition.host_groups import HostGroup
-from mydyno.reports import write
 from mydyno.reports.gate.bencher import bencher
 from mydyno.reports.gate.junit import junit
 from mydyno.reports.gate.markdown import markdown
@@ -52,7 +51,7 @@ def finish(folder: StudyFolder, thresholds: tuple[ThresholdSpec, ...], files: Ma
         if path is not None:
             _write(option, path, WRITERS[option](result))
     print_gate(result, sys.stdout)
-    print(f"\nreport: {shown_path(Path(str(write(folder, 'html'))))}")
+    print(f"\nreport: {report_of(folder)}")
     if CODES[result.outcome] is not ExitCode.DONE:
         raise typer.Exit(CODES[result.outcome])
 

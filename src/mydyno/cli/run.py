@@ -10,6 +10,7 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.experiments import load_for_study
 from mydyno.cli.side_server import side_server
+from mydyno.cli.streams import warn
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.fleet.groups import parse_hosts, with_data
 from mydyno.hosts.paths import HostPaths
@@ -50,7 +51,8 @@ def run(
         groups = with_data(groups, data)
     metrics = arguments.metrics_file(openmetrics)
     paths = HostPaths.resolve(data, allow_writes, allow_changes, wait)
-    # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
+    warn(f"{resolved.name}: checking the host")
+    # After the check, so that mistakes are reported at once: what a study needs takes a second to load.
     from mydyno.cli.study_runner import listeners_of, run_fleet_to_end, run_to_end
     from mydyno.study import Request, run_study
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import typer
+from rich.console import Console
 
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.fleet_progress import FleetProgress
@@ -25,6 +26,7 @@ from mydyno.reports import write
 from mydyno.reports.terminal import print_answer
 from mydyno.results.precision import is_unanswered
 from mydyno.store.study_folder import StudyFolder
+from mydyno.visible import styled
 
 Work = Callable[[ProgressWatcher], Awaitable[tuple[StudyFolder, Summary]]]
 Made = TypeVar("Made")
@@ -102,19 +104,25 @@ async def with_signals(work: Awaitable[Made]) -> Made:
 
 def finish(folder: StudyFolder, summary: Summary, as_json: bool) -> None:
     """Write the report and print the answer with its table."""
-    report = write(folder, "html")
+    report = report_of(folder)
     if as_json:
         print(write(folder, "json"), end="")
     else:
         print()
         print_answer(folder, sys.stdout)
-        print(f"\nreport: {shown_path(Path(str(report)))}")
+        print(f"\nreport: {report}")
     if summary.state == "failed":
         warn("mydyno: error: the study failed: no run is valid; the reasons are above and in the report")
         raise typer.Exit(ExitCode.STUDY_FAILED)
     if is_unanswered(summary, folder.study().experiment, folder.runs()):
         warn("mydyno: error: invalid runs left no comparison with an answer; the reasons are above and in the report")
         raise typer.Exit(ExitCode.STUDY_FAILED)
+
+
+def report_of(folder: StudyFolder) -> str:
+    """Write the report, which a terminal shows meanwhile; its path as the user would write it."""
+    with Console(file=styled(sys.stderr)).status("making the report", spinner="line"):
+        return shown_path(Path(str(write(folder, "html"))))
 
 
 def shown_path(path: Path) -> str:

@@ -1,4 +1,7 @@
-"""Progress on stderr: one line that is rewritten on a terminal, plain lines elsewhere. Never on stdout."""
+"""Progress on stderr: one line that is rewritten on a terminal, plain lines elsewhere. Never on stdout.
+
+A terminal's line has a clock, from the start of the command to the end of the report: whatever takes long, it moves.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from textwrap import shorten
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import Progress, TaskID, TextColumn
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from mydyno.drivers import base
 from mydyno.evaluation.progress import half_width_words, precision_words
 from mydyno.evaluation.projection import Precision
-from mydyno.execution.interleaved.block import BlockResult
+from mydyno.execution.interleaved.block import BlockResult, SliceKind
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import PlannedRun
@@ -23,6 +26,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.visible import styled
 
+REFRESHES_PER_S = 2
 WORTH_KNOWING = 0.02
 """Share of the CPU time of others from which on a block's line names it."""
 
@@ -35,8 +39,10 @@ class ProgressWatcher:
         """The study's, once it has one."""
         self._console = Console(file=styled(sys.stderr), highlight=False)
         self._bar = Progress(
-            TextColumn("{task.percentage:>3.0f} % · {task.description} · {task.fields[tail]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.percentage:>3.0f} % · {task.description}{task.fields[tail]}"),
             console=self._console,
+            refresh_per_second=REFRESHES_PER_S,
             transient=True,
             disable=not self._console.is_terminal,
         )
@@ -44,7 +50,8 @@ class ProgressWatcher:
         """Whether each block, or run, has a line of its own; else the bar shows the last one, and only failures do."""
         self._noted: list[str] = []
         """What the bar shows of the last block."""
-        self._task: TaskID | None = None
+        self._task = self._bar.add_task("preparing", total=None, tail="")
+        self._began = 0.0
         self._load_s = load_s_per_run
         self._overhead_s = overhead_s_per_run
         self._run = ""
@@ -53,7 +60,6 @@ class ProgressWatcher:
         self._total = 0
         self._loaded_s = 0.0
         self._steps_done_s = 0.0
-        self._began = 0.0
         self._left_s: float | None = None
         self._left_at = 0.0
 
@@ -76,8 +82,7 @@ class ProgressWatcher:
 
     def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
         """Move the bar to this run."""
-        if self._task is None:
-            self._task = self._bar.add_task("", total=total, tail="")
+        if not self._began:
             self._began = time.monotonic()
             self._skipped = number - 1
         self._total = total
@@ -113,10 +118,8 @@ class ProgressWatcher:
 
     def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:  # noqa: ARG002
         """Move the bar to this block."""
-        if self._task is None:
-            self._task = self._bar.add_task("", total=of, tail="")
+        if not self._began:
             self._began = time.monotonic()
-            self._skipped = block - 1
         elif of != self._total:
             less = "less" if of > self._total else "more"
             self.say(f"{of} blocks are planned now instead of {self._total}: blocks take {less} time than expected")
@@ -124,6 +127,11 @@ class ProgressWatcher:
         self._left_at, self._left_s = time.monotonic(), left_s
         self._run = f"block {block}/{of}"
         self._show_block("starting the servers")
+
+    def slice_begins(self, kind: SliceKind, step: Step) -> None:
+        """Show what is no slice of a cycle, and what takes a whole block."""
+        if step.statements or kind != "slice":
+            self._show_block(f"{step.id} {'comparison' if step.statements else kind}")
 
     def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
         """Show the step and the cycle; never a rate of one arm beside another's."""
@@ -155,20 +163,17 @@ class ProgressWatcher:
                     f"          {run.arm}{copy} {word}: {shorten(reason, 240, placeholder=' …')}", markup=False,
                     soft_wrap=True,
                 )  # fmt: skip
+        self._show_block("evaluation")
 
     def _show_block(self, what: str) -> None:
-        if self._task is None:
-            return
         words = [*self._noted, what]
         if self._left_s is not None:
             left_s = max(0.0, self._left_s - (time.monotonic() - self._left_at))
             words.insert(0, f"about {format_duration(left_s)} left")
-        tail = " · ".join(words)
+        tail = "".join(f" · {one}" for one in words)
         self._bar.update(self._task, description=self._run, completed=self._done_runs, total=self._total, tail=tail)
 
     def _show(self, what: str) -> None:
-        if self._task is None:
-            return
         share = min(self._loaded_s / self._load_s, 1.0) if self._load_s else 0.0
         done = self._done_runs + share
         made = done - self._skipped
@@ -176,4 +181,6 @@ class ProgressWatcher:
         if made > 0.5:
             per_run_s = (time.monotonic() - self._began) / made
         left = format_duration(max(0.0, (self._total - done) * per_run_s))
-        self._bar.update(self._task, description=self._run, completed=done, tail=f"{what}  about {left} left")
+        self._bar.update(
+            self._task, description=self._run, completed=done, total=self._total, tail=f" · {what}  about {left} left"
+        )

@@ -11,6 +11,7 @@ from mydyno.cli.verbosity import set_verbosity
 from mydyno.cli.watcher import ProgressWatcher
 from mydyno.execution.interleaved.block import BlockResult
 from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.stored.records import DriverFinding
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import opener
@@ -88,3 +89,15 @@ def test_the_share_that_is_done_is_of_the_blocks_that_are_planned_now(
         watcher.block_begins(1, 6, 600.0, 4.0)
         watcher.block_begins(7, 11, 300.0, 4.0)
     assert "55 % · block 7/11 · " in capsys.readouterr().err
+
+
+def test_on_a_terminal_a_clock_runs_from_the_start_and_what_has_no_cycles_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    (step,) = experiment(steps=(StepSpec.model_validate({"replay": "a.capture", "statements": True}),)).resolved_steps
+    with ProgressWatcher(1.0, 1.0) as watcher:
+        assert re.search("0:00:00.*   0 % · preparing", capsys.readouterr().err)
+        watcher.block_begins(1, 6, 600.0, 4.0)
+        watcher.slice_begins("slice", step)
+    assert f"{step.id} comparison" in capsys.readouterr().err

@@ -47,6 +47,9 @@ class Watcher(Protocol):
     def block_begins(self, block: int, of: int, left_s: float | None, cycles: float) -> None:
         """A block of an interleaved study begins, with about so many cycles of each step."""
 
+    def slice_begins(self, kind: SliceKind, step: Step) -> None:
+        """The load of a lane begins."""
+
     def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
         """A slice has ended."""
 
@@ -127,6 +130,7 @@ class LiveWatcher:
     ) -> None:
         """The servers with these numbers are loaded from here on."""
         self._now.slice_begins(kind, step, cycle, planned, instances)
+        self._watcher.slice_begins(kind, step)
 
     def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
         """The slice's rates are those of the next seconds, until the next slice has ended."""
