@@ -337,7 +337,10 @@ class _Block:
                 continue
             record = slice_record(
                 step, self.block.block, cycle, position, lane.planned.arm, lane.planned.copy_number, parts,
-                Around(others_s, speed_between(speed_before, speed_after), self.environment.clients is not None),
+                Around(
+                    others_s, speed_between(speed_before, speed_after), self.environment.clients is not None,
+                    self.environment.experiment.server.dsn is not None,
+                ),
             ).model_copy(update={
                 "washout_s": self.washout_s,
                 "served": lane.served or None,

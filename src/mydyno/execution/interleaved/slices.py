@@ -136,6 +136,8 @@ class Around:
     speed: float | None = None
     remote_load: bool = False
     """Whether the load comes from other hosts: its CPU time is not part of this host's."""
+    shared: bool = False
+    """Whether the server has users of its own, whose statements it counts too."""
 
 
 def slice_record(
@@ -187,7 +189,7 @@ def slice_record(
         whole=whole,
         server_counters=counters,
         kernel_counters=kernel_growth(parts),
-        disagreements=tuple(disagreements(step.workload, whole, counters)),
+        disagreements=tuple(disagreements(step.workload, whole, counters, shared=around.shared)),
         captured=_captured(records),
         **(_at_rate(records) if step.rate is not None else {}),
     )

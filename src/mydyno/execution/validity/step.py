@@ -43,7 +43,9 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
             whole_s=step.warmup_s + step.measure_s,
             cpus=usable_cpus().amount,
             throttled=record.throttled,
-            disagreements=disagreements(step.workload, driver.whole, counters),
+            disagreements=disagreements(
+                step.workload, driver.whole, counters, shared=experiment.server.dsn is not None
+            ),
             step=step,
             steadiness=steady.steadiness,
             steady_reasons=steady.reasons,
