@@ -4,6 +4,7 @@ same of the statements of a capture, with their rows and errors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 from mydyno.analysis.base import Examined
-from mydyno.analysis.operations import analyse, lines, markdown, part, sentence
+from mydyno.analysis.operations.effects import analyse
+from mydyno.analysis.operations.section import lines, markdown, part, sentence
 from mydyno.document.result import StudyResult
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.operations import OperationsRecord
@@ -32,14 +34,19 @@ def folder(tmp_path: Path) -> StudyFolder:
     return build(tmp_path / "study", Interleaved(planted={"old": (0.0, 0.0), "new": (0.0, 0.0)}))
 
 
-def counted(folder: StudyFolder, slower: float) -> list[RunRecord]:
+Change = Callable[[str, str, dict[str, float]], dict[str, float]]
+
+
+def counted(folder: StudyFolder, slower: float, other: Change) -> list[RunRecord]:
     """The study's runs with times of three transactions, of which the arm new has one that takes longer."""
     random = np.random.default_rng(3)
     found = []
     for run in folder.runs():
         types = {
-            name: {"count": COUNTS[name],
-                   "mean_us": us * (slower if (run.arm, name) == ("new", "payment") else 1) * random.normal(1, 0.01)}
+            name: other(run.arm, name, {
+                "count": COUNTS[name],
+                "mean_us": us * (slower if (run.arm, name) == ("new", "payment") else 1) * random.normal(1, 0.01),
+            })
             for name, us in MEANS_US.items()
         }  # fmt: skip
         steps = tuple(
@@ -52,10 +59,16 @@ def counted(folder: StudyFolder, slower: float) -> list[RunRecord]:
     return found
 
 
-def examined(folder: StudyFolder, slower: float = 1.2, due: bool = True, blocks: int = 6) -> OperationsRecord | None:
+def examined(
+    folder: StudyFolder,
+    slower: float = 1.2,
+    due: bool = True,
+    blocks: int = 6,
+    other: Change = lambda _arm, _name, one: one,
+) -> OperationsRecord | None:
     summary = folder.summary()
     assert summary is not None
-    records = [run for run in counted(folder, slower) if run.block <= blocks]
+    records = [run for run in counted(folder, slower, other) if run.block <= blocks]
     return analyse(
         Examined(experiment=folder.study().experiment, runs=summary.runs, records=records, alpha=0.036,
                  alpha_of_causes=0.018 if due else None, due=due)
@@ -78,6 +91,49 @@ def test_a_transaction_that_takes_longer_is_named_and_no_other(folder: StudyFold
     equal = examined(folder, slower=1.0)
     assert equal is not None
     assert sentence(result.summary, equal) == "No time of 3 by name is shown to differ."
+
+
+def test_how_often_it_ends_its_errors_and_its_rows_have_intervals_too(folder: StudyFolder) -> None:
+    random = np.random.default_rng(4)
+
+    def other(arm: str, name: str, one: dict[str, float]) -> dict[str, float]:
+        new = arm == "new"
+        count = round(100 * one["count"] * random.normal(1, 0.003) * (1.2 if new and name == "look" else 1))
+        errors = round(count * (0.03 if new and name == "payment" else 0.01) * random.normal(1, 0.05))
+        rows = count * (30.0 if new and name == "stock level" else 20.0) * random.normal(1, 0.01)
+        return {**one, "count": count, "errors": errors, "rows": rows, "least_rows": 0, "most_rows": 99}
+
+    record = examined(folder, slower=1.0, other=other)
+    assert record is not None
+    first = {one.name: one for one in reversed(record.effects)}
+    assert not any(one.beyond_noise for one in record.effects)
+    claimed = {
+        (name, kind)
+        for name, one in first.items()
+        for kind, change in {"count": one.count, "success": one.success, "rows": one.rows}.items()
+        if change is not None and change.beyond_noise
+    }
+    assert claimed == {("look", "count"), ("payment", "success"), ("stock level", "rows")}
+    for name, kind, ratio in (
+        ("look", "count", 1.2),
+        ("payment", "success", 0.97 / 0.99),
+        ("stock level", "rows", 1.5),
+    ):
+        change = getattr(first[name], kind)
+        assert change.ci_low < ratio < change.ci_high
+    summary = folder.summary()
+    assert summary is not None
+    folder.write_summary(summary.model_copy(update={"operations": record}))
+    result = StudyResult.load(folder)
+    (said,) = lines(result)
+    for words in ("No time of 3 by name is shown to differ. ", "Executions per transaction that changed: look with new",
+                  "Errors that changed: payment with new", "Rows that changed: stock level with new"):  # fmt: skip
+        assert words in said
+    assert "Rows that differ" not in said, "they vary"
+    section = part(result)
+    assert section is not None
+    for text in ("per transaction", "new 9.6 × (+19.2 … ", "new 30.1 (+47.0 … ", "new 2.9 % (2.6 % … "):
+        assert text in section.html.replace("\u202f", " ").replace("\u00a0", " "), text
 
 
 def test_nothing_is_claimed_before_a_look_or_of_two_blocks(folder: StudyFolder) -> None:

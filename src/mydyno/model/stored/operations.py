@@ -9,6 +9,16 @@ from mydyno.model.stored.obstacles import Alarm
 from mydyno.model.stored.records import Digest
 
 
+class OperationChange(Record):
+    """How another number of a name differs, as a ratio of the arm's to the control's."""
+
+    ratio: float | None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    beyond_noise: bool = False
+    """As of OperationEffect."""
+
+
 class OperationEffect(Record):
     """One type of TPC-C's transactions, one name of a user's file, or one digest of a capture: an arm against its
     control at one step.
@@ -35,11 +45,16 @@ class OperationEffect(Record):
     rows_exact: bool = False
     """Rows never varied within an arm: a difference between the arms does not depend on which were executed."""
     ratio: float | None
+    """Of the times; its interval is simultaneous over all numbers of all names, arms and steps of the study."""
     ci_low: float | None = None
     ci_high: float | None = None
-    """Simultaneous over all names, arms and steps of the study."""
     beyond_noise: bool = False
     """The interval excludes 1, a look is due, and the control's two copies do not differ."""
+    count: OperationChange | None = None
+    """Of how often per transaction; this and the others: None where the number is the same in all runs of an arm."""
+    success: OperationChange | None = None
+    """Of the share of attempts that did not fail."""
+    rows: OperationChange | None = None
 
 
 class OperationsRecord(Record):
