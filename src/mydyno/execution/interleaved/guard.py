@@ -13,9 +13,11 @@ from mydyno.model.definition.guard_spec import GuardSpec
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import Control, server_code
 
-LOOK_S = 0.1
-WINDOW = 100
+LOOK_S = 0.025
+WINDOW = 400
 """Looks over which the percentile of the statement is taken: the last ten seconds."""
+STATUS_EVERY = 4
+"""Looks from one reading of the server's status to the next: it costs the server more than the statement."""
 CALM_S = 2.0
 """The server must have been within its limits for so long before it is loaded again."""
 LONGEST_CALM_S = 120.0
@@ -39,6 +41,9 @@ class Guard:
         self._spec, self._server = spec, server
         self._look_s, self._calm_s, self._longest_s = look_s, calm_s, longest_s
         self._took_s: deque[float] = deque(maxlen=WINDOW)
+        self._looks = 0
+        self._status = ""
+        """What the last reading of the status exceeded."""
         self._control: Control | None = None
 
     async def exceeded(self, ended: asyncio.Event) -> str:
@@ -78,6 +83,13 @@ class Guard:
         worst_s = sorted(self._took_s)[ceil(0.99 * len(self._took_s)) - 1]
         if spec.p99 is not None and worst_s > spec.p99:
             return f"p99 of the guard's statement is {1000 * worst_s:.3g} ms, more than {1000 * spec.p99:g} ms"
+        if self._looks % STATUS_EVERY == 0:
+            self._status = await self._read_status(control)
+        self._looks += 1
+        return self._status
+
+    async def _read_status(self, control: Control) -> str:
+        spec = self._spec
         if spec.threads_running is not None:
             ((_, running),) = await control.rows("SHOW GLOBAL STATUS LIKE 'Threads_running'")
             if int(running) > spec.threads_running:

@@ -21,7 +21,7 @@ class GuardSpec(BaseModel):
         None, description='longest 99th percentile of `statement` over the last ten seconds, e.g. "50ms"'
     )
     statement: str = Field(
-        "SELECT 1", min_length=1, description="what mydyno executes ten times a second as a user of the server would"
+        "SELECT 1", min_length=1, description="what mydyno executes forty times a second as a user of the server would"
     )
     replica_lag: PositiveDuration | None = Field(
         None, description="with a server that is a replica: the most that it may be behind its source"
