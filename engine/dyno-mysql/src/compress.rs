@@ -18,7 +18,7 @@ const MIN_COMPRESSED: usize = 50;
 
 /// The compression layer of one connection.
 #[derive(Debug)]
-pub(crate) struct Compressor {
+pub struct Compressor {
     algorithm: Compression,
     /// An incomplete frame, kept until the rest comes.
     partial: Vec<u8>,
@@ -32,7 +32,10 @@ thread_local! {
 }
 
 impl Compressor {
-    /// The layer for an algorithm that is not `Off`; the level is checked here.
+    /// The layer for an algorithm that is not `Off`.
+    ///
+    /// # Errors
+    /// When the level is outside its range.
     pub fn new(algorithm: Compression) -> Result<Compressor, Error> {
         match algorithm {
             Compression::Zlib { level } if level > 9 => {
@@ -49,6 +52,9 @@ impl Compressor {
     }
 
     /// Appends the frames for the packets of one command to `out`.
+    ///
+    /// # Errors
+    /// None at present.
     pub fn compress(&self, raw: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         for (sequence, chunk) in raw.chunks(MAX_PACKET_PAYLOAD).enumerate() {
             let at = out.len();
@@ -95,6 +101,9 @@ impl Compressor {
     }
 
     /// Takes compressed bytes as they come and appends the packets inside whole frames to `out`.
+    ///
+    /// # Errors
+    /// When a frame is damaged.
     pub fn decompress(&mut self, mut input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         while !self.partial.is_empty() && !input.is_empty() {
             let wanted = match self.partial.len() {

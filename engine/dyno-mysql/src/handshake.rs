@@ -27,13 +27,18 @@ pub struct ServerInfo {
 
 /// The greeting, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Greeting {
+pub struct Greeting {
+    /// The server.
     pub server: ServerInfo,
-    pub nonce: Vec<u8>,
-    pub plugin: Vec<u8>,
+    pub(crate) nonce: Vec<u8>,
+    pub(crate) plugin: Vec<u8>,
 }
 
 impl Greeting {
+    /// Takes a greeting apart.
+    ///
+    /// # Errors
+    /// When it is none, or of a server before 4.1.
     pub fn parse(payload: &[u8]) -> Result<Greeting, Error> {
         let mut reader = Reader::new(payload);
         let protocol = reader.u8("protocol version")?;

@@ -77,12 +77,15 @@ pub mod session_state;
 mod tls;
 mod value;
 
+pub use compress::Compressor;
 pub use connection::{Connection, Event, Phase};
 pub use counters::Counters;
 pub use endpoint::Endpoint;
 pub use error::{Error, ServerError, TlsField};
-pub use handshake::ServerInfo;
+pub use handshake::{Greeting, ServerInfo};
 pub use options::{Charset, Compression, Options, Secret};
+pub use outcome::{end_of_rows, ok};
+pub use packet::{payload_length, Reader};
 pub use replies::Detail;
 pub use resultset::{Column, Done, Row, Statement, Values};
 pub use tls::{TlsContext, TlsInfo, TlsMode, TlsOptions};

@@ -6,7 +6,10 @@ use crate::packet::{text, Reader};
 use crate::resultset::Done;
 
 /// Takes an OK packet apart (also one with the end marker, in the place of an EOF).
-pub(crate) fn ok(payload: &[u8]) -> Result<Done, Error> {
+///
+/// # Errors
+/// When it is shorter than it has to be.
+pub fn ok(payload: &[u8]) -> Result<Done, Error> {
     let mut reader = Reader::new(&payload[1..]);
     let affected_rows = reader.length_encoded("affected rows")?;
     let last_insert_id = reader.length_encoded("last insert id")?;
@@ -24,7 +27,10 @@ pub(crate) fn ok(payload: &[u8]) -> Result<Done, Error> {
 }
 
 /// An EOF packet has 5 bytes, an OK in its place at least 7.
-pub(crate) fn end_of_rows(payload: &[u8]) -> Result<Done, Error> {
+///
+/// # Errors
+/// When it is shorter than it has to be.
+pub fn end_of_rows(payload: &[u8]) -> Result<Done, Error> {
     if payload.len() >= 7 {
         return ok(payload);
     }

@@ -8,29 +8,36 @@ pub(crate) const HEADER: usize = 4;
 
 /// The payload length that a header announces.
 #[inline(always)]
-pub(crate) fn payload_length(header: &[u8]) -> usize {
+pub fn payload_length(header: &[u8]) -> usize {
     header[0] as usize | (header[1] as usize) << 8 | (header[2] as usize) << 16
 }
 
 /// Reads a payload from front to back; every read past the end is a protocol error, never a panic.
-#[derive(Clone, Copy)]
-pub(crate) struct Reader<'a> {
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
+    /// At the payload's start.
     pub fn new(payload: &'a [u8]) -> Reader<'a> {
         Reader { rest: payload }
     }
 
+    /// Whether all of it was read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
+    /// All that was not read yet.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
+    /// So many bytes; `what` is named where they are missing.
+    ///
+    /// # Errors
+    /// Past the end, as with all that follow.
     pub fn bytes(&mut self, length: usize, what: &str) -> Result<&'a [u8], Error> {
         if length > self.rest.len() {
             return Err(Error::protocol(format!(
@@ -43,29 +50,52 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    /// A fixed number of bytes.
+    ///
+    /// # Errors
+    /// Past the end.
     pub fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], Error> {
         let mut out = [0; N];
         out.copy_from_slice(self.bytes(N, what)?);
         Ok(out)
     }
 
+    /// One byte.
+    ///
+    /// # Errors
+    /// Past the end.
     pub fn u8(&mut self, what: &str) -> Result<u8, Error> {
         Ok(self.array::<1>(what)?[0])
     }
 
+    /// Two bytes, the lowest first.
+    ///
+    /// # Errors
+    /// Past the end.
     pub fn u16(&mut self, what: &str) -> Result<u16, Error> {
         Ok(u16::from_le_bytes(self.array(what)?))
     }
 
+    /// Four bytes, the lowest first.
+    ///
+    /// # Errors
+    /// Past the end.
     pub fn u32(&mut self, what: &str) -> Result<u32, Error> {
         Ok(u32::from_le_bytes(self.array(what)?))
     }
 
+    /// Eight bytes, the lowest first.
+    ///
+    /// # Errors
+    /// Past the end.
     pub fn u64(&mut self, what: &str) -> Result<u64, Error> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// A length-encoded integer; 0xfb (NULL) and 0xff are errors here.
+    /// A length-encoded integer.
+    ///
+    /// # Errors
+    /// Past the end; 0xfb (NULL) and 0xff.
     pub fn length_encoded(&mut self, what: &str) -> Result<u64, Error> {
         match self.u8(what)? {
             small @ 0..=0xfa => Ok(small as u64),
@@ -79,13 +109,16 @@ impl<'a> Reader<'a> {
     }
 
     /// A length-encoded string.
+    ///
+    /// # Errors
+    /// Past the end.
     pub fn length_encoded_bytes(&mut self, what: &str) -> Result<&'a [u8], Error> {
         let length = self.length_encoded(what)?;
         self.bytes(usize::try_from(length).unwrap_or(usize::MAX), what)
     }
 
     /// A value of a text row: `None` is SQL NULL.
-    pub fn nullable_bytes(&mut self, what: &str) -> Result<Option<&'a [u8]>, Error> {
+    pub(crate) fn nullable_bytes(&mut self, what: &str) -> Result<Option<&'a [u8]>, Error> {
         if self.rest.first() == Some(&0xfb) {
             self.rest = &self.rest[1..];
             return Ok(None);

@@ -99,8 +99,11 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Reads one value that is not NULL from a binary row.
-    pub(crate) fn read(reader: &mut Reader<'a>, kind: u8, unsigned: bool) -> Result<Value<'a>, Error> {
+    /// Reads one value that is not NULL from a binary row, or from the parameters of an execution.
+    ///
+    /// # Errors
+    /// When it ends early, or is no value of this type.
+    pub fn read(reader: &mut Reader<'a>, kind: u8, unsigned: bool) -> Result<Value<'a>, Error> {
         let signed_or = |signed: i64, mask: u64| {
             if unsigned {
                 Value::UInt(signed as u64 & mask)
