@@ -12,17 +12,11 @@ use crate::raw::{Raw, RawAction};
 use crate::selection::{Selection, Selector};
 use crate::source::Source;
 use crate::timeline::{
-    date_first_events, end_us, keep_order_of_sessions, number_by_first_event, peak_sessions, spread, Timed, SECOND_US,
-    UNKNOWN,
+    date_first_events, end_us, keep_order_of_sessions, number_by_first_event, peak_sessions, spread, Clock, Timed,
+    SECOND_US,
 };
 use crate::timestamp::{show, Micros};
 use crate::unqualified::needs_default_schema;
-
-/// A clock that goes back by less is the disorder between threads; the events are sorted.
-const DISORDER_US: Micros = 1_000_000;
-
-/// A clock that was set back by more comes back slowly: one that is suddenly where it was had not been set back.
-const SUDDEN_US: Micros = 60_000_000;
 
 /// What the times of a source mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,14 +59,7 @@ pub struct Assembler {
     begun_before: BTreeMap<u32, LogPosition>,
     sessions: u32,
     events: Vec<Timed>,
-    /// The last time.
-    latest: Option<Micros>,
-    /// What is added to the log's times since its clock was set back.
-    correction: Micros,
-    /// The log's last time, as it is in the log.
-    written: Micros,
-    /// The log's time before its clock was set back last.
-    before: Option<Micros>,
+    clock: Clock,
 }
 
 impl Assembler {
@@ -90,10 +77,7 @@ impl Assembler {
             begun_before: BTreeMap::new(),
             sessions: 0,
             events: Vec::new(),
-            latest: None,
-            correction: 0,
-            written: 0,
-            before: None,
+            clock: Clock::default(),
         }
     }
 
@@ -298,31 +282,10 @@ impl Assembler {
     }
 
     fn time(&mut self, at: Option<Micros>, line: u64) -> Micros {
-        let Some(written) = at else {
-            // Before the log's first time: set when that is known.
-            return self.latest.unwrap_or(UNKNOWN);
-        };
-        let last = std::mem::replace(&mut self.written, written);
-        if self
-            .before
-            .is_some_and(|before| last < before - SUDDEN_US && written >= before - DISORDER_US)
-        {
-            // Nobody set the clock: a line within a text looked like an entry.
-            self.correction = 0;
-            self.before = None;
-        }
-        let at = written.saturating_add(self.correction);
-        let Some(latest) = self.latest else {
-            self.latest = Some(at);
-            return at;
-        };
-        if at < latest - DISORDER_US {
+        let (at, is_set_back) = self.clock.time(at);
+        if is_set_back {
             self.problems.count(Problem::ClockSetBack, line);
-            self.correction += latest - at;
-            self.before = Some(last);
-            return latest;
         }
-        self.latest = Some(latest.max(at));
         at
     }
 
@@ -374,7 +337,7 @@ impl Assembler {
             source: self.origin.source,
             server: self.server,
             files: self.files,
-            begin: self.latest.and_then(|_| show(begin)),
+            begin: self.clock.latest.and_then(|_| show(begin)),
             resolution_us: if is_spread { SECOND_US } else { 1 },
             spread: is_spread,
             anonymised: false,

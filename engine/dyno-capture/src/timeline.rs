@@ -10,6 +10,53 @@ pub const SECOND_US: u64 = 1_000_000;
 /// The time of an event before the log's first time.
 pub const UNKNOWN: Micros = Micros::MIN;
 
+/// A clock that goes back by less is the disorder between threads; the events are sorted.
+const DISORDER_US: Micros = 1_000_000;
+/// A clock that was set back by more comes back slowly: one that is suddenly where it was had not been set back.
+const SUDDEN_US: Micros = 60_000_000;
+
+/// The clock of a log.
+#[derive(Debug, Default)]
+pub struct Clock {
+    /// The last time.
+    pub latest: Option<Micros>,
+    /// What is added to the log's times since it was set back.
+    correction: Micros,
+    /// The log's last time, as it is in the log.
+    written: Micros,
+    /// The log's time before it was set back last.
+    before: Option<Micros>,
+}
+
+impl Clock {
+    /// The time of an entry, and whether the clock was set back just before; one without a time has that of the entry
+    /// before.
+    pub fn time(&mut self, written: Option<Micros>) -> (Micros, bool) {
+        let Some(written) = written else {
+            // Before the log's first time: set when that is known.
+            return (self.latest.unwrap_or(UNKNOWN), false);
+        };
+        let last = std::mem::replace(&mut self.written, written);
+        if self
+            .before
+            .is_some_and(|before| last < before - SUDDEN_US && written >= before - DISORDER_US)
+        {
+            // Nobody set the clock: a line within a text looked like an entry.
+            self.correction = 0;
+            self.before = None;
+        }
+        let at = written.saturating_add(self.correction);
+        let latest = *self.latest.get_or_insert(at);
+        if at < latest - DISORDER_US {
+            self.correction += latest - at;
+            self.before = Some(last);
+            return (latest, true);
+        }
+        self.latest = Some(latest.max(at));
+        (at, false)
+    }
+}
+
 /// An event with the log's time.
 #[derive(Debug)]
 pub struct Timed {
