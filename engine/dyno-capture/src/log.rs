@@ -1,9 +1,14 @@
 //! The kinds of logs, how each is recognised, and one reader for all.
 
+use std::io::{BufRead as _, BufReader, Read, Result};
+
 use crate::assembler::Assembler;
 use crate::general_log::GeneralLog;
 use crate::slow_log::SlowLog;
 use crate::source::Source;
+
+/// How much of a log is read at once.
+const BUFFER: usize = 1 << 20;
 
 /// The log files that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,12 +48,12 @@ impl LogKind {
     }
 }
 
-/// Reads a log line by line.
+/// Reads the files of one kind.
 #[derive(Debug)]
 pub enum LogReader {
-    /// A general log.
+    /// General logs.
     General(GeneralLog),
-    /// A slow log.
+    /// Slow logs.
     Slow(SlowLog),
 }
 
@@ -61,19 +66,29 @@ impl LogReader {
         }
     }
 
-    /// The next line, without its end; `number` from 1 on.
-    pub fn line(&mut self, number: u64, line: &[u8], assembler: &mut Assembler) {
-        match self {
-            Self::General(log) => log.line(number, line, assembler),
-            Self::Slow(log) => log.line(number, line, assembler),
+    /// Reads a file; the next one may go on where it ends.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(&mut self, file: impl Read, assembler: &mut Assembler) -> Result<()> {
+        let mut reader = BufReader::with_capacity(BUFFER, file);
+        let mut line = Vec::new();
+        let mut number = 0;
+        let mut is_cut = false;
+        while reader.read_until(b'\n', &mut line)? > 0 {
+            number += 1;
+            is_cut = line.last() != Some(&b'\n');
+            let whole = line.strip_suffix(b"\n").unwrap_or(&line);
+            match self {
+                Self::General(log) => log.line(number, whole, assembler),
+                Self::Slow(log) => log.line(number, whole, assembler),
+            }
+            line.clear();
         }
-    }
-
-    /// The end of a file; `is_cut` if its last line had no end. The lines of the next file may follow.
-    pub fn end(&mut self, is_cut: bool, assembler: &mut Assembler) {
         match self {
             Self::General(log) => log.end(is_cut, assembler),
             Self::Slow(log) => log.end(is_cut, assembler),
         }
+        Ok(())
     }
 }

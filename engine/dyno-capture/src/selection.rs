@@ -149,10 +149,7 @@ mod tests {
         });
         assert_eq!(LogKind::recognise(text.as_bytes()), Some(kind));
         let mut log = LogReader::new(kind);
-        for (number, line) in text.lines().enumerate() {
-            log.line(number as u64 + 1, line.as_bytes(), &mut assembler);
-        }
-        log.end(false, &mut assembler);
+        log.read(text.as_bytes(), &mut assembler).unwrap();
         assembler.finish()
     }
 

@@ -100,10 +100,7 @@ fn read_log(kind: LogKind, bytes: &[u8]) {
         schemas: vec!["a".into()],
     });
     let mut log = LogReader::new(kind);
-    for (number, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        log.line(number as u64 + 1, line, &mut assembler);
-    }
-    log.end(true, &mut assembler);
+    log.read(bytes, &mut assembler).unwrap();
     let mut capture = assembler.finish();
     Anonymiser::new([1; KEY_BYTES]).capture(&mut capture);
     let mut written = Vec::new();

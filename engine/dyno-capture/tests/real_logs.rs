@@ -68,10 +68,7 @@ fn read(name: &str) -> Capture {
     });
     assembler.enter(name);
     let mut reader = LogReader::new(kind);
-    for (number, line) in (1..).zip(log.strip_suffix(b"\n").unwrap().split(|byte| *byte == b'\n')) {
-        reader.line(number, line, &mut assembler);
-    }
-    reader.end(false, &mut assembler);
+    reader.read(&log[..], &mut assembler).unwrap();
     assembler.finish()
 }
 

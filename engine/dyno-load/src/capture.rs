@@ -159,7 +159,8 @@ pub fn capture_files(paths: &[PathBuf], selection: Selection, autocommit: Option
     let mut log = LogReader::new(kind);
     for (path, file, _, _) in opened {
         assembler.enter(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
-        read_log(file, &mut log, &mut assembler).map_err(|error| unreadable(&path, &error))?;
+        log.read(file, &mut assembler)
+            .map_err(|error| unreadable(&path, &error))?;
     }
     Ok(assembler.finish())
 }
@@ -190,21 +191,6 @@ fn open(path: &Path) -> Result<(File, LogKind, Option<i64>), Error> {
         ))
     })?;
     Ok((file, kind, kind.first_time(&first)))
-}
-
-fn read_log(file: File, log: &mut LogReader, assembler: &mut Assembler) -> std::io::Result<()> {
-    let mut reader = BufReader::with_capacity(1 << 20, file);
-    let mut line = Vec::new();
-    let mut number = 0;
-    let mut is_cut = false;
-    while reader.read_until(b'\n', &mut line)? > 0 {
-        number += 1;
-        is_cut = line.last() != Some(&b'\n');
-        log.line(number, line.strip_suffix(b"\n").unwrap_or(&line), assembler);
-        line.clear();
-    }
-    log.end(is_cut, assembler);
-    Ok(())
 }
 
 /// A history needs the consumer of current statements too.
