@@ -189,13 +189,14 @@ impl Assembler {
         if class::is_call(&statement.text) && self.origin.source == Source::GeneralLog {
             self.problems.count(Problem::CallWithItsStatements, line);
         }
+        let is_logged_when_executed = self.origin.source != Source::Packets;
         let open = self.session(id);
         if is_execution && std::mem::take(&mut open.has_executed) {
             return None;
         }
         open.has_executed = class::is_execute(&statement.text);
         match class::named(&statement.text) {
-            Some(Named::PrepareWithoutText(name)) => {
+            Some(Named::PrepareWithoutText(name)) if is_logged_when_executed => {
                 open.without_text.insert(name);
                 return None;
             }
@@ -244,11 +245,11 @@ impl Assembler {
         })
     }
 
-    /// Notes a session without its beginning; the other sources than the general log never have it.
+    /// Notes a session without its beginning; slow logs and the statements history never have it.
     fn note_begun_before(&mut self, id: u64, line: u64) {
         let session = self.session(id).session;
         let place = self.problems.place(line);
-        if self.origin.source == Source::GeneralLog {
+        if matches!(self.origin.source, Source::GeneralLog | Source::Packets) {
             self.problems.count(Problem::BegunBefore, line);
         }
         self.begun_before.insert(session, place);
@@ -282,7 +283,11 @@ impl Assembler {
     }
 
     fn time(&mut self, at: Option<Micros>, line: u64) -> Micros {
-        let (at, is_set_back) = self.clock.time(at);
+        if self.origin.source == Source::Packets {
+            // In the order of the replies' ends.
+            return self.clock.time(at);
+        }
+        let (at, is_set_back) = self.clock.corrected(at);
         if is_set_back {
             self.problems.count(Problem::ClockSetBack, line);
         }

@@ -2,7 +2,7 @@
 //!
 //! # From a log to a capture
 //!
-//! [`LogKind::recognise`] finds out from a log's first bytes what it is. A [`LogReader`] takes its lines one by one and
+//! [`LogKind::recognise`] finds out from a file's first bytes what it is: a log, or packets. A [`LogReader`] reads it and
 //! gives what it finds to an [`Assembler`], which numbers the sessions, follows their default schemas and puts all in the
 //! order of time: [`Capture`]. Nothing in a log is an error: what cannot be read is counted in [`Problems`], each kind with
 //! the places of the first ones.
@@ -29,6 +29,7 @@ mod implicit;
 pub mod lexer;
 mod log;
 mod nondeterminism;
+mod packets;
 mod problems;
 mod query;
 mod raw;

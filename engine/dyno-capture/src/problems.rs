@@ -56,6 +56,18 @@ pub enum Problem {
     InTransaction,
     /// Sessions that do not show whether autocommit was on, where that of others was off.
     UnknownAutocommit,
+    /// Bytes that are not among the packets.
+    LostPackets,
+    /// Packets that were not captured to their end.
+    CutPacket,
+    /// Connections with TLS.
+    Encrypted,
+    /// Connections, or their ends, in which no command was found.
+    NotUnderstood,
+    /// Executions of statements whose text or values are not among the packets.
+    PreparedBefore,
+    /// Connections whose packets were captured with two addresses.
+    SeenTwice,
     /// Statements of the provider's own accounts, such as rdsadmin.
     OfThePlatform,
     /// Statements of accounts that were not selected.
@@ -110,6 +122,22 @@ impl Problem {
                 "sessions that do not show whether autocommit was on, while others show that theirs was off: it is on in a \
                  replay, unless --autocommit off is given for all"
             }
+            Self::LostPackets => {
+                "gaps where packets were not captured (dropped by tcpdump): statements in them are left out, durations and \
+                 rows of those before are unknown"
+            }
+            Self::CutPacket => {
+                "packets that are cut off (tcpdump without -s 0, the end of the file): what they had of statements is left out"
+            }
+            Self::Encrypted => {
+                "encrypted connections (TLS), left out: without TLS (--ssl-mode=DISABLED) they can be captured, or by the \
+                 general log"
+            }
+            Self::NotUnderstood => "connections in which no command was found, left out from there on",
+            Self::PreparedBefore => {
+                "executions of statements that were prepared before the capture, or in a gap, left out: their text is unknown"
+            }
+            Self::SeenTwice => "connections captured a second time with another address (address translation), left out",
             Self::OfThePlatform => "statements of the provider's own accounts (rdsadmin and the like), left out",
             Self::OtherUser => "statements of other accounts, or of unknown ones (--user), left out",
             Self::OtherSchema => "statements in other schemas (--schema), left out",
@@ -118,12 +146,12 @@ impl Problem {
     }
 }
 
-/// A line of a file; both from 1 on.
+/// A line of a file, or a packet; both from 1 on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogPosition {
     /// The file, without its folder.
     pub file: String,
-    /// The line.
+    /// The line, or the packet's number.
     pub line: u64,
 }
 

@@ -10,7 +10,7 @@ pub struct Raw {
     pub at: Option<Micros>,
     /// Whether later entries of the same second have this time too.
     pub is_shared_second: bool,
-    /// The server's number of the connection.
+    /// The server's number of the connection; of packets, one of our own.
     pub connection_id: u64,
     /// user@host, where each entry states it.
     pub user: Option<String>,

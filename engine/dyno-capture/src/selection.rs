@@ -148,7 +148,7 @@ mod tests {
             schemas: list(schemas),
         });
         assert_eq!(LogKind::recognise(text.as_bytes()), Some(kind));
-        let mut log = LogReader::new(kind);
+        let mut log = LogReader::new(kind, &[]);
         log.read(text.as_bytes(), &mut assembler).unwrap();
         assembler.finish()
     }

@@ -12,6 +12,8 @@ pub enum Source {
     SlowLog,
     /// performance_schema.events_statements_history_long.
     StatementsHistory,
+    /// Packets between clients and the server.
+    Packets,
 }
 
 impl Source {
@@ -21,6 +23,7 @@ impl Source {
             Self::GeneralLog => "general log",
             Self::SlowLog => "slow log",
             Self::StatementsHistory => "statements history of performance_schema",
+            Self::Packets => "packet capture",
         }
     }
 }

@@ -29,9 +29,14 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The time of an entry, and whether the clock was set back just before; one without a time has that of the entry
-    /// before.
-    pub fn time(&mut self, written: Option<Micros>) -> (Micros, bool) {
+    /// The time of an entry; one without a time has that of the entry before.
+    pub fn time(&mut self, written: Option<Micros>) -> Micros {
+        self.latest = self.latest.max(written);
+        written.or(self.latest).unwrap_or(UNKNOWN)
+    }
+
+    /// The same, where the entries are in the order of their times; and whether the clock was set back just before.
+    pub fn corrected(&mut self, written: Option<Micros>) -> (Micros, bool) {
         let Some(written) = written else {
             // Before the log's first time: set when that is known.
             return (self.latest.unwrap_or(UNKNOWN), false);

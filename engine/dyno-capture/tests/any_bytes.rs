@@ -99,7 +99,7 @@ fn read_log(kind: LogKind, bytes: &[u8]) {
         users: Vec::new(),
         schemas: vec!["a".into()],
     });
-    let mut log = LogReader::new(kind);
+    let mut log = LogReader::new(kind, &[]);
     log.read(bytes, &mut assembler).unwrap();
     let mut capture = assembler.finish();
     Anonymiser::new([1; KEY_BYTES]).capture(&mut capture);

@@ -67,7 +67,7 @@ fn read(name: &str) -> Capture {
         time_is_end: kind == LogKind::Slow,
     });
     assembler.enter(name);
-    let mut reader = LogReader::new(kind);
+    let mut reader = LogReader::new(kind, &[]);
     reader.read(&log[..], &mut assembler).unwrap();
     assembler.finish()
 }

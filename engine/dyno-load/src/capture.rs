@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use dyno_capture::{
     digest, has_ansi_quotes, Action, Anonymiser, Assembler, Capture, History, HistoryRow, LogKind, LogPosition,
-    LogReader, Origin, Selection, HISTORY_COLUMNS, KEY_BYTES,
+    LogReader, Origin, Selection, Source, HISTORY_COLUMNS, KEY_BYTES,
 };
 use dyno_mysql::blocking::Client;
 use dyno_mysql::session_state::OWN_STATE;
@@ -121,12 +121,17 @@ pub fn peak_sessions(path: &Path) -> Option<u32> {
 /// How much of a file is read to find out what it is.
 const FIRST_BYTES: u64 = 256 * 1024;
 
-/// Reads log files of one kind in the order of their times, whatever the order in which they are named: shells list rotated
-/// logs with the newest first. What the selection does not have is counted.
+/// Reads logs, or packets of servers with these ports, of one kind in the order of their times, whatever the order in which
+/// they are named: shells list rotated logs with the newest first. What the selection does not have is counted.
 ///
 /// # Errors
-/// When a file cannot be read, is no log that is known, or is of another kind than the first.
-pub fn capture_files(paths: &[PathBuf], selection: Selection, autocommit: Option<bool>) -> Result<Capture, Error> {
+/// When a file cannot be read, is of no known kind or of another one than the first, or has packets of no use.
+pub fn capture_files(
+    paths: &[PathBuf],
+    ports: &[u16],
+    selection: Selection,
+    autocommit: Option<bool>,
+) -> Result<Capture, Error> {
     let mut opened = Vec::new();
     for path in paths {
         let (file, kind, begin) = open(path)?;
@@ -156,13 +161,15 @@ pub fn capture_files(paths: &[PathBuf], selection: Selection, autocommit: Option
     });
     assembler.select(selection);
     assembler.autocommit = autocommit;
-    let mut log = LogReader::new(kind);
+    let mut log = LogReader::new(kind, ports);
     for (path, file, _, _) in opened {
         assembler.enter(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
         log.read(file, &mut assembler)
             .map_err(|error| unreadable(&path, &error))?;
     }
-    Ok(assembler.finish())
+    let names: Vec<String> = paths.iter().map(|path| format!("'{}'", path.display())).collect();
+    log.finish(assembler)
+        .map_err(|why| Error::User(format!("{}: {why}", names.join(", "))))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Error {
@@ -184,8 +191,8 @@ fn open(path: &Path) -> Result<(File, LogKind, Option<i64>), Error> {
     }
     let kind = LogKind::recognise(&first).ok_or_else(|| {
         Error::User(format!(
-            "'{}' is neither a general log nor a slow log of MySQL or MariaDB: no line of its first {} KB begins an entry \
-             (audit logs and binary logs are not read). The server writes them with general_log = ON, or with slow_query_log = ON and long_query_time = 0",
+            "'{}' is neither a general log nor a slow log of MySQL or MariaDB, and no packet capture of tcpdump: no line of \
+             its first {} KB begins an entry (audit logs and binary logs are not read). The server writes them with general_log = ON, or with slow_query_log = ON and long_query_time = 0",
             path.display(),
             FIRST_BYTES / 1024
         ))
@@ -290,7 +297,12 @@ fn write_table(out: &mut String, capture: &Capture, output: &str) -> std::fmt::R
         .map_or(String::new(), |server| format!(" of {server}"));
     writeln!(out, "  source      {}{server}", header.source.name())?;
     if let Some(begin) = &header.begin {
-        writeln!(out, "  begin       {begin} (the log's clock)")?;
+        let clock = if header.source == Source::Packets {
+            "UTC"
+        } else {
+            "the log's clock"
+        };
+        writeln!(out, "  begin       {begin} ({clock})")?;
     }
     if header.spread {
         writeln!(
@@ -368,7 +380,7 @@ mod tests {
             std::fs::write(folder.join(name), text).unwrap();
         }
         let paths = ["slow.log", "slow.log.1", "slow.log.2"].map(|name| folder.join(name));
-        let capture = capture_files(&paths, Selection::default(), None).unwrap();
+        let capture = capture_files(&paths, &[], Selection::default(), None).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(capture.header.files, ["slow.log.2", "slow.log.1", "slow.log"]);
         assert_eq!(capture.header.sessions, 1);

@@ -17,7 +17,7 @@ LAYERS = {
     "dyno-capture": """
         timestamp lexer reach compound statements class digest fingerprint query unique unqualified nondeterminism
         problems source event implicit timeline heading raw selection
-        assembler general_log slow_log log history anonymise format transactions
+        assembler general_log slow_log packets log history anonymise format transactions
     """,
     "dyno-core": """
         clock duration local_ports operation panics prefetch queue random distribution histogram hdr_log schedule

@@ -15,12 +15,14 @@ const EXAMPLES: &str = "Examples:
       MySQL and MariaDB write it with SET GLOBAL general_log = ON. It has the beginning of each connection.
   dynoload capture slow.log.1 slow.log -o monday.capture
       With SET GLOBAL slow_query_log = ON, long_query_time = 0. It has the duration and rows of each statement.
+  dynoload capture monday.pcap -o monday.capture
+      Where no log may be switched on: tcpdump -i any -s 0 -w monday.pcap port 3306. Only connections without TLS.
   dynoload capture --history --socket /run/mysqld/mysqld.sock -o last.capture
       The last statements (10,000 by default) from performance_schema.events_statements_history_long.
   dynoload capture general.log --anonymise -o monday.capture
       Literals are replaced by pseudonyms of the same type: for showing to others, not for a replay on real data.
 
-The kind of log is found out from its content. Rotated files are read in the order of their times.
+The kind of file is found out from its content. Rotated files are read in the order of their times.
 docs/reference/capture.md describes the format of a capture.";
 
 const USER: &str =
@@ -38,9 +40,11 @@ enum Autocommit {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("database", |argument| argument.hide(true)))]
+// Its place has --port below, of which a packet capture may have several.
+#[command(mut_arg("port", |argument| argument.long("connection-port").hide(true)))]
 #[command(mut_arg("user", |argument| argument.default_value("").hide_default_value(true).help(USER)))]
 pub struct CaptureArguments {
-    /// General logs or slow logs
+    /// General logs, slow logs, or packets that tcpdump has written
     #[arg(required_unless_present = "history", conflicts_with = "history", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Where the capture goes; - for standard output (the summary then goes to standard error)
@@ -49,6 +53,10 @@ pub struct CaptureArguments {
     /// Read the statements history of a running server instead of files
     #[arg(long)]
     history: bool,
+    /// With packets: ports of the servers, as in 3306,3307. With --history: the server's TCP port
+    #[arg(long = "port", id = "ports", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..),
+        default_value = "3306", conflicts_with = "socket", value_name = "PORT")]
+    ports: Vec<u16>,
     /// Capture statements with these default schemas alone, or that name one of them; as in shop,crm
     #[arg(long, value_delimiter = ',', conflicts_with = "history")]
     schema: Vec<String>,
@@ -84,6 +92,7 @@ fn connection(arguments: &CaptureArguments) -> ConnectionSpec {
     if spec.user.is_empty() {
         spec.user = "root".into();
     }
+    spec.port = arguments.ports.first().copied().unwrap_or(spec.port);
     spec
 }
 
@@ -99,7 +108,7 @@ pub fn run(arguments: &CaptureArguments) -> Result<Exit, Error> {
     let autocommit = arguments.autocommit.map(|value| value == Autocommit::On);
     let mut captured = match arguments.history {
         true => capture::capture_history(&connection(arguments), autocommit)?,
-        false => capture::capture_files(&arguments.files, selection(arguments), autocommit)?,
+        false => capture::capture_files(&arguments.files, &arguments.ports, selection(arguments), autocommit)?,
     };
     if let Some(mut anonymiser) = anonymiser {
         capture::refuse_ansi_quotes(&captured)?;
