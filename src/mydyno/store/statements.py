@@ -14,12 +14,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pymysql.constants import FIELD_TYPE
 
 from mydyno.errors import UserError
 
 STATEMENTS_FILE = "statements.jsonl"
 """Beside the runs of a block."""
 Array = NDArray[np.float64]
+TYPES: dict[int, str] = {}
+"""Types of columns by their numbers in the protocol."""
+for _name, _number in vars(FIELD_TYPE).items():
+    if _name.isupper():
+        TYPES.setdefault(_number, _name)
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,10 @@ class Once:
     message: str
     checksum: str
     order: str | None
-    columns: tuple[tuple[str, int], ...]
+    warnings: tuple[tuple[int, str], ...]
+    """Code and text of the first ones."""
+    columns: tuple[tuple[str, str], ...]
+    """Names and types."""
     varies: str
     """In what its result may differ on equal data: order, contents, number; empty: in nothing."""
     counters: Mapping[str, int]
@@ -146,7 +155,8 @@ def _once(record: dict[str, Any]) -> Once:
         message=record.get("message", ""),
         checksum=record["checksum"],
         order=record.get("order"),
-        columns=tuple((name, int(kind)) for name, kind in record["columns"]),
+        warnings=tuple((int(code), str(text)) for code, text in record.get("warnings", ())),
+        columns=tuple((name, TYPES.get(kind, str(kind))) for name, kind in record["columns"]),
         varies=(record.get("varies") or {}).get("of", ""),
         counters=record.get("counters", {}),
         plan=record.get("plan"),

@@ -58,6 +58,10 @@ def scans(once: dict[str, Any]) -> None:
     once.update(plan=plan("ALL"), counters={"Handler_read_rnd_next": 5001})
 
 
+def warns(once: dict[str, Any]) -> None:
+    once.update(warnings=[[1287, "'SQL_CALC_FOUND_ROWS' is deprecated"]], columns=[["a", 8]])
+
+
 def other_rows(once: dict[str, Any]) -> None:
     once.update(checksum="beef")
 
@@ -87,7 +91,7 @@ def write(folder: StudyFolder, made: tuple[Made, ...], starts: float = 0.004, se
                         "text": one.text, "count": 10, "writes": False, "examples": [f"{one.text} 1"]})  # fmt: skip
             results = []
             for server in SERVERS:
-                once = {"rows": 2, "affected_rows": 0, "warnings": 0, "error": 0, "checksum": "feed",
+                once = {"rows": 2, "affected_rows": 0, "error": 0, "checksum": "feed",
                         "columns": [["a", 3]], "plan": plan("ref"),
                         "counters": {"Handler_read_key": 1, "Handler_read_next": 2}}  # fmt: skip
                 one.both(once)
@@ -191,6 +195,21 @@ def test_results_and_plans_of_every_block_count(folder: StudyFolder) -> None:
     assert not of(record, "SELECT unstable").plan_changed, "the control has it too, in another block"
     assert of(record, "SELECT scanned").plan_changed
     assert of(record, "SELECT late").verdict == "other_rows"
+
+
+def test_other_warnings_and_types_of_columns_are_told_beside_the_verdict(folder: StudyFolder) -> None:
+    old = Made("SELECT deprecated everywhere", both=warns)
+    write(folder, (Made("SELECT deprecated", change=warns), old, *SAME), starts=0.001)
+    found = of(examined(folder), "SELECT deprecated")
+    assert found.verdict == "equivalent"
+    assert found.notes == ("warning 1287: 'SQL_CALC_FOUND_ROWS' is deprecated", "column a is LONGLONG, not LONG")
+    assert not of(examined(folder), old.text).notes
+    summary = folder.summary()
+    assert summary is not None
+    folder.write_summary(summary.model_copy(update={"statements": examined(folder)}))
+    result = StudyResult.load(folder)
+    assert "; 1 with other warnings or types of columns." in say(result.summary, result.summary.primary)[0]
+    assert lines(result) == [f"with new: {note}" for note in found.notes]
 
 
 def test_labels_that_are_alike_have_the_place_where_the_texts_part(folder: StudyFolder) -> None:

@@ -120,6 +120,11 @@ fn obstacle(text: &[u8]) -> Option<&'static str> {
         return Some("is for its session or its transaction alone");
     }
     let all: Vec<Token<'_>> = tokens(text).collect();
+    let asks_for_the_last =
+        |pair: &[Token<'_>]| pair[0].is_any(&["FOUND_ROWS", "ROW_COUNT", "LAST_INSERT_ID"]) && pair[1].is_symbol(b'(');
+    if all.windows(2).any(asks_for_the_last) {
+        return Some("depends on the statement before");
+    }
     let mut parts = all.split(|token| token.is_symbol(b';')).filter(|part| !part.is_empty());
     let first = parts
         .next()
@@ -186,6 +191,7 @@ mod tests {
             ("CALL p(1)", "calls a routine or a prepared statement"),
             ("SET @a = 1", "is for its session or its transaction alone"),
             ("SELECT @a", "is for its session or its transaction alone"),
+            ("SELECT FOUND_ROWS()", "depends on the statement before"),
             ("SELECT 1; SELECT 2", "is several statements"),
             ("CREATE TABLE t (a INT)", "neither queries nor changes rows"),
             ("SHOW TABLES", "neither queries nor changes rows"),

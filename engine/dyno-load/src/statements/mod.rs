@@ -89,6 +89,7 @@ pub fn run(run: &StatementsRun) -> Result<Exit, Error> {
         lines: LineWriter::start(output, FORMAT, &header)?,
         visits: vec![Visits::default(); choice.chosen.len()],
         chosen: choice.chosen,
+        slots: pairs::slots(&run.servers.iter().map(LaneSpec::place).collect::<Vec<_>>()),
         lanes: &mut lanes,
         interrupted: &interrupted,
     };
@@ -156,6 +157,8 @@ struct Visit {
 struct Comparison<'a> {
     chosen: Vec<Chosen>,
     lanes: &'a mut [Lane],
+    /// The lanes of one execution of a statement, one as often as its server needs.
+    slots: Vec<usize>,
     visits: Vec<Visits>,
     lines: LineWriter<Box<dyn Write>>,
     interrupted: &'a AtomicBool,
@@ -256,7 +259,8 @@ impl Comparison<'_> {
             if left_ns == 0 {
                 break;
             }
-            let Some(index) = pairs::next(&self.visits, self.lanes.len(), left_ns as f64) else {
+            let left_of_lanes_ns = left_ns as f64 * self.lanes.len() as f64 / self.slots.len() as f64;
+            let Some(index) = pairs::next(&self.visits, self.lanes.len(), left_of_lanes_ns) else {
                 break;
             };
             let executions = self.visits[index].executions(self.lanes.len());
@@ -284,7 +288,8 @@ impl Comparison<'_> {
         let before: Vec<Option<u64>> = self.lanes.iter().map(Lane::idle_cpu_ns).collect();
         for _ in 0..executions {
             let text = &one.texts[(random.next_u64() % one.texts.len() as u64) as usize];
-            for place in pairs::order(servers, random) {
+            for place in pairs::order(self.slots.len(), random) {
+                let place = self.slots[place];
                 let lane = &mut self.lanes[place];
                 let in_transaction = one.writes.then(|| {
                     lane.done("BEGIN")?;
@@ -308,11 +313,14 @@ impl Comparison<'_> {
                 cpu[place] = add(cpu[place], before[place], lane.idle_cpu_ns());
             }
         }
-        let mean = |sum: f64| sum / executions as f64;
-        let cpu: Option<Vec<f64>> = cpu.into_iter().map(|one| one.map(mean)).collect();
+        let mean = |(place, sum): (usize, f64)| {
+            let of_lane = self.slots.iter().filter(|slot| **slot == place).count() as u64;
+            sum / (executions * of_lane) as f64
+        };
+        let cpu: Option<Vec<f64>> = cpu.into_iter().collect();
         Ok(Some(Visit {
-            service_ns: service.into_iter().map(mean).collect(),
-            cpu_ns: cpu,
+            service_ns: service.into_iter().enumerate().map(mean).collect(),
+            cpu_ns: cpu.map(|cpu| cpu.into_iter().enumerate().map(mean).collect()),
         }))
     }
 }

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::replay::add_row;
 
 const STATUS: &str = "SHOW SESSION STATUS";
+const WARNINGS: &str = "SHOW WARNINGS LIMIT 8";
 /// Counters of a session that depend on data and plan alone.
 const COUNTERS: &[&str] = &[
     "Created_tmp_disk_tables",
@@ -50,8 +51,9 @@ pub struct Once {
     pub rows: u64,
     /// Rows changed.
     pub affected_rows: u64,
-    /// Warnings raised.
-    pub warnings: u64,
+    /// Code and text of each warning raised, the first ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<(u16, String)>,
     /// Its error; 0 for none.
     pub error: u16,
     /// The error's text.
@@ -99,6 +101,9 @@ impl Lane {
             |row| add_row(&mut checksum, &mut order, row.payload()),
         );
         let reply = reply.map_err(|error| self.lost(&error))?;
+        if reply.warnings > 0 && reply.error.is_none() {
+            found.warnings = self.warnings()?;
+        }
         if let Some(before) = before {
             let after = self.status()?;
             // A reading counts itself.
@@ -113,7 +118,7 @@ impl Lane {
         if writes {
             self.done("ROLLBACK")?;
         }
-        (found.rows, found.affected_rows, found.warnings) = (reply.rows, reply.affected_rows, reply.warnings);
+        (found.rows, found.affected_rows) = (reply.rows, reply.affected_rows);
         found.checksum = Fingerprint(checksum);
         found.order = has_order(sql).then_some(Fingerprint(order));
         if let Some(error) = reply.error {
@@ -156,6 +161,15 @@ impl Lane {
             self.done("ROLLBACK")?;
         }
         Ok(found)
+    }
+
+    fn warnings(&mut self) -> Result<Vec<(u16, String)>, Error> {
+        let result = self.client.query(WARNINGS).map_err(|error| self.lost(&error))?;
+        let warned = result.texts().into_iter().filter_map(|row| {
+            let mut row = row.into_iter().flatten().skip(1);
+            Some((row.next()?.parse().ok()?, row.next()?))
+        });
+        Ok(warned.collect())
     }
 
     fn status(&mut self) -> Result<BTreeMap<String, u64>, Error> {

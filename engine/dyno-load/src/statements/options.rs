@@ -1,7 +1,7 @@
 //! The options of `dynoload statements`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser};
@@ -56,6 +56,12 @@ pub struct LaneSpec {
 }
 
 impl LaneSpec {
+    /// Which server it is.
+    pub fn place(&self) -> (Option<&Path>, &str, u16) {
+        let at = &self.connection;
+        (at.socket.as_deref(), &at.host, at.port)
+    }
+
     /// A name, and options as in a shell: `new --socket=/run/new.sock --user=bench --pid=4711`.
     ///
     /// # Errors

@@ -99,6 +99,23 @@ pub fn slower(all: &[Visits], most: usize) -> Vec<usize> {
     found
 }
 
+/// The lanes of one execution, from the server of each: every server executes a statement as often as any other. One
+/// that did so more often than the next would have warmer caches of the CPU.
+pub fn slots<P: PartialEq>(servers: &[P]) -> Vec<usize> {
+    let lanes_at = |server: &P| servers.iter().filter(|other| *other == server).count();
+    let all = servers.iter().map(lanes_at).fold(1, least_common_multiple);
+    let of_lane = |(lane, server)| std::iter::repeat_n(lane, all / lanes_at(server));
+    servers.iter().enumerate().flat_map(of_lane).collect()
+}
+
+fn least_common_multiple(left: usize, right: usize) -> usize {
+    let (mut divisor, mut rest) = (left, right);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    left / divisor * right
+}
+
 /// A random order of so many servers.
 pub fn order(servers: usize, stream: &mut RandomStream) -> Vec<usize> {
     let mut order: Vec<usize> = (0..servers).collect();
@@ -164,6 +181,13 @@ mod tests {
         ];
         assert_eq!(slower(&all, 5), [3, 1]);
         assert_eq!(slower(&all, 1), [3]);
+    }
+
+    #[test]
+    fn every_server_executes_as_often() {
+        assert_eq!(slots(&["a", "b", "c"]), [0, 1, 2]);
+        assert_eq!(slots(&["a", "a", "b"]), [0, 1, 2, 2]);
+        assert_eq!(slots(&["a", "a", "b", "b", "b"]), [0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 4, 4]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ divided by the number of statements, arms and metrics (Bonferroni).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product, takewhile
 from math import exp, log
@@ -228,6 +228,7 @@ def _of_arm(
                 writes=one.writes,
                 verdict=verdict,
                 why=why,
+                notes=exact.notes,
                 service=service,
                 cpu=cpu,
                 control_share=service.control_us * one.count / total_us if service and total_us else None,
@@ -302,6 +303,7 @@ class Exact:
     plans: tuple[tuple[str, ...], tuple[str, ...]]
     counters: dict[str, tuple[int, int]]
     rows_examined: tuple[int, int] | None
+    notes: tuple[str, ...] = ()
 
 
 def _labels(statements: Mapping[str, ComparedStatement]) -> dict[str, str]:
@@ -328,6 +330,7 @@ def _exact(blocks: Sequence[ComparedStatement], arm: str, controls: Sequence[str
     why = ""
     counters: dict[str, tuple[int, int]] = {}
     rows: tuple[int, int] | None = None
+    notes: dict[str, None] = {}
     plans: dict[int, tuple[list[tuple[str, ...]], list[tuple[str, ...]]]] = {}
     for number, of_text in ((number, of_text) for one in blocks for number, of_text in enumerate(one.once)):
         olds = [of_text[name] for name in controls if name in of_text]
@@ -336,6 +339,7 @@ def _exact(blocks: Sequence[ComparedStatement], arm: str, controls: Sequence[str
         new, old = of_text[arm], olds[0]
         if verdict is None and all(_result(other, old) == (None, "") or other.error for other in olds[1:]):
             verdict, why = _result(new, old)
+        notes |= dict.fromkeys(_notes(new, olds))
         of_control, of_arm = plans.setdefault(number, ([], []))
         of_control += filter(None, (steps_of(other.plan) for other in olds))
         of_arm += filter(None, [steps_of(new.plan)])
@@ -346,7 +350,20 @@ def _exact(blocks: Sequence[ComparedStatement], arm: str, controls: Sequence[str
             counters = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     apart = [both for both in plans.values() if all(both) and not any(is_same(*pair) for pair in product(*both))]
     shown = next((both for both in (*apart, *plans.values()) if all(both)), ([()], [()]))
-    return Exact(verdict, why, bool(apart), (shown[0][0], shown[1][0]), counters, rows)
+    return Exact(verdict, why, bool(apart), (shown[0][0], shown[1][0]), counters, rows, tuple(notes))
+
+
+def _notes(new: Once, olds: Sequence[Once]) -> Iterator[str]:
+    """Warnings that no server of the control raises, and columns that have another type."""
+    if new.error or any(old.error for old in olds):
+        return
+    known = {code for old in olds for code, _ in old.warnings}
+    for code, text in new.warnings:
+        if code not in known:
+            yield f"warning {code}: {_shortened(text)}"
+    for (name, kind), (_, former) in zip(new.columns, olds[0].columns, strict=False):
+        if kind != former:
+            yield f"column {name} is {kind}, not {former}"
 
 
 def _reads(one: Once) -> int:
@@ -372,5 +389,8 @@ def _result(new: Once, old: Once) -> tuple[StatementVerdict | None, str]:
 
 
 def _error(one: Once) -> str:
-    message = one.message if len(one.message) <= MOST_MESSAGE else f"{one.message[:MOST_MESSAGE]}…"
-    return f"error {one.error}: {message}"
+    return f"error {one.error}: {_shortened(one.message)}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MOST_MESSAGE else f"{text[:MOST_MESSAGE]}…"

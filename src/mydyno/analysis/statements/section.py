@@ -61,6 +61,8 @@ def sentences(record: StatementsRecord, open_words: str = "too rare or too noisy
         parts += [f"{_are(len(same))} equivalent within {percent(record.margin)}"] if same else []
         parts += [f"{_are(len(still_open))} {open_words}"] if still_open else []
         parts += [f"{len(out)} could not be compared"] if out else []
+        noted = sum(bool(one.notes) for one in of.statements)
+        parts += [f"{noted} with other warnings or types of columns"] if noted else []
         found.append(f"Of {agreed(f'{all_of} statements')} {'; '.join(parts)}.")
     return found
 
@@ -114,6 +116,8 @@ def lines(result: StudyResult) -> list[str]:
         found += [_line(one) for one in changed[:MOST_LINES]]
         if len(changed) > MOST_LINES:
             found.append(agreed(f"{len(changed) - MOST_LINES} more statements are in the report"))
+        noted = dict.fromkeys(note for one in of.statements if one not in changed for note in one.notes)
+        found += [f"with {of.arm}: {note}" for note in list(noted)[:MOST_LINES]]
     return found
 
 
@@ -123,7 +127,7 @@ def _line(one: StatementRecord) -> str:
 
 def _details(one: StatementRecord) -> str:
     if one.verdict in ("fails", "other_rows", "not_compared"):
-        return one.why
+        return _beside(one)
     parts = []
     for interval, name in ((one.service, "response time"), (one.cpu, "CPU")):
         if interval is not None:
@@ -133,9 +137,7 @@ def _details(one: StatementRecord) -> str:
         parts.append("another plan")
     if one.rows_examined and one.rows_examined[0] != one.rows_examined[1]:
         parts.append(f"{one.rows_examined[0]:,} → {one.rows_examined[1]:,} rows read")
-    if one.why:
-        parts.append(one.why)
-    return ", ".join(parts)
+    return ", ".join(filter(None, (*parts, _beside(one))))
 
 
 def _shortened(text: str, most: int) -> str:
@@ -178,7 +180,11 @@ def _table(of: StatementsOfArm) -> Table:
     rows: list[Sequence[str | Cell]] = [
         [
             Cell(one.label),
-            Cell(WORDS[one.verdict], "strong" if one.verdict in CHANGED else "", below=one.why),
+            Cell(
+                WORDS[one.verdict],
+                "strong" if one.verdict in CHANGED else "",
+                below=_beside(one),
+            ),
             _change(one.service),
             _change(one.cpu),
             Cell(NONE if one.control_share is None else percent(one.control_share), "num"),
@@ -194,6 +200,10 @@ def _table(of: StatementsOfArm) -> Table:
     if len(of.statements) > MOST_ROWS:
         note += f" {len(of.statements) - MOST_ROWS} more are in summary.json."
     return Table(f"{of.arm} against {of.control}", head, rows, note, sortable=True)
+
+
+def _beside(one: StatementRecord) -> str:
+    return "; ".join(filter(None, (one.why, *one.notes)))
 
 
 def _arrow(pair: tuple[int, int]) -> str:

@@ -35,6 +35,8 @@ class StatementRecord(Record):
     verdict: StatementVerdict
     why: str = ""
     """What differs, or why it was not compared."""
+    notes: tuple[str, ...] = Field((), exclude_if=is_empty)
+    """Other warnings and types of columns than the control's."""
     service: StatementInterval | None = None
     """Response time of the statement alone on its server."""
     cpu: StatementInterval | None = None
