@@ -146,6 +146,32 @@ def test_a_capture_is_played_without_what_it_writes(shop: Shop) -> None:
     assert "without the statements that write" in summary_of(shop.program.study())["scope"]
 
 
+def test_statements_are_compared_without_what_writes_and_as_often_on_every_server(
+    shop: Shop, build: ServerBuild
+) -> None:
+    name = capture(
+        shop, "SELECT stock FROM item WHERE id = 1", "SELECT 1 / 0", "DELETE FROM item", "SELECT ROW_COUNT()"
+    )
+    with other_server(build, f"IDENTIFIED BY '{PASSWORD}'", "--sql-mode=") as new:
+        new.sql("CREATE DATABASE shop", "GRANT ALL ON shop.* TO bench", "CREATE TABLE shop.item (id INT, stock BIGINT)")
+        new.sql("INSERT INTO shop.item VALUES (1, 7)")
+        dsn = f"mysql://bench@localhost/shop?socket={new.socket}"
+        text = study_text(f'control = "old"\nold.dsn = "{shop.dsn()}"\nnew.dsn = "{dsn}"',
+                          f'replay = "{name}"\nstatements = true\nmeasure = "2s"', top="")  # fmt: skip
+        selects = "SHOW GLOBAL STATUS LIKE 'Com_select'"
+        before = [int(str(one.sql(selects)[0][1])) for one in (shop.server, new)]
+        done = shop.program.run("run", shop.program.write(text))
+        assert done.returncode == 0, done.stderr
+        grown = [int(str(one.sql(selects)[0][1])) - was for one, was in zip((shop.server, new), before, strict=True)]
+    assert shop.stock == 700
+    record = summary_of(shop.program.study())["statements"]
+    assert set(record["left_out"]) == {"does not only read", "depends on the statement before"}
+    found = {one["text"]: one for one in record["arms"][0]["statements"]}
+    assert found["SELECT stock FROM item WHERE id = ?"]["notes"] == ["column stock is LONGLONG, not LONG"]
+    assert set(found) == {"SELECT stock FROM item WHERE id = ?", "SELECT ? / ?"}
+    assert abs(grown[0] - grown[1]) < 0.1 * grown[1], "the control's two lanes execute as much as the arm's one"
+
+
 def test_a_script_may_write_anything(shop: Shop) -> None:
     name = shop.file("own.lua", "function event() sysbench.sql.driver():connect():query('SELECT 1') end\n")
     refused = shop.program.run("run", shop.experiment(f'script = "{name}"'))
