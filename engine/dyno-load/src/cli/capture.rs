@@ -17,6 +17,7 @@ const EXAMPLES: &str = "Examples:
       With SET GLOBAL slow_query_log = ON, long_query_time = 0. It has the duration and rows of each statement.
   dynoload capture monday.pcap -o monday.capture
       Where no log may be switched on: tcpdump -i any -s 0 -w monday.pcap port 3306. Only connections without TLS.
+      Behind a proxy or where addresses are translated: one interface in place of any, or statements count twice.
   dynoload capture --history --socket /run/mysqld/mysqld.sock -o last.capture
       The last statements (10,000 by default) from performance_schema.events_statements_history_long.
   dynoload capture general.log --anonymise -o monday.capture
