@@ -54,6 +54,8 @@ pub struct Statement {
     pub duration_us: Option<u64>,
     /// Rows that it returned, where the source has them.
     pub rows: Option<u64>,
+    /// How often it was executed, where it stands for all executions of its digest.
+    pub count: Option<u64>,
 }
 
 /// What a session did.
@@ -102,4 +104,12 @@ pub struct Capture {
     pub header: Header,
     /// The others.
     pub events: Vec<Event>,
+}
+
+impl Capture {
+    /// Why it cannot be replayed; none if it can.
+    pub fn not_replayed(&self) -> Option<&'static str> {
+        (self.header.source == Source::StatementDigests)
+            .then_some("has one statement of each digest: compare them with `dynoload statements`, or capture a log")
+    }
 }

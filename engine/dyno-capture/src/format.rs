@@ -80,6 +80,8 @@ enum Line {
         duration_us: Option<u64>,
         #[serde(skip_serializing_if = "Option::is_none", default)]
         rows: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        count: Option<u64>,
     },
     Schema {
         at_us: u64,
@@ -127,6 +129,7 @@ impl From<&Event> for Line {
                     schema,
                     duration_us,
                     rows,
+                    count,
                     ..
                 } = Statement {
                     text: Vec::new(),
@@ -140,6 +143,7 @@ impl From<&Event> for Line {
                     encoding,
                     duration_us,
                     rows,
+                    count,
                 }
             }
             Action::Schema(schema) => Self::Schema { at_us, session, schema },
@@ -181,6 +185,7 @@ impl Line {
                 encoding,
                 duration_us,
                 rows,
+                count,
             } => {
                 let text = match encoding {
                     None => text.into_bytes(),
@@ -198,6 +203,7 @@ impl Line {
                         text,
                         duration_us,
                         rows,
+                        count,
                     }),
                 )
             }
@@ -339,6 +345,7 @@ mod tests {
                 text: text.to_vec(),
                 duration_us: Some(7),
                 rows: None,
+                count: Some(3),
             })
         };
         let connect = Action::Connect {

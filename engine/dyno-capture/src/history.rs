@@ -1,4 +1,5 @@
-//! performance_schema.events_statements_history_long: the last statements of all sessions, from a running server.
+//! From the performance_schema of a running server: the last statements of all sessions (events_statements_history_long),
+//! or one of each digest with its number of executions (events_statements_summary_by_digest).
 
 use crate::assembler::{Assembler, Origin};
 use crate::compound::first_end;
@@ -11,6 +12,11 @@ use crate::source::Source;
 pub const HISTORY_COLUMNS: &str =
     "THREAD_ID, TIMER_START, TIMER_WAIT, CURRENT_SCHEMA, SQL_TEXT, ROWS_SENT, IF(NESTING_EVENT_TYPE = 'STATEMENT', 1, NULL), \
      EVENT_NAME";
+
+/// The same of digests.
+pub const DIGEST_COLUMNS: &str =
+    "0, 0, AVG_TIMER_WAIT, SCHEMA_NAME, QUERY_SAMPLE_TEXT, SUM_ROWS_SENT DIV COUNT_STAR, NULL, \
+                                  'statement/sql', COUNT_STAR";
 
 const PICOSECONDS_PER_US: u64 = 1_000_000;
 
@@ -33,6 +39,8 @@ pub struct HistoryRow {
     pub is_nested: bool,
     /// The instrument, such as `statement/com/Quit`.
     pub event_name: String,
+    /// How often it was executed, of a digest.
+    pub count: Option<u64>,
 }
 
 /// Makes a capture of rows.
@@ -45,14 +53,14 @@ pub struct History {
 
 impl History {
     /// `longest_text` is performance_schema_max_sql_text_length: texts are cut off there.
-    pub fn new(server: &str, longest_text: usize) -> Self {
+    pub fn new(server: &str, longest_text: usize, source: Source) -> Self {
         let origin = Origin {
-            source: Source::StatementsHistory,
+            source,
             time_is_end: false,
         };
         let mut assembler = Assembler::new(origin);
         assembler.server = Some(server.to_string());
-        assembler.problems.enter("events_statements_history_long");
+        assembler.problems.enter("performance_schema");
         Self {
             assembler,
             longest_text,
@@ -103,6 +111,7 @@ impl History {
                         text: first_statement(text),
                         duration_us: Some(row.wait_ps / PICOSECONDS_PER_US),
                         rows: Some(row.rows),
+                        count: row.count,
                     },
                     is_execution: false,
                 },
@@ -166,7 +175,7 @@ mod tests {
             text: Some(text.into()),
             ..HistoryRow::default()
         };
-        let mut history = History::new("9.7.0", 20);
+        let mut history = History::new("9.7.0", 20, Source::StatementsHistory);
         history.push(row(5, 300, "SELECT 2"));
         history.push(row(4, 100, "SELECT 1"));
         history.push(row(4, 200, "SELECT 'more than the limit'"));
@@ -191,8 +200,29 @@ mod tests {
         assert_eq!(capture.header.duration_us, 207);
     }
     #[test]
+    fn a_digest_has_one_statement_with_its_number_of_executions() {
+        let mut digests = History::new("8.4.3", 1024, Source::StatementDigests);
+        digests.push(HistoryRow {
+            schema: Some("shop".into()),
+            text: Some("SELECT 1".into()),
+            event_name: "statement/sql".into(),
+            count: Some(70_000),
+            ..HistoryRow::default()
+        });
+        let capture = digests.finish();
+        assert!(capture.not_replayed().is_some());
+        let [event] = &capture.events[..] else {
+            panic!("{:?}", capture.events);
+        };
+        let crate::event::Action::Statement(statement) = &event.action else {
+            panic!("{event:?}");
+        };
+        assert_eq!((statement.count, &statement.text[..]), (Some(70_000), &b"SELECT 1"[..]));
+    }
+
+    #[test]
     fn executions_without_values_are_counted_and_commands_of_the_protocol_are_no_statements() {
-        let mut history = History::new("9.7.0", 1024);
+        let mut history = History::new("9.7.0", 1024, Source::StatementsHistory);
         let rows = [
             ("sql/select", "SELECT 1"),
             ("com/Prepare", "SELECT ?"),

@@ -50,7 +50,7 @@ pub use digest::{digest, digest_label};
 pub use event::{Action, Capture, Event, Header, Statement};
 pub use fingerprint::{fingerprint, Fingerprint};
 pub use format::{is_capture, read, write, FormatError, FORMAT, FORMAT_VERSION};
-pub use history::{History, HistoryRow, HISTORY_COLUMNS};
+pub use history::{History, HistoryRow, DIGEST_COLUMNS, HISTORY_COLUMNS};
 pub use log::{LogKind, LogReader};
 pub use nondeterminism::{has_order, nondeterministic, Freedom, Varying};
 pub use problems::{LogPosition, Problem, ProblemCount, Problems, FIRST_PLACES};

@@ -245,6 +245,7 @@ impl SlowLog {
                     text: text.to_vec(),
                     duration_us: entry.duration_us,
                     rows: entry.rows,
+                    count: None,
                 };
                 RawAction::Statement {
                     statement,

@@ -12,6 +12,8 @@ pub enum Source {
     SlowLog,
     /// performance_schema.events_statements_history_long.
     StatementsHistory,
+    /// performance_schema.events_statements_summary_by_digest: one statement of each digest.
+    StatementDigests,
     /// Packets between clients and the server.
     Packets,
 }
@@ -23,6 +25,7 @@ impl Source {
             Self::GeneralLog => "general log",
             Self::SlowLog => "slow log",
             Self::StatementsHistory => "statements history of performance_schema",
+            Self::StatementDigests => "statement digests of performance_schema",
             Self::Packets => "packet capture",
         }
     }

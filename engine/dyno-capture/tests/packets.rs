@@ -239,6 +239,7 @@ fn a_connection_is_captured_from_its_login_to_its_end() {
             text: text.into(),
             duration_us,
             rows,
+            count: None,
         })
     };
     let connect = Action::Connect {

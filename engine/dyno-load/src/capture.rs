@@ -8,16 +8,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use dyno_capture::{
-    digest, has_ansi_quotes, Action, Anonymiser, Assembler, Capture, History, HistoryRow, LogKind, LogPosition,
-    LogReader, Origin, Selection, Source, HISTORY_COLUMNS, KEY_BYTES,
+    digest, has_ansi_quotes, Action, Anonymiser, Assembler, Capture, LogKind, LogPosition, LogReader, Origin,
+    Selection, Source, KEY_BYTES,
 };
-use dyno_mysql::blocking::Client;
-use dyno_mysql::session_state::OWN_STATE;
 
 use crate::error::Error;
-use crate::spec::ConnectionSpec;
 use crate::sql::file::dump;
-use crate::sql::server::{connect, failed};
 
 /// Standard output in the place of a file.
 const STDOUT: &str = "-";
@@ -198,74 +194,6 @@ fn open(path: &Path) -> Result<(File, LogKind, Option<i64>), Error> {
         ))
     })?;
     Ok((file, kind, kind.first_time(&first)))
-}
-
-/// A history needs the consumer of current statements too.
-const CONSUMERS: &str = "SELECT MIN(ENABLED) FROM performance_schema.setup_consumers WHERE NAME IN \
-                         ('events_statements_current', 'events_statements_history_long')";
-/// Bytes of a text that are kept where the server has no variable for it.
-const DEFAULT_LONGEST_TEXT: usize = 1024;
-
-/// Reads all rows of events_statements_history_long but those of its own connection.
-///
-/// # Errors
-/// When the server is away, or keeps no history, with what to set.
-pub fn capture_history(connection: &ConnectionSpec, autocommit: Option<bool>) -> Result<Capture, Error> {
-    let options = connection.options(false, Some(OWN_STATE))?;
-    let mut client = connect(&options)?;
-    check_consumer(&mut client)?;
-    let mut ask = |question: &str| client.query_text(question).map_err(|error| failed(question, &error));
-    let version = ask("SELECT @@version")?.unwrap_or_default();
-    let longest = ask("SELECT @@performance_schema_max_sql_text_length").ok().flatten();
-    let longest = longest
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(DEFAULT_LONGEST_TEXT);
-    let question = format!(
-        "SELECT {HISTORY_COLUMNS} FROM performance_schema.events_statements_history_long WHERE THREAD_ID NOT IN (SELECT \
-         THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID())"
-    );
-    let result = client.query(&question).map_err(|error| failed(&question, &error))?;
-    let mut history = History::new(&version, longest);
-    history.assume_autocommit(autocommit);
-    for row in result.rows {
-        history.push(history_row(row));
-    }
-    Ok(history.finish())
-}
-
-fn check_consumer(client: &mut Client) -> Result<(), Error> {
-    let enabled = client
-        .query_text(CONSUMERS)
-        .map_err(|error| failed(CONSUMERS, &error))?;
-    match enabled.as_deref() {
-        Some("YES") => Ok(()),
-        Some(_) => Err(Error::User(
-            "the server keeps no statements history: UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE \
-             NAME IN ('events_statements_current', 'events_statements_history_long')"
-                .into(),
-        )),
-        None => Err(Error::User(
-            "the server has no statements history: performance_schema is off, start it with performance_schema = ON"
-                .into(),
-        )),
-    }
-}
-
-fn history_row(row: Vec<Option<Vec<u8>>>) -> HistoryRow {
-    let mut values = row.into_iter();
-    let mut text = || values.next().flatten();
-    let string = |bytes: Option<Vec<u8>>| bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let number = |bytes: Option<Vec<u8>>| string(bytes).and_then(|text| text.parse().ok()).unwrap_or(0);
-    HistoryRow {
-        thread_id: number(text()),
-        start_ps: number(text()),
-        wait_ps: number(text()),
-        schema: string(text()),
-        text: text(),
-        rows: number(text()),
-        is_nested: text().is_some(),
-        event_name: string(text()).unwrap_or_default(),
-    }
 }
 
 /// Digests that are listed.

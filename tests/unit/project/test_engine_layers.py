@@ -29,7 +29,7 @@ LAYERS = {
         crew arrivals intervals tally session worker thread launch
     """,
     "dyno-load": """
-        error host server sources parse null_server kv sql spec agents quality output slices runner capture replay
+        error host server sources parse null_server kv sql spec agents quality output slices runner capture history replay
         statements cli
     """,
     "dyno-memory": "kernels measure",

@@ -296,10 +296,10 @@ impl Session {
                 let rows = end.filter(|_| texts.len() == 1).map(|_| reply.rows);
                 for text in texts {
                     let statement = Statement {
-                        schema: None,
                         text,
                         duration_us: duration_us.take(),
                         rows,
+                        ..Statement::default()
                     };
                     let action = RawAction::Statement {
                         statement,

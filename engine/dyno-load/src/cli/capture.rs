@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use dyno_capture::Selection;
 
-use crate::capture;
 use crate::error::{Error, Exit};
 use crate::spec::ConnectionSpec;
+use crate::{capture, history};
 
 const EXAMPLES: &str = "Examples:
   dynoload capture /var/log/mysql/general.log -o monday.capture
@@ -46,7 +46,8 @@ enum Autocommit {
 #[command(mut_arg("user", |argument| argument.default_value("").hide_default_value(true).help(USER)))]
 pub struct CaptureArguments {
     /// General logs, slow logs, or packets that tcpdump has written
-    #[arg(required_unless_present = "history", conflicts_with = "history", value_name = "FILE")]
+    #[arg(required_unless_present_any = ["history", "digests"], conflicts_with_all = ["history", "digests"])]
+    #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Where the capture goes; - for standard output (the summary then goes to standard error)
     #[arg(long, short, value_name = "CAPTURE")]
@@ -54,12 +55,16 @@ pub struct CaptureArguments {
     /// Read the statements history of a running server instead of files
     #[arg(long)]
     history: bool,
-    /// With packets: ports of the servers, as in 3306,3307. With --history: the server's TCP port
+    /// Read one statement of each digest from a running MySQL (8.0 or later), with its number of executions: for
+    /// `dynoload statements`
+    #[arg(long, conflicts_with_all = ["history", "autocommit"])]
+    digests: bool,
+    /// With packets: ports of the servers, as in 3306,3307. With --history or --digests: the server's TCP port
     #[arg(long = "port", id = "ports", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..),
         default_value = "3306", conflicts_with = "socket", value_name = "PORT")]
     ports: Vec<u16>,
     /// Capture statements with these default schemas alone, or that name one of them; as in shop,crm
-    #[arg(long, value_delimiter = ',', conflicts_with = "history")]
+    #[arg(long, value_delimiter = ',', conflicts_with_all = ["history", "digests"])]
     schema: Vec<String>,
     /// The autocommit of sessions that do not set it: the server's own value. Default: what the log shows, on where it
     /// shows nothing
@@ -108,7 +113,8 @@ pub fn run(arguments: &CaptureArguments) -> Result<Exit, Error> {
     };
     let autocommit = arguments.autocommit.map(|value| value == Autocommit::On);
     let mut captured = match arguments.history {
-        true => capture::capture_history(&connection(arguments), autocommit)?,
+        _ if arguments.digests => history::capture_digests(&connection(arguments))?,
+        true => history::capture_history(&connection(arguments), autocommit)?,
         false => capture::capture_files(&arguments.files, &arguments.ports, selection(arguments), autocommit)?,
     };
     if let Some(mut anonymiser) = anonymiser {

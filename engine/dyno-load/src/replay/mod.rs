@@ -43,6 +43,9 @@ const WAIT: Duration = Duration::from_millis(50);
 /// When the capture, the server or this host will not do; nothing was sent then.
 pub fn run(run: &ReplayRun) -> Result<Exit, Error> {
     let capture = crate::capture::read(&run.capture)?;
+    if let Some(why) = capture.not_replayed() {
+        return Err(Error::User(format!("'{}' {why}", run.capture.display())));
+    }
     if capture.header.anonymised {
         dyno_core::tell!("dynoload: warning: the literals of this capture are pseudonyms: its statements find other rows than the captured ones");
     }

@@ -59,6 +59,9 @@ impl FileSpec {
         if dyno_capture::is_capture(text.as_bytes()) {
             let capture = dyno_capture::read(text.as_bytes())
                 .map_err(|error| Error::User(format!("'{}' {error}", self.file.display())))?;
+            if let Some(why) = capture.not_replayed() {
+                return Err(Error::User(format!("'{}' {why}", self.file.display())));
+            }
             self.check_speed()?;
             let pace = self.speed.map(|speed| CapturedPace {
                 speed,

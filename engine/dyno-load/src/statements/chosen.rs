@@ -55,7 +55,7 @@ impl Choice {
             };
             choice.schemas.extend(statement.schema.clone());
             let texts = found.entry(digest(&statement.text)).or_default();
-            *texts.entry(&statement.text).or_default() += 1;
+            *texts.entry(&statement.text).or_default() += statement.count.unwrap_or(1);
         }
         let mut all: Vec<(String, Vec<Counted<'_>>)> = found
             .into_iter()
@@ -182,6 +182,16 @@ mod tests {
         assert_eq!(choice.schemas, ["shop".to_string()].into());
         let of_session = choice.left_out["is for its session or its transaction alone"];
         assert_eq!((of_session.digests, of_session.statements), (2, 2));
+    }
+
+    #[test]
+    fn a_statement_that_stands_for_its_digest_counts_as_often() {
+        let mut capture = capture(&["SELECT a FROM t WHERE id = 1", "SELECT b FROM t"]);
+        if let Action::Statement(statement) = &mut capture.events[1].action {
+            statement.count = Some(900);
+        }
+        let counts: Vec<u64> = Choice::of(&capture, 10, 2).chosen.iter().map(|one| one.count).collect();
+        assert_eq!(counts, [900, 1]);
     }
 
     #[test]
