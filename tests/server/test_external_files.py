@@ -169,7 +169,7 @@ def test_statements_are_compared_without_what_writes_and_as_often_on_every_serve
     found = {one["text"]: one for one in record["arms"][0]["statements"]}
     assert found["SELECT stock FROM item WHERE id = ?"]["notes"] == ["column stock is LONGLONG, not LONG"]
     assert set(found) == {"SELECT stock FROM item WHERE id = ?", "SELECT ? / ?"}
-    assert abs(grown[0] - grown[1]) < 0.1 * grown[1], "the control's two lanes execute as much as the arm's one"
+    assert abs(grown[0] - grown[1]) < 0.1 * grown[1], "the arm has a second connection, as the control has"
 
 
 def test_a_script_may_write_anything(shop: Shop) -> None:

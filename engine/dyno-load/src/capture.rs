@@ -267,7 +267,7 @@ fn most_frequent(capture: &Capture) -> Vec<(u64, String)> {
     let mut counts: HashMap<String, u64> = HashMap::new();
     for event in &capture.events {
         if let Action::Statement(statement) = &event.action {
-            *counts.entry(digest(&statement.text)).or_default() += 1;
+            *counts.entry(digest(&statement.text)).or_default() += statement.count.unwrap_or(1);
         }
     }
     let mut counts: Vec<(u64, String)> = counts.into_iter().map(|(digest, count)| (count, digest)).collect();

@@ -29,8 +29,8 @@ LAYERS = {
         crew arrivals intervals tally session worker thread launch
     """,
     "dyno-load": """
-        error host server sources parse null_server kv sql spec agents quality output slices runner capture history replay
-        statements cli
+        error host server sources parse null_server kv sql spec agents quality output slices runner capture history
+        replay statements cli
     """,
     "dyno-memory": "kernels measure",
     "dyno-mysql": """

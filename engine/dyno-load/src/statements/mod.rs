@@ -63,11 +63,12 @@ pub fn run(run: &StatementsRun) -> Result<Exit, Error> {
     }
     check(run, &choice)?;
     let interrupted = crate::host::interruption()?;
-    let mut lanes = run
-        .servers
+    let of_lane = pairs::connections(&run.servers.iter().map(LaneSpec::place).collect::<Vec<_>>());
+    let mut connections = of_lane
         .iter()
-        .map(|spec| Lane::connect(spec, run.longest))
+        .map(|lane| Lane::connect(&run.servers[*lane], run.longest))
         .collect::<Result<Vec<_>, _>>()?;
+    let lanes = &connections[..run.servers.len()];
     let output: Box<dyn Write> = if run.json == Path::new("-") {
         Box::new(dyno_core::streams::stdout())
     } else {
@@ -83,14 +84,15 @@ pub fn run(run: &StatementsRun) -> Result<Exit, Error> {
         "servers": servers,
         "statements": choice.chosen.len(),
         "left_out": choice.left_out,
-        "shared_cpu": share_cpu(&lanes),
+        "shared_cpu": share_cpu(&connections),
     });
     let mut comparison = Comparison {
         lines: LineWriter::start(output, FORMAT, &header)?,
         visits: vec![Visits::default(); choice.chosen.len()],
         chosen: choice.chosen,
-        slots: pairs::slots(&run.servers.iter().map(LaneSpec::place).collect::<Vec<_>>()),
-        lanes: &mut lanes,
+        lanes: run.servers.len(),
+        of_lane,
+        connections: &mut connections,
         interrupted: &interrupted,
     };
     let begin_ns = now_ns();
@@ -156,9 +158,11 @@ struct Visit {
 
 struct Comparison<'a> {
     chosen: Vec<Chosen>,
-    lanes: &'a mut [Lane],
-    /// The lanes of one execution of a statement, one as often as its server needs.
-    slots: Vec<usize>,
+    /// How many; each has one of the first connections.
+    lanes: usize,
+    connections: &'a mut [Lane],
+    /// The lane of each connection.
+    of_lane: Vec<usize>,
     visits: Vec<Visits>,
     lines: LineWriter<Box<dyn Write>>,
     interrupted: &'a AtomicBool,
@@ -168,7 +172,7 @@ impl Comparison<'_> {
     /// Every statement once on each server, the rarest only as long as there is time.
     fn once(&mut self, specs: &[LaneSpec], until_ns: u64) -> Result<(), Error> {
         let schema = specs[0].connection.database.clone();
-        let keys = unique_keys(&mut self.lanes[0].client, &[schema].into())?;
+        let keys = unique_keys(&mut self.connections[0].client, &[schema].into())?;
         for index in 0..self.chosen.len() {
             if self.interrupted.load(Ordering::Relaxed) {
                 return Ok(());
@@ -196,8 +200,7 @@ impl Comparison<'_> {
                     break;
                 }
                 let is_whole = number < EXPLAINED_TEXTS;
-                let found = self
-                    .lanes
+                let found = self.connections[..self.lanes]
                     .iter_mut()
                     .map(|lane| lane.once(text, writes, &keys, is_whole))
                     .collect::<Result<Vec<_>, _>>()?;
@@ -225,8 +228,7 @@ impl Comparison<'_> {
     fn explain_slower(&mut self) -> Result<(), Error> {
         for index in pairs::slower(&self.visits, MOST_EXPLAINED) {
             let (text, writes) = (self.chosen[index].texts[0].clone(), self.chosen[index].writes);
-            let found = self
-                .lanes
+            let found = self.connections[..self.lanes]
                 .iter_mut()
                 .map(|lane| lane.explain_execution(&text, writes))
                 .collect::<Result<Vec<_>, _>>()?;
@@ -242,7 +244,7 @@ impl Comparison<'_> {
             return Ok(String::new());
         };
         let mut warned = false;
-        for lane in self.lanes.iter_mut() {
+        for lane in &mut self.connections[..self.lanes] {
             lane.done("BEGIN")?;
             lane.execute(text)?;
             let rolled_back = lane.client.exec("ROLLBACK").map_err(|error| lane.lost(&error))?;
@@ -259,11 +261,11 @@ impl Comparison<'_> {
             if left_ns == 0 {
                 break;
             }
-            let left_of_lanes_ns = left_ns as f64 * self.lanes.len() as f64 / self.slots.len() as f64;
-            let Some(index) = pairs::next(&self.visits, self.lanes.len(), left_of_lanes_ns) else {
+            let left_of_lanes_ns = left_ns as f64 * self.lanes as f64 / self.of_lane.len() as f64;
+            let Some(index) = pairs::next(&self.visits, self.lanes, left_of_lanes_ns) else {
                 break;
             };
-            let executions = self.visits[index].executions(self.lanes.len());
+            let executions = self.visits[index].executions(self.lanes);
             let Some(visit) = self.visit(index, executions, &mut random)? else {
                 self.leave_out(index, "it failed when it was repeated")?;
                 continue;
@@ -283,14 +285,13 @@ impl Comparison<'_> {
     /// So many executions on each server: the mean time and CPU time of each, ns. None where one failed.
     fn visit(&mut self, index: usize, executions: u64, random: &mut RandomStream) -> Result<Option<Visit>, Error> {
         let one = &self.chosen[index];
-        let servers = self.lanes.len();
-        let (mut service, mut cpu) = (vec![0.0; servers], vec![Some(0.0); servers]);
-        let before: Vec<Option<u64>> = self.lanes.iter().map(Lane::idle_cpu_ns).collect();
+        let (mut service, mut cpu) = (vec![0.0; self.lanes], vec![Some(0.0); self.lanes]);
+        let before: Vec<Option<u64>> = self.connections.iter().map(Lane::idle_cpu_ns).collect();
         for _ in 0..executions {
             let text = &one.texts[(random.next_u64() % one.texts.len() as u64) as usize];
-            for place in pairs::order(self.slots.len(), random) {
-                let place = self.slots[place];
-                let lane = &mut self.lanes[place];
+            for connection in pairs::order(self.of_lane.len(), random) {
+                let place = self.of_lane[connection];
+                let lane = &mut self.connections[connection];
                 let in_transaction = one.writes.then(|| {
                     lane.done("BEGIN")?;
                     Ok::<_, Error>(lane.idle_cpu_ns())
@@ -309,13 +310,13 @@ impl Comparison<'_> {
             }
         }
         if !one.writes {
-            for (place, lane) in self.lanes.iter().enumerate() {
-                cpu[place] = add(cpu[place], before[place], lane.idle_cpu_ns());
+            for ((lane, before), place) in self.connections.iter().zip(before).zip(&self.of_lane) {
+                cpu[*place] = add(cpu[*place], before, lane.idle_cpu_ns());
             }
         }
         let mean = |(place, sum): (usize, f64)| {
-            let of_lane = self.slots.iter().filter(|slot| **slot == place).count() as u64;
-            sum / (executions * of_lane) as f64
+            let connections = self.of_lane.iter().filter(|lane| **lane == place).count() as u64;
+            sum / (executions * connections) as f64
         };
         let cpu: Option<Vec<f64>> = cpu.into_iter().collect();
         Ok(Some(Visit {

@@ -99,13 +99,16 @@ pub fn slower(all: &[Visits], most: usize) -> Vec<usize> {
     found
 }
 
-/// The lanes of one execution, from the server of each: every server executes a statement as often as any other. One
-/// that did so more often than the next would have warmer caches of the CPU.
-pub fn slots<P: PartialEq>(servers: &[P]) -> Vec<usize> {
+/// The lane of each connection, from the server of each lane: every server has as many connections as any other, and so
+/// executes a statement as often. One that did so more often would have warmer caches of the CPU. The first connections
+/// are one of each lane.
+pub fn connections<P: PartialEq>(servers: &[P]) -> Vec<usize> {
     let lanes_at = |server: &P| servers.iter().filter(|other| *other == server).count();
     let all = servers.iter().map(lanes_at).fold(1, least_common_multiple);
-    let of_lane = |(lane, server)| std::iter::repeat_n(lane, all / lanes_at(server));
-    servers.iter().enumerate().flat_map(of_lane).collect()
+    let further = |(lane, server)| std::iter::repeat_n(lane, all / lanes_at(server) - 1);
+    (0..servers.len())
+        .chain(servers.iter().enumerate().flat_map(further))
+        .collect()
 }
 
 fn least_common_multiple(left: usize, right: usize) -> usize {
@@ -185,9 +188,12 @@ mod tests {
 
     #[test]
     fn every_server_executes_as_often() {
-        assert_eq!(slots(&["a", "b", "c"]), [0, 1, 2]);
-        assert_eq!(slots(&["a", "a", "b"]), [0, 1, 2, 2]);
-        assert_eq!(slots(&["a", "a", "b", "b", "b"]), [0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 4, 4]);
+        assert_eq!(connections(&["a", "b", "c"]), [0, 1, 2]);
+        assert_eq!(connections(&["a", "a", "b"]), [0, 1, 2, 2]);
+        assert_eq!(
+            connections(&["a", "a", "b", "b", "b"]),
+            [0, 1, 2, 3, 4, 0, 0, 1, 1, 2, 3, 4]
+        );
     }
 
     #[test]
