@@ -288,16 +288,18 @@ def test_damaged_records_are_named(tmp_path: Path) -> None:
          ("a: scan", "b: lookup by PRIMARY", "sort")),
         # MariaDB
         ({"query_block": {"filesort": {"sort_key": "x", "temporary_table": {"nested_loop": [
-            {"table": {"table_name": "a", "access_type": "range", "key": "k"}}]}}}},
-         ("a: range by k", "sort", "temporary table")),
+            {"table": {"table_name": "a", "access_type": "range", "key": "k", "index_condition": "a.k % 7 = 1"}}]}}}},
+         ("a: range by k with an index condition", "sort", "temporary table")),
         # MySQL 5.5, without JSON
-        ([{"id": "1", "select_type": "SIMPLE", "table": "a", "type": "ref", "key": "k", "Extra": "Using filesort"}],
-         ("a: lookup by k", "sort")),
+        ([{"id": "1", "select_type": "SIMPLE", "table": "a", "type": "ref", "key": "k",
+           "Extra": "Using index condition; Using filesort"}],
+         ("a: lookup by k with an index condition", "sort")),
         # MySQL 9, with or without the hypergraph optimizer
         ({"query_plan": {"access_type": "sort", "inputs": [{"access_type": "join", "inputs": [
             {"access_type": "index", "index_access_type": "index_scan", "table_name": "a", "index_name": "PRIMARY"},
-            {"access_type": "index", "index_access_type": "index_lookup", "table_name": "b", "index_name": "k"}]}]}},
-         ("a: scan", "b: lookup by k", "sort")),
+            {"access_type": "index", "index_access_type": "index_lookup", "table_name": "b", "index_name": "k",
+             "pushed_index_condition": "b.k > 3"}]}]}},
+         ("a: scan", "b: lookup by k with an index condition", "sort")),
         (None, ()),
     ],
 )  # fmt: skip

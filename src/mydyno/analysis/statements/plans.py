@@ -12,6 +12,8 @@ from typing import Any
 
 SORTS, TEMPORARY = "sort", "temporary table"
 PRIMARY = "PRIMARY"
+PUSHED = ("index_condition", "pushed_index_condition")
+"""A condition that the engine examines in the index, before it reads the row."""
 NUMBERED = re.compile(r"\d+>$")
 MADE = re.compile(r"^<(materialized_)?subquery>$")
 KINDS = {
@@ -78,7 +80,8 @@ def _walk(node: Any) -> Iterator[tuple[str, str]]:
         yield "beside", TEMPORARY
     if isinstance(node.get("table_name"), str) and node["table_name"] != "<temporary>":
         how = node.get("index_access_type") or access
-        yield "table", _line(node["table_name"], how, node.get("key") or node.get("index_name"))
+        is_pushed = any(node.get(name) for name in PUSHED)
+        yield "table", _line(node["table_name"], how, node.get("key") or node.get("index_name"), is_pushed)
     for value in node.values():
         yield from _walk(value)
 
@@ -87,16 +90,17 @@ def _row(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """A row of EXPLAIN without JSON."""
     extra = str(row.get("Extra") or "")
     if row["table"] is not None:
-        yield "table", _line(str(row["table"]), row.get("type"), row.get("key"))
+        yield "table", _line(str(row["table"]), row.get("type"), row.get("key"), "index condition" in extra)
     if "filesort" in extra:
         yield "beside", SORTS
     if "temporary" in extra:
         yield "beside", TEMPORARY
 
 
-def _line(table: str, access: Any, key: Any) -> str:
+def _line(table: str, access: Any, key: Any, is_pushed: bool) -> str:
     table = MADE.sub("<subquery>", NUMBERED.sub(">", table))
     kind = KINDS.get(str(access), str(access or "?"))
     if kind == "index scan" and key == PRIMARY:
         return f"{table}: scan"  # the primary key of InnoDB is the table
-    return f"{table}: {kind} by {key}" if key else f"{table}: {kind}"
+    line = f"{table}: {kind} by {key}" if key else f"{table}: {kind}"
+    return f"{line} with an index condition" if is_pushed else line
