@@ -290,6 +290,17 @@ def test_a_server_that_is_set_takes_the_place_of_the_file_s() -> None:
     assert set(both) == {"name", "dsn"}, "which is a mistake, and told as one"
 
 
+def test_data_that_are_set_have_none_of_the_options_of_the_file_s() -> None:
+    assert with_settings({"data": {"sql": "a", "options": {"scale": 2}}}, ("data.sql=dump.sql",)) == {
+        "data": {"sql": "dump.sql"}
+    }
+    own = ("data.options.scale=3", "data.sql=b.toml")
+    assert with_settings({"data": {"sql": "a", "options": {"rows": 1}}}, own)["data"]["options"] == {"scale": 3}
+    assert with_settings({"data": {"sql": "a", "options": {"scale": 2}}}, ("data.options.scale=3",)) == {
+        "data": {"sql": "a", "options": {"scale": 3}}
+    }
+
+
 def test_a_network_card_is_only_for_another_host_s_server() -> None:
     text = GOOD.replace('name = "mariadb-10.11"', 'name = "mariadb-10.11"\ncard = "eth1"')
     assert "server.card: a server on this host is never reached over a network card; allowed: with dsn" in mistakes(
