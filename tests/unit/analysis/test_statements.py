@@ -212,6 +212,27 @@ def test_other_warnings_and_types_of_columns_are_told_beside_the_verdict(folder:
     assert lines(result) == [f"with new: {note}" for note in found.notes]
 
 
+def test_every_table_of_a_join_is_read_where_names_repeat(folder: StudyFolder) -> None:
+    tables = [json.dumps({"table_name": name, "access_type": "ALL"}) for name in "abc"]
+
+    def repeated(once: dict[str, Any]) -> None:
+        once.update(plan='{"query_block": {' + ", ".join(f'"table": {one}' for one in tables) + "}}")
+
+    def nested(once: dict[str, Any]) -> None:
+        once.update(plan=json.dumps({"query_block": {"nested_loop": [{"table": json.loads(one)} for one in tables]}}))
+
+    def turned(once: dict[str, Any]) -> None:
+        once.update(plan='{"query_block": {' + ", ".join(f'"table": {one}' for one in reversed(tables)) + "}}")
+
+    made = (Made("SELECT same join", both=repeated, change=nested), Made("SELECT turned", both=repeated, change=turned))
+    write(folder, (*made, *SAME), starts=0.001)
+    assert not of(examined(folder), "SELECT same join").plan_changed
+    assert of(examined(folder), "SELECT turned").plans == (
+        ("a: scan", "b: scan", "c: scan"),
+        ("c: scan", "b: scan", "a: scan"),
+    )
+
+
 def test_labels_that_are_alike_have_the_place_where_the_texts_part(folder: StudyFolder) -> None:
     texts = [f"SELECT a FROM t JOIN u WHERE {condition} = ?" for condition in ("t . a", "t . b", "u . c")]
     write(folder, (*(Made(text, label="SELECT a FROM t…") for text in texts), *SAME[:3]), starts=0.001)
