@@ -72,7 +72,7 @@ pub struct Once {
     /// Growth of the session's counters; without those that did not grow.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, u64>,
-    /// The text of EXPLAIN FORMAT=JSON, in which MariaDB 10.4 repeats names; where the server has none, the rows of EXPLAIN.
+    /// The text of EXPLAIN FORMAT=JSON, in which MariaDB 10.4 repeats names; the rows of EXPLAIN where there is none.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub plan: Value,
 }
