@@ -80,7 +80,7 @@ def test_tables_get_the_statistics_of_another_server(
         (study,) = (tmp_path / name).iterdir()
         records = (StudyFolder(study).block_path(1) / "statements.jsonl").read_text().splitlines()
         once = next(one for one in map(json.loads, records) if one["record"] == "once")
-        estimated[name] = once["servers"][0]["plan"]["query_block"]["nested_loop"][0]["table"]["rows"]
+        estimated[name] = json.loads(once["servers"][0]["plan"])["query_block"]["nested_loop"][0]["table"]["rows"]
     assert estimated["own"] == pytest.approx(500, rel=0.2)
     assert estimated["set"] == pytest.approx(4_000_000, rel=0.01), "also after the restarts of template and run"
     assert "data.statistics: the schema has no table gone" in done.stderr
