@@ -60,9 +60,8 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
 
     One thing is varied at a time: `vary` in an override replaces that of the file, and so do variables of a `screen`,
     which have a short form: VARIABLE=FIRST,SECOND. `factors`, and `arms` as a whole,
-    replace arms of another kind. A server named in an override
-    replaces the file's; an external one (dsn) that of its variables too, which configure a private server. Options of
-    the data are those of the file's `data.sql`: another one has its own.
+    replace arms of another kind. A server named in an override replaces the file's; an external one (dsn) its
+    variables too, which configure a private server; other data (`data.sql`) the options of the file's.
 
     Raises UserError if a path leads through a value or past the end of a list, and for the scale itself.
     """
@@ -76,8 +75,9 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
         result.pop("vary", None)
     if any(path[:2] == ("screen", "variables") for path in paths):
         result["screen"].pop("variables", None)
-    if ("data", "sql") in paths and isinstance(result.get("data"), dict):
-        result["data"].pop("options", None)
+    data, own = result.get("data"), dict(map(parse_set, assignments)).get(("data", "sql"))
+    if isinstance(data, dict) and own not in (None, data.get("sql")):
+        data.pop("options", None)
     whole = {path[0] for path in paths if path[0] == "factors" or path == ("arms",)}
     for section in whole - set(tree):
         for other in set(ARM_SECTIONS) - {section}:

@@ -45,6 +45,14 @@ struct Connection {
     is_listed: bool,
 }
 
+impl Connection {
+    /// Stream, session, and whether it is listed; none where nothing more is captured.
+    fn open(&mut self) -> Option<(&mut Stream, &mut Session, &mut bool)> {
+        let session = self.session.as_deref_mut()?;
+        Some((&mut self.stream, session, &mut self.is_listed))
+    }
+}
+
 /// Client and server.
 type Key = (SocketAddr, SocketAddr);
 
@@ -224,13 +232,7 @@ impl PacketReader {
             return;
         };
         connection.first = connection.first.or(first);
-        let Connection {
-            stream,
-            session: Some(session),
-            is_listed,
-            ..
-        } = connection
-        else {
+        let Some((stream, session, is_listed)) = connection.open() else {
             return;
         };
         let mut taker = Taker { session, assembler };
@@ -301,16 +303,8 @@ impl PacketReader {
             let Some((_, key)) = self.waiting.pop_front() else {
                 return;
             };
-            let Some(connection) = self.connections.get_mut(&key) else {
-                continue;
-            };
-            let Connection {
-                stream,
-                session: Some(session),
-                is_listed,
-                ..
-            } = connection
-            else {
+            let open = self.connections.get_mut(&key).and_then(Connection::open);
+            let Some((stream, session, is_listed)) = open else {
                 continue;
             };
             stream.deliver_before(at - WAIT_US, &mut Taker { session, assembler });
