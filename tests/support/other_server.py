@@ -124,7 +124,15 @@ async def get_plugins(cache: Path, host: LocalHost) -> Path:
 @contextmanager
 def other_mysql(build: ServerBuild, identified: str, *options: str) -> Iterator[OtherServer]:
     """A MySQL that initialises itself, with TLS by its own certificates; otherwise as other_server()."""
-    folder = Path(tempfile.mkdtemp(prefix="mydyno-test-"))
+    with (
+        tempfile.TemporaryDirectory(prefix="mydyno-test-") as folder,
+        _mysql_in(Path(folder), build, identified, *options) as server,
+    ):
+        yield server
+
+
+@contextmanager
+def _mysql_in(folder: Path, build: ServerBuild, identified: str, *options: str) -> Iterator[OtherServer]:
     folder.chmod(0o755)
     port, socket, error_log = free_port(), folder / "s.sock", folder / "error.log"
     shutil.copytree(build.basedir, folder / "base", symlinks=True)
@@ -154,4 +162,3 @@ def other_mysql(build: ServerBuild, identified: str, *options: str) -> Iterator[
     finally:
         server.kill()
         server.wait()
-        shutil.rmtree(folder)
