@@ -250,7 +250,7 @@ def test_of_several_instances_each_is_in_one_block(external: External, build: Se
         arms = f'control = "old"\nold.dsn = {dsns[:3]}\nnew.dsn = {{}}'
         text = study_text(arms.format(dsns[3:]))
         fewer = program.run("plan", program.write(study_text(arms.format(f"'{dsns[3]}'"))))
-        assert "1 of it, and 3 of the control" in fewer.stderr
+        assert "servers: 1, and of the control 3; allowed: as many of each arm" in fewer.stderr
         wrong = program.run("plan", program.write(text))
         assert "design.blocks is 2, and each arm has 3 instances" in wrong.stderr
         done = program.run("run", program.write(text.replace("blocks = 2\n", "")), "--allow-writes")

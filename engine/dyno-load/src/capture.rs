@@ -211,14 +211,17 @@ pub fn table(capture: &Capture, output: &str) -> String {
 
 fn write_table(out: &mut String, capture: &Capture, output: &str) -> std::fmt::Result {
     let header = &capture.header;
-    writeln!(
-        out,
-        "{output}: {} statements of {} sessions in {:.1} s, at most {} sessions at a time",
-        header.statements,
-        header.sessions,
-        header.duration_us as f64 / 1e6,
-        header.peak_sessions
-    )?;
+    match header.source {
+        Source::StatementDigests => writeln!(out, "{output}: a statement of each digest, {}", header.statements)?,
+        _ => writeln!(
+            out,
+            "{output}: {} statements of {} sessions in {:.1} s, at most {} sessions at a time",
+            header.statements,
+            header.sessions,
+            header.duration_us as f64 / 1e6,
+            header.peak_sessions
+        )?,
+    }
     let server = header
         .server
         .as_deref()

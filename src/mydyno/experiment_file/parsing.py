@@ -287,7 +287,7 @@ def _instance_problems(experiment: Experiment) -> list[Problem]:
     count = {arm.name: running_instances(arm) for arm in experiment.arms}
     wanted = count[experiment.control]
     return [
-        Problem(("arms", name, "dsn"), f"{found} of it, and {wanted} of the control", allowed="as many of each arm")
+        Problem(("arms", name, "dsn"), f"servers: {found}, and of the control {wanted}", allowed="as many of each arm")
         for name, found in count.items()
         if found != wanted
     ]

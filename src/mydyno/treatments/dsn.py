@@ -10,7 +10,7 @@ import time
 from statistics import median
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import AfterValidator, TypeAdapter
 
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ServerSpec, Text
@@ -26,24 +26,18 @@ FEWEST_INSTANCES = 3
 _FACTS = "SELECT @@hostname, @@port, @@server_id, @@version, @@version_comment"
 
 
-def _parsed(dsn: str) -> str:
+def _checked(setting: str | list[str]) -> str | list[str]:
+    dsns = setting if isinstance(setting, list) else [setting]
     try:
-        parse_dsn(dsn)
+        places = set(map(place_of, dsns))
     except UserError as error:
-        raise ValueError(error.message.removeprefix("server.dsn: ")) from error
-    return dsn
+        raise ValueError(f"{error.hint} ({error.message.removeprefix('server.dsn: ')})".removeprefix("use ")) from error
+    if isinstance(setting, list) and len(places) < max(len(dsns), FEWEST_INSTANCES):
+        raise ValueError(f"one DSN, or those of {FEWEST_INSTANCES} different servers at least")
+    return setting
 
 
-def _different(dsns: list[str]) -> list[str]:
-    if len({place_of(dsn) for dsn in dsns}) < len(dsns):
-        raise ValueError("an instance is there twice")
-    return dsns
-
-
-_Dsn = Annotated[Text, AfterValidator(_parsed)]
-SETTING: TypeAdapter[Any] = TypeAdapter(
-    _Dsn | Annotated[list[_Dsn], Field(min_length=FEWEST_INSTANCES), AfterValidator(_different)]
-)
+SETTING: TypeAdapter[Any] = TypeAdapter(Annotated[Text | list[Text], AfterValidator(_checked)])
 
 
 def dsns_of(arm: ArmSpec, otherwise: ServerSpec) -> tuple[str, ...]:

@@ -190,6 +190,21 @@ def test_what_does_not_go_with_a_comparison_of_statements_is_told(added: str, wo
     assert words in mistakes(f"{STATEMENTS}{added}\n")
 
 
+@pytest.mark.parametrize(
+    ("dsn", "words"),
+    [
+        ('["mysql://u@h4/s", "mysql://u@h5/s"]', "allowed: one DSN, or those of 3 different servers at least"),
+        ('["mysql://u@h4/s", "mysql://u@h4/s", "mysql://u@h5/s"]', "or those of 3 different servers at least"),
+        ('["http://u@h4/s", "mysql://u@h5/s", "mysql://u@h6/s"]', "allowed: mysql://"),
+        ('"mysql://u@h4/s"', "servers: 1, and of the control 3; allowed: as many of each arm"),
+    ],
+)
+def test_instances_of_an_arm_are_different_servers_and_as_many_as_the_control_s(dsn: str, words: str) -> None:
+    arms = f'[arms]\ncontrol = "a"\na.dsn = {[f"mysql://u@h{number}/s" for number in range(3)]}\nb.dsn = {dsn}\n'
+    begin, _, rest = GOOD.partition("[server]")
+    assert words in mistakes(f"{begin}{arms}{rest[rest.index('[[steps]]') :]}")
+
+
 def test_sysbench_is_refused_parts_of_a_second() -> None:
     assert "steps[0]" in mistakes(GOOD + 'driver = "sysbench"\nwarmup = "1.5s"\n')
 
