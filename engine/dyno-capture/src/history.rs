@@ -4,6 +4,7 @@
 use crate::assembler::{Assembler, Origin};
 use crate::compound::first_end;
 use crate::event::{Capture, Statement};
+use crate::lexer::Kind;
 use crate::problems::Problem;
 use crate::raw::{Raw, RawAction};
 use crate::source::Source;
@@ -90,7 +91,9 @@ impl History {
             }
             let action = match row.text {
                 _ if row.event_name.ends_with("/com/Quit") => RawAction::Quit,
-                text if is_without_values(&row.event_name, text.as_deref()) => {
+                text if is_without_values(&row.event_name, text.as_deref())
+                    || row.count.is_some() && text.as_deref().is_some_and(has_placeholders) =>
+                {
                     problems.count(Problem::NoValues, line);
                     continue;
                 }
@@ -143,6 +146,11 @@ fn first_statement(mut text: Vec<u8>) -> Vec<u8> {
 fn is_without_values(event_name: &str, text: Option<&[u8]>) -> bool {
     let is_named = || text.is_some_and(crate::class::is_execute);
     event_name.ends_with("/com/Execute") || event_name.ends_with("/sql/execute_sql") && !is_named()
+}
+
+/// Whether the text is that of a prepared statement, as digests of executions by the protocol have it.
+fn has_placeholders(text: &[u8]) -> bool {
+    crate::lexer::tokens(text).any(|token| token.kind == Kind::Placeholder)
 }
 
 /// Whether the row is a command of the protocol without an effect of its own: preparing, closing, a ping. Some have the
@@ -209,8 +217,15 @@ mod tests {
             count: Some(70_000),
             ..HistoryRow::default()
         });
+        digests.push(HistoryRow {
+            text: Some("SELECT a FROM t WHERE b = ?".into()),
+            event_name: "statement/sql".into(),
+            count: Some(9),
+            ..HistoryRow::default()
+        });
         let capture = digests.finish();
         assert!(capture.not_replayed().is_some());
+        assert_eq!(capture.header.problems[0].problem, Problem::NoValues);
         let [event] = &capture.events[..] else {
             panic!("{:?}", capture.events);
         };
