@@ -26,6 +26,9 @@ def register(app: typer.Typer) -> None:
 def report(
     study: arguments.Study,
     format_: Annotated[str, typer.Option("--format", help="html, md, csv or json.", metavar="FORMAT")] = "html",
+    anonymise: Annotated[
+        bool, typer.Option("--anonymise", help="Leave out the values of the statements that were compared.")
+    ] = False,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
 ) -> None:
     """Summarise the folder anew, then write the report."""
@@ -35,10 +38,12 @@ def report(
             f"--format {format_}: unknown; allowed: {', '.join(FORMATS)}", f"did you mean {guess}?" if guess else ""
         )
     folder = StudyFolder.open(arguments.study_path(study, studies))
+    if anonymise and not folder.study().experiment.compares_statements:
+        raise UserError("--anonymise: this study compares no statements")
     warn_of_damage(folder)
     check_writable(folder.path, "the study folder")
     summarise(folder)
-    made = write(folder, format_)
+    made = write(folder, format_, anonymise)
     if isinstance(made, Path):
         print(made)
     else:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.reports import csv_report, html_report, json_report, markdown_report
+from mydyno.reports.anonymised import AnonymisedFolder
 from mydyno.reports.format import ReportFormat
 from mydyno.store.study_folder import StudyFolder
 
@@ -24,10 +25,15 @@ FORMATS: dict[str, ReportFormat] = {
 }
 
 
-def write(folder: StudyFolder, format: str) -> str | Path:  # noqa: A002 - the word of the command line
-    """The study in that format: text for standard output, or the path of the file written. Raises UserError."""
+def write(folder: StudyFolder, format: str, anonymise: bool = False) -> str | Path:  # noqa: A002 - the command's word
+    """The study in that format: text for standard output, or the path of the file written.
+
+    `anonymise`: without the values of statements that were compared. Raises UserError.
+    """
     if format not in FORMATS:
         raise UserError(f"there is no report format {format!r}", f"one of: {', '.join(FORMATS)}")
+    if anonymise:
+        folder = AnonymisedFolder(folder.path)
     return FORMATS[format].write(folder)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.metrics import SLOWEST_STATEMENT
 from mydyno.model.stored.statements import StatementRecord, StatementsRecord
+from mydyno.reports import write as folder_report
+from mydyno.reports.anonymised import AnonymisedFolder
 from mydyno.store.statements import STATEMENTS_FILE, read_comparison
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.gate import gate_study
@@ -373,3 +376,30 @@ def test_where_the_control_s_copies_differ_results_stand_and_times_do_not(folder
     assert always(summary) == []
     (sentence,) = always(summary.model_copy(update={"statements": record}))
     assert sentence.startswith("Of 65 statements 1 fails; 1 returns other rows; 62 are not decided")
+
+
+def test_an_anonymised_report_has_no_value(folder: StudyFolder) -> None:
+    tree = "-> Filter: (t1.a = 'O''Hara') (cost=0.35 rows=71)\n -> Index range scan on t1 over (4711 <= id)"
+    as_json = '{"r_rows": 9, "key": "k_1", "attached_condition": "t1.`id` = 4711 and t1.a = \'O\\"Hara'
+    warning = (1292, "Incorrect date value: 'O''Hara' for column `d` at row 1")
+    write(folder, PLANTED)
+    record = examined(folder)
+    summary = folder.summary()
+    assert record is not None and summary is not None
+    told = of(record, "SELECT planned").model_copy(
+        update={"executed": (tree, as_json), "notes": (f"warning {warning[0]}: {warning[1]}",)}
+    )
+    arm = record.arms[0].model_copy(update={"statements": (told, *record.arms[0].having("fails"))})
+    folder.write_summary(summary.model_copy(update={"statements": record.model_copy(update={"arms": (arm,)})}))
+    plain = folder_report(folder, "json", anonymise=False)
+    assert "4711" in plain and "Hara" in plain and "planned 1" in plain
+    for format_ in ("json", "md", "html"):
+        made = str(folder_report(folder, format_, anonymise=True))
+        text = Path(made).read_text() if format_ == "html" else made
+        assert not re.search("4711|Hara|planned 1", text), format_
+    without = of(AnonymisedFolder(folder.path).summary().statements, "SELECT planned")  # type: ignore[union-attr]
+    assert without.executed == (
+        "-> Filter: (t1.a = ?) (cost=0.35 rows=71)\n -> Index range scan on t1 over (? <= id)",
+        '{"r_rows": 9, "key": "k_1", "attached_condition": "t1.`id` = ? and t1.a = ?',
+    )
+    assert without.notes == ("warning 1292: Incorrect date value: ? for column `d` at row 1",)

@@ -1,0 +1,67 @@
+"""The comparison of statements without the values of the capture, for a report that is passed on.
+
+Digests have none. Conditions in accounts of executions, examples, errors and warnings have: each value becomes `?`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mydyno.model.stored.statements import StatementRecord, StatementsRecord
+from mydyno.model.stored.summary import Summary
+from mydyno.store.study_folder import StudyFolder
+
+QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*(?:'|$)", re.DOTALL)
+"""Up to the end where the text is cut."""
+NUMBER = re.compile(r"(?<![\w.`$#])-?\d[\w.]*(?:[eE][+-]\d+)?")
+MEASURED = re.compile(r"(\((?:cost|actual|never)[^)]*\)|rows=\S+)")
+"""What EXPLAIN ANALYZE states beside a step, which is no value."""
+JSON_TEXT = re.compile(r'(": *")((?:[^"\\]|\\.)*[ (](?:[^"\\]|\\.)*)("|$)', re.DOTALL)
+"""A condition in ANALYZE FORMAT=JSON; names and numbers of their own have no space."""
+
+
+class AnonymisedFolder(StudyFolder):
+    """A study folder whose summary has no values of statements."""
+
+    def summary(self) -> Summary | None:
+        """As the folder has it otherwise."""
+        found = super().summary()
+        if found is None or found.statements is None:
+            return found
+        return found.model_copy(update={"statements": anonymised(found.statements)})
+
+
+def anonymised(record: StatementsRecord) -> StatementsRecord:
+    """The same comparison without values."""
+    arms = tuple(
+        of.model_copy(update={"statements": tuple(_without_values(one) for one in of.statements)}) for of in record.arms
+    )
+    return record.model_copy(update={"arms": arms})
+
+
+def _without_values(one: StatementRecord) -> StatementRecord:
+    control, arm = one.executed
+    return one.model_copy(
+        update={
+            "example": one.text,
+            "why": QUOTED.sub("?", one.why),
+            "notes": tuple(QUOTED.sub("?", note) for note in one.notes),
+            "executed": (_account(control), _account(arm)),
+        }
+    )
+
+
+def _account(text: str) -> str:
+    """An account of an execution.
+
+    >>> _account("-> Filter: (t1.a = 'Anna' and t1.b > 1.5)  (cost=0.35 rows=1) (actual time=0.01..0.02 rows=1)")
+    '-> Filter: (t1.a = ? and t1.b > ?)  (cost=0.35 rows=1) (actual time=0.01..0.02 rows=1)'
+    """
+    if text.startswith("{"):
+        return JSON_TEXT.sub(lambda found: found[1] + _masked(found[2]) + found[3], text)
+    pieces = MEASURED.split(QUOTED.sub("?", text))
+    return "".join(piece if number % 2 else NUMBER.sub("?", piece) for number, piece in enumerate(pieces))
+
+
+def _masked(text: str) -> str:
+    return NUMBER.sub("?", QUOTED.sub("?", text))
