@@ -54,9 +54,10 @@ def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision 
         if one.estimate.n > 0
     ]
     alpha = plan.schedule.alpha_at(blocks) if plan.schedule is not None else None
-    one_alpha = -expm1(log1p(-(alpha or experiment.verdict.error_rate)) / max(1, len(members)))  # Šidák
+    total, kept = sum(one.family.weight for one in members), log1p(-(alpha or experiment.verdict.error_rate))
     widths: dict[str, float] = {}
     for one, estimate in zip(members, estimates_of(members), strict=True):
+        one_alpha = -expm1(kept * one.family.weight / total)  # Šidák
         metric, width = one.family.metric.name, projected(estimate, blocks, one_alpha)
         if width is not None and metric in metrics:
             widths[metric] = max(width, widths.get(metric, 0.0))

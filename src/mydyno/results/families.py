@@ -15,6 +15,12 @@ from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.summary import RunSummary, block_groups
 from mydyno.verdicts import Family, Metric, Observation
 
+WEIGHT_OF_OTHERS = 0.4
+"""Share of the error rate of a contrast of any but the first metric of the question, whose contrasts have 1 each.
+
+With three arms, three metrics and six blocks, intervals of the first are 9 % narrower than with equal shares, those of
+the others 7 to 11 % wider.
+"""
 Lane = tuple[int, str, int]
 """(block, arm, copy)"""
 
@@ -49,20 +55,23 @@ def verdict_metrics(experiment: Experiment) -> tuple[str, ...]:
     return (*asked, *((COST_METRIC,) if with_cost else ()))
 
 
-def expected_contrasts(experiment: Experiment, measured: Sequence[str] | None = None) -> int:
-    """How many contrasts will have a verdict, all together: what the intervals of a study are simultaneous for.
-
-    `measured`: the metrics that were measured so far; None: all that may be. At least 1.
+def expected_contrasts(experiment: Experiment, weight: float = 1.0) -> int:
+    """How many contrasts of this weight would have the same share of the error rate as one of this weight among those
+    that will have a verdict: for how many its interval is simultaneous. At least 1.
     """
     metrics = dict.fromkeys((*verdict_metrics(experiment), *(m for c in experiment.verdict.compare for m in c.metrics)))
-    steps = {step.id: step.id for step in experiment.resolved_steps}
-    values = {step: dict.fromkeys(metrics if measured is None else measured, 1.0) for step in steps}
+    values = {step.id: dict.fromkeys(metrics, 1.0) for step in experiment.resolved_steps}
     run = RunSummary(
         block=1, position=1, arm=experiment.control, valid=True, reasons=(), evidence=(), folder="", values=values
     )
-    known = [m for m in metrics if measured is None or m in measured]
-    found = families(experiment, (run,), known)
-    return max(1, sum(len(set(one.arms) - {one.control}) * len(one.steps) for one in found if one.primary))
+    found = [one for one in families(experiment, (run,), list(metrics)) if one.primary]
+    total = sum(one.weight * len(set(one.arms) - {one.control}) * len(one.steps) for one in found)
+    return max(1, round(total / weight))
+
+
+def weight_of(experiment: Experiment, metric: str) -> float:
+    """The weight of each contrast of a metric with verdicts."""
+    return 1.0 if metric == experiment.verdict.leading else WEIGHT_OF_OTHERS
 
 
 def _declared(experiment: Experiment, metric: str) -> dict[str, list[str]]:
@@ -100,6 +109,7 @@ def contrast_family(
             seed=experiment.design.seed,
             a_a=a_a,
             host_groups=host_groups,
+            weight=weight_of(experiment, metric),
         )
 
     copied = experiment.control

@@ -47,13 +47,15 @@ class Exchange:
     """One contrast: {block: every d that it could have had, the observed one first}, and the weights of the blocks.
 
     `apart` is by how much the effect on a block's host is known to differ from the mean over the hosts. `floor` is the
-    size of d, a log ratio, far below which differences count for less than their share of the noise.
+    size of d, a log ratio, far below which differences count for less than their share of the noise. `size` multiplies
+    the statistic where it is compared with those of other contrasts.
     """
 
     differences: Mapping[int, tuple[float, ...]]
     weights: Mapping[int, float]
     apart: Mapping[int, float] = field(default_factory=dict)
     floor: float = 0.0
+    size: float = 1.0
 
     def moved(self, effect: float) -> Exchange:
         """The same if the arm's log values were smaller by `effect`."""
@@ -100,6 +102,7 @@ class JointTest:
         critical = float(self.largest[int(np.ceil(self.largest.size * (1.0 - alpha) - TIE)) - 1])
         if critical == inf:
             return None
+        critical /= self.contrasts[index].size
         one = self.contrasts[index].alike()
         w, d, squares = _summed(one)
         shifts = np.array([float(np.mean(np.square(SHIFT[len(of)]))) for of in one.differences.values()])
@@ -193,8 +196,8 @@ def _scaled(contrasts: Sequence[Exchange], starts: Mapping[tuple[int, int], int]
             here = slice(starts[block, len(of)], starts[block, len(of)] + len(of))
             sums[here, column] = one.weights[block] * np.array(of)
             centred[here, column] = one.weights[block] * np.array(left.differences[block])
-        sums[:, column] /= scale[column] or 1.0
-        centred[:, column] /= rest if rest > TIE * scale[column] else inf
+        sums[:, column] *= one.size / (scale[column] or 1.0)
+        centred[:, column] *= one.size / rest if rest > TIE * scale[column] else 0.0
     return sums, centred, scale
 
 

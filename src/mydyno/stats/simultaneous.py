@@ -3,7 +3,8 @@
 The distribution has no formula, as contrasts share controls, blocks and the estimate of the noise; it is drawn: normal
 numbers with the contrasts' correlation, divided by drawn standard deviations (Hothorn, Bretz and Westfall, Biometrical
 Journal 50 (2008)). Contrasts with fewer degrees of freedom have wider t distributions, so what is drawn and compared
-is the p value that belongs to each |t|. The draws are seeded: the same study has the same intervals.
+is the p value that belongs to each |t|. A contrast may have a larger share of the error rate than another: its p is
+divided by its weight. The draws are seeded: the same study has the same intervals.
 """
 
 from __future__ import annotations
@@ -25,47 +26,60 @@ DRAWS_BEYOND = 400
 
 @dataclass(frozen=True, slots=True)
 class LargestT:
-    """The smallest p of the family under no effect, drawn and in ascending order; `contrasts` is how many there are."""
+    """The smallest p over weight of the family under no effect, drawn and in ascending order; empty for one contrast.
+
+    `total` is the sum of the weights.
+    """
 
     smallest: NDArray[np.float64]
-    contrasts: int
+    total: float
 
-    def critical_p(self, alpha: float) -> float:
-        """The two-sided p of one contrast that keeps the family's error rate: from alpha/m (Bonferroni) to alpha."""
-        if self.contrasts == 1:
+    def critical_p(self, alpha: float, weight: float = 1.0) -> float:
+        """The two-sided p of one contrast that keeps the family's error rate: from its share of alpha (Bonferroni) to
+        alpha.
+        """
+        if not self.smallest.size:
             return alpha
         drawn = float(np.quantile(self.smallest, alpha, method="inverted_cdf"))
-        return min(max(drawn, alpha / self.contrasts), alpha)
+        return min(weight * max(drawn, alpha / self.total), alpha)
 
-    def adjusted(self, p: float) -> float:
+    def adjusted(self, p: float, weight: float = 1.0) -> float:
         """The adjusted p of a contrast with this two-sided p: never below it, never above Bonferroni's."""
-        if self.contrasts == 1:
+        if not self.smallest.size:
             return p
-        drawn = float(np.searchsorted(self.smallest, p, side="right")) / self.smallest.size
-        return min(max(drawn, p), self.contrasts * p, 1.0)
+        drawn = float(np.searchsorted(self.smallest, p / weight, side="right")) / self.smallest.size
+        return min(max(drawn, p), self.total * p / weight, 1.0)
 
 
 def largest_t(
-    correlation: NDArray[np.float64], freedom: Sequence[float], shared_sd: Sequence[int], alpha: float, seed: int = 1
+    correlation: NDArray[np.float64],
+    freedom: Sequence[float],
+    shared_sd: Sequence[int],
+    alpha: float,
+    seed: int = 1,
+    weights: Sequence[float] = (),
 ) -> LargestT:
     """The largest |t| of contrasts with this correlation and these degrees of freedom, as the p that belongs to it.
 
-    Contrasts with the same number in `shared_sd` have one estimate of the noise. A matrix that is not positive
-    semidefinite, as correlations from tables with holes may be, is replaced by the nearest one by eigenvalues.
+    Contrasts with the same number in `shared_sd` have one estimate of the noise; `weights` are all 1 if empty. A matrix
+    that is not positive semidefinite, as correlations from tables with holes may be, is replaced by the nearest one by
+    eigenvalues.
     """
     contrasts = len(freedom)
     if contrasts == 1:
-        return LargestT(np.empty(0), 1)
+        return LargestT(np.empty(0), 1.0)
+    weights = weights or [1.0] * contrasts
     draws = int(min(max(FEWEST_DRAWS, DRAWS_BEYOND / alpha), MOST_DRAWS, max(2_000, MOST_NUMBERS // contrasts)))
     groups = {group: place for place, group in enumerate(dict.fromkeys(shared_sd))}
     t = np.abs(_normals(contrasts, draws, seed) @ _root(correlation).T)
     for column, (group, degrees) in enumerate(zip(shared_sd, freedom, strict=True)):
         t[:, column] /= _drawn_sds(float(degrees), groups[group], draws, seed)
     smallest = np.ones(draws)
-    for degrees in set(freedom):
-        largest = t[:, [one == degrees for one in freedom]].max(axis=1)
-        smallest = np.minimum(smallest, 2.0 * scipy.special.stdtr(degrees, -largest))
-    return LargestT(np.sort(smallest), contrasts)
+    alike = list(zip(freedom, weights, strict=True))
+    for degrees, weight in dict.fromkeys(alike):
+        largest = t[:, [one == (degrees, weight) for one in alike]].max(axis=1)
+        smallest = np.minimum(smallest, 2.0 * scipy.special.stdtr(degrees, -largest) / weight)
+    return LargestT(np.sort(smallest), sum(weights))
 
 
 def _root(correlation: NDArray[np.float64]) -> NDArray[np.float64]:

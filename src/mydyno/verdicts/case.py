@@ -30,10 +30,10 @@ SLACK = 1e-12
 class Case:
     """One arm against a control at one step of a metric with verdicts.
 
-    `contrasts` is the number of contrasts tested together, `copies_differ` the mean of ln(A′ / A) at the step (None if
-    no block has both), `labels` how many d each block could have had, `servers` how many servers the pooled
-    noise comes from. `lost` counts the blocks that do not count, by reason. `alarm` is the A/A alarm of the whole
-    study. `looks` are those of a sequential study; `due`: a verdict may be given now.
+    `contrasts` is how many equal contrasts would each have its share of the error rate, `copies_differ` the mean of
+    ln(A′ / A) at the step (None if no block has both), `labels` how many d each block could have had, `servers` how
+    many servers the pooled noise comes from. `lost` counts the blocks that do not count, by reason. `alarm` is the A/A
+    alarm of the whole study. `looks` are those of a sequential study; `due`: a verdict may be given now.
     """
 
     margin: float

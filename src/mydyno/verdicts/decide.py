@@ -202,12 +202,12 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
     interval, half = (Interval(None, None, 1.0 - alpha), None) if place is None else together.interval(place)
     permuted = None if place is None else together.joint.adjusted[place]
     p = _larger(permuted, together.adjusted_t(place))
-    contrasts = len(together.estimates)
+    critical_p = together.critical_p(place)
     copies = StepCells(family.a_a, gathered.step).copies() if family.a_a else one.cells.copies()
     case = Case(
         margin=family.margin,
         alpha=alpha,
-        contrasts=max(1, contrasts),
+        contrasts=together.equal_contrasts(place),
         estimate=found,
         interval=interval,
         half_width=half,
@@ -224,16 +224,16 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
     )
     rule = next(rule for rule in RULES if rule.holds(case))
     needed = case.blocks_needed() if rule.verdict is Verdict.INCONCLUSIVE else None
-    alone = _alone(one, noise, together.critical_p, alpha, p_alone)
+    alone = _alone(one, noise, critical_p, alpha, p_alone)
     details = {
         "p_adjusted_permutation": permuted,
         "blocks_needed": None if needed is None else needed - found.n,
-        "adjustment": "none" if contrasts <= 1 else ADJUSTMENT,
+        "adjustment": "none" if len(together.estimates) <= 1 else ADJUSTMENT,
         "alarm": study.alarm,
         "copied": "" if family.copied == family.control else family.copied,
         "facts": rule.facts(case),
         "half_width": half,
-        "detectable": None if not half else expm1(detectable(log1p(half), together.critical_p, found.freedom)),
+        "detectable": None if not half else expm1(detectable(log1p(half), critical_p, found.freedom)),
         "method": "pooled" if found.pooled else "pairs",
         "freedom": found.freedom,
     }

@@ -56,7 +56,7 @@ class Family:
     among them or not. `primary` is False for an exploratory metric, which gets unadjusted intervals at `level` and no
     verdict; families with True are tested together, at the study's error rate. Where the control of this family has no
     second copy, `a_a` is the family of the arm that has one (its control): its copies are the A/A comparison, and the
-    sentences say whose they are.
+    sentences say whose they are. `weight` is each contrast's share of the error rate, relative to the others'.
     """
 
     metric: Metric
@@ -70,6 +70,7 @@ class Family:
     a_a: Family | None = None
     host_groups: Mapping[int, str] = field(default_factory=dict)
     """{block: the host group that executed it}; empty where there is one group."""
+    weight: float = 1.0
 
     @property
     def copied(self) -> str:

@@ -3,16 +3,18 @@
 An interval is the wider of two. One is Student's t with the largest |t| of all contrasts (stats/simultaneous.py); its
 noise is pooled, or the contrast's own where that is larger, by a test at UNEQUAL_ABOVE over all contrasts. The other
 has the effects that the joint permutation of labels (stats/permutation.py) does not reject. So an interval without 1
-and a p of at most alpha nearly always come together, with few blocks and many contrasts too.
+and a p of at most alpha nearly always come together, with few blocks and many contrasts too. Contrasts of the first
+metric of the question have a larger share of the error rate than the others (results/families.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import expm1
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from mydyno.stats.contrast import Estimate, log_ratios
@@ -55,27 +57,31 @@ class MeasuredContrast:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """The contrasts of a study that have a block, tested together at error rate `alpha`."""
+    """The contrasts of a study that have a block, tested together at error rate `alpha`. `weights`: of each."""
 
     alpha: float
+    weights: tuple[float, ...]
     estimates: tuple[Estimate, ...]
     largest: LargestT
     joint: JointTest
 
-    @property
-    def critical_p(self) -> float:
-        """The two-sided p of one contrast's t that keeps the study's error rate."""
-        return self.largest.critical_p(self.alpha)
+    def critical_p(self, index: int | None) -> float:
+        """The two-sided p of one contrast's t that keeps the study's error rate; None: of one that has no block."""
+        return self.largest.critical_p(self.alpha, 1.0 if index is None else self.weights[index])
+
+    def equal_contrasts(self, index: int | None) -> int:
+        """How many contrasts of equal weight have as small a share of the error rate as this one."""
+        return max(1, round(sum(self.weights) / (1.0 if index is None else self.weights[index])))
 
     def adjusted_t(self, index: int | None) -> float | None:
         """The adjusted p of one contrast's t; None for none, and where t does not exist."""
         p = None if index is None else self.estimates[index].p()
-        return None if p is None else self.largest.adjusted(p)
+        return None if p is None or index is None else self.largest.adjusted(p, self.weights[index])
 
     def interval(self, index: int) -> tuple[Interval, float | None]:
         """The ratio's simultaneous interval of one contrast, and half of its width on the log scale as a fraction."""
         found, level = self.estimates[index], 1.0 - self.alpha
-        half = found.half(self.critical_p)
+        half = found.half(self.critical_p(index))
         if found.mean is None or half is None:
             return Interval(None, None, level), None
         low, high = found.mean - half, found.mean + half
@@ -96,8 +102,16 @@ def estimates_of(members: Sequence[MeasuredContrast]) -> tuple[Estimate, ...]:
 def tested_together(members: Sequence[MeasuredContrast], alpha: float, seed: int) -> Together:
     """The joint test and the simultaneous intervals of these contrasts; each has a block."""
     found = estimates_of(members)
-    joint = joint_test([one.exchange for one in members], seed)
-    return Together(alpha, found, _largest_t(members, found, alpha, seed), joint)
+    weights = tuple(one.family.weight for one in members)
+    joint = joint_test(_sized([one.exchange for one in members], weights, alpha), seed)
+    return Together(alpha, weights, found, _largest_t(members, found, alpha, seed), joint)
+
+
+def _sized(exchanges: Sequence[Exchange], weights: Sequence[float], alpha: float) -> list[Exchange]:
+    """The exchanges, their statistics in the proportion of what Bonferroni's shares of alpha ask of a normal number."""
+    shares = [alpha * weight / sum(weights) for weight in weights]
+    asked = [float(scipy.special.ndtri(1.0 - share / 2.0)) for share in shares]
+    return [replace(one, size=min(asked) / own) for one, own in zip(exchanges, asked, strict=True)]
 
 
 def exchange(gathered: ContrastBlocks, family: Family) -> Exchange:
@@ -115,13 +129,19 @@ def _largest_t(members: Sequence[MeasuredContrast], estimates: Sequence[Estimate
     """The distribution of the largest |t| over the contrasts that have an interval."""
     having = [(one, found) for one, found in zip(members, estimates, strict=True) if found.error]
     if len(having) < 2:
-        return LargestT(np.empty(0), max(1, len(having)))
+        return LargestT(np.empty(0), 1.0)
     shared: list[tuple[int, str]] = [
         (id(one.pool), "") if found.pooled else (number, "own") for number, (one, found) in enumerate(having)
     ]
     groups = {key: place for place, key in enumerate(dict.fromkeys(shared))}
-    freedom = [found.freedom for _, found in having]
-    return largest_t(_correlation([one for one, _ in having]), freedom, [groups[key] for key in shared], alpha, seed)
+    return largest_t(
+        _correlation([one for one, _ in having]),
+        [found.freedom for _, found in having],
+        [groups[key] for key in shared],
+        alpha,
+        seed,
+        [one.family.weight for one, _ in having],
+    )
 
 
 def _correlation(members: Sequence[MeasuredContrast]) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ import pytest
 
 from mydyno.model.definition.looks import EARLY, looks_aimed_at
 from mydyno.model.stored.summary import EffectRecord
+from mydyno.results.families import WEIGHT_OF_OTHERS
 from mydyno.stats.permutation import Exchange, joint_test, possible
 from mydyno.verdicts import Family, Metric, Observation, decide, decide_study
 from tests.support import first_in_gate
@@ -104,3 +105,40 @@ def test_two_primary_metrics_of_identical_arms_claim_a_difference_in_at_most_the
             families.append(Family(Metric(metric), "memcached", ("caching", "roomy"), steps, 0.03))
         wrong += any(effect.verdict in ("higher", "lower") for effect in decide_study(families, alpha))
     assert at_most(wrong / count, count, alpha)
+
+
+def test_the_first_metric_has_narrower_intervals_and_all_together_keep_the_rate() -> None:
+    """Three arms and three metrics, of which two are correlated, without effects; the first has weight 1."""
+    random, count, wrong, missed = np.random.default_rng(29), simulated(600), 0, 0
+    ratios: dict[str, list[float]] = {}
+    arms = ("jemalloc", "tcmalloc", "mimalloc")
+    lanes = (("glibc", 1), ("glibc", 2), *((arm, 1) for arm in arms))
+    for _ in range(count):
+        noise = random.normal(0.0, 0.02, (3, 6, len(lanes)))
+        noise[1] = -0.9 * noise[0] + 0.4 * noise[1]
+        observed = [
+            tuple(
+                Observation(block, arm, float(np.exp(of[block, lane])), copy)
+                for block in range(6)
+                for lane, (arm, copy) in enumerate(lanes)
+            )
+            for of in noise
+        ]
+        weighted, equal = (
+            decide_study(
+                [
+                    Family(Metric(metric), "glibc", arms, {"oltp": of}, 0.02, weight=weight)
+                    for metric, weight, of in zip(("qps", "cpu", "rss"), weights, observed, strict=True)
+                ],
+                0.036,
+            )
+            for weights in ((1.0, WEIGHT_OF_OTHERS, WEIGHT_OF_OTHERS), (1.0, 1.0, 1.0))
+        )
+        wrong += any(effect.verdict in ("higher", "lower") for effect in weighted)
+        missed += any(not (effect.ci_low or 0.0) <= 1.0 <= (effect.ci_high or 0.0) for effect in weighted)
+        for one, other in zip(weighted, equal, strict=True):
+            ratios.setdefault(one.metric, []).append((one.details.half_width or 0) / (other.details.half_width or 1))
+    assert at_most(wrong / count, count, 0.036)
+    assert at_most(missed / count, count, 0.036)
+    assert 0.85 < np.median(ratios["qps"]) < 0.95
+    assert 1.02 < np.median(ratios["rss"]) < 1.16

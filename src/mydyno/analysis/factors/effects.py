@@ -114,7 +114,7 @@ def _largest_t(having: Sequence[Measured], estimates: Sequence[Estimate], alpha:
     """
     kept = [(one, found) for one, found in zip(having, estimates, strict=True) if found.error]
     if len(kept) < 2:
-        return LargestT(np.empty(0), max(1, len(kept)))
+        return LargestT(np.empty(0), 1.0)
     pools = {place: number for number, place in enumerate(dict.fromkeys(id(one.noise) for one, _ in kept))}
     correlation = np.eye(len(kept))
     for pool in pools:

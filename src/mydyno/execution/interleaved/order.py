@@ -11,13 +11,21 @@ from mydyno.evaluation.projection import slices_so_far
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.block import ALONE_SLICES, BlockResult, SliceWatcher, make_block
 from mydyno.execution.interleaved.capacity_search import BlockSearches, known_of
-from mydyno.execution.interleaved.pilot import PILOT_EVENT, PilotPlan, expected_half_widths, words
+from mydyno.execution.interleaved.pilot import (
+    COST,
+    PILOT_EVENT,
+    THROUGHPUT,
+    PilotPlan,
+    expected_half_widths,
+    words,
+)
 from mydyno.execution.planning.pace import FixedCycles, Pace, UntilDeadline
 from mydyno.execution.planning.time_plan import SLICE_GAP_S, cycles_of, shape_of
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan
+from mydyno.model.metrics import ANSWERED_COSTS
 from mydyno.model.stored.records import SliceRecord
-from mydyno.results.families import expected_contrasts
+from mydyno.results.families import WEIGHT_OF_OTHERS, expected_contrasts
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
 
@@ -112,10 +120,14 @@ def alone_s(plan: Plan, experiment: Experiment, block: int, washout_s: float) ->
 
 def pilot_plan(plan: Plan, experiment: Experiment, cycles: float) -> PilotPlan:
     """What the study will have after its pilot, with so many cycles of each step in a block."""
+    costs_lead = experiment.verdict.leading in ANSWERED_COSTS
+    contrasts = {
+        name: expected_contrasts(experiment, 1.0 if leads else WEIGHT_OF_OTHERS)
+        for name, leads in ((THROUGHPUT, not costs_lead), (COST, costs_lead))
+    }
     return PilotPlan(
-        len(plan.blocks), cycles, len(experiment.arms) + 1, expected_contrasts(experiment),
-        plan.schedule, experiment.verdict.error_rate,
-    )  # fmt: skip
+        len(plan.blocks), cycles, len(experiment.arms) + 1, contrasts, plan.schedule, experiment.verdict.error_rate
+    )
 
 
 def given_up(folder: StudyFolder, control: str, number: int) -> frozenset[str]:

@@ -7,7 +7,7 @@ block.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 
@@ -33,7 +33,8 @@ class PilotPlan:
     cycles: float
     servers: int
     """Lanes of a block, A′ among them."""
-    contrasts: int
+    contrasts: Mapping[str, int]
+    """{THROUGHPUT, COST: for how many contrasts of equal weight the interval is simultaneous}."""
     looks: Looks | None
     """None: the study is examined once."""
     error_rate: float = TOTAL
@@ -53,7 +54,7 @@ def expected_half_widths(slices: Sequence[SliceRecord], plan: PilotPlan) -> dict
     found = {}
     for name, residual_sd in _residual_sds(slices).items():
         of_block = sqrt(2.0 / max(1.0, plan.cycles)) * residual_sd
-        width = projected_half_width(of_block, plan.blocks, plan.servers, plan.contrasts, alpha)
+        width = projected_half_width(of_block, plan.blocks, plan.servers, plan.contrasts[name], alpha)
         if width is not None:
             found[name] = width
     return found
@@ -87,7 +88,7 @@ def words(expected: dict[str, float], plan: PilotPlan, external: bool = False) -
     )
     pilot = "pilot (the first cycles)"
     beyond = f"; this does not include differences between {'blocks' if external else 'starts of a server'}"
-    fewest = plan.looks.first if plan.looks is not None else minimum_blocks(plan.contrasts)
+    fewest = plan.looks.first if plan.looks is not None else minimum_blocks(max(plan.contrasts.values()))
     if plan.blocks < fewest:
         return (
             f"{pilot}: {parts} with {plan.blocks} blocks on this host now, but a verdict needs {fewest} blocks{beyond}"

@@ -35,13 +35,17 @@ WIDTHS = {THROUGHPUT: 0.042, COST: 0.019}
 def test_what_blocks_can_show_is_promised_only_if_they_give_a_verdict(
     blocks: int, contrasts: int, sequential: bool, said: str
 ) -> None:
-    line = words(WIDTHS, PilotPlan(blocks, 4.0, 3, contrasts, looks_aimed_at(blocks) if sequential else None))
+    line = words(WIDTHS, PilotPlan(blocks, 4.0, 3, of_both(contrasts), looks_aimed_at(blocks) if sequential else None))
     assert said in line
     assert ("intervals of" in line) is ("needs" not in line)
 
 
 def test_a_pilot_without_a_spread_promises_nothing() -> None:
-    assert "too few slices" in words({}, PilotPlan(6, 4.0, 3, 1, SIX))
+    assert "too few slices" in words({}, PilotPlan(6, 4.0, 3, of_both(1), SIX))
+
+
+def of_both(contrasts: int) -> dict[str, int]:
+    return {THROUGHPUT: contrasts, COST: contrasts}
 
 
 def simulated(cycles: int, lanes: int, sd: float, effect: float = 0.0) -> list[SliceRecord]:
@@ -60,7 +64,7 @@ def simulated(cycles: int, lanes: int, sd: float, effect: float = 0.0) -> list[S
 
 @pytest.mark.parametrize("effect", [0.0, 0.3])
 def test_the_pilot_shows_the_noise_of_slices_and_no_effect_or_drift(effect: float) -> None:
-    found = expected_half_widths(simulated(400, 4, 0.05, effect), PilotPlan(6, 4.0, 4, 1, SIX))
+    found = expected_half_widths(simulated(400, 4, 0.05, effect), PilotPlan(6, 4.0, 4, of_both(1), SIX))
     assert found[THROUGHPUT] == pytest.approx(projected_half_width(0.05 * 2**0.5 / 2, 6, 4, 1, 0.036), rel=0.1)
     assert found[COST] == pytest.approx(found[THROUGHPUT], rel=0.01), "the same seconds for a varying number of queries"
 
@@ -68,7 +72,7 @@ def test_the_pilot_shows_the_noise_of_slices_and_no_effect_or_drift(effect: floa
 def test_the_other_slices_of_a_cycle_that_an_arm_missed_are_used_and_one_cycle_shows_nothing() -> None:
     slices = simulated(6, 3, 0.05)
     failed = [*slices[:-1], slices[-1].model_copy(update={"queries": 0, "failed": "connection lost"})]
-    plan = PilotPlan(6, 4.0, 3, 1, SIX)
+    plan = PilotPlan(6, 4.0, 3, of_both(1), SIX)
     assert expected_half_widths(failed, plan) == expected_half_widths(slices[:-1], plan)
     assert expected_half_widths(slices[:3], plan) == {}
 
@@ -98,12 +102,12 @@ async def test_the_pilot_is_of_the_first_cycles_and_loads_nothing_itself(
 
 
 def test_the_pilot_states_no_interval_too_wide_to_plan_from() -> None:
-    line = words({"throughput": 0.467, "CPU per query": 0.138}, PilotPlan(6, 4.0, 3, 4, looks_aimed_at(6)))
+    line = words({"throughput": 0.467, "CPU per query": 0.138}, PilotPlan(6, 4.0, 3, of_both(4), looks_aimed_at(6)))
     assert "intervals of more than ±20 % of throughput, about ±13.8 % of CPU per query after 6 blocks" in line
 
 
 def test_the_pilot_says_what_is_not_in_it() -> None:
-    plan = PilotPlan(6, 4.0, 3, 4, looks_aimed_at(6))
+    plan = PilotPlan(6, 4.0, 3, of_both(4), looks_aimed_at(6))
     assert words(WIDTHS, plan).endswith(
         "on this host now; this does not include differences between starts of a server"
     )
