@@ -30,7 +30,7 @@ from scipy import stats
 
 from mydyno.drivers.held import SliceOrder
 from mydyno.execution.interleaved.capacity_search import judged
-from mydyno.model.definition.search_spec import SearchSpec
+from mydyno.model.definition.specs import SearchSpec
 from mydyno.stats.capacity import Known, Search, estimates
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -37,12 +37,9 @@ from mydyno.model.definition.experiment import (
     StepSpec,
     ValiditySpec,
 )
-from mydyno.model.definition.guard_spec import GuardSpec
-from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.quantities import format_duration
-from mydyno.model.definition.search_spec import SearchSpec
 from mydyno.model.definition.source_build import BuildSpec
-from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
+from mydyno.model.definition.specs import CompareSpec, GuardSpec, ProfileSpec, SearchSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.model.stored.schemas import STORED, stored_schema
 from mydyno.treatments.catalogue import TREATMENTS

@@ -19,12 +19,12 @@ from mydyno.model.definition.experiment import Scalar, ServerSpec
 from mydyno.packages.debian import DebianPackages
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
-from mydyno.servers.initialisation import initialise
-from mydyno.servers.memcached_options import MIB, MemcachedOptions
+from mydyno.servers.memcached import MIB, MemcachedOptions
 from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.running.memcached import MemcachedServer
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials, PrivateServer
+from mydyno.servers.templates import initialise
 from support.programs import BenchError, Program, others, placement, say
 
 Result = TypeVar("Result")

@@ -18,9 +18,8 @@ from mydyno.execution.interleaved.study import Blocks
 from mydyno.execution.interleaved.study_time import StudyTime, remaining_s
 from mydyno.execution.live.observer import LiveWatcher, Watcher
 from mydyno.execution.live.writer import INTERVAL_S, Listener
-from mydyno.execution.looks import Decided, ended, is_decided
+from mydyno.execution.looks import Decided, Stopping, ended, is_decided
 from mydyno.execution.planning.design_choice import plan_study
-from mydyno.execution.stopping import Stopping
 from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno, own_name
 from mydyno.fleet.study_files import find_files
 from mydyno.hosts.commands import recorded_commands

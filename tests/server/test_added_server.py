@@ -14,11 +14,11 @@ from mydyno.hosts.server_user import ids_of
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.packages.progress import silent
 from mydyno.servers.catalogue import get_build, known_servers
-from mydyno.servers.initialisation import initialise
 from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
 from mydyno.servers.sources.archive import add, read_added, remove
+from mydyno.servers.templates import initialise
 from tests.support.server_archive import repacked
 
 pytestmark = pytest.mark.exhaustive

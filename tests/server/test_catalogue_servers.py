@@ -20,11 +20,11 @@ from mydyno.hosts.server_user import ids_of
 from mydyno.model.definition.experiment import DataSpec, Scalar, ServerSpec, Step
 from mydyno.model.stored.waits import ROW_LOCKS, wait_class
 from mydyno.servers.catalogue import ANONYMOUS_MAP, CATALOGUE, get_build
-from mydyno.servers.initialisation import initialise
 from mydyno.servers.performance_schema import grown, read_counts, start_variables, version_obstacle
 from mydyno.servers.running.base import LOAD_USER, InstanceSettings
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
+from mydyno.servers.templates import initialise
 from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.servers.wait_counting import WaitCounting, stop_counting
 from mydyno.treatments.allocator import AllocatorTreatment

@@ -12,10 +12,10 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.catalogue import get_build
-from mydyno.servers.initialisation import initialise
 from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
+from mydyno.servers.templates import initialise
 from tests.server.test_engine_loads import LOADS
 from tests.support.engine import Target, gate_first, run_other_tests, run_timed_tests, targets
 from tests.support.engine_server import make_certificates

@@ -24,12 +24,11 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.catalogue import get_build
-from mydyno.servers.initialisation import initialise
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.sources.tarball import unpacked
 from mydyno.servers.sql import Address, Control
-from mydyno.servers.templates import Template, template_key
+from mydyno.servers.templates import Template, initialise, template_key
 from tests.server.support import small_experiment
 from tests.support.patience import HANG_S, Patience
 

@@ -22,8 +22,8 @@ from mydyno.hosts.network.link import (
     make_link,
     shape_link,
     taken_networks,
+    timed_transfer,
 )
-from mydyno.hosts.network.transfer import timed_transfer
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.quantities import parse_bits_per_s
 from mydyno.treatments.link_proof import judge

@@ -13,8 +13,7 @@ from mydyno.model.stored.waits import CLIENT, WaitTotals
 from mydyno.servers.performance_schema import instrument_setting, read_counts
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.wait_counting import WaitCounting
-from mydyno.store.counts import read_totals
-from mydyno.store.slices import WAITS_FILE, read_slices
+from mydyno.store.slices import WAITS_FILE, read_slices, read_totals
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.variables import VariablesTreatment
 from tests.support.interleaved import interleaved_text, slices_of, summary_of

@@ -19,7 +19,7 @@ import pytest
 from scipy import stats
 
 from mydyno.files.command_log import COMMANDS_FILE, read_commands
-from mydyno.hosts.mount_access import entering_command
+from mydyno.hosts.local import entering_command
 from mydyno.hosts.paths import HostPaths
 from tests.faults.test_killed import STAGES
 from tests.support.real import (

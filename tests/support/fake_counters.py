@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mydyno.hosts.tracing.perf_script import Folded
+from mydyno.hosts.tracing.perf import Folded
 from mydyno.model.stored.kernel import KernelEvent
 from mydyno.model.stored.records import ProfileMethod
 from mydyno.servers.running.base import RunningServer

@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno.files.atomic_dir import made_once
+from mydyno.files.atomic import made_once
 from mydyno.hosts.local import LocalHost
-from mydyno.packages.debian import DebianPackages
-from mydyno.packages.debian_release import KEYRING, DebianRelease
+from mydyno.packages.debian import KEYRING, DebianPackages, DebianRelease
 from mydyno.packages.progress import silent
 
 CONFIGURE = "find . -exec touch -r configure {} + && ./configure -q --disable-extstore"

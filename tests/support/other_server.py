@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pymysql
 
-from mydyno.files.atomic_dir import made_once
+from mydyno.files.atomic import made_once
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.ports import free_port
 from mydyno.packages.debian import DebianPackages, unpack

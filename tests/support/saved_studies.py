@@ -19,7 +19,7 @@ from mydyno.model.definition.experiment import (
 )
 from mydyno.model.definition.looks import SIX
 from mydyno.model.definition.plan import make_plan
-from mydyno.model.definition.verdict_spec import VerdictSpec
+from mydyno.model.definition.specs import VerdictSpec
 from mydyno.model.metrics import METRICS
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import RunSummary, StepLevel, Summary

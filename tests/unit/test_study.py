@@ -13,7 +13,7 @@ import typer
 from mydyno import __version__
 from mydyno.cli.study_runner import finish
 from mydyno.errors import HostError, StudyError, UserError
-from mydyno.files.atomic_dir import sha256_of
+from mydyno.files.atomic import sha256_of
 from mydyno.fleet.study_files import FOLDER, KEPT_BYTES
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths

@@ -38,8 +38,7 @@ from mydyno.results.why.event_tables import (
     table_of,
 )
 from mydyno.results.why.slices_apart import slices_apart
-from mydyno.store.counts import read_totals
-from mydyno.store.slices import KERNEL_FILE
+from mydyno.store.slices import KERNEL_FILE, read_totals
 from mydyno.wording import counted
 from mydyno.wording.numbers import count_interval, signed_count, signed_time, significant, time_interval, time_text
 from mydyno.wording.reasons import alarm_clause

@@ -18,7 +18,7 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, legend
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Experiment, Step
-from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.definition.statement_steps import speed_of
 from mydyno.model.stored.scalability import Estimate, ResponsePoint, ScalabilityRecord
 from mydyno.results.values.closed_loop import is_closed, slots, thinks
 from mydyno.stats.scalability import FEWEST_LEVELS, Bounds, Curve, Scalability, curve_levels, scalability

@@ -17,16 +17,15 @@ from mydyno.cli.output import print_json
 from mydyno.cli.streams import warn
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
-from mydyno.files.atomic import write_text
-from mydyno.files.atomic_dir import sha256_of
+from mydyno.files.atomic import sha256_of, write_text
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths, cache_folder
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.problems import NAME_PATTERN, nearest
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.server_version import ServerVersion
-from mydyno.packages.download import download, is_url
 from mydyno.packages.oci_layout import Image, read_image
+from mydyno.packages.progress import download, is_url
 from mydyno.servers.catalogue import CATALOGUE, CatalogueEntry, get_build, known_servers
 from mydyno.servers.compiled.cached import read_builds, remove_build
 from mydyno.servers.compiled.record import BuildRecord

@@ -18,7 +18,7 @@ from mydyno.language import listing
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.servers.dsn import parse_dsn
 from mydyno.treatments.dsn import dsns_of
-from mydyno.workloads.dumps import run_check
+from mydyno.workloads.captures import run_check
 
 READ_ONLY_WORKLOADS = frozenset(
     ("connect", "oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges")

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from math import isnan
 
 from mydyno import __version__, clock
+from mydyno.hosts.disks import synced_writes_per_s
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.memory_bandwidth import remembered
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.synced_writes import synced_writes_per_s
 from mydyno.model.definition.experiment import Experiment, Scalar
 from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.server_options import option_name

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from mydyno.experiment_file import screen, vary
-from mydyno.experiment_file.factors import product
 from mydyno.experiment_file.overrides import ARM_SECTIONS, OF_EVERY_ARM, merged
+from mydyno.experiment_file.vary import product
 from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.model.definition.experiment import MOST_INSTANCES, ArmSpec
 from mydyno.model.definition.problems import Key, Problem, from_validation, unknown

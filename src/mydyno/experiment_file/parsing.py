@@ -24,18 +24,14 @@ from mydyno.model.definition.experiment import (
     StepSpec,
     ValiditySpec,
 )
-from mydyno.model.definition.guard_spec import GuardSpec
 from mydyno.model.definition.host_groups import Address
 from mydyno.model.definition.plan import running_instances
 from mydyno.model.definition.problems import ExperimentError, Key, Problem, from_validation, unknown
-from mydyno.model.definition.profile_spec import ProfileSpec
-from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.definition.search import search_problems, with_search_defaults
-from mydyno.model.definition.search_spec import SearchSpec
 from mydyno.model.definition.server_options import reserved_problems
 from mydyno.model.definition.source_build import BuildSpec
-from mydyno.model.definition.statement_steps import statement_problems, with_statement_defaults
-from mydyno.model.definition.verdict_spec import CompareSpec, VerdictSpec
+from mydyno.model.definition.specs import CompareSpec, GuardSpec, ProfileSpec, SearchSpec, VerdictSpec
+from mydyno.model.definition.statement_steps import speed_of, statement_problems, with_statement_defaults
 from mydyno.model.metrics import metric_source, split_instance
 from mydyno.model.phrases import common_name
 

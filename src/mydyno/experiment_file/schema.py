@@ -22,9 +22,7 @@ from mydyno.model.definition.experiment import (
     StepSpec,
     ValiditySpec,
 )
-from mydyno.model.definition.guard_spec import GuardSpec
-from mydyno.model.definition.profile_spec import ProfileSpec
-from mydyno.model.definition.verdict_spec import VerdictSpec
+from mydyno.model.definition.specs import GuardSpec, ProfileSpec, VerdictSpec
 from mydyno.model.phrases import COMMON_NAMES
 
 SECTIONS: dict[str, type[BaseModel]] = {

@@ -1,14 +1,20 @@
-"""An experiment file's text: parsed, with the line of each key for messages."""
+"""An experiment file's text: parsed, with the line of each key for messages.
+
+`base = "variable"`: a file that says only what is otherwise than in a built-in experiment.
+"""
 
 from __future__ import annotations
 
 import codecs
+import copy
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from mydyno.errors import UserError
+from mydyno.experiment_file.overrides import ARM_SECTIONS, merged
 from mydyno.model.definition.problems import Key
 
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?$")
@@ -104,3 +110,22 @@ def _key_lines(text: str) -> dict[Key, int]:
 
 def _split(dotted: str) -> Key:
     return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+
+def based_on(under: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The built-in experiment's tree with the file's own laid over it; lists are replaced, tables are merged.
+
+    Where the file has arms, the base's are gone, and with them, in its scales too, what names them.
+    """
+    tree = copy.deepcopy(dict(under))
+    if any(section in own for section in ARM_SECTIONS):
+        for table in (tree, *tree.get("scale", {}).values()):
+            _without_arms(table)
+    return merged(tree, {key: value for key, value in own.items() if key != "base"})
+
+
+def _without_arms(table: dict[str, Any]) -> None:
+    for section in ARM_SECTIONS:
+        table.pop(section, None)
+    if isinstance(table.get("verdict"), dict):
+        table["verdict"].pop("compare", None)

@@ -11,9 +11,8 @@ from pathlib import Path
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import UserError
-from mydyno.experiment_file.inheritance import based_on
 from mydyno.experiment_file.parsing import parse_experiment
-from mydyno.experiment_file.toml_source import TomlSource, toml_text
+from mydyno.experiment_file.toml_source import TomlSource, based_on, toml_text
 from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.experiments.files import with_files
 from mydyno.experiments.option_files import with_option_files

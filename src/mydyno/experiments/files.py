@@ -11,7 +11,7 @@ from mydyno.execution.planning.captured_time import replay_problem
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.model.definition.experiment import FILE_KINDS, DataSpec, Experiment, StepSpec
 from mydyno.model.definition.problems import Problem
-from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.definition.statement_steps import speed_of
 from mydyno.servers.statistics import read_file
 from mydyno.workloads.captures import read_header
 from mydyno.workloads.files import file_problems

@@ -16,7 +16,7 @@ from mydyno.execution.environments.environment import Opener, Sampler, close
 from mydyno.execution.environments.open_environment import open_environment
 from mydyno.execution.interleaved.block import SliceKind
 from mydyno.execution.interleaved.order import BlockOrder, execute_order, given_up
-from mydyno.execution.live.now import LiveNow
+from mydyno.execution.live.observer import LiveNow
 from mydyno.execution.live.writer import INTERVAL_S
 from mydyno.execution.planning.design_choice import choose_design
 from mydyno.execution.study_record import own_name

@@ -41,10 +41,9 @@ from mydyno.fleet.network_messages import (
     TimeTransfer,
     Unshape,
 )
-from mydyno.hosts.network.link import Shape
+from mydyno.hosts.network.link import Shape, Transfer
 from mydyno.hosts.network.load_end import ShapedPort
 from mydyno.hosts.network.port_shaping import ClassState
-from mydyno.hosts.network.transfer import Transfer
 from mydyno.model.definition.host_groups import LoadHosts
 from mydyno.store.samples import Sample
 

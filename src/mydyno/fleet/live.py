@@ -12,8 +12,7 @@ from typing import Protocol
 
 from mydyno import clock
 from mydyno.evaluation.projection import Precision
-from mydyno.execution.live.now import LiveNow
-from mydyno.execution.live.observer import Remaining, live_precision, pilot_precision
+from mydyno.execution.live.observer import LiveNow, Remaining, live_precision, pilot_precision
 from mydyno.execution.live.writer import Listener, LiveWriter, live_run
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.live import LiveSecond, LiveState

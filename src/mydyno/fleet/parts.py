@@ -20,7 +20,7 @@ from pathlib import Path
 
 import mydyno
 from mydyno.errors import HostError
-from mydyno.files.atomic_dir import sha256_of
+from mydyno.files.atomic import sha256_of
 from mydyno.hosts.paths import ENGINE_PROGRAMS
 
 REQUIRED = (

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import ArchiveError, HostError
-from mydyno.files.atomic_dir import sha256_of
+from mydyno.files.atomic import sha256_of
 from mydyno.hosts.local import LocalHost
-from mydyno.packages.client import HASH_HINT, JAVA_NAMES, client_environment
+from mydyno.packages.debian import HASH_HINT, JAVA_NAMES, client_environment
 from mydyno.packages.progress import Say, told_progress
 
 

@@ -1,11 +1,19 @@
-"""Reports the progress of a download by the bytes in the folder that a package client writes to."""
+"""Reports the progress of a download by the bytes in the folder that a package client writes to.
+
+A file by URL, for archives that a user names: http and https, with the user's own proxies.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import http.client
+import urllib.error
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+
+from mydyno.errors import HostError
 
 Say = Callable[[str], None]
 """Reports to the user what is being done."""
@@ -44,3 +52,36 @@ def _bytes_below(folder: Path) -> int:
         with suppress(OSError):  # a client renames its partial files at any moment
             total += path.stat().st_size if path.is_file() else 0
     return total
+
+
+TIMEOUT_S = 60.0
+PIECE_BYTES = 1 << 20
+
+
+def is_url(text: str) -> bool:
+    """Whether it is a URL that download() takes."""
+    return text.startswith(("http://", "https://"))
+
+
+async def download(url: str, path: Path, say: Say) -> None:
+    """Write what the URL has to the path. Raises HostError with the server's or the network's words."""
+    try:
+        response = await asyncio.to_thread(urllib.request.urlopen, url, timeout=TIMEOUT_S)
+        size_bytes = int(response.headers.get("Content-Length") or 0)
+        async with told_progress(say, path.name, path.parent, size_bytes):
+            await asyncio.to_thread(_copy, response, path)
+    except urllib.error.HTTPError as error:
+        raise HostError(f"{url}: {error.code} {error.reason}", "is the file's name right?") from error
+    except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise HostError(f"{url} cannot be downloaded: {reason}", "download it yourself: --archive FILE") from error
+
+
+def _copy(response: http.client.HTTPResponse, path: Path) -> None:
+    expected = response.headers.get("Content-Length")
+    with response, path.open("wb") as file:
+        written = 0
+        while piece := response.read(PIECE_BYTES):
+            written += file.write(piece)
+    if expected is not None and written != int(expected):
+        raise OSError(f"{written} of {expected} bytes were received")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
@@ -19,9 +20,7 @@ from mydyno.servers.compiled.cached import get_compiled, present_compiled
 from mydyno.servers.compiled.source import is_memcached
 from mydyno.servers.sources.archive import LIBRARIES as LIBRARIES_WITH_NUMA
 from mydyno.servers.sources.archive import AddedServer, ArchiveSource, read_added
-from mydyno.servers.sources.base import Source
-from mydyno.servers.sources.debian import DebianSource
-from mydyno.servers.sources.debian_release import DebianReleaseSource
+from mydyno.servers.sources.debian import DebianReleaseSource, DebianSource
 from mydyno.servers.sources.maven import (
     SYSTEMD_LIBRARIES,
     MavenSource,
@@ -309,3 +308,21 @@ async def present_build(spec: ServerSpec, cache: Path, host: LocalHost) -> Serve
         if entry is None or entry.source.present(cache) is None:
             return None
     return await get_build(spec, cache, host)
+
+
+class Source(Protocol):
+    """A source of one server."""
+
+    @property
+    def title(self) -> str:
+        """The source, for the user."""
+
+    @property
+    def download_bytes(self) -> int:
+        """About how much is downloaded; for plan and for progress."""
+
+    def present(self, cache: Path) -> str | None:
+        """The version that is in the cache already; None if it is not."""
+
+    async def get(self, name: str, cache: Path, host: LocalHost, say: Say) -> ServerBuild:
+        """The build, downloaded where it is not in the cache. Raises HostError if it cannot be obtained."""

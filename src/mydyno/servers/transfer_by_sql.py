@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 
 from mydyno.errors import ServerError
-from mydyno.hosts.network.transfer import WINDOW_S, TimedWindow, Transfer, busy_since, cpu_ticks
+from mydyno.hosts.network.link import WINDOW_S, TimedWindow, Transfer, busy_since, cpu_ticks
 from mydyno.servers.sql import Address, Control
 
 CHUNK_BYTES = 256 << 10

@@ -2,26 +2,37 @@
 
 Instruments are on all the time, as what is created while they are off is never counted; the consumer
 global_instrumentation decides whether anything is counted. Without it an event costs the test of a flag.
+
+The counters of information_schema.innodb_metrics that a server has enabled: its default ones.
+
+None is enabled here, since some of them cost the measured slices too (server.variables.innodb_monitor_enable does it).
+Only counters are read: values, and sets of counters with an owner, are nothing per operation. It takes one query.
+
+What the load's sessions are doing, sampled: their state, and the wait event that they are in.
+
+One query each SAMPLE_S on a connection of its own, of performance_schema.threads and events_waits_current: neither
+takes a lock of the server, unlike the process list. Sessions in the command Sleep wait for the client: not active.
+A session that is active without a wait event runs, waits for a CPU, or waits for what has no instrument.
+
+Wrong when the host is so busy that samples come late: they are as many fewer, and their times are kept.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
+from mydyno import clock
 from mydyno.errors import ServerError
-from mydyno.servers.active_sessions import CURRENT_WAITS, SessionSample, SessionSampler
-from mydyno.servers.innodb_metrics import metrics_grown, read_metrics
+from mydyno.model.stored.waits import SessionKind
 from mydyno.servers.lock_instances import LockUse, forget_instances, read_instances
-from mydyno.servers.performance_schema import (
-    Counts,
-    grown,
-    read_counts,
-    without_digested_executions,
-)
-from mydyno.servers.running.base import RunningServer
+from mydyno.servers.performance_schema import Counts, grown, read_counts, without_digested_executions
+from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.sql import Control
 
 _INSTRUMENTS = (
@@ -144,3 +155,110 @@ class WaitCounting:
 async def _check_available(control: Control) -> None:
     if str(await control.scalar("SELECT @@performance_schema")) not in ("1", "ON"):
         raise ServerError("the server runs with performance_schema off")
+
+
+_COLUMN = (
+    "SELECT COLUMN_NAME FROM information_schema.columns WHERE LOWER(TABLE_SCHEMA) = 'information_schema' "
+    "AND UPPER(TABLE_NAME) = 'INNODB_METRICS' AND UPPER(COLUMN_NAME) IN ('STATUS', 'ENABLED')"
+)
+"""MariaDB 10.5 and later has ENABLED = 1 in place of STATUS = 'enabled'."""
+_READ = "SELECT NAME, `COUNT` FROM information_schema.innodb_metrics WHERE {enabled} AND TYPE IN ({types})"
+_TYPES = "'counter', 'status_counter'"
+_LEVELS = ("_current_waits", "_reserved", "_free_space")
+"""Ends of the names of levels that some versions call counters."""
+
+
+async def read_metrics(control: Control) -> dict[str, float]:
+    """{counter: its value}; empty where the server has no such table. Raises ServerError."""
+    columns = [str(name).upper() for (name,) in await control.rows(_COLUMN)]
+    if not columns:
+        return {}
+    enabled = "ENABLED = 1" if "ENABLED" in columns else "STATUS = 'enabled'"
+    rows = await control.rows(_READ.format(enabled=enabled, types=_TYPES))
+    return {str(name): float(count) for name, count in rows if not str(name).endswith(_LEVELS)}
+
+
+def metrics_grown(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """What was added; a counter that was reset added nothing."""
+    return {
+        name: value - before[name] for name, value in after.items() if name in before and value > before[name]
+    }  # fmt: skip
+
+
+SAMPLE_S = 0.1
+CURRENT_WAITS = "events_waits_current"
+"""The consumer that keeps the wait event of each thread."""
+_QUERY = (
+    "SELECT THREAD_ID, PROCESSLIST_STATE, NULL, 0 FROM performance_schema.threads "
+    "WHERE PROCESSLIST_USER = %s AND PROCESSLIST_COMMAND <> 'Sleep' UNION ALL "
+    "SELECT THREAD_ID, NULL, EVENT_NAME, EVENT_ID FROM performance_schema.events_waits_current "
+    "WHERE END_EVENT_ID IS NULL"
+)
+
+Activity = Mapping[tuple[SessionKind, str], int]
+"""How many sessions are active ("active", ""), in a state ("state", name) or in a wait event ("wait", name)."""
+
+
+@dataclass(frozen=True)
+class SessionSample:
+    """The load's sessions at one moment, of all servers of a run."""
+
+    unix_s: float
+    activity: Activity
+
+
+def activity_of(rows: Sequence[tuple[Any, ...]]) -> Activity:
+    """From the rows of one query: a session in nested wait events counts in the innermost."""
+    states = {thread: str(state or "") for thread, state, event, _ in rows if event is None}
+    waits: dict[Any, tuple[int, str]] = {}
+    for thread, _, event, number in rows:
+        if event is not None and thread in states:
+            waits[thread] = max(waits.get(thread, (-1, "")), (int(number), str(event)))
+    found: Counter[tuple[SessionKind, str]] = Counter()
+    for thread, state in states.items():
+        found["active", ""] += 1
+        found["state", state] += 1
+        found["wait", waits.get(thread, (0, ""))[1]] += 1
+    return found
+
+
+class SessionSampler:
+    """Samples a few servers from start() to stop()."""
+
+    def __init__(self, servers: Sequence[RunningServer]) -> None:
+        self._servers = servers
+        self._stack = AsyncExitStack()
+        self._task: asyncio.Task[None] | None = None
+        self._samples: list[SessionSample] = []
+
+    async def start(self) -> None:
+        """Connect and sample from now on. Raises ServerError."""
+        try:
+            controls = [await self._stack.enter_async_context(server.control()) for server in self._servers]
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        self._task = asyncio.create_task(self._sample(controls))
+
+    async def stop(self) -> tuple[SessionSample, ...]:
+        """All samples. Raises ServerError if sampling failed. Safe to call again."""
+        task, self._task = self._task, None
+        try:
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                if not task.cancelled() and (error := task.exception()) is not None:
+                    raise error
+        finally:
+            await self._stack.aclose()
+        return tuple(self._samples)
+
+    async def _sample(self, controls: Sequence[Control]) -> None:
+        due = time.monotonic()
+        while True:
+            found: Counter[tuple[SessionKind, str]] = Counter()
+            for control in controls:
+                found.update(activity_of(await control.rows(_QUERY, LOAD_USER)))
+            self._samples.append(SessionSample(clock.unix_ns() / 1e9, found))
+            due = max(due + SAMPLE_S, time.monotonic())
+            await asyncio.sleep(due - time.monotonic())

@@ -12,7 +12,7 @@ from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.definition.server_options import option_name
 from mydyno.servers.catalogue import has_sql
-from mydyno.servers.memcached_options import MIB
+from mydyno.servers.memcached import MIB
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of

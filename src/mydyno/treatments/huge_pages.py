@@ -24,9 +24,8 @@ from mydyno.servers.catalogue import known_servers
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.servers.variables_by_version import adapt_variables
-from mydyno.treatments.allocator_memory import where_memory_lies
+from mydyno.treatments.allocator_memory import pool_mappings, read_mappings, where_memory_lies
 from mydyno.treatments.base import Treatment
-from mydyno.treatments.smaps import pool_mappings, read_mappings
 
 Pages = Literal["4k", "thp", "hugetlb"]
 SETTING: TypeAdapter[Any] = TypeAdapter(Pages)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mydyno.hosts.network.link import Shape
-from mydyno.hosts.network.transfer import Transfer
+from mydyno.hosts.network.link import Shape, Transfer
 
 TOLERANCE = 0.05
 ATTEMPTS = 6

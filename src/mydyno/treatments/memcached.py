@@ -24,7 +24,9 @@ nothing with `innodb_only` or `caching`, innodb_flush_log_at_trx_commit = 1 and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
@@ -36,14 +38,13 @@ from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.stored.records import Evidence, StepRecord
 from mydyno.servers.catalogue import has_sql, known_servers
 from mydyno.servers.client_path import ClientPath
-from mydyno.servers.memcached_options import SPARE_CONNECTIONS, MemcachedOptions
-from mydyno.servers.memcached_plugin import COMMANDS, configuring_sql, plugin_variables
+from mydyno.servers.memcached import COMMANDS, SPARE_CONNECTIONS, MemcachedOptions, configuring_sql, plugin_variables
 from mydyno.servers.memcached_protocol import MemcachedClient
 from mydyno.servers.running.base import RunningServer
+from mydyno.servers.running.private import as_private
+from mydyno.servers.sql import Control
 from mydyno.store.samples import Sample
 from mydyno.treatments.base import Treatment
-from mydyno.treatments.memcached_behaviour import behaviour, expected, observed
-from mydyno.treatments.memcached_crash import crash
 from mydyno.treatments.memcached_sources import sources_of_hits
 
 PolicyName = Literal["innodb_only", "cache_only", "caching"]
@@ -172,3 +173,138 @@ class MemcachedTreatment(Treatment):
     async def end_evidence(self, instance: RunningServer) -> Evidence | None:
         """What is lost after kill -9, if the experiment sets `crash`."""
         return await crash(self.name, instance) if self.setting.crash else None
+
+
+SET_KEY, ROW_KEY = "mydyno-proof-set", "mydyno-proof-row"
+BY_PROTOCOL, BY_SQL = "by-protocol", "by-sql"
+SELECT = "SELECT v FROM sbtest.kv WHERE k = %s"
+
+
+@dataclass(frozen=True)
+class ObservedBehaviour:
+    """The behaviour of a policy of the InnoDB memcached plugin, observed by SQL and by the protocol.
+
+    Two keys outside the load's key space are set, read, changed and deleted; no row of them remains in the table. With
+    w_batch_size > 1 a set is not committed at once, so SQL reads uncommitted rows here, and its UPDATE waits for the
+    plugin's commit (innodb_api_bk_commit_interval, 5 s).
+    """
+
+    set_is_in_table: bool
+    """A key set by the protocol is a row for SQL."""
+    row_is_found: bool
+    """A row inserted by SQL is found by get."""
+    get_after_update: str | None
+    """What get returns for the key set by the protocol after SQL changed its row; None: nothing."""
+    row_is_deleted: bool
+    """The protocol's delete of the row inserted by SQL removed it from the table."""
+
+
+def expected(policies: Mapping[str, str]) -> ObservedBehaviour:
+    """What these policies must do (`caching` reads the cache first, fills it by sets alone, and never refreshes it)."""
+    table = ("innodb_only", "caching")
+    cache = ("cache_only", "caching")
+    set_in_table, set_in_cache = policies["set"] in table, policies["set"] in cache
+    if policies["get"] in cache and set_in_cache:
+        after_update: str | None = BY_PROTOCOL
+    else:
+        after_update = BY_SQL if policies["get"] in table and set_in_table else None
+    return ObservedBehaviour(set_in_table, policies["get"] in table, after_update, policies["delete"] in table)
+
+
+async def observed(client: MemcachedClient, control: Control) -> ObservedBehaviour:
+    """Execute the operations and restore the table. Raises ServerError."""
+    await control.rows("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
+    await client.set(SET_KEY, BY_PROTOCOL.encode())
+    set_is_in_table = await control.scalar(SELECT, SET_KEY) is not None
+    await control.rows("INSERT INTO sbtest.kv VALUES (%s, %s, 0, 0, 0)", ROW_KEY, BY_SQL)
+    row = await client.get(ROW_KEY)
+    await control.rows("UPDATE sbtest.kv SET v = %s WHERE k = %s", BY_SQL, SET_KEY)
+    after = await client.get(SET_KEY)
+    await client.delete(ROW_KEY)
+    deleted = await control.scalar(SELECT, ROW_KEY) is None
+    await client.delete(SET_KEY)
+    await control.rows("DELETE FROM sbtest.kv WHERE k IN (%s, %s)", SET_KEY, ROW_KEY)
+    return ObservedBehaviour(set_is_in_table, row is not None, None if after is None else after.value.decode(), deleted)
+
+
+def behaviour(observation: ObservedBehaviour) -> str:
+    """The sentence for the report."""
+    appears = "appears" if observation.set_is_in_table else "does not appear"
+    found = "finds" if observation.row_is_found else "does not find"
+    after = {BY_SQL: "the new value", BY_PROTOCOL: "the old value, from the cache", None: "nothing"}
+    returned = after.get(observation.get_after_update, str(observation.get_after_update))
+    deletes = "removes" if observation.row_is_deleted else "does not remove"
+    return (
+        f"a set {appears} in the table, get {found} a row inserted by SQL, "
+        f"after an UPDATE by SQL get returns {returned}, delete {deletes} the row"
+    )
+
+
+SETS = 200
+DEATH_S = 30.0
+VALUE = b"acknowledged"
+
+
+async def crash(treatment: str, instance: RunningServer) -> Evidence:
+    """What a crash costs: sets that were acknowledged, then kill -9 at once, a new start, and a count of what is left.
+
+    It ends the run, after its last step and its last sample. kill -9 takes the process, not the kernel: what InnoDB has
+    written but not synced (innodb_flush_log_at_trx_commit = 2) survives it, and would not survive a power failure.
+    The evidence does not hold if the server did not start again, or did not acknowledge the sets.
+    """
+    try:
+        facts = await _killed_and_counted(instance)
+    except ServerError as error:
+        text = f"after kill -9: {error.message}"
+        return Evidence(treatment=treatment, holds=False, text=text, instance=instance.number)
+    lost = facts["acknowledged"] - facts["found"]
+    text = (
+        f"kill -9 lost {lost} of {facts['acknowledged']} acknowledged sets, "
+        f"and {facts['keys_before'] - facts['keys_after']:,} of the {facts['keys_before']:,} keys in all"
+    )
+    holds = facts["acknowledged"] == SETS
+    return Evidence(treatment=treatment, holds=holds, text=text, facts=facts, instance=instance.number)
+
+
+async def _killed_and_counted(instance: RunningServer) -> dict[str, Any]:
+    options = instance.settings.memcached
+    assert options is not None
+    assert instance.process is not None
+    async with MemcachedClient(options.listen, options.port) as client:
+        cached = int((await client.stats()).get("curr_items", 0))
+        keys_before = max(cached, await _rows(instance))
+        acknowledged = 0
+        for number in range(SETS):
+            acknowledged += await client.set(f"mydyno-crash-{number}", VALUE)
+        instance.process.send(signal.SIGKILL)  # behind the last reply, with no moment between
+    await instance.process.wait(DEATH_S)
+    as_private(instance).socket.unlink(missing_ok=True)  # the killed server's: no process listens on it
+    instance.settings.init_sql.clear()  # tables, policy and plugin are in the data directory by now
+    await instance.start()
+    async with MemcachedClient(options.listen, options.port) as client:
+        found = 0
+        for number in range(SETS):
+            value = await client.get(f"mydyno-crash-{number}")
+            found += value is not None and value.value == VALUE
+        cached = int((await client.stats()).get("curr_items", 0))
+    rows = await _rows(instance)
+    variables: dict[str, Any] = {}
+    if instance.has_sql:
+        async with instance.control() as control:
+            for name in ("innodb_flush_log_at_trx_commit", "daemon_memcached_w_batch_size"):
+                variables[name] = int(await control.scalar(f"SELECT @@{name}"))
+    return {
+        "acknowledged": acknowledged,
+        "found": found,
+        "keys_before": keys_before + acknowledged,
+        "keys_after": max(cached, rows),
+        **variables,
+    }
+
+
+async def _rows(instance: RunningServer) -> int:
+    """Rows of the table; none where there is no SQL."""
+    if not instance.has_sql:
+        return 0
+    async with instance.control() as control:
+        return int(await control.scalar("SELECT COUNT(*) FROM sbtest.kv"))

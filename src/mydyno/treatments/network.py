@@ -30,6 +30,7 @@ from mydyno.hosts.network.link import (
     SERVER_INTERFACE,
     LinkEnd,
     Shape,
+    Transfer,
     disciplines,
     free_addresses,
     give_addresses_back,
@@ -37,11 +38,11 @@ from mydyno.hosts.network.link import (
     shape_link,
     take_addresses,
     taken_networks,
+    timed_transfer,
 )
 from mydyno.hosts.network.load_end import LoadPath
 from mydyno.hosts.network.namespace import entering, make_namespace, namespace_path
 from mydyno.hosts.network.network_capabilities import network_capabilities
-from mydyno.hosts.network.transfer import Transfer, timed_transfer
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Frozen, ServerSpec
 from mydyno.model.definition.quantities import parse_bits_per_s

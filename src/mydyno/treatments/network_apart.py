@@ -24,12 +24,11 @@ from typing import Any
 
 from mydyno.errors import HostError, StudyError
 from mydyno.hosts.network import network_card
-from mydyno.hosts.network.link import Shape
+from mydyno.hosts.network.link import TIMEOUT_S, Shape, Transfer, listen, receive_timed, send_timed
 from mydyno.hosts.network.load_end import LoadEnd, LoadPath, ShapedPort, card_with
 from mydyno.hosts.network.network_capabilities import programs_obstacle
 from mydyno.hosts.network.port_shaping import ClassState, PortClass, shaping_obstacle
 from mydyno.hosts.network.ports import free_port
-from mydyno.hosts.network.transfer import TIMEOUT_S, Transfer, listen, receive_timed, send_timed
 from mydyno.hosts.root import HostRoot
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import RunningServer

@@ -14,8 +14,7 @@ from typing import Any
 
 from mydyno.errors import HostError, ServerError, StudyError
 from mydyno.hosts.network import network_card
-from mydyno.hosts.network.link import Shape
-from mydyno.hosts.network.transfer import Transfer
+from mydyno.hosts.network.link import Shape, Transfer
 from mydyno.hosts.root import HostRoot
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.stored.records import Evidence

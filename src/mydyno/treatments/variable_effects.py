@@ -20,8 +20,8 @@ from mydyno.errors import ServerError
 from mydyno.hosts.root import HERE, HostRoot
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.servers.sql import Control
+from mydyno.treatments.allocator_memory import pool_mappings, read_mappings
 from mydyno.treatments.huge_pages import unit_bytes
-from mydyno.treatments.smaps import pool_mappings, read_mappings
 
 DATA_FILES = re.compile(r"ibdata\d+|.+\.ibd")
 LOG_FILES = re.compile(r"ib_logfile\d+|#ib_redo\d+")

@@ -12,7 +12,7 @@ from mydyno.language import agreed, listing
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import instances_of_each
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
-from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.definition.statement_steps import speed_of
 from mydyno.model.memory import QUERIES, is_memory
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord

@@ -1,14 +1,21 @@
-"""What the first line of a capture states, and what a step of a study plays of it."""
+"""What the first line of a capture states, and what a step of a study plays of it.
+
+What a dump consists of, by `dynoload sql check`: the same reading as before it is loaded. Other files likewise.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from mydyno.errors import UserError
+from mydyno.hosts.commands import run_command
 from mydyno.model.definition.experiment import Step, StepSpec
-from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.definition.quantities import format_bytes
+from mydyno.model.definition.statement_steps import speed_of
 
 FORMAT = "dynoload-capture"
 MOST_HEADER_BYTES = 1_000_000
@@ -101,3 +108,38 @@ def captured(step: Step | StepSpec) -> Captured | None:
     length_s = header.length_s / (speed_of(step) or 1.0)
     left_out = (header.writing or 0) if reads_only else 0
     return Captured(speed_of(step), length_s, header.statements, writing, header.problems, left_out)
+
+
+CHECK_TIMEOUT_S = 3600.0
+"""A dump of 100 GB is read in some minutes."""
+
+
+@dataclass(frozen=True)
+class DumpContents:
+    """What of a dump is executed, and what is not."""
+
+    statements: int
+    size_bytes: int
+    omitted: tuple[str, ...]
+    """Reasons, each with the number of statements and the line of the first."""
+
+    def lines(self) -> list[str]:
+        """For people."""
+        return [
+            f"dump of {self.statements:,} statements, {format_bytes(self.size_bytes)}",
+            *(f"left out: {reason}" for reason in self.omitted),
+        ]
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> DumpContents:
+        """From the program's JSON."""
+        omitted = tuple(f"{one['reason']} ({one['count']}, from line {one['line']} on)" for one in found["omitted"])
+        return cls(found["statements"], found["bytes"], omitted)
+
+
+def run_check(program: Path, arguments: Sequence[str]) -> str:
+    """What dynoload prints about a file that it reads whole, without a server. Raises UserError where it refuses it."""
+    done = run_command([str(program), *arguments], CHECK_TIMEOUT_S)
+    if done.returncode:
+        raise UserError(done.stderr.strip().removeprefix("dynoload: "))
+    return done.stdout

@@ -15,7 +15,7 @@ from mydyno.execution.interleaved.capacity_search import judged
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, StepSpec
 from mydyno.model.definition.search import CAPACITIES, with_search_defaults
-from mydyno.model.definition.search_spec import SearchSpec
+from mydyno.model.definition.specs import SearchSpec
 from mydyno.model.stored.records import SliceRecord
 from mydyno.reports.page import render_page
 from mydyno.store.slices import SLICES_FILE, read_slices

@@ -15,7 +15,7 @@ from mydyno.analysis.factors.effects import analyse
 from mydyno.analysis.factors.words import quantity, say
 from mydyno.evaluation.answer import answer_sentences
 from mydyno.model.definition.experiment import ArmSpec, Experiment
-from mydyno.model.definition.verdict_spec import VerdictSpec
+from mydyno.model.definition.specs import VerdictSpec
 from mydyno.model.stored.factors import FactorsRecord
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import HostGroupsRecord, Summary

@@ -14,7 +14,7 @@ from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesR
 from mydyno.model.stored.records import CpuProfile
 from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime
 from mydyno.reports.page import render_page
-from mydyno.store.stacks import stacks_file, write_stacks
+from mydyno.store.slices import stacks_file, write_stacks
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_interleaved_folder import build
 

@@ -18,7 +18,7 @@ from mydyno.errors import MydynoError
 from mydyno.evaluation.facts import summarise
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import StepSpec
-from mydyno.model.definition.profile_spec import ProfileSpec
+from mydyno.model.definition.specs import ProfileSpec
 from mydyno.model.stored.kernel import KernelEvent
 from mydyno.reports import write
 from mydyno.study import Request, run_study

@@ -9,8 +9,7 @@ import pytest
 from mydyno.drivers import memaslap, memslap
 from mydyno.drivers.libmemcached import WORDS_OF_FAILURE
 from mydyno.drivers.measured import ChildCpu, CompletedProgram
-from mydyno.drivers.memaslap import Memaslap
-from mydyno.drivers.memaslap_output import Report, parse
+from mydyno.drivers.memaslap import Memaslap, Report, parse
 from mydyno.drivers.memslap import Memslap
 from mydyno.errors import DriverError
 from mydyno.model.definition.experiment import DataSpec, Step

@@ -17,7 +17,7 @@ import pytest
 
 from mydyno.drivers.dynoload_arguments import OltpArguments
 from mydyno.errors import HostError
-from mydyno.execution.environments.folders import make_folders
+from mydyno.execution.environments.environment import make_folders
 from mydyno.execution.environments.probe import Probe
 from mydyno.files.atomic import write_text
 from mydyno.files.private import check_surroundings, give_all, make_folder, new_file, write_private

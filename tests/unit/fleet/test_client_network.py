@@ -12,10 +12,9 @@ from mydyno.errors import HostError
 from mydyno.fleet.block_clients import BlockClients
 from mydyno.fleet.channels import Closed, Ended, Opened, Received, Sent
 from mydyno.fleet.client_network import answer
-from mydyno.hosts.network.link import Shape
+from mydyno.hosts.network.link import Shape, Transfer
 from mydyno.hosts.network.load_end import ShapedPort
 from mydyno.hosts.network.port_shaping import ClassState
-from mydyno.hosts.network.transfer import Transfer
 from mydyno.model.definition.host_groups import LoadHosts
 
 STATE = ClassState("98439Kbit", 1500, 3)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import HostError, StudyError, UserError
-from mydyno.files.atomic_dir import sha256_of
+from mydyno.files.atomic import sha256_of
 from mydyno.fleet import block, cluster, controller, turn
 from mydyno.fleet.controller import FleetRequest, resume_on_groups, run_on_groups
 from mydyno.fleet.leases import Leases

@@ -18,12 +18,11 @@ from mydyno.errors import HostError
 from mydyno.execution.planning.forecast import forecast
 from mydyno.hosts.capabilities import Capability, capabilities
 from mydyno.hosts.facts import host_facts
-from mydyno.hosts.local import LocalHost, exit_with_parent
+from mydyno.hosts.local import LocalHost, closed_ancestors, entering_command, exit_with_parent
 from mydyno.hosts.lock import study_lock, turn_of
-from mydyno.hosts.mount_access import closed_ancestors, entering_command
+from mydyno.hosts.memory_pressure import MemoryCounters
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
 from mydyno.hosts.root import HERE
-from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.plan import make_plan
 from mydyno.workloads.reconcile import disagreements, growth

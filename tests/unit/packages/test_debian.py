@@ -15,8 +15,7 @@ import pytest
 
 from mydyno.errors import ArchiveError, UserError
 from mydyno.hosts.local import LocalHost
-from mydyno.packages.debian import DebianPackages
-from mydyno.packages.debian_release import DebianRelease
+from mydyno.packages.debian import DebianPackages, DebianRelease
 from mydyno.packages.progress import silent
 from mydyno.packages.tar_archive import extract_packages
 from tests.support.oci import zstd

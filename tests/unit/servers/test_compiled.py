@@ -23,7 +23,7 @@ from mydyno.servers.compiled import build_log, link_order
 from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds, remove_build
 from mydyno.servers.compiled.source import get_source
 from mydyno.servers.compiled.toolchain import padding_bytes
-from mydyno.treatments.build_proof import prove_build
+from mydyno.treatments.server import prove_build
 from tests.support.memcached_commits import commit, git
 from tests.support.patience import until
 from tests.support.processes import has_ended

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mydyno.model.definition.experiment import Scalar
-from mydyno.servers.initialisation import initial_options
-from mydyno.servers.templates import shaping_variables
+from mydyno.servers.templates import initial_options, shaping_variables
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from mydyno.model.server_version import ServerVersion
-from mydyno.servers.active_sessions import activity_of
-from mydyno.servers.innodb_metrics import metrics_grown
 from mydyno.servers.lock_instances import LockUse
 from mydyno.servers.performance_schema import (
     INSTRUMENT_OPTION,
@@ -14,6 +12,7 @@ from mydyno.servers.performance_schema import (
     start_variables,
     without_digested_executions,
 )
+from mydyno.servers.wait_counting import activity_of, metrics_grown
 
 EXECUTE = ("statement", "statement/com/Execute")
 

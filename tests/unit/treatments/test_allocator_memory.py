@@ -12,10 +12,10 @@ from mydyno.treatments.allocator_memory import (
     AllocatorReport,
     StatisticsCall,
     parse_memory_status,
+    parse_smaps,
     statistics_call,
 )
 from mydyno.treatments.dynamic_linker import parse_bindings
-from mydyno.treatments.smaps import parse_smaps
 
 MIB = 1 << 20
 PROGRAM, OURS, LIBC = Path("/srv/mysqld"), Path("/none/libtcmalloc_minimal.so.4"), Path("/none/libc.so.6")

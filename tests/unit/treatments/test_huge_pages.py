@@ -10,8 +10,8 @@ from mydyno.hosts import kernel_settings
 from mydyno.hosts.root import HERE
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ServerSpec
+from mydyno.treatments.allocator_memory import parse_smaps, pool_mappings
 from mydyno.treatments.huge_pages import HugePagesTreatment, Pages, reserve_bytes, unit_bytes
-from mydyno.treatments.smaps import parse_smaps, pool_mappings
 from tests.support.fake_host import FakeHost
 
 MIB = 1 << 20

@@ -26,13 +26,11 @@ from mydyno.model.definition.plan import make_plan
 from mydyno.model.definition.quantities import parse_bytes
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import DriverResult, StepRecord
-from mydyno.servers.memcached_options import MemcachedOptions
-from mydyno.servers.memcached_plugin import configuring_sql, plugin_variables
+from mydyno.servers.memcached import MemcachedOptions, configuring_sql, plugin_variables
 from mydyno.servers.memcached_protocol import Found, MemcachedClient, numbers
 from mydyno.servers.sql import Address
 from mydyno.store.samples import Sample
-from mydyno.treatments.memcached import MemcachedTreatment
-from mydyno.treatments.memcached_behaviour import BY_PROTOCOL, BY_SQL, ObservedBehaviour, behaviour, expected
+from mydyno.treatments.memcached import BY_PROTOCOL, BY_SQL, MemcachedTreatment, ObservedBehaviour, behaviour, expected
 from mydyno.treatments.memcached_sources import sources_of_hits
 from mydyno.workloads import kv
 from mydyno.workloads.reconcile import disagreements, growth

@@ -14,8 +14,7 @@ from mydyno.errors import HostError, ServerError, UserError
 from mydyno.execution.planning.forecast import forecast
 from mydyno.experiments import load
 from mydyno.hosts.local import LocalHost
-from mydyno.hosts.network.link import LinkEnd, Shape
-from mydyno.hosts.network.transfer import Transfer
+from mydyno.hosts.network.link import LinkEnd, Shape, Transfer
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ServerSpec, StepSpec

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from mydyno.errors import HostError
+from mydyno.hosts.network.link import Transfer
 from mydyno.hosts.network.load_end import OwnLoadEnd
 from mydyno.hosts.network.ports import LOOPBACK, free_port
-from mydyno.hosts.network.transfer import Transfer
 from mydyno.treatments.network_apart import ApartLink
 
 

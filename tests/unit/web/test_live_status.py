@@ -13,7 +13,7 @@ from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
 from mydyno.model.stored.live import LiveEnded, LiveNote, LiveOpened, live_line
 from mydyno.store.live_log import LIVE_FILE
 from mydyno.web.live_status import LiveKind, last_opened, live_status, stop_study
-from mydyno.web.stream import live_events
+from mydyno.web.pages.live import live_events
 
 
 def opened(**changes: object) -> LiveOpened:

@@ -11,7 +11,7 @@ from mydyno.evaluation.facts import summarise
 from mydyno.execution.interleaved.study_time import StudyTime
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, StepSpec, ThresholdSpec
-from mydyno.model.definition.verdict_spec import VerdictSpec
+from mydyno.model.definition.specs import VerdictSpec
 from mydyno.model.stored.records import Evidence
 from mydyno.results.gate import is_gate_decided
 from mydyno.store.study_folder import StudyFolder

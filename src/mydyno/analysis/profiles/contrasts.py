@@ -24,8 +24,7 @@ from mydyno.model.stored.records import CpuProfile, ProfileMethod, RunRecord
 from mydyno.model.stored.summary import RunSummary
 from mydyno.results.why.slices_apart import slices_apart
 from mydyno.stats.sampled import Difference, Sampled, SampledContrast, Server, differences
-from mydyno.store.slices import PROFILED_FILE
-from mydyno.store.stacks import Stack, Stacks, is_waiting, read_stacks
+from mydyno.store.slices import PROFILED_FILE, Stack, Stacks, is_waiting, read_stacks
 
 LEAST_SHARE = 0.005
 """Least share of the CPU time of arm and control together: items with less are not compared."""

@@ -11,7 +11,7 @@ from mydyno.analysis.profiles.contrasts import Profile, compared, profiles_by_st
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.stats.sampled import Difference, SampledContrast, differences
-from mydyno.store.stacks import Stack
+from mydyno.store.slices import Stack
 
 
 @dataclass

@@ -11,7 +11,7 @@ from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import RunSummary
 from mydyno.model.stored.waits import CLIENT, EventTotal, WaitKind, WaitTotals, wait_class
 from mydyno.results.why.event_tables import Counted, Item, counted_by_step
-from mydyno.store.counts import read_totals
+from mydyno.store.slices import read_totals
 
 Event = tuple[WaitKind, str, str]
 """(kind, name, class); of a class as a whole, ("wait", its name, "")."""

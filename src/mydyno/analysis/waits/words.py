@@ -13,7 +13,7 @@ MOST_ROWS = 12
 MOST_LOCKS = 8
 LOCK_CLASSES = ("mutexes", "read-write locks")
 SAMPLE_US = 100_000.0
-"""As of servers/active_sessions.py."""
+"""As of servers/wait_counting.py."""
 
 
 def leading(contrast: WaitsContrast) -> WaitRecord | None:

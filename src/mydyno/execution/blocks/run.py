@@ -1,22 +1,28 @@
 """One run: restore the data, start fresh servers, prove the treatments, run the steps, stop, save.
 
 Whatever goes wrong inside a run ends as an invalid run with its reason; what would spoil every run is raised.
+
+The random stream of a step: the same in all arms of a block, a different one in each step, block and retry.
+
+Arms of a block must receive the same operations, or the streams are a difference between them. A later step of the same
+run must receive different ones: replaying a stream rewrites existing values, so updates change no rows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Protocol
 
 from mydyno import clock
 from mydyno.drivers.base import Progress
 from mydyno.errors import DriverError, HostError, ServerError, StudyError, UserError
 from mydyno.execution.blocks.latency_log import write_latency_log
-from mydyno.execution.blocks.random_streams import with_stream
 from mydyno.execution.blocks.step import run_step
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
@@ -25,8 +31,7 @@ from mydyno.execution.validity.out_of_memory import others_killed
 from mydyno.execution.validity.step import judged
 from mydyno.files.atomic import write_text
 from mydyno.files.removal import remove_tree
-from mydyno.hosts.out_of_memory import killed_processes
-from mydyno.hosts.vmstat import MemoryCounters
+from mydyno.hosts.memory_pressure import MemoryCounters, killed_processes
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Plan, PlannedBlock, PlannedRun
 from mydyno.model.stored.reasons import Reason
@@ -36,6 +41,7 @@ from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.base import Treatment
+from mydyno.workloads.oltp import OLTP_WORKLOADS
 
 
 class RunWatcher(Protocol):
@@ -269,3 +275,20 @@ def _keep_configuration(instance: RunningServer, folder: Path) -> None:
     if configuration.exists():
         name = "my.cnf" if instance.number == 1 else f"my-{instance.number}.cnf"
         write_text(folder / name, configuration.read_text())
+
+
+LARGEST_SEED = 2**31 - 1
+OPTION = "rand_seed"
+
+
+def with_stream(step: Step, design_seed: int, block: int, attempt: int, restored: bool) -> Step:
+    """The step with its seed, from 1 to LARGEST_SEED; as it is where the experiment names one, or nothing is drawn.
+
+    `restored`: each run begins with the same data. Where it does not, an earlier run may have written what the same
+    stream would write, so the seed is drawn anew; driver.json keeps it, as any other.
+    """
+    if (step.workload not in OLTP_WORKLOADS and step.file is None) or step.options.get(OPTION):
+        return step
+    drawn = Random(f"mydyno-stream-1-{design_seed}-{block}-{step.id}-{attempt}")
+    seed = 1 + (drawn.randrange(LARGEST_SEED) if restored else secrets.randbelow(LARGEST_SEED))
+    return step.model_copy(update={"options": {**step.options, OPTION: seed}})

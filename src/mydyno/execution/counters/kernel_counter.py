@@ -1,4 +1,4 @@
-"""The kernel's events of a few servers during a slice, counted by bpftrace.
+"""What counts on a few servers during a slice (counted_slices.py); of these the kernel's events, counted by bpftrace.
 
 bpftrace compiles its programs at each start, half a second of CPU time, before the slice begins.
 """
@@ -10,19 +10,19 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from mydyno.errors import HostError
-from mydyno.execution.counters.counting import Counting
 from mydyno.hosts.headway import Headway
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.tracing import bpftrace
 from mydyno.hosts.tracing.bpftrace_output import kernel_events
 from mydyno.model.stored.kernel import KernelEvent
 from mydyno.servers.running.base import LOAD_USER, RunningServer
+from mydyno.servers.wait_counting import Counted
 
 READY_TIMEOUT_S = 120.0
 PRINTED_TIMEOUT_S = 60.0
@@ -137,3 +137,19 @@ def _threads(pid: int) -> int:
     with suppress(OSError):
         return sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
     return 0
+
+
+Counted_co = TypeVar("Counted_co", covariant=True)
+
+
+class Counting(Protocol[Counted_co]):
+    """Counts on a few servers while it lasts."""
+
+    async def begin(self) -> None:
+        """Count from now on. Raises StudyError, HostError or OSError."""
+
+    async def end(self) -> Counted_co:
+        """What was counted. Raises as begin()."""
+
+
+StartCounting = Callable[[Sequence[RunningServer]], Counting[Counted]]

@@ -20,7 +20,7 @@ from mydyno.errors import HostError
 from mydyno.hosts.headway import Headway
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.tracing import perf
-from mydyno.hosts.tracing.perf_script import Folded, fold
+from mydyno.hosts.tracing.perf import Folded, fold
 from mydyno.model.stored.records import ProfileMethod
 
 ENABLED_TIMEOUT_S = 30.0

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mydyno.errors import HostError
-from mydyno.hosts.tracing.perf_script import Folded
+from mydyno.hosts.tracing.perf import Folded
 from mydyno.hosts.tracing.task_states import PROC, TaskStates
 from mydyno.model.stored.records import ProfileMethod
 

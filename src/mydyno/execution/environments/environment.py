@@ -1,20 +1,25 @@
-"""The environment of a study as its runs use it: for private servers, for an external server, and a test's fake."""
+"""The environment of a study as its runs use it: for private servers, for an external server, and a test's fake;
+and the folders of a study.
+"""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from mydyno import clock
 from mydyno.drivers.base import Driver
-from mydyno.execution.counters.kernel_counter import KernelCounter
+from mydyno.execution.counters.kernel_counter import KernelCounter, StartCounting
 from mydyno.execution.counters.profiler import Profiler
-from mydyno.execution.counters.wait_counter import StartCounting
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.probe import INTERVAL_MS
+from mydyno.files.private import check_surroundings, make_folder
 from mydyno.hosts.local import LocalHost
-from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.paths import HostPaths, socket_folder
+from mydyno.hosts.server_user import ids_of
+from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
@@ -127,3 +132,24 @@ def close(environment: StudyEnvironment, say: Say) -> None:
         say(f"could not be undone: {one}")
     if not left and (words := environment.stays()):
         say(words)
+
+
+def make_folders(paths: HostPaths, study: str, undo: UndoJournal) -> tuple[Path, Path]:
+    """(data, sockets), both mydyno's own; the server's user may enter them, and writes only to folders in them.
+
+    Raises HostError where that user could exchange the folder of the data.
+    """
+    owner = None if paths.server_user is None else ids_of(paths.server_user)
+    if owner is not None:
+        check_surroundings(paths.data, owner)
+    # Of a name of its own: a study of the same second, or one beyond this name space, may share the data's folder.
+    scratch = paths.data / "runs" / f"{study}-{secrets.token_hex(4)}"
+    undo.will_change("folder", path=str(scratch))
+    make_folder(scratch, mode=0o755)
+    sockets = socket_folder() / f"mydyno-{secrets.token_hex(4)}"
+    undo.will_change("folder", path=str(sockets))
+    sockets.mkdir(mode=0o700)
+    if owner is not None:
+        check_surroundings(scratch, owner)
+        make_folder(sockets, (0, owner[1]), 0o750)
+    return scratch, sockets

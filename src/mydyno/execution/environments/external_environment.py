@@ -11,10 +11,9 @@ from typing import Any
 
 from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.errors import DriverError, HostError, UserError
-from mydyno.execution.environments.environment import Sampler, Say
+from mydyno.execution.environments.environment import Sampler, Say, make_folders
 from mydyno.execution.environments.external_checks import check_changes, check_connection, check_room
 from mydyno.execution.environments.external_probe import ExternalSampler
-from mydyno.execution.environments.folders import make_folders
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.private_environment import get_drivers
 from mydyno.execution.environments.probe import Probe
@@ -23,8 +22,7 @@ from mydyno.hosts.commands import protect
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.network_card import interface_towards
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.remote.facts import remote_facts
-from mydyno.hosts.remote.probe import put_probe, server_pid
+from mydyno.hosts.remote.facts import put_probe, remote_facts, server_pid
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.hosts.undo import UndoJournal
 from mydyno.language import listing

@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.errors import StudyError
-from mydyno.execution.counters.kernel_counter import BpftraceCounter, KernelCounter
+from mydyno.execution.counters.kernel_counter import BpftraceCounter, KernelCounter, StartCounting
 from mydyno.execution.counters.profiler import PerfProfiler, Profiler
 from mydyno.execution.counters.task_profiler import TaskProfiler
-from mydyno.execution.counters.wait_counter import StartCounting
 from mydyno.execution.environments.builds import (
     base_variables,
     check_values,
@@ -24,11 +23,10 @@ from mydyno.execution.environments.builds import (
     present_builds,
 )
 from mydyno.execution.environments.client_probe import SamplerWithClients
-from mydyno.execution.environments.environment import Sampler, Say
-from mydyno.execution.environments.folders import make_folders
+from mydyno.execution.environments.environment import Sampler, Say, make_folders
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.probe import Probe
-from mydyno.files.atomic_dir import sha256_of
+from mydyno.files.atomic import sha256_of
 from mydyno.hosts.commands import protect
 from mydyno.hosts.limits import set_open_files
 from mydyno.hosts.local import LocalHost

@@ -23,7 +23,7 @@ from mydyno.execution.environments.load_clients import CLIENT_SCOPE, busy_client
 from mydyno.execution.interleaved.balanced_order import balanced_order
 from mydyno.execution.interleaved.block_records import LoadFacts, run_record, step_record, step_samples, windows_of
 from mydyno.execution.interleaved.capacity_search import BlockSearches
-from mydyno.execution.interleaved.kernel_slices import KernelSlices
+from mydyno.execution.interleaved.counted_slices import KernelSlices
 from mydyno.execution.interleaved.lane import Lane, check_variables
 from mydyno.execution.interleaved.long_transactions import may_be_empty, slice_too_short
 from mydyno.execution.interleaved.pilot import is_enough
@@ -34,15 +34,14 @@ from mydyno.execution.interleaved.statement_pairs import compare_statements
 from mydyno.execution.interleaved.switchback import lanes_of
 from mydyno.execution.interleaved.wait_slices import WaitSlices
 from mydyno.execution.planning.captured_time import CapturedTime
-from mydyno.execution.planning.pace import Pace
-from mydyno.execution.planning.time_plan import shape_of
+from mydyno.execution.planning.time_plan import Pace, shape_of
 from mydyno.hosts.limits import quota_periods, throttled_since
+from mydyno.hosts.memory_pressure import MemoryCounters
 from mydyno.hosts.quiet import process_cpu_s
-from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import PlannedBlock, PlannedRun
-from mydyno.model.definition.profile_spec import apart_slice_s
-from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.definition.specs import apart_slice_s
+from mydyno.model.definition.statement_steps import speed_of
 from mydyno.model.stored.obstacles import GIVEN_UP
 from mydyno.model.stored.records import ClientLoad, RunRecord, SliceRecord, StepRecord
 from mydyno.servers.templates import Template

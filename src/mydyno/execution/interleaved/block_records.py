@@ -14,7 +14,7 @@ from mydyno.execution.validity import SLICES_RULES, RunFacts, StepFacts, no_vali
 from mydyno.execution.validity.out_of_memory import others_killed
 from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
 from mydyno.hosts.limits import usable_cpus
-from mydyno.hosts.vmstat import MemoryCounters
+from mydyno.hosts.memory_pressure import MemoryCounters
 from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import (

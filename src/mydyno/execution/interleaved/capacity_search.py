@@ -18,7 +18,7 @@ from typing import Any
 from mydyno.drivers.held import SliceOrder
 from mydyno.errors import BugError
 from mydyno.model.definition.experiment import Experiment, Step
-from mydyno.model.definition.search_spec import SearchSpec
+from mydyno.model.definition.specs import SearchSpec
 from mydyno.model.stored.records import SearchSlice, SliceRecord
 from mydyno.results.values.capacity import outcomes_of, starts_of
 from mydyno.stats.capacity import Known, Search, estimates

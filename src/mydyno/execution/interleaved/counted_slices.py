@@ -15,15 +15,17 @@ from typing import Any, Generic, TypeVar
 
 from mydyno.drivers.held import SliceOrder
 from mydyno.errors import HostError, StudyError
-from mydyno.execution.counters.counting import Counting
+from mydyno.execution.counters.kernel_counter import Counting, KernelCounter
 from mydyno.execution.interleaved.lane import Lane
 from mydyno.execution.interleaved.slices import Around, slice_record
+from mydyno.hosts.tracing.bpftrace_output import added
 from mydyno.model.definition.experiment import Step
-from mydyno.model.definition.profile_spec import PROFILE_EVERY
+from mydyno.model.definition.specs import PROFILE_EVERY
+from mydyno.model.stored.kernel import KernelEvent, KernelTotals
 from mydyno.model.stored.records import CountFacts, SliceRecord
 from mydyno.model.stored.slices_apart import CountedTotals
 from mydyno.servers.running.base import RunningServer
-from mydyno.store.counts import CountedKind, totals_file, write_totals
+from mydyno.store.slices import CountedKind, totals_file, write_totals
 
 FAILURES = (HostError, StudyError, OSError)
 
@@ -145,3 +147,30 @@ class CountedSlices(ABC, Generic[C, F]):
     @abstractmethod
     def totals(self, step: str, counts: Counts[C]) -> CountedTotals:
         """What the file of a step holds."""
+
+
+Events = tuple[KernelEvent, ...]
+
+
+class KernelSlices(CountedSlices[Events, Events]):
+    """All such slices of one block. Without a counter none is due."""
+
+    kind = "kernel"
+
+    def __init__(self, counter: KernelCounter | None, remote_load: bool) -> None:
+        super().__init__(None if counter is None else counter.start, remote_load, nothing=tuple, added=_added)
+        self._kernel = counter
+
+    def totals(self, step: str, counts: Counts[Events]) -> KernelTotals:
+        """The events of a step, and what traced them."""
+        assert self._kernel is not None
+        return KernelTotals(
+            **counts.common(step),
+            tracer=self._kernel.version,
+            absent=dict(self._kernel.absent),
+            events=counts.found,
+        )
+
+
+def _added(before: Events, more: Events, _slice: SliceRecord) -> Events:
+    return added(before, more)

@@ -23,9 +23,8 @@ from mydyno.execution.interleaved.slices import QUERIES, LaneReadings, PartOfSli
 from mydyno.execution.validity.unproved import VARIABLES_HINT, refused_variables, unproved
 from mydyno.files.atomic import write_text
 from mydyno.files.removal import remove_tree
-from mydyno.hosts.out_of_memory import killed_processes
+from mydyno.hosts.memory_pressure import MemoryCounters, killed_processes
 from mydyno.hosts.quiet import process_cpu_s
-from mydyno.hosts.vmstat import MemoryCounters
 from mydyno.model.definition.experiment import ArmSpec, Step
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.reasons import Reason

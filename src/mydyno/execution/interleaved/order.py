@@ -19,8 +19,7 @@ from mydyno.execution.interleaved.pilot import (
     expected_half_widths,
     words,
 )
-from mydyno.execution.planning.pace import FixedCycles, Pace, UntilDeadline
-from mydyno.execution.planning.time_plan import SLICE_GAP_S, cycles_of, shape_of
+from mydyno.execution.planning.time_plan import SLICE_GAP_S, FixedCycles, Pace, UntilDeadline, cycles_of, shape_of
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import ANSWERED_COSTS

@@ -16,11 +16,11 @@ from mydyno.errors import HostError, StudyError
 from mydyno.execution.counters.profiler import Profiler, Recording
 from mydyno.execution.interleaved.lane import Lane
 from mydyno.execution.interleaved.slices import Around, PartOfSlice, slice_record
-from mydyno.hosts.tracing.perf_script import Folded
+from mydyno.hosts.tracing.perf import Folded
 from mydyno.model.definition.experiment import Step
-from mydyno.model.definition.profile_spec import PROFILE_EVERY
+from mydyno.model.definition.specs import PROFILE_EVERY
 from mydyno.model.stored.records import CpuProfile, SliceRecord
-from mydyno.store.stacks import is_waiting, stacks_file, write_stacks
+from mydyno.store.slices import is_waiting, stacks_file, write_stacks
 
 FAILURES = (HostError, StudyError, OSError)
 """Failures of a profiler: its profile is then missing, and the block continues."""

@@ -1,17 +1,26 @@
-"""A lane whose server others load too: other lanes, and (an external one) its own users, whom a guard protects."""
+"""A lane whose server others load too: other lanes, and (an external one) its own users, whom a guard protects.
+
+The guard of a server that others use: what it reads there while a slice loads it, and when it ends the slice.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from mydyno.drivers.held import SliceOrder
 from mydyno.errors import DriverError, HostError, ServerError, StudyError
 from mydyno.execution.concurrency import all_or_none
-from mydyno.execution.interleaved.guard import LONGEST_CALM_S, Guard
 from mydyno.execution.interleaved.lane import Lane
 from mydyno.execution.interleaved.slices import PartOfSlice
 from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.specs import GuardSpec
+from mydyno.servers.running.base import RunningServer
+from mydyno.servers.sql import Control, server_code
 from mydyno.workloads.reconcile import growth
 
 MOST_ENDED = 3
@@ -119,3 +128,113 @@ class SharedLane(Lane):
         """End the load program; how the server's counters grew over this lane's own slices."""
         await super().disconnect(step)
         return self.counted
+
+
+LOOK_S = 0.025
+WINDOW = 400
+"""Looks over which the percentile of the statement is taken: the last ten seconds."""
+STATUS_EVERY = 4
+"""Looks from one reading of the server's status to the next: it costs the server more than the statement."""
+CALM_S = 2.0
+"""The server must have been within its limits for so long before it is loaded again."""
+LONGEST_CALM_S = 120.0
+SYNTAX = 1064
+"""The server's code for a statement that it does not know."""
+REPLICA = ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
+LAG = ("Seconds_Behind_Source", "Seconds_Behind_Master")
+
+
+class Guard:
+    """Looks at one server, in a session of its own."""
+
+    def __init__(
+        self,
+        spec: GuardSpec,
+        server: RunningServer,
+        look_s: float = LOOK_S,
+        calm_s: float = CALM_S,
+        longest_s: float = LONGEST_CALM_S,
+    ) -> None:
+        self._spec, self._server = spec, server
+        self._look_s, self._calm_s, self._longest_s = look_s, calm_s, longest_s
+        self._took_s: deque[float] = deque(maxlen=WINDOW)
+        self._looks = 0
+        self._status = ""
+        """What the last reading of the status exceeded."""
+        self._control: Control | None = None
+
+    async def exceeded(self, ended: asyncio.Event) -> str:
+        """Look until a limit is exceeded, and which; empty where the slice ended before. A server that does not answer
+        exceeds every limit. To be awaited to its end: a statement that was given up would be answered to the next one.
+        """
+        while not ended.is_set():
+            try:
+                if words := await self.look():
+                    return words
+            except ServerError as error:
+                await self.end()
+                return error.message
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), self._look_s)
+        return ""
+
+    async def calm(self) -> bool:
+        """Wait until nothing was exceeded for some time; whether that came to pass."""
+        self._took_s.clear()
+        began_s = calm_since_s = time.monotonic()
+        while time.monotonic() - began_s < self._longest_s:
+            if await self.look():
+                calm_since_s = time.monotonic()
+            elif time.monotonic() - calm_since_s >= self._calm_s:
+                return True
+            await asyncio.sleep(self._look_s)
+        return False
+
+    async def look(self) -> str:
+        """What is exceeded now; empty: nothing. Raises ServerError."""
+        control = self._control = self._control or await self._server.control().__aenter__()
+        spec = self._spec
+        began_s = time.monotonic()
+        await control.rows(spec.statement)
+        self._took_s.append(time.monotonic() - began_s)
+        worst_s = sorted(self._took_s)[ceil(0.99 * len(self._took_s)) - 1]
+        if spec.p99 is not None and worst_s > spec.p99:
+            return f"p99 of the guard's statement is {1000 * worst_s:.3g} ms, more than {1000 * spec.p99:g} ms"
+        if self._looks % STATUS_EVERY == 0:
+            self._status = await self._read_status(control)
+        self._looks += 1
+        return self._status
+
+    async def _read_status(self, control: Control) -> str:
+        spec = self._spec
+        if spec.threads_running is not None:
+            ((_, running),) = await control.rows("SHOW GLOBAL STATUS LIKE 'Threads_running'")
+            if int(running) > spec.threads_running:
+                return f"Threads_running is {running}, more than {spec.threads_running}"
+        if spec.replica_lag is not None:
+            lag_s = await replica_lag_s(control)
+            if lag_s is None or lag_s > spec.replica_lag:
+                behind = "not replicating" if lag_s is None else f"{lag_s:g} s behind its source"
+                return f"the server is {behind}, and at most {spec.replica_lag:g} s are allowed"
+        return ""
+
+    async def end(self) -> None:
+        """Close the session."""
+        if self._control is not None:
+            await self._control.__aexit__()
+            self._control = None
+
+
+async def replica_lag_s(control: Control) -> float | None:
+    """How far a replica is behind its source; None: it does not replicate. Raises ServerError."""
+    for statement in REPLICA:
+        try:
+            records = await control.records(statement)
+        except ServerError as error:
+            if server_code(error) != SYNTAX:
+                raise
+            continue
+        lags = [record.get(name) for record in records for name in LAG if name in record]
+        known = [float(lag) for lag in lags if lag is not None]
+        return max(known) if known and len(known) == len(lags) else None
+    return None

@@ -14,8 +14,7 @@ from mydyno.execution.interleaved.block import BlockResult
 from mydyno.execution.interleaved.order import BlockWatcher, execute_order
 from mydyno.execution.interleaved.study_time import StudyTime
 from mydyno.execution.interleaved.washout import lengthen_washout
-from mydyno.execution.looks import Decided, decided_at, ended, is_decided
-from mydyno.execution.stopping import Stopping
+from mydyno.execution.looks import Decided, Stopping, decided_at, ended, is_decided
 from mydyno.model.stored.summary import Summary
 from mydyno.servers.templates import Template
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from mydyno.execution.counters.wait_counter import StartCounting
+from mydyno.execution.counters.kernel_counter import StartCounting
 from mydyno.execution.interleaved.counted_slices import CountedSlices, Counts
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.waits import (

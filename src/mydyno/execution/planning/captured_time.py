@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mydyno.execution.planning.pace import LEAST_CYCLES
-from mydyno.execution.planning.time_plan import cycles_of, plan_time, shape_of
+from mydyno.execution.planning.time_plan import LEAST_CYCLES, cycles_of, plan_time, shape_of
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.plan import Plan
-from mydyno.model.definition.profile_spec import PROFILE_EVERY, apart_slice_s
 from mydyno.model.definition.quantities import format_duration
-from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.definition.specs import PROFILE_EVERY, apart_slice_s
+from mydyno.model.definition.statement_steps import speed_of
 from mydyno.workloads.captures import Captured, captured
 
 MS_PER_S = 1000

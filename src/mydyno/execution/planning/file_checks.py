@@ -12,7 +12,7 @@ from mydyno.errors import UserError
 from mydyno.execution.planning.forecast import Forecast
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import DataSpec, Experiment
-from mydyno.workloads.dumps import DumpContents, run_check
+from mydyno.workloads.captures import DumpContents, run_check
 from mydyno.workloads.files import SCALE, file_of, is_dump
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from mydyno.execution.planning.build_forecast import BuildForecast
 from mydyno.execution.planning.captured_time import replay_problem
-from mydyno.execution.planning.kv_requirements import kv_obstacles
-from mydyno.execution.planning.local_ports import port_caution
+from mydyno.execution.planning.load_obstacles import kv_obstacles, port_caution
 from mydyno.execution.planning.time_plan import COPY_BYTES_PER_S, cycles_of, shape_of
 from mydyno.hosts.limits import open_files_shortage, quota_periods, tasks_shortage, usable_cpus, usable_memory
 from mydyno.hosts.paths import HostPaths
@@ -20,8 +19,8 @@ from mydyno.model.definition.experiment import EXISTING, ArmSpec, Experiment
 from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.problems import Key, format_key
 from mydyno.model.definition.quantities import format_bytes
-from mydyno.model.definition.replay_speed import speed_of
 from mydyno.model.definition.server_options import option_name, plain_name, reserved_problems
+from mydyno.model.definition.statement_steps import speed_of
 from mydyno.model.metrics import EXECUTED
 from mydyno.servers.catalogue import known_servers
 from mydyno.servers.dsn import parse_dsn
@@ -31,8 +30,8 @@ from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import server_bytes
 from mydyno.treatments.server import server_of
+from mydyno.workloads.captures import DumpContents
 from mydyno.workloads.data import kind_of
-from mydyno.workloads.dumps import DumpContents
 from mydyno.workloads.files import SQL
 
 RUN_OVERHEAD_S = 2.0

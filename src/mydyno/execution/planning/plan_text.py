@@ -16,9 +16,9 @@ from mydyno.experiment_file.thresholds import limit_words
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ScreenSpec
 from mydyno.model.definition.plan import Plan, instances_of_each
-from mydyno.model.definition.profile_spec import PROFILE_EVERY
 from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.definition.server_options import option_name
+from mydyno.model.definition.specs import PROFILE_EVERY
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.option_file import read_option_file, replaced_in
 from mydyno.servers.option_values import same_setting

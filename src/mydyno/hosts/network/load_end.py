@@ -13,9 +13,8 @@ from typing import Protocol
 
 from mydyno.errors import HostError
 from mydyno.hosts.network.card_queueing import card_obstacle
-from mydyno.hosts.network.link import Shape
+from mydyno.hosts.network.link import TIMEOUT_S, Shape, Transfer, receive_timed, send_timed
 from mydyno.hosts.network.port_shaping import ClassState, PortClass, PortShaping, shaping_obstacle
-from mydyno.hosts.network.transfer import TIMEOUT_S, Transfer, receive_timed, send_timed
 from mydyno.hosts.root import HERE
 
 

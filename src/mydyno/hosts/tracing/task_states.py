@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno.hosts.tracing.perf_script import KERNEL, UNKNOWN, Folded, frame_name
-from mydyno.store.stacks import RUN_QUEUE, WAITING
+from mydyno.hosts.tracing.perf import KERNEL, UNKNOWN, Folded, frame_name
+from mydyno.store.slices import RUN_QUEUE, WAITING
 
 PROC = Path("/proc")
 USER_CODE = "user code"

@@ -14,13 +14,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from mydyno.model.definition.guard_spec import GuardSpec
 from mydyno.model.definition.problems import NAME_PATTERN
-from mydyno.model.definition.profile_spec import ProfileSpec
 from mydyno.model.definition.quantities import Duration, PositiveDuration, Share, ShareUpToAll
-from mydyno.model.definition.search_spec import SearchSpec
 from mydyno.model.definition.source_build import BuildSpec
-from mydyno.model.definition.verdict_spec import VerdictSpec, as_list
+from mydyno.model.definition.specs import GuardSpec, ProfileSpec, SearchSpec, VerdictSpec, as_list
 from mydyno.model.frozen_record import is_empty
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]

@@ -1,13 +1,15 @@
-"""What does not go with a step whose statements are compared one by one. Pure."""
+"""What does not go with a step whose statements are compared one by one. Pure.
+
+The speed of a step that replays a capture.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.experiment import Experiment, Step, StepSpec
 from mydyno.model.definition.problems import Key, Problem
-from mydyno.model.definition.replay_speed import speed_of
 
 PRIMARY = "latency_mean_us"
 """Of all statements together, weighted by how often the capture has each."""
@@ -55,3 +57,11 @@ def statement_problems(experiment: Experiment) -> list[Problem]:
         if spec.rate or spec.search is not None or speed_of(spec) is not None:
             problems.append(Problem(key, "has no rate, no search and no speed: statements are repeated one by one"))
     return problems
+
+
+def speed_of(step: Step | StepSpec) -> float | None:
+    """How many times as fast as captured a step replays; None: without the captured times, or no replay."""
+    speed = step.options.get("speed", "max")
+    if step.replay is None or speed == "max":
+        return None
+    return 1.0 if speed == "original" else float(speed)

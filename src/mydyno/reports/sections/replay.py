@@ -9,7 +9,7 @@ from mydyno.document.section import Cell, Section, Table, render
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.quantities import format_duration
-from mydyno.model.definition.replay_speed import speed_of
+from mydyno.model.definition.statement_steps import speed_of
 from mydyno.model.stored.records import SliceRecord
 from mydyno.wording.numbers import latency_text
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from textwrap import shorten
 
 from mydyno.errors import BuildError, HostError, UserError
-from mydyno.files.atomic import write_text
-from mydyno.files.atomic_dir import locked, made_once
+from mydyno.files.atomic import locked, made_once, write_text
 from mydyno.hosts.limits import whole_cpus
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.model.definition.quantities import format_duration
@@ -32,7 +31,7 @@ from mydyno.servers.compiled.record import (
 )
 from mydyno.servers.compiled.source import QUIET_GIT, Source, check_out, clear, work_folder
 from mydyno.servers.compiled.toolchain import Toolchain, padding_bytes, with_wrappers, write_wrappers
-from mydyno.servers.memcached_build import memcached_build
+from mydyno.servers.memcached import memcached_build
 
 PROGRESS_S = 15.0
 LOG_LINES = 15

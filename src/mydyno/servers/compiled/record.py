@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mydyno.files.atomic_dir import sha256_of
+from mydyno.files.atomic import sha256_of
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.frozen_record import Record

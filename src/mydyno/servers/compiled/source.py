@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from mydyno.errors import BuildError, HostError, UserError
-from mydyno.files.atomic_dir import locked, sha256_of
+from mydyno.files.atomic import locked, sha256_of
 from mydyno.hosts.commands import run_command
 from mydyno.hosts.local import Completed, LocalHost
 from mydyno.model.definition.source_build import BuildSpec, repository_name

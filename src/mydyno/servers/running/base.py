@@ -18,7 +18,7 @@ from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.client_path import ClientPath
-from mydyno.servers.memcached_options import MemcachedOptions
+from mydyno.servers.memcached import MemcachedOptions
 from mydyno.servers.sql import Address, Control
 
 CONTROL_USER = "mydyno"

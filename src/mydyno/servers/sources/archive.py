@@ -19,8 +19,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from mydyno.errors import HostError, UserError
-from mydyno.files.atomic import write_text
-from mydyno.files.atomic_dir import made_once
+from mydyno.files.atomic import made_once, write_text
 from mydyno.files.removal import remove_tree
 from mydyno.hosts.local import LocalHost
 from mydyno.model.frozen_record import Record

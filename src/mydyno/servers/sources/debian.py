@@ -1,4 +1,7 @@
-"""A server from the host's own Debian release: it runs on the host's libraries."""
+"""A server from the host's own Debian release: it runs on the host's libraries.
+
+A server from another Debian release, run by that release's own loader and libraries from a private root.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.hosts.local import LocalHost
-from mydyno.packages.debian import DebianPackages
-from mydyno.packages.progress import Say
+from mydyno.packages.debian import DebianPackages, DebianRelease, loader_of
+from mydyno.packages.progress import Say, silent
 from mydyno.servers.build import ServerBuild, find_build
 
 
@@ -34,3 +37,27 @@ class DebianSource:
             say(f"downloading {self.packages[0]}: about {self.download_bytes / 1e6:.0f} MB")
         packages = await DebianPackages(cache, host).get(self.packages)
         return await find_build(name, packages.root, host, packages.environment, packages.versions)
+
+
+@dataclass(frozen=True)
+class DebianReleaseSource:
+    """Packages of a suite by name; the first one is the server's."""
+
+    suite: str
+    packages: tuple[str, ...]
+    download_bytes: int
+
+    @property
+    def title(self) -> str:
+        """Where it comes from."""
+        return f"Debian {self.suite} ({self.packages[0]}), with its own C library"
+
+    def present(self, cache: Path) -> str | None:
+        """The package's version, if it is unpacked."""
+        found = DebianRelease(self.suite, cache, LocalHost("servers", None), silent).present(self.packages)
+        return found.versions[self.packages[0]] if found is not None else None
+
+    async def get(self, name: str, cache: Path, host: LocalHost, say: Say) -> ServerBuild:
+        """Raises HostError."""
+        packages = await DebianRelease(self.suite, cache, host, say).get(self.packages)
+        return await find_build(name, packages.root, host, {}, packages.versions, loader_of(packages))

@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from mydyno.errors import HostError
-from mydyno.files.atomic import write_text
-from mydyno.files.atomic_dir import made_once
+from mydyno.files.atomic import made_once, write_text
 from mydyno.files.tree import Tree
 from mydyno.hosts.local import LocalHost
 from mydyno.packages.debian import DebianPackages

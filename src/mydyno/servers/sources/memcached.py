@@ -9,7 +9,7 @@ from mydyno.hosts.local import LocalHost
 from mydyno.packages.debian import DebianPackages
 from mydyno.packages.progress import Say
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.memcached_build import memcached_build
+from mydyno.servers.memcached import memcached_build
 
 PACKAGES = ("memcached",)
 

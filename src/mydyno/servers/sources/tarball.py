@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from mydyno.errors import UserError
-from mydyno.files.atomic_dir import made_once, sha256_of
+from mydyno.files.atomic import made_once, sha256_of
 from mydyno.packages.tar_archive import extract
 
 

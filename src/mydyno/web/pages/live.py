@@ -1,11 +1,24 @@
-"""/studies/ID/live: the study while it runs, its lines as server-sent events, and the stop button."""
+"""/studies/ID/live: the study while it runs, its lines as server-sent events, and the stop button.
+
+live.jsonl as server-sent events: event ids are offsets in bytes, so that a client that reconnects misses nothing.
+
+Each connection reads the file once a second from where it ended. That works on network file systems too; what it costs
+the measured host is in docs/guides/serve.md. Events are encoded by sse-starlette. Its response is not used, because it
+polls for the server's end, which is most of what one client costs.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
+from sse_starlette import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -14,13 +27,13 @@ from starlette.routing import Route
 from mydyno.document.page_assets import script_json
 from mydyno.errors import MydynoError
 from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.live import LiveEnded, LiveOpened
 from mydyno.results.families import verdict_metrics
-from mydyno.store.live_log import LIVE_FILE
+from mydyno.store.live_log import LIVE_FILE, LiveLine, read_live
 from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import StudyIndex
-from mydyno.web.live_status import stop_study
+from mydyno.web.live_status import LiveKind, LiveStatus, kind_of, live_status, stop_study
 from mydyno.web.rendering import render
-from mydyno.web.stream import history, live_events
 from mydyno.web.studies import study_path
 
 
@@ -71,3 +84,80 @@ ROUTES = [
     Route(f"{_STUDY}/live/events", listen),
     Route(f"{_STUDY}/stop", stop, methods=["POST"]),
 ]
+
+
+POLL_S = 1.0
+PING_S = 15.0
+"""A connection that is gone is noticed when something is sent."""
+RETRY_MS = 1000
+"""After which a browser that lost its connection tries again."""
+HISTORY_S = 1800
+"""How many seconds back the charts of the live page begin."""
+MOST_SECONDS = 6000
+"""Most seconds in the history that a page loads, over all host groups together."""
+OVER: frozenset[LiveKind] = frozenset({"ended", "copied"})
+"""After these no line follows that a page waits for; live.js has the same."""
+_SECOND = '{"record":"second"'
+
+
+async def live_events(study: Path, offset: int) -> AsyncIterator[bytes]:
+    """Every line after the offset, as it is written, and `process` whenever what is known of the process changes.
+
+    Ends with the study, after the `process` at which the page closes its connection and so makes no new one.
+    """
+    path = study / LIVE_FILE
+    status = live_status(study)
+    opened, ended = status.opened, status.kind == "ended"
+    copied_from = opened if status.kind == "copied" else None
+    kind: LiveKind = "none"
+    quiet_s = 0.0
+    while True:
+        lines = read_live(path, offset)
+        for line in lines:
+            offset = line.end
+            if not line.text.startswith(_SECOND):
+                record = line.record
+                opened = record if isinstance(record, LiveOpened) else opened
+                ended = isinstance(record, LiveEnded)
+            yield ServerSentEvent(line.text, event="line", id=str(offset)).encode()
+        if len(lines) > 1:
+            continue  # there may be more
+        if not lines and _size(path) < offset:  # replaced by a shorter file
+            offset = 0
+        if not lines or ended or kind != "running":  # what writes lines is alive
+            now: LiveKind = "none" if opened is None else kind_of(opened, ended, path)
+            if now == "running" and opened is not None and opened == copied_from:
+                now = "copied"
+            if now != kind:
+                kind = now
+                data = json.dumps({"kind": now, "words": LiveStatus(now, opened).words})
+                yield ServerSentEvent(data, event="process", retry=RETRY_MS).encode()
+                if now in OVER:
+                    return
+        quiet_s = 0.0 if lines else quiet_s + POLL_S
+        if quiet_s >= PING_S:
+            quiet_s = 0.0
+            yield ServerSentEvent(comment="ping").encode()
+        await asyncio.sleep(POLL_S)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def history(study: Path) -> dict[str, Any]:
+    """{end, lines}: all records up to the offset `end`; of seconds only HISTORY_S back, and at most MOST_SECONDS."""
+    path, offset = study / LIVE_FILE, 0
+    seconds: deque[LiveLine] = deque(maxlen=MOST_SECONDS)
+    others: list[LiveLine] = []
+    while lines := read_live(path, offset):
+        offset = lines[-1].end
+        for line in lines:
+            (seconds if line.text.startswith(_SECOND) else others).append(line)
+    kept = sorted((*seconds, *others), key=lambda line: line.end)
+    records = [json.loads(line.text) for line in kept if line.record is not None]
+    begin_ns = max((one["unix_ns"] for one in records), default=0) - HISTORY_S * 1_000_000_000
+    return {"end": offset, "lines": [one for one in records if one["record"] != "second" or one["unix_ns"] > begin_ns]}

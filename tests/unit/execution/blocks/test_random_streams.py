@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.execution.blocks.random_streams import with_stream
+from mydyno.execution.blocks.run import with_stream
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Scalar, Step
 from mydyno.model.definition.plan import PlannedRun

@@ -11,7 +11,7 @@ import pytest
 
 from mydyno.errors import HostError
 from mydyno.execution.counters.task_profiler import MOST_HZ, TaskProfiler, TaskRecording, passes_ahead
-from mydyno.hosts.tracing.perf_script import Folded
+from mydyno.hosts.tracing.perf import Folded
 from mydyno.hosts.tracing.task_states import USER_CODE, TaskStates
 
 INTERVAL_S = 1 / MOST_HZ

@@ -9,8 +9,8 @@ import pymysql
 import pytest
 
 from mydyno.errors import ServerError
-from mydyno.execution.interleaved.guard import Guard, replica_lag_s
-from mydyno.model.definition.guard_spec import GuardSpec
+from mydyno.execution.interleaved.shared_lane import Guard, replica_lag_s
+from mydyno.model.definition.specs import GuardSpec
 
 
 class Server:

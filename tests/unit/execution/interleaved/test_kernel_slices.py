@@ -13,11 +13,10 @@ from mydyno.execution.planning.time_plan import shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, make_plan
-from mydyno.model.definition.profile_spec import ProfileSpec
+from mydyno.model.definition.specs import ProfileSpec
 from mydyno.model.stored.kernel import Bucket, KernelEvent, KernelTotals
 from mydyno.model.stored.summary import Summary
-from mydyno.store.counts import read_totals
-from mydyno.store.slices import KERNEL_FILE, SLICES_FILE, read_slices
+from mydyno.store.slices import KERNEL_FILE, SLICES_FILE, read_slices, read_totals
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener

@@ -13,10 +13,9 @@ from mydyno.execution.planning.plan_text import plan_parts
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, make_plan
-from mydyno.model.definition.profile_spec import ProfileSpec
+from mydyno.model.definition.specs import ProfileSpec
 from mydyno.model.stored.summary import Summary
-from mydyno.store.slices import PROFILED_FILE, SLICES_FILE, read_slices
-from mydyno.store.stacks import RUN_QUEUE, WAITING, Stack, read_stacks
+from mydyno.store.slices import PROFILED_FILE, RUN_QUEUE, SLICES_FILE, WAITING, Stack, read_slices, read_stacks
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener

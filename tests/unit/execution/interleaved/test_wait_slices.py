@@ -14,15 +14,13 @@ from mydyno.execution.planning.time_plan import shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ServerSpec
 from mydyno.model.definition.plan import Design, make_plan
-from mydyno.model.definition.profile_spec import ProfileSpec
+from mydyno.model.definition.specs import ProfileSpec
 from mydyno.model.stored.summary import Summary
 from mydyno.model.stored.waits import ROW_LOCKS, EventTotal, WaitTotals
-from mydyno.servers.active_sessions import Activity, SessionSample
 from mydyno.servers.lock_instances import LockUse
 from mydyno.servers.performance_schema import Counts, grown
-from mydyno.servers.wait_counting import Counted
-from mydyno.store.counts import read_totals
-from mydyno.store.slices import SLICES_FILE, WAITS_FILE, read_slices
+from mydyno.servers.wait_counting import Activity, Counted, SessionSample
+from mydyno.store.slices import SLICES_FILE, WAITS_FILE, read_slices, read_totals
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener

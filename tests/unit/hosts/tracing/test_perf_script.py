@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.hosts.tracing.perf_script import CUT_OFF, fold, frame_name
+from mydyno.hosts.tracing.perf import CUT_OFF, fold, frame_name
 
 SCRIPT = """\
   1342 25315.799006: 

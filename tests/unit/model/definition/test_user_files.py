@@ -11,7 +11,7 @@ from mydyno.drivers.base import Agent, StepContext
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.drivers.dynoload_arguments import ARGUMENTS, OPTIONS_OF_LOAD
 from mydyno.errors import UserError
-from mydyno.execution.blocks.random_streams import with_stream
+from mydyno.execution.blocks.run import with_stream
 from mydyno.execution.planning import plan_text
 from mydyno.experiments import load
 from mydyno.model.definition.experiment import Experiment

@@ -1,4 +1,6 @@
-"""The InnoDB memcached plugin of MySQL 5.6: what configures it before it starts, in the form that it actually reads.
+"""A memcached: the program on disk as a ServerBuild, what it is started with, native or inside mysqld.
+
+The InnoDB memcached plugin of MySQL 5.6: what configures it before it starts, in the form that it actually reads.
 
 Tried with 5.6.14; where its code says more, storage/innobase's plugin/innodb_memcached of 5.6/5.7:
 - of cache_policies only the first row by primary key is read (innodb_config.c), when the plugin starts; an UPDATE
@@ -11,9 +13,65 @@ Tried with 5.6.14; where its code says more, storage/innobase's plugin/innodb_me
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
+from mydyno.errors import HostError
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.network.ports import LOOPBACK
 from mydyno.model.definition.experiment import Scalar
-from mydyno.servers.memcached_options import MemcachedOptions
+from mydyno.model.server_version import ServerVersion
+from mydyno.servers.build import ServerBuild, program_folders
+
+
+async def memcached_build(
+    name: str, program: Path, root: Path, host: LocalHost, environment: Mapping[str, str], packages: Mapping[str, str]
+) -> ServerBuild:
+    """The build of this program, with the version that it reports. Raises HostError if it does not start."""
+    folders = program_folders(root, (), environment)
+    reported = await host.run(
+        [str(program), "--version"], environment=environment, as_server=True, folders=folders, timeout_s=30
+    )
+    if reported.exit_code:
+        raise HostError(f"{program} does not start: {reported.output.strip()[-500:]}")
+    return ServerBuild(
+        name=name,
+        program=program,
+        basedir=root,
+        messages=root,
+        plugins=root,
+        version=ServerVersion.parse(reported.output.strip()),
+        environment=dict(environment),
+        packages=dict(packages),
+    )
+
+
+MIB = 1 << 20
+SPARE_CONNECTIONS = 64
+
+
+@dataclass(frozen=True)
+class MemcachedOptions:
+    """Port, memory and threads of one memcached."""
+
+    port: int
+    memory_bytes: int = 64 * MIB
+    """memcached's own default, the plugin's too."""
+    threads: int = 4
+    connections: int = 1024
+    """Connections that it takes, mydyno's own among them."""
+    listen: str = LOOPBACK
+    """The one address on which it listens."""
+
+    @property
+    def words(self) -> list[str]:
+        """As memcached's command line and daemon_memcached_option take them; one address, no UDP."""
+        memory = str(self.memory_bytes // MIB)
+        return [
+            "-l", self.listen, "-p", str(self.port), "-U", "0",
+            "-m", memory, "-t", str(self.threads), "-c", str(self.connections),
+        ]  # fmt: skip
+
 
 COMMANDS = ("get", "set", "delete")
 _CHOICES = "ENUM('innodb_only', 'cache_only', 'caching', 'disabled') NOT NULL"
