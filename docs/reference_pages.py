@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from mydyno.cli import COMMANDS, make_app
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.list_ import repeats_words
-from mydyno.execution import validity
+from mydyno.execution.validity import rules
 from mydyno.experiment_file import thresholds, vary
 from mydyno.experiments import built_in, load
 from mydyno.hosts.paths import HostPaths
@@ -301,13 +301,11 @@ def _line(text: str) -> str:
 
 
 def validity_checks_and_verdicts() -> str:
-    """Every validity check and every verdict, in the words of its own file."""
-    text = [NOTE, "# Validity checks and verdicts\n", "## Validity checks\n", (inspect.getdoc(validity) or "") + "\n"]
-    for check in (*validity.RUN_RULES, *validity.STEP_RULES):
-        module = importlib.import_module(check.__module__)
-        name = check.__module__.rpartition(".")[2]
-        scope = "the run" if check in validity.RUN_RULES else "the step"
-        text += [f"### {name}\n", f"{inspect.getdoc(module)} {inspect.getdoc(check)} *Invalid: {scope}.*\n"]
+    """Every validity check and every verdict, in the words of its own code."""
+    text = [NOTE, "# Validity checks and verdicts\n", "## Validity checks\n", (inspect.getdoc(rules) or "") + "\n"]
+    for check in (*rules.RUN_RULES, *rules.STEP_RULES):
+        scope = "the run" if check in rules.RUN_RULES else "the step"
+        text += [f"### {check.__name__}\n", f"{inspect.getdoc(check)} *Invalid: {scope}.*\n"]
     text += ["## Verdicts\n", "In the order in which they are tried; the first that holds is given. "
              "[Statistics](../concepts/statistics.md) has the method.\n"]  # fmt: skip
     for rule in RULES:

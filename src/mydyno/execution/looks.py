@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from mydyno.errors import StudyError
 from mydyno.evaluation.facts import summarise
 from mydyno.execution.planning.time_plan import TimePlan
-from mydyno.execution.validity.unproved import refused_variables
+from mydyno.execution.validity.rules import refused_variables
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.looks import looks_aimed_at
 from mydyno.model.definition.plan import Plan, make_plan

@@ -26,8 +26,7 @@ from mydyno.execution.blocks.latency_log import write_latency_log
 from mydyno.execution.blocks.step import run_step
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
-from mydyno.execution.validity import RunFacts, no_valid_step, run_reasons
-from mydyno.execution.validity.out_of_memory import others_killed
+from mydyno.execution.validity.rules import RunFacts, no_valid_step, others_killed, run_reasons
 from mydyno.execution.validity.step import judged
 from mydyno.files.atomic import write_text
 from mydyno.files.removal import remove_tree

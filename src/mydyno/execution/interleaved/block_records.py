@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 from mydyno import clock
 from mydyno.drivers.dynoload_output import worst_level
 from mydyno.drivers.merged import merged_types
-from mydyno.execution.validity import SLICES_RULES, RunFacts, StepFacts, no_valid_step, run_reasons, step_reasons
-from mydyno.execution.validity.out_of_memory import others_killed
+from mydyno.execution.validity.rules import (
+    SLICES_RULES,
+    RunFacts,
+    StepFacts,
+    no_valid_step,
+    others_killed,
+    run_reasons,
+    step_reasons,
+)
 from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
 from mydyno.hosts.limits import usable_cpus
 from mydyno.hosts.memory_pressure import MemoryCounters

@@ -20,7 +20,7 @@ from mydyno.errors import BugError, DriverError, HostError, StudyError, UserErro
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.slices import QUERIES, LaneReadings, PartOfSlice, add_handshakes, whole_counts
-from mydyno.execution.validity.unproved import VARIABLES_HINT, refused_variables, unproved
+from mydyno.execution.validity.rules import VARIABLES_HINT, refused_variables, unproved_by
 from mydyno.files.atomic import write_text
 from mydyno.files.removal import remove_tree
 from mydyno.hosts.memory_pressure import MemoryCounters, killed_processes
@@ -192,7 +192,7 @@ class Lane:
         if evidence is None:
             return
         self.evidence.append(evidence.model_copy(update={"instance": local_number}))
-        if reason := unproved([evidence]):
+        if reason := unproved_by([evidence]):
             self.reasons.append(reason)
 
     def _local_number(self, instance: RunningServer) -> int:

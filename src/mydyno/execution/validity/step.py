@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mydyno.execution.environments.load_clients import busy_pct
-from mydyno.execution.validity import HOST_RULES, INSTANCE_RULES, STEP_RULES, StepFacts, step_reasons
-from mydyno.execution.validity.driver_health import OF_THE_ARM, OF_THE_HOST
+from mydyno.execution.validity.rules import (
+    HOST_RULES,
+    INSTANCE_RULES,
+    OF_THE_ARM,
+    OF_THE_HOST,
+    STEP_RULES,
+    StepFacts,
+    step_reasons,
+)
 from mydyno.hosts.limits import usable_cpus
 from mydyno.model.definition.experiment import Experiment, Step, ValiditySpec
 from mydyno.model.stored.obstacles import NOTHING_ENDED

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from mydyno.execution.environments.load_clients import busy_client_words, busy_pct
-from mydyno.execution.validity import StepFacts
-from mydyno.execution.validity.driver_cpu import closed
+from mydyno.execution.validity.rules import StepFacts, driver_cpu
 from mydyno.model.definition.experiment import ValiditySpec
 from mydyno.model.stored.records import ClientLoad, DriverResult
 from mydyno.store.samples import Sample
@@ -38,13 +37,13 @@ def facts(*clients: ClientLoad) -> StepFacts:
 
 def test_each_client_is_judged_by_its_own_cpus() -> None:
     idle = ClientLoad(name="a", cpus=8, cpu_user_s=20.0, busy_pct=30.0)
-    assert closed(facts(idle, idle)) is None, "40 s of CPU time in 10 s, but on 16 CPUs"
+    assert driver_cpu(facts(idle, idle)) is None, "40 s of CPU time in 10 s, but on 16 CPUs"
     full = ClientLoad(name="vm03", cpus=2, cpu_user_s=19.4)
-    reason = closed(facts(idle, full))
+    reason = driver_cpu(facts(idle, full))
     assert reason is not None
     assert reason.text == "client vm03 was 97% busy (bound 95%)"
     others = ClientLoad(name="b", cpus=8, cpu_user_s=1.0, busy_pct=99.0)
-    assert closed(facts(others)) is not None, "full of something else"
+    assert driver_cpu(facts(others)) is not None, "full of something else"
 
 
 def test_loads_of_one_host_add_up() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from mydyno.execution.interleaved.slices import whole_counts
-from mydyno.execution.validity.not_found import not_found
-from mydyno.model.definition.experiment import Step
+from mydyno.execution.validity.rules import SLICES_RULES, StepFacts, step_reasons
+from mydyno.model.definition.experiment import Step, ValiditySpec
+from mydyno.model.stored.records import DriverResult
 from mydyno.results.values.found import missed
 
 STEP = Step(id="s", workload="kv_mixed", connections=2, warmup_s=0, measure_s=1, driver="dynoload")
@@ -26,7 +27,9 @@ def test_gets_that_find_nothing_close_the_gate_of_slices(misses: int, closed: bo
     whole = whole_counts([record(1000, misses), record(1000, misses)])
     assert (whole["cmd_get"], whole["get_misses"], whole["transactions"]) == (2000, 2 * misses, 2200)
     assert missed(STEP, whole)[0] == pytest.approx(misses / 1000)
-    assert (not_found(STEP, whole, 0.01) is not None) is closed
+    driver = DriverResult(driver="d", version="1", command=(), transactions=1, queries=1, duration_s=1.0, whole=whole)
+    facts = StepFacts(ValiditySpec(not_found=0.01), driver, whole_s=1.0, cpus=1.0, step=STEP)
+    assert bool(step_reasons(facts, SLICES_RULES)) is closed
 
 
 def test_statements_have_no_gets() -> None:

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mydyno.execution.validity import RunFacts, StepFacts, run_reasons, step_reasons
-from mydyno.execution.validity.out_of_memory import others_killed
+from mydyno.execution.validity.rules import RunFacts, StepFacts, others_killed, run_reasons, step_reasons
 from mydyno.execution.validity.step import step_warnings
 from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.stored.records import DriverFinding, DriverResult, Evidence
