@@ -28,7 +28,7 @@ TRACING = """
 import asyncio, os, sys
 from pathlib import Path
 from types import SimpleNamespace
-from mydyno.execution.counters.kernel_counter import BpftraceCounting
+from mydyno.execution.counters.programs import BpftraceCounting
 from mydyno.hosts.local import LocalHost
 
 async def main():

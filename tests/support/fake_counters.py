@@ -58,10 +58,11 @@ class FakeRecording:
     bench: Bench
     instance: FakeInstance
 
-    async def stop(self) -> None:
-        self.bench.script.events.append(f"profile ends {self.instance.arm}")
+    async def begin(self) -> None:
+        self.bench.script.events.append(f"profile begins {self.instance.arm}")
 
-    async def folded(self) -> Folded:
+    async def end(self) -> Folded:
+        self.bench.script.events.append(f"profile ends {self.instance.arm}")
         stacks = self.bench.script.stacks
         assert stacks is not None
         found = Counter(stacks(self.instance.arm, self.instance.copy))
@@ -77,10 +78,8 @@ class FakeProfiler:
         self._bench = bench
         self.method: ProfileMethod = bench.script.profile_method
 
-    async def start(self, pids: Sequence[int]) -> FakeRecording:
-        (instance,) = [one for one in self._bench.instances.values() if one.pid in pids]
-        self._bench.script.events.append(f"profile begins {instance.arm}")
-        return FakeRecording(self._bench, instance)
+    def start(self, servers: Sequence[RunningServer]) -> FakeRecording:
+        return FakeRecording(self._bench, self._bench.instances[servers[0].number])
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 from mydyno.drivers.base import Progress
 from mydyno.errors import ServerError
 from mydyno.evaluation.projection import Precision
-from mydyno.execution.counters.kernel_counter import StartCounting
+from mydyno.execution.counters.programs import StartCounting
 from mydyno.execution.interleaved.block import BlockResult, SliceKind
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths

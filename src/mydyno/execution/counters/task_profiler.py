@@ -17,6 +17,7 @@ from mydyno.errors import HostError
 from mydyno.hosts.tracing.perf import Folded
 from mydyno.hosts.tracing.task_states import PROC, TaskStates
 from mydyno.model.stored.records import ProfileMethod
+from mydyno.servers.running.base import RunningServer
 
 MOST_HZ = 50
 MOST_SHARE = 0.1
@@ -35,55 +36,50 @@ class TaskProfiler:
         self.frequency_hz = max(1, min(frequency_hz, MOST_HZ))
         self._proc = proc
 
-    async def start(self, pids: Sequence[int]) -> TaskRecording:
-        """Sample from now on. Raises HostError if a process has no threads to read."""
-        for pid in pids:
-            if not (self._proc / str(pid) / "task").is_dir():
-                raise HostError(f"the threads of process {pid} cannot be read: {self._proc}/{pid}/task is missing")
-        recording = TaskRecording(TaskStates(pids, self._proc), 1.0 / self.frequency_hz)
-        recording.start()
-        return recording
+    def start(self, servers: Sequence[RunningServer]) -> TaskRecording:
+        """The recording of these servers, not yet started."""
+        return TaskRecording(TaskStates([server.pid for server in servers], self._proc), 1.0 / self.frequency_hz)
 
 
 class TaskRecording:
-    """Samples of a few processes, taken by a thread until stop()."""
+    """Samples of a few processes, taken by a thread from begin() to end()."""
 
     def __init__(self, states: TaskStates, interval_s: float) -> None:
+        self.folded = Folded()
         self._states = states
         self._interval_s = interval_s
-        self._folded = Folded()
         self._stopping = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._sample, name="task-sampler", daemon=True)
 
-    def start(self) -> None:
-        """Start the thread."""
+    async def begin(self) -> None:
+        """Start the thread. Raises HostError if a process has no threads to read."""
+        for folder in self._states.folders:
+            if not folder.is_dir():
+                raise HostError(f"the threads of process {folder.parent.name} cannot be read: {folder} is missing")
         self._thread.start()
 
-    async def stop(self) -> None:
-        """End the thread, which then closes its files."""
+    async def end(self) -> Folded:
+        """End the thread, which then closes its files; what it sampled. Raises HostError."""
         self._stopping.set()
         await asyncio.to_thread(self._thread.join, STOPPED_TIMEOUT_S)
         if self._thread.is_alive():
             raise HostError(f"the sampler of /proc did not end within {STOPPED_TIMEOUT_S:.0f} s")
         if self._error is not None:
             raise HostError(f"the sampler of /proc failed: {self._error!r}")
-
-    async def folded(self) -> Folded:
-        """The stacks; after stop()."""
-        return self._folded
+        return self.folded
 
     def _sample(self) -> None:
         due_s = time.monotonic()
         try:
             while not self._stopping.wait(max(0.0, due_s - time.monotonic())):
                 began_s = time.monotonic()
-                found = self._states.count_into(self._folded)
+                found = self._states.count_into(self.folded)
                 ended_s = time.monotonic()
                 passes = passes_ahead(due_s, ended_s, ended_s - began_s, self._interval_s)
-                self._folded.lost += found * (passes - 1)
+                self.folded.lost += found * (passes - 1)
                 due_s += passes * self._interval_s
-        except Exception as error:  # stop() raises it: the profile is missing, and the study continues
+        except Exception as error:  # end() raises it: the profile is missing, and the study continues
             self._error = error
         finally:
             self._states.close()

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 from mydyno import clock
 from mydyno.drivers.base import Driver
-from mydyno.execution.counters.kernel_counter import KernelCounter, StartCounting
-from mydyno.execution.counters.profiler import Profiler
+from mydyno.execution.counters.programs import KernelCounter, Profiler, StartCounting
 from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.probe import INTERVAL_MS
 from mydyno.files.private import check_surroundings, make_folder

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.errors import StudyError
-from mydyno.execution.counters.kernel_counter import BpftraceCounter, KernelCounter, StartCounting
-from mydyno.execution.counters.profiler import PerfProfiler, Profiler
+from mydyno.execution.counters.programs import BpftraceCounter, KernelCounter, PerfProfiler, Profiler, StartCounting
 from mydyno.execution.counters.task_profiler import TaskProfiler
 from mydyno.execution.environments.builds import (
     base_variables,

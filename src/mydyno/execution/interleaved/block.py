@@ -23,16 +23,14 @@ from mydyno.execution.environments.load_clients import CLIENT_SCOPE, busy_client
 from mydyno.execution.interleaved.balanced_order import balanced_order
 from mydyno.execution.interleaved.block_records import LoadFacts, run_record, step_record, step_samples, windows_of
 from mydyno.execution.interleaved.capacity_search import BlockSearches
-from mydyno.execution.interleaved.counted_slices import KernelSlices
+from mydyno.execution.interleaved.counted_slices import KernelSlices, ProfiledSlices, SlicesApart, WaitSlices
 from mydyno.execution.interleaved.lane import Lane, check_variables
 from mydyno.execution.interleaved.long_transactions import may_be_empty, slice_too_short
 from mydyno.execution.interleaved.pilot import is_enough
-from mydyno.execution.interleaved.profiled_slices import ProfiledSlices
 from mydyno.execution.interleaved.quiet_wait import QuietWait
 from mydyno.execution.interleaved.slices import Around, slice_record, speed_between
 from mydyno.execution.interleaved.statement_pairs import compare_statements
 from mydyno.execution.interleaved.switchback import lanes_of
-from mydyno.execution.interleaved.wait_slices import WaitSlices
 from mydyno.execution.planning.captured_time import CapturedTime
 from mydyno.execution.planning.time_plan import Pace, shape_of
 from mydyno.hosts.limits import quota_periods, throttled_since
@@ -47,7 +45,7 @@ from mydyno.model.stored.records import ClientLoad, RunRecord, SliceRecord, Step
 from mydyno.servers.templates import Template
 from mydyno.stages import stage
 from mydyno.store.samples import Sample, write_samples
-from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, SLICES_FILE, WAITS_FILE, write_slices
+from mydyno.store.slices import ALONE_FILE, SLICES_FILE, write_slices
 from mydyno.store.study_folder import StudyFolder
 
 STARTING_AT_A_TIME = 4
@@ -56,8 +54,8 @@ PROBE_TARGETS_PER_S = 5
 MOST_STREAMS = 1 << 22
 ALONE_SLICES = 8
 """Slices of the control with the other servers stopped, after the last step of a study's first block."""
-ALONE_CYCLE, PROFILED_CYCLE, WAITS_CYCLE, KERNEL_CYCLE = (number * 1_000_000 for number in range(1, 5))
-"""Numbers of the streams of slices apart: beyond those of every cycle."""
+ALONE_CYCLE = 1_000_000
+"""Their random streams are numbered from here: beyond those of every cycle."""
 
 SliceKind = Literal["warm-up", "slice", "profile", "waits", "kernel", "alone"]
 
@@ -140,18 +138,6 @@ async def make_block(
     return result
 
 
-@dataclass(frozen=True)
-class _Apart:
-    """Slices apart from the measured ones."""
-
-    kind: SliceKind
-    name: str
-    """Name in their orders, and in the seed of the random stream that shuffles the lanes."""
-    first_stream: int
-    slices: ProfiledSlices | WaitSlices | KernelSlices
-    file: str
-
-
 class _Block:
     """The state of one block while it runs."""
 
@@ -173,11 +159,7 @@ class _Block:
         self.profiled = ProfiledSlices(environment.profiler(), environment.clients is not None)
         self.waits = WaitSlices(environment.wait_counter(), environment.clients is not None)
         self.kernel = KernelSlices(environment.kernel_counter(), environment.clients is not None)
-        self._apart = (
-            _Apart("profile", "profiled", PROFILED_CYCLE, self.profiled, PROFILED_FILE),
-            _Apart("waits", "waits", WAITS_CYCLE, self.waits, WAITS_FILE),
-            _Apart("kernel", "kernel", KERNEL_CYCLE, self.kernel, KERNEL_FILE),
-        )
+        self._apart: tuple[SlicesApart[Any, Any, Any], ...] = (self.profiled, self.waits, self.kernel)
         self.loaded_s = 0.0
         self.pilot: Callable[[Sequence[SliceRecord]], None] | None = None
         self.searches = BlockSearches()
@@ -284,7 +266,7 @@ class _Block:
             last_s = time.monotonic() - began_s
             self._state_precision(step, cycle)
             for apart in self._apart:
-                if apart.slices.due(cycle) and self._pace.another_cycle(cycle - 1, last_s) and has_room_apart():
+                if apart.due(cycle) and self._pace.another_cycle(cycle - 1, last_s) and has_room_apart():
                     await self._cycle_apart(apart, step, cycle)
         self._state_precision(step, cycle, last=True)
 
@@ -364,12 +346,12 @@ class _Block:
 
         raise await slice_too_short(step, self.environment.experiment.design, load, lane.instances[0])
 
-    async def _cycle_apart(self, apart: _Apart, step: Step, cycle: int) -> None:
+    async def _cycle_apart(self, apart: SlicesApart[Any, Any, Any], step: Step, cycle: int) -> None:
         design, lanes = self.environment.experiment.design, self._present(step)
         Random(f"mydyno-{apart.name}-1-{design.seed}-{self.block.block}-{step.id}-{cycle}").shuffle(lanes)
         name = f"{apart.name}/{step.id}/{cycle}"
         order = self._order(step, name, apart.first_stream + cycle, self.washout_s, apart_slice_s(design.slice))
-        await apart.slices.cycle(step, cycle, lanes, order, lambda lane: self._begins(apart.kind, step, cycle, lane))
+        await apart.cycle(step, cycle, lanes, order, lambda lane: self._begins(apart.kind, step, cycle, lane))
 
     def _begins(self, kind: SliceKind, step: Step, cycle: int, lane: Lane) -> None:
         stage(kind)
@@ -459,8 +441,8 @@ class _Block:
     def write_apart(self) -> None:
         """The slices apart from the measured ones, a file of each kind that exists."""
         for apart in self._apart:
-            if apart.slices.records:
-                write_slices(self._aside / apart.file, apart.slices.records)
+            if apart.records:
+                write_slices(self._aside / apart.file, apart.records)
 
     def _local(self, lane: Lane, samples: Sequence[Sample]) -> list[Sample]:
         """The samples of the host and of the lane's own servers, which are numbered from 1 in its files.

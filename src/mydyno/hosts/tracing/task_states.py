@@ -50,7 +50,7 @@ class TaskStates:
     """The threads of these processes, pass by pass. For use in one thread; close() in the end. Raises nothing."""
 
     def __init__(self, pids: Sequence[int], proc: Path = PROC) -> None:
-        self._folders = [f"{proc}/{pid}/task" for pid in pids]
+        self.folders = [proc / str(pid) / "task" for pid in pids]
         self._tasks: dict[str, _Task] = {}
         self._open = 0
         self._passes = 0
@@ -76,7 +76,7 @@ class TaskStates:
             self._drop(task)
 
     def _list(self) -> None:
-        for folder in self._folders:
+        for folder in self.folders:
             with suppress(OSError), os.scandir(folder) as entries:
                 for path in [entry.path for entry in entries]:
                     if path not in self._tasks:

@@ -6,6 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -13,8 +15,13 @@ from mydyno.errors import HostError
 from mydyno.execution.counters.task_profiler import MOST_HZ, TaskProfiler, TaskRecording, passes_ahead
 from mydyno.hosts.tracing.perf import Folded
 from mydyno.hosts.tracing.task_states import USER_CODE, TaskStates
+from mydyno.servers.running.base import RunningServer
 
 INTERVAL_S = 1 / MOST_HZ
+
+
+def server(pid: int) -> RunningServer:
+    return cast(RunningServer, SimpleNamespace(pid=pid))
 
 
 def test_passes_are_as_wanted_and_never_more_than_fifty_a_second() -> None:
@@ -33,21 +40,21 @@ def test_the_next_pass(ended_s: float, took_s: float, passes: int) -> None:
 async def test_a_burning_process_is_recorded_until_the_end() -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as burning:
         try:
-            recording = await TaskProfiler().start([burning.pid])
-            while (await recording.folded()).samples < 20:
+            recording = TaskProfiler().start([server(burning.pid)])
+            await recording.begin()
+            while recording.folded.samples < 20:
                 await asyncio.sleep(INTERVAL_S)
-            await recording.stop()
-            await recording.stop()
-            found = (await recording.folded()).samples
+            found = await recording.end()
+            samples = found.samples
         finally:
             burning.kill()
-    assert (await recording.folded()).samples == found
-    assert {stack[-1] for stack in (await recording.folded()).stacks} & {USER_CODE}
+    assert found.samples == samples
+    assert {stack[-1] for stack in found.stacks} & {USER_CODE}
 
 
 async def test_a_process_that_is_gone_is_an_error() -> None:
     with pytest.raises(HostError, match="the threads of process 0 cannot be read"):
-        await TaskProfiler().start([0])
+        await TaskProfiler().start([server(0)]).begin()
 
 
 async def test_a_sampler_that_fails_has_no_profile() -> None:
@@ -56,6 +63,6 @@ async def test_a_sampler_that_fails_has_no_profile() -> None:
             raise ValueError("what is this")
 
     recording = TaskRecording(Broken([os.getpid()]), 0.02)
-    recording.start()
+    await recording.begin()
     with pytest.raises(HostError, match="failed: ValueError"):
-        await recording.stop()
+        await recording.end()
