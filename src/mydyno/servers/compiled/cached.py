@@ -14,7 +14,7 @@ from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.packages.progress import Say
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.compiled.compile import compile_into, recognise
+from mydyno.servers.compiled.compile import Compilation, recognise
 from mydyno.servers.compiled.record import RECORD_FILE, TREE, BuildRecord, recipe_hash
 from mydyno.servers.compiled.source import Source, get_source, known_source
 from mydyno.servers.compiled.toolchain import Toolchain, find_toolchain
@@ -45,9 +45,8 @@ async def get_compiled(spec: BuildSpec, cache: Path, host: LocalHost, say: Say) 
     found = []
     for planned in _planned(spec, source, toolchain, cache):
         if planned.record is None:
-            await compile_into(
-                planned.folder, source, spec, toolchain, planned.recipe, planned.layout, cache, host, say
-            )
+            facts = (planned.folder, planned.layout, planned.recipe, source, spec, toolchain, cache, host, say)
+            await Compilation(*facts).make()
         found.append(await _load(planned.folder, host))
     _check_layouts(found)
     return found

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 
@@ -40,89 +41,130 @@ TERMINATE = 'trap "trap - TERM; kill -KILL 0" TERM; sh -e -c "$1" & wait $!'
 """Ends everything that the command started, compilers of a parallel make included, with the whole process group."""
 
 
-async def compile_into(
-    folder: Path,
-    source: Source,
-    spec: BuildSpec,
-    toolchain: Toolchain,
-    recipe: str,
-    layout: int,
-    cache: Path,
-    host: LocalHost,
-    say: Say,
-) -> None:
-    """Make the folder of one build, unless another process has made it meanwhile.
+@dataclass(frozen=True)
+class Compilation:
+    """One build to be made."""
 
-    Raises BuildError with the last lines of the log, which is kept, and its path; HostError if git or a compiler fails.
-    """
-    work = work_folder(cache, spec)
-    async with made_once(folder) as aside:
-        if (folder / RECORD_FILE).is_file():
-            return
-        async with locked(work / ".lock"):
-            log = folder.parent / "failed" / f"{folder.name}.log"
-            log.parent.mkdir(parents=True, exist_ok=True)
+    folder: Path
+    layout: int
+    recipe: str
+    source: Source
+    spec: BuildSpec
+    toolchain: Toolchain
+    cache: Path
+    host: LocalHost
+    say: Say
+
+    @property
+    def _log(self) -> Path:
+        """Where the log is until the build is in the cache."""
+        return self.folder.parent / "failed" / f"{self.folder.name}.log"
+
+    async def make(self) -> None:
+        """Make the folder, unless another process has made it meanwhile.
+
+        Raises BuildError with the last lines of the log, which is kept, and its path; HostError if git or a compiler
+        fails.
+        """
+        work = work_folder(self.cache, self.spec)
+        async with made_once(self.folder) as aside:
+            if (self.folder / RECORD_FILE).is_file():
+                return
+            async with locked(work / ".lock"):
+                self._log.parent.mkdir(parents=True, exist_ok=True)
+                began = time.monotonic()
+                try:
+                    tree = await check_out(self.source, self.spec, self.cache, self.host)
+                    prefix = work / "prefix"
+                    shutil.rmtree(prefix, ignore_errors=True)
+                    prefix.mkdir(parents=True)
+                    wrappers = await write_wrappers(work / "wrappers", self.toolchain, self.layout, self.host)
+                    await self._execute(tree, prefix, wrappers)
+                    took_s = time.monotonic() - began
+                    _keep_memcached(tree, prefix)
+                    await self._keep(prefix, aside, took_s)
+                finally:
+                    clear(self.source, self.spec, self.cache)
+                    shutil.rmtree(work / "prefix", ignore_errors=True)
+                shutil.move(self._log, aside / LOG_FILE)
+
+    async def _execute(self, tree: Path, prefix: Path, wrappers: Path | None) -> None:
+        """The command, with its output in the log. Raises BuildError."""
+        self.say(f"building {self.folder.name}: {shorten(self.spec.command or '', 100, placeholder=' …')}")
+        environment = {
+            "PREFIX": str(prefix),
+            "JOBS": str(whole_cpus()),
+            **QUIET_GIT,
+            **({"SOURCE_DATE_EPOCH": str(self.source.unix_s)} if self.source.unix_s else {}),
+            **with_wrappers(self.spec.environment, wrappers),
+        }
+        assert self.spec.command is not None
+        with output_to(self._log) as output:
+            process = await self.host.start(
+                ["setpriv", "--pdeathsig", "TERM", "--", "sh", "-c", TERMINATE, "sh", self.spec.command],
+                environment=environment,
+                cwd=tree,
+                stdout=output,
+            )
             began = time.monotonic()
             try:
-                tree = await check_out(source, spec, cache, host)
-                prefix = work / "prefix"
-                shutil.rmtree(prefix, ignore_errors=True)
-                prefix.mkdir(parents=True)
-                wrappers = await write_wrappers(work / "wrappers", toolchain, layout, host)
-                await _execute(spec, source, tree, prefix, wrappers, folder.name, log, host, say)
-                took_s = time.monotonic() - began
-                _keep_memcached(tree, prefix)
-                await _keep(folder.name, source, spec, toolchain, recipe, layout, prefix, aside, took_s, host, log)
+                while True:
+                    try:
+                        exit_code = await process.wait(min(PROGRESS_S, self.spec.timeout - (time.monotonic() - began)))
+                        break
+                    except TimeoutError:
+                        took_s = time.monotonic() - began
+                        if took_s >= self.spec.timeout:
+                            raise self._failed(f"did not end within {format_duration(self.spec.timeout)}") from None
+                        self.say(f"  {self.folder.name}: {format_duration(took_s)}, {_last_line(self._log)}")
             finally:
-                clear(source, spec, cache)
-                shutil.rmtree(work / "prefix", ignore_errors=True)
-            shutil.move(log, aside / LOG_FILE)
+                _kill_group(process)
+                await process.end(0.0)
+        if exit_code != 0:
+            raise self._failed(f"ended with exit code {exit_code}")
 
-
-async def _execute(
-    spec: BuildSpec,
-    source: Source,
-    tree: Path,
-    prefix: Path,
-    wrappers: Path | None,
-    name: str,
-    log: Path,
-    host: LocalHost,
-    say: Say,
-) -> None:
-    """The command, with its output in the log. Raises BuildError."""
-    say(f"building {name}: {shorten(spec.command or '', 100, placeholder=' …')}")
-    environment = {
-        "PREFIX": str(prefix),
-        "JOBS": str(whole_cpus()),
-        **QUIET_GIT,
-        **({"SOURCE_DATE_EPOCH": str(source.unix_s)} if source.unix_s else {}),
-        **with_wrappers(spec.environment, wrappers),
-    }
-    assert spec.command is not None
-    with output_to(log) as output:
-        process = await host.start(
-            ["setpriv", "--pdeathsig", "TERM", "--", "sh", "-c", TERMINATE, "sh", spec.command],
-            environment=environment,
-            cwd=tree,
-            stdout=output,
-        )
-        began = time.monotonic()
+    async def _keep(self, prefix: Path, aside: Path, took_s: float) -> None:
+        tree = aside / TREE
+        shutil.move(prefix, tree)
         try:
-            while True:
-                try:
-                    exit_code = await process.wait(min(PROGRESS_S, spec.timeout - (time.monotonic() - began)))
-                    break
-                except TimeoutError:
-                    took_s = time.monotonic() - began
-                    if took_s >= spec.timeout:
-                        raise _failed(name, f"did not end within {format_duration(spec.timeout)}", log) from None
-                    say(f"  {name}: {format_duration(took_s)}, {_last_line(log)}")
-        finally:
-            _kill_group(process)
-            await process.end(0.0)
-    if exit_code != 0:
-        raise _failed(name, f"ended with exit code {exit_code}", log)
+            build = await recognise(self.folder.name, tree, self.host)
+        except (UserError, HostError) as error:
+            raise self._failed(f"ended well, but {error.message.replace(str(tree), '$PREFIX')}") from error
+        sha256, build_id, compiled_by = await identify(build.program, self.host)
+        assert self.spec.command is not None
+        record = BuildRecord(
+            name=self.folder.name,
+            origin=self.source.origin,
+            ref=self.spec.ref or ("HEAD" if self.spec.git else ""),
+            commit=self.source.commit,
+            subject=self.source.subject,
+            author=self.source.author,
+            date=self.source.date,
+            patch=self.source.patch,
+            patch_sha256=self.source.patch_sha256,
+            command=self.spec.command,
+            environment=self.spec.environment,
+            toolchain=self.toolchain,
+            platform=platform_words(),
+            layout=self.layout,
+            padding_bytes=padding_bytes(self.layout),
+            recipe=self.recipe,
+            program=str(build.program.relative_to(tree)),
+            version=build.version.text,
+            has_sql=build.version.has_sql,
+            sha256=sha256,
+            build_id=build_id,
+            compiled_by=compiled_by,
+            size_bytes=sum(path.lstat().st_size for path in tree.rglob("*") if path.is_file()),
+            built_unix_ns=time.time_ns(),
+            took_s=round(took_s, 1),
+        )
+        write_text(aside / RECORD_FILE, record.model_dump_json(indent=1))
+
+    def _failed(self, what: str) -> BuildError:
+        shown = "".join(f"\n  | {line}" for line in last_lines(self._log, LOG_LINES))
+        words = f"the build {self.folder.name} failed: its command {what}{shown}"
+        return BuildError(words, f"the whole log: {self._log}")
 
 
 def _kill_group(process: Process) -> None:
@@ -131,11 +173,6 @@ def _kill_group(process: Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-def _failed(name: str, what: str, log: Path) -> BuildError:
-    shown = "".join(f"\n  | {line}" for line in last_lines(log, LOG_LINES))
-    return BuildError(f"the build {name} failed: its command {what}{shown}", f"the whole log: {log}")
 
 
 def _last_line(log: Path) -> str:
@@ -149,57 +186,6 @@ def _keep_memcached(tree: Path, prefix: Path) -> None:
     if not any(prefix.iterdir()) and program.is_file() and os.access(program, os.X_OK):
         (prefix / "bin").mkdir()
         shutil.copy2(program, prefix / "bin" / "memcached")
-
-
-async def _keep(
-    name: str,
-    source: Source,
-    spec: BuildSpec,
-    toolchain: Toolchain,
-    recipe: str,
-    layout: int,
-    prefix: Path,
-    aside: Path,
-    took_s: float,
-    host: LocalHost,
-    log: Path,
-) -> None:
-    tree = aside / TREE
-    shutil.move(prefix, tree)
-    try:
-        build = await recognise(name, tree, host)
-    except (UserError, HostError) as error:
-        raise _failed(name, f"ended well, but {error.message.replace(str(tree), '$PREFIX')}", log) from error
-    sha256, build_id, compiled_by = await identify(build.program, host)
-    assert spec.command is not None
-    record = BuildRecord(
-        name=name,
-        origin=source.origin,
-        ref=spec.ref or ("HEAD" if spec.git else ""),
-        commit=source.commit,
-        subject=source.subject,
-        author=source.author,
-        date=source.date,
-        patch=source.patch,
-        patch_sha256=source.patch_sha256,
-        command=spec.command,
-        environment=spec.environment,
-        toolchain=toolchain,
-        platform=platform_words(),
-        layout=layout,
-        padding_bytes=padding_bytes(layout),
-        recipe=recipe,
-        program=str(build.program.relative_to(tree)),
-        version=build.version.text,
-        has_sql=build.version.has_sql,
-        sha256=sha256,
-        build_id=build_id,
-        compiled_by=compiled_by,
-        size_bytes=sum(path.lstat().st_size for path in tree.rglob("*") if path.is_file()),
-        built_unix_ns=time.time_ns(),
-        took_s=round(took_s, 1),
-    )
-    write_text(aside / RECORD_FILE, record.model_dump_json(indent=1))
 
 
 async def recognise(name: str, tree: Path, host: LocalHost) -> ServerBuild:
