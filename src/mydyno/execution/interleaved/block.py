@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Any, Literal, Protocol
 
@@ -21,7 +20,7 @@ from mydyno.drivers.held import SliceOrder
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
 from mydyno.execution.environments.load_clients import CLIENT_SCOPE, busy_client_words, busy_pct
 from mydyno.execution.interleaved.balanced_order import balanced_order
-from mydyno.execution.interleaved.block_records import LoadFacts, run_record, step_record, step_samples, windows_of
+from mydyno.execution.interleaved.block_records import run_record, step_record, step_samples, windows_of
 from mydyno.execution.interleaved.capacity_search import BlockSearches
 from mydyno.execution.interleaved.counted_slices import KernelSlices, ProfiledSlices, SlicesApart, WaitSlices
 from mydyno.execution.interleaved.lane import Lane, check_variables
@@ -60,8 +59,11 @@ ALONE_CYCLE = 1_000_000
 SliceKind = Literal["warm-up", "slice", "profile", "waits", "kernel", "alone"]
 
 
-class SliceWatcher(Protocol):
-    """Receives the progress of a block."""
+class BlockWatcher(Protocol):
+    """Receives the progress of a block and of its pilot."""
+
+    def say(self, text: str) -> None:
+        """A line for the user."""
 
     def sampling(self, sampler: Sampler | None) -> None:
         """The sampler of the block's servers has been started, or (None) stopped."""
@@ -73,6 +75,9 @@ class SliceWatcher(Protocol):
 
     def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
         """A slice of a cycle has ended."""
+
+    def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
+        """The precision to be expected at `of` blocks, from the pilot; empty: it showed none."""
 
 
 @dataclass
@@ -86,88 +91,43 @@ class BlockResult:
     """From the block's begin to its first slice, and from its last slice to its end."""
 
 
-async def make_block(
-    environment: StudyEnvironment,
-    block: PlannedBlock,
-    steps: Sequence[Step],
-    templates: dict[str, Template | None],
-    folder: StudyFolder,
-    pace: Pace,
-    watcher: SliceWatcher,
-    washout_s: float,
-    given_up: frozenset[str] = frozenset(),
-    pilot: Callable[[Sequence[SliceRecord]], None] | None = None,
-    alone: bool = False,
-    searches: BlockSearches | None = None,
-    switchback: bool = False,
-) -> BlockResult:
-    """Run one block and save it. `given_up` are arms that failed too often to be started again.
-
-    `pilot` receives the slices of the first cycles of the block's first step.
-    `searches` choose the rates of a capacity search.
-    `alone`: at the end the other servers are stopped, and the control is loaded alone (alone.jsonl).
-
-    Raises HostError for what would spoil every block; a failing arm is a result.
-    """
-    aside = folder.begin_block(block.block)
-    worker = _Block(environment, block, list(steps), aside, pace, watcher, switchback)
-    worker.washout_s = washout_s
-    worker.pilot = pilot
-    worker.searches = searches or worker.searches
-    begun_s = time.monotonic()
-    try:
-        await worker.start(templates, given_up)
-        worker.loaded_s = time.monotonic()
-        for number, step in enumerate(worker.steps):
-            if not worker.control.up:
-                break
-            await worker.step(step, len(worker.steps) - number)
-        ended_s = time.monotonic()
-        await worker.account()
-        accounted_s = time.monotonic()
-        if alone:
-            await worker.load_alone()
-        alone_s = time.monotonic() - accounted_s
-    finally:
-        await worker.stop()
-    result = worker.finished()
-    write_slices(aside / SLICES_FILE, result.slices)
-    worker.write_apart()
-    folder.commit_block(block.block, result.runs, result.waited_s)
-    result.overhead_s = (worker.loaded_s - begun_s) + (time.monotonic() - ended_s) - alone_s
-    return result
-
-
-class _Block:
+class Block:
     """The state of one block while it runs."""
 
     def __init__(
         self,
         environment: StudyEnvironment,
+        folder: StudyFolder,
         block: PlannedBlock,
-        steps: list[Step],
-        aside: Path,
         pace: Pace,
-        watcher: SliceWatcher,
+        watcher: BlockWatcher,
+        washout_s: float,
+        searches: BlockSearches,
+        pilot: Callable[[Sequence[SliceRecord]], None] | None,
         switchback: bool,
     ) -> None:
+        """`pilot` receives the slices of the first cycles of the block's first step.
+
+        `searches` choose the rates of a capacity search.
+        """
+        steps = {step.id: step for step in environment.experiment.resolved_steps}
         self.environment = environment
         self.block = block
-        self.steps = steps
-        self.lanes = lanes_of(environment, block, aside, switchback)
+        self.steps = [steps[step_id] for step_id in block.step_order]
+        self._folder = folder
+        self._aside = folder.begin_block(block.block)
+        self.lanes = lanes_of(environment, block, self._aside, switchback)
         self.slices: list[SliceRecord] = []
         self.profiled = ProfiledSlices(environment.profiler(), environment.clients is not None)
         self.waits = WaitSlices(environment.wait_counter(), environment.clients is not None)
         self.kernel = KernelSlices(environment.kernel_counter(), environment.clients is not None)
         self._apart: tuple[SlicesApart[Any, Any, Any], ...] = (self.profiled, self.waits, self.kernel)
-        self.loaded_s = 0.0
-        self.pilot: Callable[[Sequence[SliceRecord]], None] | None = None
-        self.searches = BlockSearches()
-        self.washout_s = environment.experiment.design.washout
-        self._aside = aside
+        self.pilot = pilot
+        self.searches = searches
+        self.washout_s = washout_s
         self._pace = pace
         self._watcher = watcher
-        self._captured = CapturedTime(steps)
+        self._captured = CapturedTime(self.steps)
         self._quiet = QuietWait(environment.experiment.design.quiet_wait)
         self._memory = MemoryCounters.read()
         self._wall_offset_ns = clock.wall_offset_ns()
@@ -177,13 +137,44 @@ class _Block:
         self._samples: list[Sample] = []
         self._step_records: dict[tuple[str, int], list[StepRecord]] = {}
 
+    async def make(
+        self, templates: Mapping[str, Template | None], given_up: frozenset[str], alone: bool
+    ) -> BlockResult:
+        """Run the block and save it. `given_up` are arms that failed too often to be started again.
+
+        `alone`: at the end the other servers are stopped, and the control is loaded alone (alone.jsonl).
+        Raises HostError for what would spoil every block; a failing arm is a result.
+        """
+        begun_s = time.monotonic()
+        try:
+            await self.start(templates, given_up)
+            loaded_s = time.monotonic()
+            for number, step in enumerate(self.steps):
+                if not self.control.up:
+                    break
+                await self.step(step, len(self.steps) - number)
+            ended_s = time.monotonic()
+            await self.account()
+            accounted_s = time.monotonic()
+            if alone:
+                await self.load_alone()
+            alone_s = time.monotonic() - accounted_s
+        finally:
+            await self.stop()
+        result = self.finished()
+        write_slices(self._aside / SLICES_FILE, result.slices)
+        self.write_apart()
+        self._folder.commit_block(self.block.block, result.runs, result.waited_s)
+        result.overhead_s = (loaded_s - begun_s) + (time.monotonic() - ended_s) - alone_s
+        return result
+
     @property
     def control(self) -> Lane:
         """The control's first copy: without it the block has no ratio."""
         name = self.environment.experiment.control
         return next(lane for lane in self.lanes if (lane.planned.arm, lane.planned.copy_number) == (name, 1))
 
-    async def start(self, templates: dict[str, Template | None], given_up: frozenset[str]) -> None:
+    async def start(self, templates: Mapping[str, Template | None], given_up: frozenset[str]) -> None:
         """Everything up to the first slice."""
         for lane in self.lanes:
             if lane.planned.arm in given_up:
@@ -225,19 +216,11 @@ class _Block:
             await self._load(step)
         samples = [] if self._probe is None or self.environment.clients is None else self._probe.so_far()
         throttled = throttled_since(before_quota, root)
-        commands = [lane.load_command for lane in self.lanes]
         counters = [await lane.disconnect(step) for lane in self.lanes]
-        for lane, command, counted in zip(self.lanes, commands, counters, strict=True):
+        for lane, counted in zip(self.lanes, counters, strict=True):
             own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
-            memory, after = lane.connection_memory.get(step.id), lane.rss_bytes()
-            load = LoadFacts(
-                command, lane.handshakes, lane.whole, counted, lane.digests, lane.findings, self._clients(own, samples),
-                memory, after
-            )  # fmt: skip
-            failed = lane.failed_steps.get(step.id, lane.failed)
-            record = step_record(
-                step, own, load, began_unix_ns, self.environment.experiment.validity, failed, throttled
-            )
+            clients = self._clients(own, samples)
+            record = step_record(lane, step, own, counted, clients, began_unix_ns, throttled)
             self._step_records.setdefault(self._key(lane), []).append(record)
 
     async def _load(self, step: Step) -> None:
@@ -469,9 +452,7 @@ class _Block:
         self._probe_words += clock.step_words(self._wall_offset_ns)
         for lane in self.lanes:
             steps = self._step_records.get(self._key(lane), [])
-            record = run_record(
-                lane, steps, self._probe_words, memory, self.environment.experiment.validity, self._unsampled
-            )
+            record = run_record(lane, steps, self._probe_words, memory, self._unsampled)
             samples = self._local(lane, self._samples)
             lane.write_configurations()
             write_samples(lane.folder / "samples.parquet", samples, lane.started_unix_ns, steps)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mydyno import clock
 from mydyno.drivers.dynoload_output import worst_level
@@ -22,12 +21,10 @@ from mydyno.execution.validity.rules import (
 from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
 from mydyno.hosts.limits import usable_cpus
 from mydyno.hosts.memory_pressure import MemoryCounters
-from mydyno.model.definition.experiment import Step, ValiditySpec
+from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import (
     ClientLoad,
-    Digest,
-    DriverFinding,
     DriverResult,
     RunRecord,
     SliceRecord,
@@ -40,45 +37,24 @@ if TYPE_CHECKING:
     from mydyno.execution.interleaved.lane import Lane
 
 
-@dataclass(frozen=True)
-class LoadFacts:
-    """The load of a lane over a whole step."""
-
-    command: tuple[str, ...]
-    handshakes: dict[str, Any]
-    """TLS: full, resumed, negotiated; empty in plain text."""
-    whole: dict[str, int]
-    """The load over the same time, warm-up included."""
-    counted: dict[str, float]
-    """Growth of the servers' counters from before the connections to after them, all servers of the lane together."""
-    digests: tuple[Digest, ...] = ()
-    """Of a replay."""
-    findings: tuple[DriverFinding, ...] = ()
-    """What the load programs' own rules found in all slices of the step."""
-    clients: tuple[ClientLoad, ...] = ()
-    """The hosts that it came from; empty: the servers' host."""
-    connection_memory_bytes: float | None = None
-    """Growth of the servers' resident memory by one connection; None: not known."""
-    rss_after_bytes: float | None = None
-    """The servers' resident memory once the load of every lane was disconnected; None: not known."""
-
-
 def step_record(
+    lane: Lane,
     step: Step,
     slices: Sequence[SliceRecord],
-    load: LoadFacts,
+    counted: dict[str, float],
+    clients: tuple[ClientLoad, ...],
     began_unix_ns: int,
-    validity: ValiditySpec,
-    failed: str,
     throttled: dict[str, float],
 ) -> StepRecord:
-    """One lane's step: the sum of its slices; `throttled` is of all lanes' slices.
+    """One lane's step, after its load was disconnected: the sum of its slices; `throttled` is of all lanes' slices.
 
+    `counted`: growth of the servers' counters over the connections; `clients`: the hosts that the load came from.
     A lane that was never loaded (treatment not proved) has not failed.
     """
+    validity = lane.environment.experiment.validity
     good = [one for one in slices if not one.failed]
-    driver = _driver(step, good, load)
-    failed = failed or next((one.failed for one in slices if one.failed), "")
+    driver = _driver(lane, step, good, clients)
+    failed = lane.failed_steps.get(step.id, lane.failed) or next((one.failed for one in slices if one.failed), "")
     if slices and not failed:
         failed = failure_of(driver, validity) or failure_at_rate(good)
     disagreements = list(dict.fromkeys(words for one in good for words in one.disagreements))
@@ -88,15 +64,15 @@ def step_record(
     reasons = step_reasons(facts, SLICES_RULES)
     return StepRecord(
         id=step.id,
-        connection_memory_bytes=load.connection_memory_bytes,
-        rss_after_bytes=load.rss_after_bytes,
+        connection_memory_bytes=lane.connection_memory.get(step.id),
+        rss_after_bytes=lane.rss_bytes(),
         workload=step.workload,
         connections=step.connections,
         started_unix_ns=began_unix_ns,
         warmup_s=0.0,
         measure_s=max(1e-3, (clock.unix_ns() - began_unix_ns) / 1e9),
         driver=driver,
-        server_counters=load.counted,
+        server_counters=counted,
         valid=not reasons and not failed,
         reasons=tuple(reasons),
         failed=failed,
@@ -105,7 +81,7 @@ def step_record(
     )
 
 
-def _driver(step: Step, slices: Sequence[SliceRecord], load: LoadFacts) -> DriverResult:
+def _driver(lane: Lane, step: Step, slices: Sequence[SliceRecord], clients: tuple[ClientLoad, ...]) -> DriverResult:
     traffic: Counter[str] = Counter()
     for one in slices:
         traffic.update(one.traffic)
@@ -121,7 +97,7 @@ def _driver(step: Step, slices: Sequence[SliceRecord], load: LoadFacts) -> Drive
     return DriverResult(
         driver=step.driver,
         version="",
-        command=load.command,
+        command=lane.load_command,
         transactions=transactions,
         queries=sum(one.queries for one in slices),
         errors=sum(one.errors for one in slices),
@@ -131,16 +107,16 @@ def _driver(step: Step, slices: Sequence[SliceRecord], load: LoadFacts) -> Drive
         latency_us=latency,
         cpu_user_s=sum(one.driver_cpu_s or 0.0 for one in slices),
         cpu_system_s=0.0,
-        whole=load.whole,
+        whole=lane.whole,
         key_values=_key_values(slices, latency),
         transaction_types=merged_types([one.transaction_types for one in slices]),
-        digests=load.digests,
+        digests=lane.digests,
         traffic=dict(traffic),
-        tls={"whole_load": load.handshakes} if load.handshakes else {},
+        tls={"whole_load": lane.handshakes} if lane.handshakes else {},
         busiest_thread_cpu_pct=max(busiest, default=None),
-        clients=load.clients,
-        health=worst_level(load.findings),
-        findings=load.findings,
+        clients=clients,
+        health=worst_level(lane.findings),
+        findings=lane.findings,
     )
 
 
@@ -165,13 +141,12 @@ def run_record(
     steps: Sequence[StepRecord],
     words: Sequence[str],
     memory: MemoryCounters,
-    validity: ValiditySpec,
     unsampled: dict[str, str],
 ) -> RunRecord:
     """run.json of one lane. Memory counters are of the whole block: swapping closes the gate for all of its lanes."""
     reasons = [*lane.reasons]
     if memory.swapped_bytes is not None:
-        reasons += run_reasons(RunFacts(validity, (), memory.swapped_bytes))
+        reasons += run_reasons(RunFacts(lane.environment.experiment.validity, (), memory.swapped_bytes))
     if not lane.failed:
         reasons = reasons or no_valid_step(steps)
     planned = lane.planned

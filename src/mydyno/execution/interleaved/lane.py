@@ -91,6 +91,8 @@ class Lane:
     failed: str = ""
     """Why the arm failed as a whole."""
     failed_steps: dict[str, str] = field(default_factory=dict)
+    load_command: tuple[str, ...] = ()
+    """How its first load program was started, without the password's file; empty if none was."""
     handshakes: dict[str, Any] = field(default_factory=dict)
     """TLS handshakes of the load since connect(): full, resumed, negotiated."""
     whole: dict[str, int] = field(default_factory=dict)
@@ -206,7 +208,7 @@ class Lane:
         """Connect a load program to each server and hold it."""
         if not self.runs_step(step):
             return
-        self.handshakes, self.whole, self.findings, self.digests = {}, {}, (), ()
+        self.handshakes, self.whole, self.findings, self.digests, self.load_command = {}, {}, (), (), ()
         try:
             await self.begin_counting()
             before = self.rss_bytes()
@@ -214,6 +216,7 @@ class Lane:
         except StudyError as error:
             await self.step_failed(step, error)
             return
+        self.load_command = tuple(one for one in self.loads[0].command if not one.startswith("--password-file"))
         after = self.rss_bytes()
         if before is not None and after is not None and not self.connected:
             connections = step.connections * len(self.instances)
@@ -307,12 +310,6 @@ class Lane:
             self.warnings.append(f"loaded alone, it failed: {self.failed or self.failed_steps.get(step.id, '')}")
             self.failed, self.failed_steps = before
         return found
-
-    @property
-    def load_command(self) -> tuple[str, ...]:
-        """How its first load program was started, without the password's file; empty if none runs."""
-        words = self.loads[0].command if self.loads else ()
-        return tuple(word for word in words if not word.startswith("--password-file"))
 
     def cpu_s(self) -> float:
         """CPU time of its servers so far; servers that have ended count 0."""

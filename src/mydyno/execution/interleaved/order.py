@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from mydyno.evaluation.projection import slices_so_far
 from mydyno.execution.environments.environment import StudyEnvironment
-from mydyno.execution.interleaved.block import ALONE_SLICES, BlockResult, SliceWatcher, make_block
+from mydyno.execution.interleaved.block import ALONE_SLICES, Block, BlockResult, BlockWatcher
 from mydyno.execution.interleaved.capacity_search import BlockSearches, known_of
 from mydyno.execution.interleaved.pilot import (
     COST,
@@ -51,16 +50,6 @@ class BlockOrder:
     """Arms that failed too often to be started again."""
 
 
-class BlockWatcher(SliceWatcher, Protocol):
-    """Receives the progress of a block and of its pilot."""
-
-    def say(self, text: str) -> None:
-        """A line for the user."""
-
-    def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
-        """The precision to be expected at `of` blocks, from the pilot; empty: it showed none."""
-
-
 async def execute_order(
     environment: StudyEnvironment,
     folder: StudyFolder,
@@ -93,16 +82,14 @@ async def execute_order(
         watcher.pilot_ended(planned.blocks, expected)
         watcher.say(words(expected, planned, experiment.server.dsn is not None))
 
-    block = plan.blocks[order.block - 1]
-    step_of = {step.id: step for step in experiment.resolved_steps}
-    steps = [step_of[step_id] for step_id in block.step_order]
     search = experiment.is_search
-    without_pilot = search or experiment.compares_statements
-    return await make_block(
-        environment, block, steps, templates, folder, pace, watcher, washout_s, order.skipped_arms,
-        pilot if order.block == 1 and not without_pilot else None, alone > 0,
-        BlockSearches(known_of(experiment, slices_so_far(folder)) if search else {}), plan.design == "switchback",
+    has_pilot = order.block == 1 and not (search or experiment.compares_statements)
+    searches = BlockSearches(known_of(experiment, slices_so_far(folder)) if search else {})
+    block = Block(
+        environment, folder, plan.blocks[order.block - 1], pace, watcher, washout_s, searches,
+        pilot if has_pilot else None, plan.design == "switchback",
     )  # fmt: skip
+    return await block.make(templates, order.skipped_arms, alone > 0)
 
 
 def alone_s(plan: Plan, experiment: Experiment, block: int, washout_s: float) -> float:

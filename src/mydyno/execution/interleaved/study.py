@@ -10,8 +10,8 @@ from typing import Protocol
 
 from mydyno.evaluation.projection import Precision, precision_so_far
 from mydyno.execution.environments.environment import StudyEnvironment
-from mydyno.execution.interleaved.block import BlockResult
-from mydyno.execution.interleaved.order import BlockWatcher, execute_order
+from mydyno.execution.interleaved.block import BlockResult, BlockWatcher
+from mydyno.execution.interleaved.order import execute_order
 from mydyno.execution.interleaved.study_time import StudyTime
 from mydyno.execution.interleaved.washout import lengthen_washout
 from mydyno.execution.looks import Decided, Stopping, decided_at, ended, is_decided
