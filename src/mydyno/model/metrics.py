@@ -13,6 +13,8 @@ from typing import Literal
 from mydyno.model.phrases import Phrase, default_phrase, have, rate, use
 from mydyno.model.stored.records import Metric
 
+Together = Literal["sum", "mean", "least", "spread"]
+
 
 @dataclass(frozen=True)
 class MetricSource:
@@ -28,7 +30,7 @@ class MetricSource:
     of `of`, each a mean of its own scope, times `factor`, over tps."""
     of: tuple[str, ...] = ()
     factor: float = 1.0
-    together: Literal["sum", "mean", "least", "spread"] = "sum"
+    together: Together = "sum"
     """How the value of a run with several instances is made from theirs. Latencies come from all histograms merged."""
     label: str = ""
     """The name in headings and tables; empty: made from the metric's own name."""
@@ -40,147 +42,116 @@ class MetricSource:
         return Metric(unit=self.unit, better=self.better, description=self.description)
 
 
+Side = Literal["server", "driver"]
+Aggregate = Literal["mean", "max", "slices"]
+
+
+def _rate(
+    unit: str, counted: str, verb: str, label: str, words: tuple[str, str], together: Together = "sum", of: str = ""
+) -> MetricSource:
+    """What the driver counts; `words`: the noun in sentences, and what is counted."""
+    parts = (of,) if of else ()
+    phrase = rate(verb, *words)
+    return MetricSource(unit, "higher", counted, "driver", of=parts, together=together, label=label, phrase=phrase)
+
+
+def _capacity(unit: str, description: str, label: str, counted: str) -> MetricSource:
+    """The load that meets the objective of a search."""
+    noun = f"{counted} within the objective"
+    more, fewer = f"more {noun}", f"fewer {noun}"
+    past = f"sustained {{x}} {more} than", f"sustained {{x}} {fewer} than"
+    phrase = Phrase(noun, past[0], past[1], "sustains", "sustain", more, fewer, "capacity")
+    return MetricSource(unit, "higher", description, "driver", "slices", label=label, phrase=phrase)
+
+
 def _latency(name: str, label: str, noun: str = "") -> MetricSource:
+    description, phrase = f"{name} transaction latency at the driver", have(noun) if noun else None
+    return MetricSource("µs", "lower", description, "driver", "driver", label=f"Latency, {label}", phrase=phrase)
+
+
+def _memory(description: str, label: str = "", noun: str = "", aggregate: Aggregate = "mean") -> MetricSource:
+    """Memory of a server."""
+    phrase = use(noun) if noun else None
+    return MetricSource("bytes", "lower", description, "instance", aggregate, label=label, phrase=phrase)
+
+
+def _process_cpu(side: Side, where: str) -> MetricSource:
+    scope: Literal["instance", "driver"] = "instance" if side == "server" else "driver"
+    return MetricSource("% of one CPU", "none", f"{side}'s CPU time {where}", scope)
+
+
+def _host(unit: str, description: str, label: str = "", phrase: Phrase | None = None) -> MetricSource:
+    """What no arm is better by."""
+    return MetricSource(unit, "none", description, "host", label=label, phrase=phrase)
+
+
+def _per_query(unit: str, description: str, label: str = "", phrase: Phrase | None = None) -> MetricSource:
+    """What a server spends on a query, known of slices alone."""
+    return MetricSource(unit, "lower", description, "instance", "slices", label=label, phrase=phrase)
+
+
+def _cpu_per_transaction(side: Side, label: str, phrase: Phrase) -> MetricSource:
+    """From percent of one CPU: 1 % is 10,000 µs a second."""
+    description = f"CPU time of the {side} for one transaction; the kernel may charge received packets to either side"
+    scope: Literal["instance", "driver"] = "instance" if side == "server" else "driver"
+    parts = (f"{side}_cpu_user_pct", f"{side}_cpu_system_pct")
     return MetricSource(
-        "µs",
-        "lower",
-        f"{name} transaction latency at the driver",
-        "driver",
-        "driver",
-        label=f"Latency, {label}",
-        phrase=have(noun) if noun else None,
+        "µs", "lower", description, scope, "per_transaction", parts, 10_000.0, label=label, phrase=phrase
     )
+
+
+def _spread(name: str, label: str) -> MetricSource:
+    """Of a rate between the instances of a run."""
+    description = f"{name} of the best less that of the worst instance, of their mean"
+    noun = f"spread of {label} between instances"
+    return MetricSource("%", "lower", description, "driver", together="spread", label=f"S{noun[1:]}", phrase=have(noun))
 
 
 GROWTH = "server_rss_growth_per_min"
 FEWEST_OF_GROWTH = 6
 """Cycles of a step in a block from which on memory's growth is measured."""
-SPREAD_OF = {"tpmc": "TpmC", "tps": "TPS", "qps": "QPS"}
-"""Rates whose spread between the instances of a run is a metric itself."""
-
-
-def _cpu_per_transaction(side: Literal["server", "driver"]) -> MetricSource:
-    """From percent of one CPU: 1 % is 10,000 µs a second."""
-    return MetricSource(
-        "µs",
-        "lower",
-        f"CPU time of the {side} for one transaction; the kernel may charge received packets to either side",
-        "instance" if side == "server" else "driver",
-        "per_transaction",
-        (f"{side}_cpu_user_pct", f"{side}_cpu_system_pct"),
-        10_000.0,
-        label=f"CPU per transaction, {'server' if side == 'server' else 'load'}",
-        phrase=use("CPU per transaction", cost=True)
-        if side == "server"
-        else use("CPU per transaction in the load program"),
-    )
-
-
 SLOWEST_STATEMENT = "slowest_statement"
 """Known to a study's gate alone: no run has a value of it."""
+SPREAD_OF = {"tpmc": "TpmC", "tps": "TPS", "qps": "QPS"}
+"""Rates whose spread between the instances of a run is a metric itself."""
+NEW_ORDERS = "New-Order transactions per minute"
 
 METRICS: dict[str, MetricSource] = {
-    "qps": MetricSource(
+    "qps": _rate(
+        "1/s", "queries per second, counted by the driver", "serve", "QPS", ("queries per second", "queries")
+    ),
+    "tps": _rate(
+        "1/s", "transactions per second, counted by the driver", "serve", "TPS",
+        ("transactions per second", "transactions"),
+    ),
+    "tpmc": _rate(
+        "1/min", f"{NEW_ORDERS}, counted by the driver", "complete", "TpmC", (NEW_ORDERS, "New-Order transactions")
+    ),
+    "tpmc_per_instance": _rate(
+        "1/min", f"{NEW_ORDERS}, mean of the run's instances", "complete", "TpmC per instance",
+        (f"{NEW_ORDERS} and instance", "New-Order transactions per instance"), "mean", "tpmc",
+    ),
+    "tpmc_worst_instance": _rate(
+        "1/min", f"{NEW_ORDERS} of the run's instance that completed the fewest", "complete",
+        "TpmC of the worst instance",
+        (f"{NEW_ORDERS} of the worst instance", "New-Order transactions on the worst instance"), "least", "tpmc",
+    ),
+    "ops": _rate(
+        "1/s", "gets and sets per second, counted by the driver", "serve", "Operations per second",
+        ("operations per second", "operations"),
+    ),
+    "capacity_tps": _capacity(
         "1/s",
-        "higher",
-        "queries per second, counted by the driver",
-        "driver",
-        label="QPS",
-        phrase=rate("serve", "queries per second", "queries"),
-    ),
-    "tps": MetricSource(
-        "1/s",
-        "higher",
-        "transactions per second, counted by the driver",
-        "driver",
-        label="TPS",
-        phrase=rate("serve", "transactions per second", "transactions"),
-    ),
-    "tpmc": MetricSource(
-        "1/min",
-        "higher",
-        "New-Order transactions per minute, counted by the driver",
-        "driver",
-        label="TpmC",
-        phrase=rate("complete", "New-Order transactions per minute", "New-Order transactions"),
-    ),
-    "tpmc_per_instance": MetricSource(
-        "1/min",
-        "higher",
-        "New-Order transactions per minute, mean of the run's instances",
-        "driver",
-        of=("tpmc",),
-        together="mean",
-        label="TpmC per instance",
-        phrase=rate(
-            "complete", "New-Order transactions per minute and instance", "New-Order transactions per instance"
-        ),
-    ),
-    "tpmc_worst_instance": MetricSource(
-        "1/min",
-        "higher",
-        "New-Order transactions per minute of the run's instance that completed the fewest",
-        "driver",
-        of=("tpmc",),
-        together="least",
-        label="TpmC of the worst instance",
-        phrase=rate(
-            "complete",
-            "New-Order transactions per minute of the worst instance",
-            "New-Order transactions on the worst instance",
-        ),
-    ),
-    "ops": MetricSource(
-        "1/s",
-        "higher",
-        "gets and sets per second, counted by the driver",
-        "driver",
-        label="Operations per second",
-        phrase=rate("serve", "operations per second", "operations"),
-    ),
-    "capacity_tps": MetricSource(
-        "1/s",
-        "higher",
         "highest rate of transactions that meets the service-level objective of steps.search in half of the slices",
-        "driver",
-        "slices",
-        label="Capacity",
-        phrase=Phrase(
-            "transactions per second within the objective",
-            "sustained {x} more transactions per second within the objective than",
-            "sustained {x} fewer transactions per second within the objective than",
-            "sustains",
-            "sustain",
-            "more transactions per second within the objective",
-            "fewer transactions per second within the objective",
-            "capacity",
-        ),
+        "Capacity", "transactions per second",
     ),
-    "capacity_connections": MetricSource(
+    "capacity_connections": _capacity(
         "connections",
-        "higher",
         "most connections of a closed loop that meet the service-level objective of steps.search in half of the slices",
-        "driver",
-        "slices",
-        label="Capacity in connections",
-        phrase=Phrase(
-            "connections within the objective",
-            "sustained {x} more connections within the objective than",
-            "sustained {x} fewer connections within the objective than",
-            "sustains",
-            "sustain",
-            "more connections within the objective",
-            "fewer connections within the objective",
-            "capacity",
-        ),
+        "Capacity in connections", "connections",
     ),
     "kv_hit_pct": MetricSource(
-        "%",
-        "higher",
-        "share of the requested keys that were found",
-        "driver",
-        together="mean",
-        label="Keys found",
+        "%", "higher", "share of the requested keys that were found", "driver", together="mean", label="Keys found",
         phrase=have("share of keys found"),
     ),
     "kv_misses_per_s": MetricSource("1/s", "none", "gets per second of keys that were not found", "driver"),
@@ -190,56 +161,27 @@ METRICS: dict[str, MetricSource] = {
     "latency_p99_us": _latency("99th percentile of", "99th percentile"),
     "latency_p999_us": _latency("99.9th percentile of", "99.9th percentile"),
     "latency_max_us": _latency("longest", "longest", "maximum latency"),
-    "server_rss_bytes": MetricSource(
-        "bytes",
-        "lower",
-        "resident memory of the server",
-        "instance",
-        label="Resident memory (RSS)",
-        phrase=use("resident memory"),
-    ),
-    "server_rss_early_bytes": MetricSource(
-        "bytes",
-        "lower",
+    "server_rss_bytes": _memory("resident memory of the server", "Resident memory (RSS)", "resident memory"),
+    "server_rss_early_bytes": _memory(
         "resident memory of the server after as many queries as every arm had served in the first cycle of its block",
-        "instance",
-        "slices",
-        label="Resident memory, early",
-        phrase=use("resident memory early in the load"),
+        "Resident memory, early", "resident memory early in the load", "slices",
     ),
     "memory_queries": MetricSource(
-        "queries",
-        "none",
+        "queries", "none",
         "queries since the server's start after which memory is compared, the same in all arms of a block",
-        "instance",
-        "slices",
-        label="Queries before memory is compared",
+        "instance", "slices", label="Queries before memory is compared",
     ),
-    "server_rss_peak_bytes": MetricSource(
-        "bytes",
-        "lower",
-        "most resident memory of the server since its start",
-        "instance",
-        "max",
-        label="Resident memory, peak",
-        phrase=use("peak resident memory"),
+    "server_rss_peak_bytes": _memory(
+        "most resident memory of the server since its start", "Resident memory, peak", "peak resident memory", "max"
     ),
-    "server_rss_after_bytes": MetricSource(
-        "bytes",
-        "lower",
+    "server_rss_after_bytes": _memory(
         "resident memory of the server after the load was disconnected: what it did not give back",
-        "instance",
-        "slices",
-        label="Resident memory after the load",
-        phrase=use("resident memory after the load"),
+        "Resident memory after the load", "resident memory after the load", "slices",
     ),
     GROWTH: MetricSource(
-        "",
-        "lower",
+        "", "lower",
         "factor by which resident memory of the server grows in a minute (1.01: 1 %); from 6 cycles in a block on",
-        "instance",
-        "slices",
-        label="Resident memory, growth per minute",
+        "instance", "slices", label="Resident memory, growth per minute",
         phrase=Phrase(
             noun="growth of resident memory per minute",
             past_more="grew in resident memory by {x} a minute more than",
@@ -251,145 +193,80 @@ METRICS: dict[str, MetricSource] = {
             short_noun="growth of resident memory",
         ),
     ),
-    "server_vsize_bytes": MetricSource(
-        "bytes",
-        "lower",
-        "virtual memory of the server",
-        "instance",
-        label="Virtual memory (VSIZE)",
-        phrase=use("virtual memory"),
-    ),
-    "server_hugetlb_bytes": MetricSource(
-        "bytes",
-        "lower",
-        "the server's memory on reserved huge pages, which is not part of its resident memory",
-        "instance",
+    "server_vsize_bytes": _memory("virtual memory of the server", "Virtual memory (VSIZE)", "virtual memory"),
+    "server_hugetlb_bytes": _memory(
+        "the server's memory on reserved huge pages, which is not part of its resident memory"
     ),
     "server_anonymous_huge_bytes": MetricSource(
         "bytes", "none", "server's memory on transparent huge pages", "instance"
     ),
-    "server_pss_bytes": MetricSource(
-        "bytes",
-        "lower",
-        "proportional memory of the server",
-        "instance",
-        label="Proportional memory (PSS)",
-        phrase=use("proportional memory"),
+    "server_pss_bytes": _memory(
+        "proportional memory of the server", "Proportional memory (PSS)", "proportional memory"
     ),
-    "server_cpu_user_pct": MetricSource("% of one CPU", "none", "server's CPU time in user mode", "instance"),
-    "server_cpu_system_pct": MetricSource("% of one CPU", "none", "server's CPU time in the kernel", "instance"),
-    "driver_cpu_user_pct": MetricSource("% of one CPU", "none", "driver's CPU time in user mode", "driver"),
-    "driver_cpu_system_pct": MetricSource("% of one CPU", "none", "driver's CPU time in the kernel", "driver"),
-    "cpu_user_pct": MetricSource(
-        "%", "none", "host CPU in user mode, of all CPUs", "host", label="CPU user", phrase=use("user CPU")
+    "server_cpu_user_pct": _process_cpu("server", "in user mode"),
+    "server_cpu_system_pct": _process_cpu("server", "in the kernel"),
+    "driver_cpu_user_pct": _process_cpu("driver", "in user mode"),
+    "driver_cpu_system_pct": _process_cpu("driver", "in the kernel"),
+    "cpu_user_pct": _host("%", "host CPU in user mode, of all CPUs", "CPU user", use("user CPU")),
+    "cpu_system_pct": _host("%", "host CPU in the kernel, of all CPUs", "CPU system", use("system CPU")),
+    "cpu_iowait_pct": _host("%", "host CPU idle with I/O outstanding", "CPU iowait", have("I/O wait")),
+    "cpu_steal_pct": _host("%", "host CPU taken by the hypervisor", "CPU steal"),
+    "disk_read_bytes_per_s": _host(
+        "bytes/s", "bytes read from the data's disk", phrase=have("disk read throughput")
     ),
-    "cpu_system_pct": MetricSource(
-        "%", "none", "host CPU in the kernel, of all CPUs", "host", label="CPU system", phrase=use("system CPU")
+    "disk_write_bytes_per_s": _host(
+        "bytes/s", "bytes written to the data's disk", phrase=have("disk write throughput")
     ),
-    "cpu_iowait_pct": MetricSource(
-        "%", "none", "host CPU idle with I/O outstanding", "host", label="CPU iowait", phrase=have("I/O wait")
+    "disk_util_pct": _host(
+        "%", "time that the data's disk had I/O in flight", "Disk utilisation", have("disk utilisation")
     ),
-    "cpu_steal_pct": MetricSource("%", "none", "host CPU taken by the hypervisor", "host", label="CPU steal"),
-    "disk_read_bytes_per_s": MetricSource(
-        "bytes/s", "none", "bytes read from the data's disk", "host", phrase=have("disk read throughput")
-    ),
-    "disk_write_bytes_per_s": MetricSource(
-        "bytes/s", "none", "bytes written to the data's disk", "host", phrase=have("disk write throughput")
-    ),
-    "disk_util_pct": MetricSource(
-        "%",
-        "none",
-        "time that the data's disk had I/O in flight",
-        "host",
-        label="Disk utilisation",
-        phrase=have("disk utilisation"),
-    ),
-    "network_rx_bytes_per_s": MetricSource(
-        "bytes/s", "none", "bytes received", "host", phrase=have("network receive throughput")
-    ),
-    "network_tx_bytes_per_s": MetricSource(
-        "bytes/s", "none", "bytes sent", "host", phrase=have("network transmit throughput")
-    ),
+    "network_rx_bytes_per_s": _host("bytes/s", "bytes received", phrase=have("network receive throughput")),
+    "network_tx_bytes_per_s": _host("bytes/s", "bytes sent", phrase=have("network transmit throughput")),
     "network_bytes_per_transaction": MetricSource(
-        "bytes",
-        "lower",
-        "bytes that the server's interface sent and received for one transaction, headers included",
-        "host",
-        "per_transaction",
-        ("network_tx_bytes_per_s", "network_rx_bytes_per_s"),
-        label="Bytes per transaction",
-        phrase=use("network bytes per transaction"),
+        "bytes", "lower", "bytes that the server's interface sent and received for one transaction, headers included",
+        "host", "per_transaction", ("network_tx_bytes_per_s", "network_rx_bytes_per_s"),
+        label="Bytes per transaction", phrase=use("network bytes per transaction"),
     ),
-    "server_cpu_us_per_query": MetricSource(
-        "µs",
-        "lower",
-        "CPU time of the server for one query, kernel included",
-        "instance",
-        "slices",
-        label="CPU per query, server",
-        phrase=use("server CPU per query", "CPU per query", cost=True),
+    "server_cpu_us_per_query": _per_query(
+        "µs", "CPU time of the server for one query, kernel included", "CPU per query, server",
+        use("server CPU per query", "CPU per query", cost=True),
     ),
     SLOWEST_STATEMENT: MetricSource(
-        "",
-        "lower",
+        "", "lower",
         "response time or CPU time, relative to the control, of the statement that became slower most; one that fails "
         "or returns other rows is beyond any limit (`steps.statements`, `mydyno gate`)",
-        "instance",
-        "slices",
-        label="Slowest statement",
+        "instance", "slices", label="Slowest statement",
         phrase=use("time of the slowest statement", "slowest statement"),
     ),
-    "server_instructions_per_query": MetricSource(
+    "server_instructions_per_query": _per_query(
         "instructions",
-        "lower",
         "instructions that the server executes for one query, kernel included, where the processor counts them",
-        "instance",
-        "slices",
-        label="Instructions per query, server",
-        phrase=use("server instructions per query", "instructions per query"),
+        "Instructions per query, server", use("server instructions per query", "instructions per query"),
     ),
-    "server_kernel_instructions_per_query": MetricSource(
-        "instructions", "lower", "the part of them that is executed in the kernel", "instance", "slices"
+    "server_kernel_instructions_per_query": _per_query(
+        "instructions", "the part of them that is executed in the kernel"
     ),
-    "server_cycles_per_query": MetricSource(
-        "cycles", "lower", "processor cycles that the server uses for one query", "instance", "slices"
-    ),
+    "server_cycles_per_query": _per_query("cycles", "processor cycles that the server uses for one query"),
     "driver_instructions_per_query": MetricSource(
         "instructions", "none", "instructions that the load program executes for one query", "driver", "slices"
     ),
     "driver_cpu_pct": MetricSource("% of one CPU", "none", "driver's CPU time", "driver", "slices"),
-    "server_cpu_us_per_transaction": _cpu_per_transaction("server"),
-    "driver_cpu_us_per_transaction": _cpu_per_transaction("driver"),
+    "server_cpu_us_per_transaction": _cpu_per_transaction(
+        "server", "CPU per transaction, server", use("CPU per transaction", cost=True)
+    ),
+    "driver_cpu_us_per_transaction": _cpu_per_transaction(
+        "driver", "CPU per transaction, load", use("CPU per transaction in the load program")
+    ),
     "innodb_checkpoint_age_bytes": MetricSource(
-        "bytes",
-        "none",
-        "redo not yet checkpointed",
-        "instance",
-        label="InnoDB checkpoint age",
+        "bytes", "none", "redo not yet checkpointed", "instance", label="InnoDB checkpoint age",
         phrase=have("checkpoint age"),
     ),
     "innodb_dirty_pages_pct": MetricSource(
-        "%",
-        "none",
-        "dirty pages in the buffer pool",
-        "instance",
-        together="mean",
-        label="InnoDB dirty pages",
+        "%", "none", "dirty pages in the buffer pool", "instance", together="mean", label="InnoDB dirty pages",
         phrase=have("share of dirty pages"),
     ),
-    **{
-        f"{rate_name}_spread_pct": MetricSource(
-            "%",
-            "lower",
-            f"{rate_name} of the best less that of the worst instance, of their mean",
-            "driver",
-            together="spread",
-            label=f"Spread of {SPREAD_OF[rate_name]} between instances",
-            phrase=have(f"spread of {SPREAD_OF[rate_name]} between instances"),
-        )
-        for rate_name in SPREAD_OF
-    },
-}
+    **{f"{name}_spread_pct": _spread(name, label) for name, label in SPREAD_OF.items()},
+}  # fmt: skip
 OF_WORKLOAD: dict[str, dict[str, MetricSource]] = {
     "connect": {
         "tps": replace(
