@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mydyno.hosts.network.port_shaping import shaping_obstacle
+from mydyno.hosts.network.load_end import shaping_obstacle
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.records import Evidence, RunRecord
 from mydyno.store.study_folder import StudyFolder

@@ -9,8 +9,7 @@ from pathlib import Path
 from mydyno.errors import ServerError
 from mydyno.hosts.local import LocalHost
 from mydyno.model.stored.records import ServerRecord
-from mydyno.servers.client_path import ClientPath
-from mydyno.servers.running.base import CpuSlot, RunningServer
+from mydyno.servers.running.base import ClientPath, CpuSlot, RunningServer
 from mydyno.servers.sql import Address
 from mydyno.store.samples import Sample
 from tests.support.fake_script import Script

@@ -19,7 +19,7 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, legend
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
-from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.quantities import load_level
 from mydyno.model.definition.search import CAPACITIES
 from mydyno.model.stored.capacity import CapacityRecord
 from mydyno.model.stored.records import SliceRecord

@@ -6,18 +6,34 @@ Whether the named commit accounts for what the ends differ by; if not, the bisec
 
 The commit and the bad end are each compared with the good end. If their intervals do not overlap, a later commit
 changed the metric again: it made it worse still, or undid a part.
+
+The order of the commits: `git bisect` itself, in a bare repository of its own that borrows the cache's objects.
+
+git bisect receives good, bad or skip for each commit, and names the next one in BISECT_HEAD. The same marks lead to the
+same commits again, so an interrupted bisection is continued by repeating its marks.
 """
 
 from __future__ import annotations
 
 import shlex
+import shutil
 from pathlib import Path
 
 from mydyno.bisect.compare import Tools, compare_commit, compare_ends, is_higher_better
 from mydyno.bisect.folder import COMPARED_EVENT, ENDS_EVENT, BisectFolder
-from mydyno.bisect.walk import Walk
-from mydyno.hosts.local import LocalHost
-from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison, Ends, Remainder, State
+from mydyno.errors import HostError, UserError
+from mydyno.hosts.local import Completed, LocalHost
+from mydyno.model.stored.bisection import (
+    BisectRecord,
+    BisectResult,
+    Commit,
+    Comparison,
+    Ends,
+    Outcome,
+    Remainder,
+    State,
+)
+from mydyno.servers.compiled.source import git
 
 
 async def run_bisection(folder: BisectFolder, clone: Path, host: LocalHost, tools: Tools) -> BisectResult:
@@ -114,3 +130,103 @@ def command_between(record: BisectRecord, good: str) -> str:
         elif option in ends:
             given[at + 1] = ends[option]
     return shlex.join(given)
+
+
+WORDS: dict[Outcome, str] = {"good": "good", "bad": "bad", "skipped": "skip"}
+
+
+class Walk:
+    """One bisection of a repository. begin() first."""
+
+    def __init__(self, folder: Path, clone: Path, host: LocalHost, first_parent: bool = False) -> None:
+        self._folder = folder
+        self._clone = clone
+        self._host = host
+        self._first_parent = ["--first-parent"] if first_parent else []
+        self._good = ""
+        self._bad = ""
+        self._marks: dict[str, Outcome] = {}
+
+    async def begin(self, good: str, bad: str) -> None:
+        """Start between two commits. Raises HostError with git's words."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        await git(
+            self._host, ["clone", "--quiet", "--bare", "--shared", str(self._clone), str(self._folder)],
+            self._folder.parent,
+        )  # fmt: skip
+        self._good, self._bad, self._marks = good, bad, {}
+        await self._git(["bisect", "start", "--no-checkout", *self._first_parent, bad, good])
+
+    async def mark(self, commit: str, outcome: Outcome) -> None:
+        """What a commit is. Raises HostError."""
+        self._marks[commit] = outcome
+        # git bisect ends with code 2 when only skipped commits are left: remaining() shows that.
+        done = await self._git(["bisect", WORDS[outcome], commit], check=False)
+        if done.exit_code not in (0, 2):
+            raise HostError(f"git bisect {WORDS[outcome]} {commit[:12]} failed: {done.output.strip()[-400:]}")
+
+    async def next(self) -> str | None:
+        """The commit to compare next; None where every remaining one is known or skipped."""
+        remaining = await self.remaining()
+        if not [commit for commit in remaining[:-1] if commit not in self._marks]:
+            return None
+        head = (await self._git(["rev-parse", "--verify", "--quiet", "BISECT_HEAD"])).output.strip()
+        if head in self._marks:
+            raise HostError(f"git bisect names {head[:12]} again, which is {self._marks[head]}")
+        return head
+
+    async def remaining(self) -> list[str]:
+        """The commits of which one is the first bad one, oldest first; the last is known to be bad."""
+        refs = (await self._git(["for-each-ref", "--format=%(refname) %(objectname)", "refs/bisect"])).output.split()
+        found = dict(zip(refs[::2], refs[1::2], strict=True))
+        good = [name for ref, name in found.items() if ref.startswith("refs/bisect/good-")] or [self._good]
+        bad = found.get("refs/bisect/bad", self._bad)
+        listed = await self._git(["rev-list", "--topo-order", "--reverse", *self._first_parent, bad, "--not", *good])
+        return listed.output.split()
+
+    async def successor(self, commit: str, bad: str) -> str:
+        """The next commit on the way from a commit to a later one. Raises HostError."""
+        listed = await self._git(
+            ["rev-list", "--topo-order", "--reverse", "--ancestry-path", *self._first_parent, f"{commit}..{bad}"]
+        )
+        return listed.output.split()[0]
+
+    async def commit(self, name: str) -> Commit:
+        """What git knows of a commit."""
+        return await describe(name, self._folder, self._host)
+
+    async def _git(self, arguments: list[str], check: bool = True) -> Completed:
+        return await git(self._host, arguments, self._folder, check)
+
+
+async def describe(name: str, repository: Path, host: LocalHost) -> Commit:
+    """What a repository knows of a commit."""
+    shown = await git(host, ["show", "--no-patch", "--format=%H%x00%cI%x00%an <%ae>%x00%s", name, "--"], repository)
+    found, date, author, subject = shown.output.strip("\n").split("\0", 3)
+    return Commit(hash=found, subject=subject, author=author, date=date)
+
+
+async def count_commits(good: str, bad: str, clone: Path, host: LocalHost, first_parent: bool = False) -> int:
+    """The commits after good, up to and with bad. Raises UserError if good is no ancestor of bad."""
+    if good == bad:
+        raise UserError(f"--good and --bad are the same commit, {good[:12]}")
+    ancestor = await git(host, ["merge-base", "--is-ancestor", good, bad], clone, check=False)
+    if ancestor.exit_code:
+        swapped = await git(host, ["merge-base", "--is-ancestor", bad, good], clone, check=False)
+        if swapped.exit_code == 0:
+            raise UserError(
+                f"--good {good[:12]} comes after --bad {bad[:12]}",
+                "the good commit must be the older one; were the two exchanged?",
+            )
+        base = (await git(host, ["merge-base", good, bad], clone, check=False)).output.strip()
+        if not base:
+            raise UserError(
+                f"--good {good[:12]} and --bad {bad[:12]} share no commit: their histories are unrelated",
+                "are both of one project? a shallow clone lacks history: git fetch --unshallow",
+            )
+        raise UserError(
+            f"--good {good[:12]} is not an ancestor of --bad {bad[:12]}",
+            f"the newest commit that both have is {base[:12]}: try it as --good",
+        )
+    option = ["--first-parent"] if first_parent else []
+    return int((await git(host, ["rev-list", "--count", *option, bad, f"^{good}"], clone)).output.strip())

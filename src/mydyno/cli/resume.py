@@ -10,7 +10,7 @@ from mydyno.cli import arguments
 from mydyno.cli.output import warn_of_damage
 from mydyno.cli.side_server import side_server
 from mydyno.cli.verbosity import set_verbosity
-from mydyno.execution.origin import check_origin
+from mydyno.execution.checks import check_origin
 from mydyno.hosts.paths import HostPaths
 from mydyno.store.study_folder import StudyFolder
 

@@ -14,9 +14,8 @@ import typer
 from rich.console import Console
 
 from mydyno.cli.exit_codes import ExitCode
-from mydyno.cli.fleet_progress import FleetProgress
 from mydyno.cli.streams import warn
-from mydyno.cli.watcher import ProgressWatcher
+from mydyno.cli.watcher import FleetProgress, ProgressWatcher
 from mydyno.errors import HostError, StudyError
 from mydyno.execution.live.writer import Listener
 from mydyno.execution.planning.forecast import RUN_OVERHEAD_S

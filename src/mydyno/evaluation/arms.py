@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mydyno.evaluation.compare import compared_study
 from mydyno.language import listing
-from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.comparison import ArmComparison, ArmEffect
 from mydyno.results.across.arms import arm_effects, arm_metrics

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from mydyno.experiment_file import screen, vary
 from mydyno.experiment_file.overrides import ARM_SECTIONS, OF_EVERY_ARM, merged
 from mydyno.experiment_file.vary import product
-from mydyno.experiment_file.vocabulary import Vocabulary
-from mydyno.model.definition.experiment import MOST_INSTANCES, ArmSpec
+from mydyno.model.definition.experiment import MOST_INSTANCES, ArmSpec, DataSpec, Step
 from mydyno.model.definition.problems import Key, Problem, from_validation, unknown
 from mydyno.model.definition.server_options import reserved_problems
 from mydyno.model.definition.source_build import BuildSpec, incomplete, of_every_arm
@@ -144,3 +143,23 @@ def _setting_problems(found: list[Problem], key: Key, value: object) -> list[Pro
     if table is None:
         return [replace(problem, key=key) for problem in [one for one in meant if one.nearest] or meant[:1]]
     return [replace(problem, key=(*key, *inside(problem))) for problem in meant]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The names that an experiment may use; supplied by the layers above the model."""
+
+    servers: Sequence[str]
+    data_workloads: Sequence[str]
+    workload_options: Mapping[str, type[BaseModel]]
+    workload_data: Mapping[str, str]
+    """Workload → the data that it needs."""
+    workload_drivers: Mapping[str, Sequence[str]]
+    treatments: Mapping[str, TypeAdapter[Any]]
+    """Treatment name → how its value is validated."""
+    metrics: Sequence[str]
+    """Metrics that can have a verdict: higher or lower is better."""
+    check_step: Callable[[Step], list[str]]
+    """What a step's driver cannot do."""
+    check_data: Callable[[DataSpec, Step], list[str]]
+    """Data that a step's driver cannot make or keep as they are."""

@@ -8,11 +8,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from mydyno.errors import UserError
-from mydyno.experiment_file.arms import arms_of
+from mydyno.experiment_file.arms import Vocabulary, arms_of
 from mydyno.experiment_file.overrides import ARM_SECTIONS, OF_EVERY_ARM, merged, parse_set, with_settings
 from mydyno.experiment_file.thresholds import parse_table, selector_problems
 from mydyno.experiment_file.toml_source import TomlSource
-from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.model.definition.experiment import (
     EXISTING,
     FILE_KINDS,

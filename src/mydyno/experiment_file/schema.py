@@ -7,11 +7,10 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from mydyno.experiment_file.arms import OPTION_FILE
+from mydyno.experiment_file.arms import OPTION_FILE, Vocabulary
 from mydyno.experiment_file.overrides import ARM_SECTIONS
 from mydyno.experiment_file.thresholds import limit_schema
 from mydyno.experiment_file.vary import TREATMENTS as VARIED
-from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.model.definition.experiment import (
     FILE_KINDS,
     MOST_INSTANCES,

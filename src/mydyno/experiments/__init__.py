@@ -11,9 +11,9 @@ from pathlib import Path
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.drivers.dynoload import Dynoload
 from mydyno.errors import UserError
+from mydyno.experiment_file.arms import Vocabulary
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.toml_source import TomlSource, based_on, toml_text
-from mydyno.experiment_file.vocabulary import Vocabulary
 from mydyno.experiments.files import with_files
 from mydyno.experiments.option_files import with_option_files
 from mydyno.model.definition.experiment import DataSpec, Experiment, Step

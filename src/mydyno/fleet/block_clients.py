@@ -42,8 +42,7 @@ from mydyno.fleet.network_messages import (
     Unshape,
 )
 from mydyno.hosts.network.link import Shape, Transfer
-from mydyno.hosts.network.load_end import ShapedPort
-from mydyno.hosts.network.port_shaping import ClassState
+from mydyno.hosts.network.load_end import ClassState, ShapedPort
 from mydyno.model.definition.host_groups import LoadHosts
 from mydyno.store.samples import Sample
 

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from mydyno.errors import MydynoError
 from mydyno.fleet.messages import SILENCE_S
 from mydyno.fleet.network_messages import NetworkAnswer, parse_request
-from mydyno.hosts.network.load_end import LoadEnd, OwnLoadEnd
-from mydyno.hosts.network.port_shaping import PortShaping
+from mydyno.hosts.network.load_end import LoadEnd, OwnLoadEnd, PortShaping
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import UndoJournal, clean_up
 

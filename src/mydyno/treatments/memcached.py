@@ -37,10 +37,9 @@ from mydyno.model.definition.experiment import Frozen, ServerSpec
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.stored.records import Evidence, StepRecord
 from mydyno.servers.catalogue import has_sql, known_servers
-from mydyno.servers.client_path import ClientPath
 from mydyno.servers.memcached import COMMANDS, SPARE_CONNECTIONS, MemcachedOptions, configuring_sql, plugin_variables
 from mydyno.servers.memcached_protocol import MemcachedClient
-from mydyno.servers.running.base import RunningServer
+from mydyno.servers.running.base import ClientPath, RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.servers.sql import Control
 from mydyno.store.samples import Sample

@@ -47,8 +47,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Frozen, ServerSpec
 from mydyno.model.definition.quantities import parse_bits_per_s
 from mydyno.model.stored.records import Evidence
-from mydyno.servers.client_path import ClientPath
-from mydyno.servers.running.base import RunningServer
+from mydyno.servers.running.base import ClientPath, RunningServer
 from mydyno.treatments import network_apart, network_external
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge

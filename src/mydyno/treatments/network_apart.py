@@ -1,7 +1,7 @@
 """The network between a server's host and the hosts of its load: shaped for the server's port, or a slower real card.
 
 `network = "1gbit"` shapes what leaves the server's card from the server's port and what leaves each load host's card to
-it (hosts/network/port_shaping.py). SSH on the same cards is not touched, and several servers can be up at the same
+it (hosts/network/load_end.py). SSH on the same cards is not touched, and several servers can be up at the same
 time, each with a bandwidth of its own. With several load hosts each of them has the bandwidth towards the server.
 
 `network = { bandwidth = "1gbit", by = "card" }` sets the speed of the server's card by ethtool. Both directions of a
@@ -25,9 +25,16 @@ from typing import Any
 from mydyno.errors import HostError, StudyError
 from mydyno.hosts.network import network_card
 from mydyno.hosts.network.link import TIMEOUT_S, Shape, Transfer, listen, receive_timed, send_timed
-from mydyno.hosts.network.load_end import LoadEnd, LoadPath, ShapedPort, card_with
+from mydyno.hosts.network.load_end import (
+    ClassState,
+    LoadEnd,
+    LoadPath,
+    PortClass,
+    ShapedPort,
+    card_with,
+    shaping_obstacle,
+)
 from mydyno.hosts.network.network_capabilities import programs_obstacle
-from mydyno.hosts.network.port_shaping import ClassState, PortClass, shaping_obstacle
 from mydyno.hosts.network.ports import free_port
 from mydyno.hosts.root import HostRoot
 from mydyno.model.stored.records import Evidence

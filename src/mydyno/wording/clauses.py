@@ -9,7 +9,7 @@ from statistics import median
 
 from mydyno.language import agreed, listing
 from mydyno.model.definition.factors import Factors
-from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import MOST_PROMISED, cost_metric, half_widths
 from mydyno.wording.numbers import MOST_NAMES, change_words, half_widths_text, plus_minus, signed, size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mydyno.language import agreed
-from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import metric_source, phrase_of
 from mydyno.model.phrases import Phrase
 from mydyno.model.stored.fact import Fact

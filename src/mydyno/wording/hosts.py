@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from mydyno.language import agreed, listing
-from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, StepLevel, Summary
 from mydyno.results.host_facts import Fact
 from mydyno.wording.numbers import MOST_NAMES, half_width_text, signed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mydyno.model.definition.experiment import Step
-from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.summary import LimitRecord
 
 MOST_ALONE = 3

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Self
 
 from mydyno.language import listing
-from mydyno.model.definition.load_level import load_level
 from mydyno.model.definition.plan import Plan
+from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, HostsEffect, RunSummary, StepLevel, Summary, block_groups

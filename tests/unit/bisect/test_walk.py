@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from mydyno.bisect.walk import Walk, count_commits
+from mydyno.bisect.bisection import Walk, count_commits
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.model.stored.bisection import Outcome

@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from mydyno.cli.exit_codes import ExitCode
-from mydyno.cli.fleet_progress import FleetProgress
 from mydyno.cli.study_runner import run_fleet_study
+from mydyno.cli.watcher import FleetProgress
 from mydyno.errors import HostError, StudyError
 from mydyno.model.stored.summary import Summary
 from mydyno.store.study_folder import StudyFolder

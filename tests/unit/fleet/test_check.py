@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.cli.hosts_tables import print_check, print_list
+from mydyno.cli.hosts import print_check, print_list
 from mydyno.fleet.check import CheckedHost, ClockOffset, clock_offset, differences, flat, shared
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.model.definition.host_groups import HostGroup

@@ -13,8 +13,7 @@ from mydyno.fleet.block_clients import BlockClients
 from mydyno.fleet.channels import Closed, Ended, Opened, Received, Sent
 from mydyno.fleet.client_network import answer
 from mydyno.hosts.network.link import Shape, Transfer
-from mydyno.hosts.network.load_end import ShapedPort
-from mydyno.hosts.network.port_shaping import ClassState
+from mydyno.hosts.network.load_end import ClassState, ShapedPort
 from mydyno.model.definition.host_groups import LoadHosts
 
 STATE = ClassState("98439Kbit", 1500, 3)

@@ -21,8 +21,7 @@ from mydyno.model.definition.experiment import ServerSpec, StepSpec
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import DriverResult, Evidence, StepRecord
-from mydyno.servers.client_path import ClientPath
-from mydyno.servers.running.base import InstanceSettings
+from mydyno.servers.running.base import ClientPath, InstanceSettings
 from mydyno.servers.sql import Address, ClientTls
 from mydyno.store.samples import Sample
 from mydyno.treatments.compression import CompressionTreatment

@@ -10,7 +10,7 @@ import pytest
 
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ServerSpec
-from mydyno.servers.client_path import ClientPath
+from mydyno.servers.running.base import ClientPath
 from mydyno.treatments.sysctl import SETTING, SysctlTreatment
 from tests.support.fake_host import FakeHost
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from math import log
 
 from mydyno.language import listing
-from mydyno.model.definition.load_level import load_level
-from mydyno.model.definition.quantities import format_bytes
+from mydyno.model.definition.quantities import format_bytes, load_level
 from mydyno.model.stored.factors import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
 from mydyno.model.stored.summary import StepLevel, Summary
 from mydyno.wording.numbers import change_words, signed, size

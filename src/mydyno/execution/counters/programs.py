@@ -22,7 +22,7 @@ from mydyno.errors import HostError
 from mydyno.hosts.headway import Headway
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.tracing import bpftrace, perf
-from mydyno.hosts.tracing.bpftrace_output import kernel_events
+from mydyno.hosts.tracing.bpftrace import kernel_events
 from mydyno.hosts.tracing.perf import Folded, fold
 from mydyno.model.stored.kernel import KernelEvent
 from mydyno.model.stored.records import ProfileMethod

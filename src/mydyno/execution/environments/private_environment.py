@@ -29,8 +29,7 @@ from mydyno.files.atomic import sha256_of
 from mydyno.hosts.commands import protect
 from mydyno.hosts.limits import set_open_files
 from mydyno.hosts.local import LocalHost
-from mydyno.hosts.network.load_end import LoadPath
-from mydyno.hosts.network.port_shaping import PortShaping
+from mydyno.hosts.network.load_end import LoadPath, PortShaping
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.server_user import end_processes
 from mydyno.hosts.tracing.perf import perf_obstacle

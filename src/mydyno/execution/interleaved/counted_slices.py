@@ -20,7 +20,7 @@ from mydyno.errors import HostError, StudyError
 from mydyno.execution.counters.programs import Counting, KernelCounter, Profiler, StartCounting
 from mydyno.execution.interleaved.lane import Lane
 from mydyno.execution.interleaved.slices import Around, slice_record
-from mydyno.hosts.tracing.bpftrace_output import added
+from mydyno.hosts.tracing.bpftrace import added
 from mydyno.hosts.tracing.perf import Folded
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.specs import PROFILE_EVERY

@@ -1,4 +1,4 @@
-"""Quantities as written in an experiment ("10s", "2%", "1G") and as numbers."""
+"""Quantities as written in an experiment ("10s", "2%", "1G"), as numbers, and in words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from math import isfinite
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
+
+from mydyno.language import agreed
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)\s*$")
 _SECONDS_PER = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -105,3 +107,12 @@ ShareUpToAll = Annotated[
     float, BeforeValidator(parse_share), Field(ge=0, le=1, json_schema_extra={"type": ["string", "number"]})
 ]
 """A share from 0 to 1, both included."""
+
+
+def load_level(connections: int, rate: float | None = None) -> str:
+    """E.g. "1 connection", "32 connections"; in an open loop "5,000 transactions/s on 32 connections".
+
+    `rate` is in transactions a second; None: a closed loop.
+    """
+    closed = agreed(f"{connections} connections")
+    return closed if rate is None else f"{rate:,.10g} transactions/s on {closed}"

@@ -15,7 +15,7 @@ from typing import Any
 from mydyno.document.charts.palette import COLOURS, DASHES
 from mydyno.document.result import StudyResult
 from mydyno.document.slices import rate
-from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import StepLevel
 from mydyno.reports import envelopes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from mydyno.document.section import Cell, Table
-from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import metric_source
 from mydyno.model.stored.comparison import (
     ArmComparison,

@@ -17,9 +17,8 @@ from mydyno.hosts.network.ports import LOOPBACK
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.stored.records import ServerRecord
-from mydyno.servers.client_path import ClientPath
 from mydyno.servers.memcached import MemcachedOptions
-from mydyno.servers.sql import Address, Control
+from mydyno.servers.sql import Address, ClientTls, Control
 
 CONTROL_USER = "mydyno"
 LOAD_USER = "dyno"
@@ -186,3 +185,31 @@ class RunningServer(ABC):
 def in_list(value: object) -> str:
     """A value in one of dynoprobe's arguments with commas: its own commas and backslashes are preceded by one."""
     return re.sub(r"([\\,])", r"\\\1", str(value))
+
+
+@dataclass(frozen=True)
+class ClientPath:
+    """A TCP path with its protocol options."""
+
+    host: str
+    """The address that the server listens on."""
+    port: int
+    client_host: str
+    """The client address that the server sees; the load's account is created for it."""
+    namespace: Path | None = None
+    """The network namespace that the load starts from; None: mydyno's own."""
+    tls: ClientTls | None = None
+    compression: str = "off"
+
+    def address(self, user: str, password: bytes, database: str = "") -> Address:
+        """The path as a driver takes it."""
+        return Address(
+            user=user,
+            password=password,
+            host=self.host,
+            port=self.port,
+            database=database,
+            namespace=self.namespace,
+            tls=self.tls,
+            compression=self.compression,
+        )

@@ -10,8 +10,7 @@ from typing import ClassVar
 from mydyno.hosts.local import LocalHost
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import ServerRecord
-from mydyno.servers.client_path import ClientPath
-from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, RunningServer, in_list
+from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, ClientPath, RunningServer, in_list
 from mydyno.servers.sql import Address, ClientTls
 from mydyno.servers.tables import tables_of
 

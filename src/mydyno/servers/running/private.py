@@ -19,8 +19,15 @@ from mydyno.hosts.network.ports import LOOPBACK, free_port
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.client_path import ClientPath
-from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, WHOLE_HOST, CpuSlot, InstanceSettings, RunningServer
+from mydyno.servers.running.base import (
+    CONTROL_USER,
+    LOAD_USER,
+    WHOLE_HOST,
+    ClientPath,
+    CpuSlot,
+    InstanceSettings,
+    RunningServer,
+)
 from mydyno.servers.sql import Address
 
 START_TIMEOUT_S = 180.0

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from mydyno.language import agreed
-from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.history import History, HistoryPoint, HistorySeries, LeftOut, LevelChange
 from mydyno.model.stored.summary import StepLevel

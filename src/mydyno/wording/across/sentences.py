@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mydyno.language import agreed, listing
-from mydyno.model.definition.load_level import load_level
+from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.comparison import (
     ComparedEffect,

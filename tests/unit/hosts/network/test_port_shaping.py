@@ -10,7 +10,7 @@ import pytest
 
 from mydyno.errors import HostError
 from mydyno.hosts.network.link import Shape
-from mydyno.hosts.network.port_shaping import PortClass, PortShaping, commands, parse_classes
+from mydyno.hosts.network.load_end import PortClass, PortShaping, commands, parse_classes
 from mydyno.hosts.undo import UndoJournal
 from tests.support.fake_host import FakeHost
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.hosts.tracing import bpftrace
-from mydyno.hosts.tracing.bpftrace_output import added, kernel_events, system_call_name
+from mydyno.hosts.tracing.bpftrace import added, kernel_events, system_call_name
 from mydyno.model.stored.kernel import MEASURES, KernelEvent
 from tests.support.fake_host import FakeHost, tracing_host
 
