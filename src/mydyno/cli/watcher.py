@@ -12,9 +12,10 @@ import time
 from pathlib import Path
 from textwrap import shorten
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
-from rich.progress import Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from mydyno.drivers import base
 from mydyno.evaluation.progress import half_width_words, precision_words
@@ -32,20 +33,45 @@ WORTH_KNOWING = 0.02
 """Share of the CPU time of others from which on a block's line names it."""
 
 
-class ProgressWatcher:
-    """Shows a study while it runs: current run and step, live QPS, time left. Use as a context manager."""
+class _Shown:
+    """What is shown on stderr while a study runs. Use as a context manager."""
 
-    def __init__(self, load_s_per_run: float, overhead_s_per_run: float) -> None:
+    def __init__(self, *columns: ProgressColumn) -> None:
         self.folder: Path | None = None
         """The study's, once it has one."""
         self._console = Console(file=styled(sys.stderr), highlight=False)
         self._bar = Progress(
-            TimeElapsedColumn(),
-            TextColumn("{task.percentage:>3.0f} % · {task.description}{task.fields[tail]}"),
+            *columns,
             console=self._console,
             refresh_per_second=REFRESHES_PER_S,
             transient=True,
             disable=not self._console.is_terminal,
+        )
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def kept_in(self, folder: Path) -> None:
+        """What the last line names."""
+        self.folder = folder
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        self._console.print(agreed(text), markup=False, soft_wrap=True)
+
+
+class ProgressWatcher(_Shown):
+    """Shows a study while it runs: current run and step, live QPS, time left."""
+
+    def __init__(self, load_s_per_run: float, overhead_s_per_run: float) -> None:
+        super().__init__(
+            TimeElapsedColumn(), TextColumn("{task.percentage:>3.0f} % · {task.description}{task.fields[tail]}")
         )
         self._every_block = not self._console.is_terminal or logging.getLogger("mydyno").isEnabledFor(logging.DEBUG)
         """Whether each block, or run, has a line of its own; else the bar shows the last one, and only failures do."""
@@ -63,23 +89,6 @@ class ProgressWatcher:
         self._steps_done_s = 0.0
         self._left_s: float | None = None
         self._left_at = 0.0
-
-    def __enter__(self) -> ProgressWatcher:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def kept_in(self, folder: Path) -> None:
-        """What the last line names."""
-        self.folder = folder
-
-    def say(self, text: str) -> None:
-        """A line of its own."""
-        self._console.print(agreed(text), markup=False, soft_wrap=True)
 
     def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
         """Move the bar to this run."""
@@ -187,40 +196,13 @@ class ProgressWatcher:
         )
 
 
-class FleetProgress:
-    """Shows what each group does. Use as a context manager."""
+class FleetProgress(_Shown):
+    """Shows what each group does."""
 
     def __init__(self) -> None:
-        self.folder: Path | None = None
-        """The study's, once it has one."""
-        self._console = Console(file=styled(sys.stderr), highlight=False)
-        self._lines = Progress(
-            TextColumn("{task.fields[group]}"),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
-        )
+        super().__init__(TextColumn("{task.fields[group]}"), TextColumn("{task.description}"), TimeElapsedColumn())
         self._tasks: dict[str, TaskID] = {}
         self._blocks: dict[str, str] = {}
-
-    def __enter__(self) -> FleetProgress:
-        self._lines.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lines.stop()
-
-    def kept_in(self, folder: Path) -> None:
-        """What the last line names."""
-        self.folder = folder
-
-    def say(self, text: str) -> None:
-        """A line of its own."""
-        self._console.print(agreed(text), markup=False, soft_wrap=True)
 
     def group_says(self, group: str, text: str, lasting: bool) -> None:
         """A message of a group, or what it does now."""
@@ -233,7 +215,7 @@ class FleetProgress:
         """Show the block in the group's line, its time from zero."""
         self._blocks[group] = f"block {block}/{of}"
         self._show(group, f"block {block}/{of} starting the servers")
-        self._lines.reset(self._tasks[group])
+        self._bar.reset(self._tasks[group])
 
     def block_committed(self, group: str, block: int, made: int, of: int, precision: Precision | None) -> None:
         """One line a block."""
@@ -253,6 +235,6 @@ class FleetProgress:
 
     def _show(self, group: str, text: str) -> None:
         if group not in self._tasks:
-            self._tasks[group] = self._lines.add_task(text, total=None, group=group)
+            self._tasks[group] = self._bar.add_task(text, total=None, group=group)
         else:
-            self._lines.update(self._tasks[group], description=text)
+            self._bar.update(self._tasks[group], description=text)

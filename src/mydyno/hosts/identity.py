@@ -102,16 +102,12 @@ def processes_with_cookie(value: str) -> list[ProcessIdentity]:
 
 def end_all(processes: list[ProcessIdentity], grace_s: float = 10.0) -> list[ProcessIdentity]:
     """SIGTERM, then SIGKILL after the grace time; returns those still running."""
-    for process in processes:
-        process.send(signal.SIGTERM)
-    deadline = time.monotonic() + grace_s
-    while any(process.alive() for process in processes) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    for process in processes:
-        process.send(signal.SIGKILL)
-    deadline = time.monotonic() + KILLED_S
-    while any(process.alive() for process in processes) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, KILLED_S)):
+        for process in processes:
+            process.send(number)
+        deadline = time.monotonic() + patience_s
+        while any(process.alive() for process in processes) and time.monotonic() < deadline:
+            time.sleep(0.05)
     return [process for process in processes if process.alive()]
 
 

@@ -21,6 +21,7 @@ import os
 import platform
 import re
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from mydyno.hosts.local import Completed, LocalHost
 from mydyno.packages.progress import Say, told_progress
 from mydyno.packages.tar_archive import extract_packages
 
+NO_DEBIAN = "use an installed server: server.basedir in the experiment, or --set server.basedir=PATH"
 LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib")
 _INSTALL_LINE = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)")
 
@@ -65,47 +67,60 @@ class UnpackedPackages:
         raise HostError(f"none of {', '.join(candidates)} is in {self.root} ({', '.join(self.versions)})")
 
 
-class DebianPackages:
-    """The cache's set of unpacked Debian packages."""
+class _PackageSets(ABC):
+    """Sets of packages in a folder of the cache, each unpacked with what it needs."""
 
-    def __init__(self, cache: Path, host: LocalHost) -> None:
-        self._folder = cache / "debian"
+    def __init__(self, folder: Path, host: LocalHost) -> None:
+        self._folder = folder
         self._host = host
 
     def present(self, names: Sequence[str]) -> UnpackedPackages | None:
         """The unpacked packages, if they are in the cache already."""
-        root = self._root(names)
-        manifest = self._manifest(root)
+        root, manifest = self._places(names)
         if not (manifest.is_file() and root.is_dir()):
             return None
-        return UnpackedPackages(
-            root, {name: part["version"] for name, part in json.loads(manifest.read_text()).items()}
-        )
+        versions = {name: part["version"] for name, part in json.loads(manifest.read_text()).items()}
+        return UnpackedPackages(root, versions)
 
     async def get(self, names: Sequence[str]) -> UnpackedPackages:
-        """Packages and what the system lacks of their dependencies. Raises HostError with apt's message."""
+        """The packages, fetched where the cache lacks them. Raises HostError with apt's message."""
         found = self.present(names)
         if found is None:
-            async with made_once(self._root(names)) as aside:
+            async with made_once(self._set(names)) as aside:
                 if self.present(names) is None:  # another process may have made it while this one waited
+                    if shutil.which("apt-get") is None:
+                        raise HostError(
+                            f"{', '.join(names)} comes from Debian packages, and this host has no apt-get", NO_DEBIAN
+                        )
                     await self._fetch(names, aside)
             found = self.present(names)
         assert found is not None
         return found
 
-    def _root(self, names: Sequence[str]) -> Path:
+    def _set(self, names: Sequence[str]) -> Path:
         return self._folder / "+".join(sorted(names))
 
-    def _manifest(self, root: Path) -> Path:
-        return root.with_name(f"{root.name}.json")
+    @abstractmethod
+    def _places(self, names: Sequence[str]) -> tuple[Path, Path]:
+        """Where a set has its tree, and the file that lists its packages."""
+
+    @abstractmethod
+    async def _fetch(self, names: Sequence[str], aside: Path) -> None:
+        """Download and unpack a set into the folder. Raises HostError with apt's message."""
+
+
+class DebianPackages(_PackageSets):
+    """Packages of this host's release, with what the system lacks of their dependencies."""
+
+    def __init__(self, cache: Path, host: LocalHost) -> None:
+        super().__init__(cache / "debian", host)
+
+    def _places(self, names: Sequence[str]) -> tuple[Path, Path]:
+        root = self._set(names)
+        return root, root.with_name(f"{root.name}.json")
 
     async def _fetch(self, names: Sequence[str], aside: Path) -> None:
-        if shutil.which("apt-get") is None:
-            raise HostError(
-                f"{', '.join(names)} comes from Debian packages, and this host has no apt-get",
-                "use an installed server: server.basedir in the experiment, or --set server.basedir=PATH",
-            )
-        root = self._root(names)
+        root, manifest_file = self._places(names)
         downloads = root.with_name(f".{root.name}.downloads")
         shutil.rmtree(downloads, ignore_errors=True)
         downloads.mkdir()
@@ -115,7 +130,7 @@ class DebianPackages:
             manifest = await unpack(sorted(downloads.glob("*.deb")), aside)
         finally:
             shutil.rmtree(downloads, ignore_errors=True)
-        write_text(self._manifest(root), json.dumps(manifest, indent=1))
+        write_text(manifest_file, json.dumps(manifest, indent=1))
 
     async def _closure(self, names: Sequence[str]) -> list[str]:
         """The packages themselves and what an installation would add; with fresh lists if the machine has none."""
@@ -201,44 +216,19 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _URI_LINE = re.compile(r"^'[^']+' (\S+) (\d+) ")
 
 
-class DebianRelease:
-    """One other release of Debian, by its suite: "trixie", "unstable"."""
+class DebianRelease(_PackageSets):
+    """Packages of one other release of Debian, by its suite ("trixie", "unstable"), with their whole closure."""
 
     def __init__(self, suite: str, cache: Path, host: LocalHost, say: Say) -> None:
+        super().__init__(cache / "debian-releases" / suite, host)
         self.suite = suite
-        self._folder = cache / "debian-releases" / suite
-        self._host = host
         self._say = say
 
-    def present(self, names: Sequence[str]) -> UnpackedPackages | None:
-        """The unpacked packages, if they are in the cache already."""
-        root = self._root(names)
-        manifest = root / "packages.json"
-        if not manifest.is_file():
-            return None
-        versions = {name: part["version"] for name, part in json.loads(manifest.read_text()).items()}
-        return UnpackedPackages(root / "root", versions)
-
-    async def get(self, names: Sequence[str]) -> UnpackedPackages:
-        """The packages and their closure. Raises HostError with apt's message."""
-        found = self.present(names)
-        if found is None:
-            async with made_once(self._root(names)) as aside:
-                if self.present(names) is None:
-                    await self._fetch(names, aside)
-            found = self.present(names)
-        assert found is not None
-        return found
-
-    def _root(self, names: Sequence[str]) -> Path:
-        return self._folder / "+".join(sorted(names))
+    def _places(self, names: Sequence[str]) -> tuple[Path, Path]:
+        root = self._set(names)
+        return root / "root", root / "packages.json"
 
     async def _fetch(self, names: Sequence[str], aside: Path) -> None:
-        if shutil.which("apt-get") is None:
-            raise HostError(
-                f"{', '.join(names)} comes from Debian packages, and this host has no apt-get",
-                "use an installed server: server.basedir in the experiment, or --set server.basedir=PATH",
-            )
         await self._prepare_lists()
         install = ["install", "--yes", "--no-install-recommends", *names]
         # In an empty folder of archives: apt names only what is not in the folder yet.
@@ -291,7 +281,7 @@ class DebianRelease:
                 return uri.rstrip("/")
         raise HostError(
             f"{self.suite}: the machine's apt sources name no Debian mirror (is it Debian?)",
-            "use an installed server: server.basedir in the experiment, or --set server.basedir=PATH",
+            NO_DEBIAN,
         )
 
     async def _apt(self, arguments: Sequence[str]) -> Completed:

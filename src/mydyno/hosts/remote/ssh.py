@@ -258,34 +258,30 @@ class SshHost:
         except OSError as error:
             raise HostError(f"{doing}: {error}") from error
 
-    async def put(self, local: Path, remote: str) -> None:
-        """Copy a file to the host, with its mode; the remote file is the old or the whole new one. Raises HostError."""
+    @asynccontextmanager
+    async def _replacing(self, remote: str, doing: str) -> AsyncIterator[tuple[asyncssh.SFTPClient, str]]:
+        """Replaces a file as a whole: it is the old one until what was written aside, to this path, takes its place."""
         remote = from_home(remote)
         aside = _aside(remote)
-        async with self._files(f"copying {local} to {remote}") as sftp:
+        async with self._files(f"{doing} {remote}") as sftp:
             await sftp.makedirs(str(PurePosixPath(remote).parent), exist_ok=True)
             try:
-                await sftp.put(str(local), aside, preserve=True)
+                yield sftp, aside
                 await sftp.posix_rename(aside, remote)
             except BaseException:
                 with suppress(*_FAILURES):
                     await sftp.remove(aside)
                 raise
 
+    async def put(self, local: Path, remote: str) -> None:
+        """Copy a file to the host, with its mode; the remote file is the old or the whole new one. Raises HostError."""
+        async with self._replacing(remote, f"copying {local} to") as (sftp, aside):
+            await sftp.put(str(local), aside, preserve=True)
+
     async def write_text(self, remote: str, text: str) -> None:
         """Replace a text file on the host as a whole. Raises HostError."""
-        remote = from_home(remote)
-        aside = _aside(remote)
-        async with self._files(f"writing {remote}") as sftp:
-            await sftp.makedirs(str(PurePosixPath(remote).parent), exist_ok=True)
-            try:
-                async with sftp.open(aside, "wb") as file:
-                    await file.write(text.encode())
-                await sftp.posix_rename(aside, remote)
-            except BaseException:
-                with suppress(*_FAILURES):
-                    await sftp.remove(aside)
-                raise
+        async with self._replacing(remote, "writing") as (sftp, aside), sftp.open(aside, "wb") as file:
+            await file.write(text.encode())
 
     async def put_checked(self, local: Path, remote: str, sha256: str) -> bool:
         """put(), unless the host has the file already; returns whether it was copied.

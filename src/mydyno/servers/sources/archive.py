@@ -11,7 +11,8 @@ import json
 import platform
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
@@ -120,6 +121,15 @@ class ArchiveSource:
         return replace(build, origin=f"{self._added.archive}, sha256:{self._added.sha256}")
 
 
+@asynccontextmanager
+async def _new_folder(name: str, cache: Path) -> AsyncIterator[Path]:
+    folder = added_folder(cache, name)
+    async with made_once(folder) as aside:
+        if folder.exists():
+            raise UserError(f"a server {name} was added already", f"mydyno servers remove {name}")
+        yield aside
+
+
 async def add(
     name: str, archive: Path, origin: str, sha256: str, cache: Path, host: LocalHost, say: Say
 ) -> AddedServer:
@@ -128,10 +138,7 @@ async def add(
     `origin` is what the user named: the path or a URL. Raises UserError for an archive that is none, leads out of its
     folder, or contains no server that starts here.
     """
-    folder = added_folder(cache, name)
-    async with made_once(folder) as aside:
-        if folder.exists():
-            raise UserError(f"a server {name} was added already", f"mydyno servers remove {name}")
+    async with _new_folder(name, cache) as aside:
         say(f"unpacking {archive.name}")
         unpacked, tree = aside / "unpacked", aside / TREE
         if not extract(archive, unpacked, _wanted):
@@ -154,10 +161,7 @@ async def add_image(name: str, image: Image, cache: Path, host: LocalHost, say: 
 
     `origin` is where it came from; empty: the layout's folder.
     """
-    folder = added_folder(cache, name)
-    async with made_once(folder) as aside:
-        if folder.exists():
-            raise UserError(f"a server {name} was added already", f"mydyno servers remove {name}")
+    async with _new_folder(name, cache) as aside:
         say(f"unpacking {len(image.layers)} layers of {origin or image.folder}")
         tree = aside / TREE
         await asyncio.to_thread(unpack_image, image, tree)
