@@ -5,7 +5,9 @@ and the folders of a study.
 from __future__ import annotations
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +27,7 @@ from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
 from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample
 from mydyno.treatments.base import Treatment
+from mydyno.treatments.catalogue import treatments_of
 
 Say = Callable[[str], None]
 """Reports to a person what is being done."""
@@ -58,27 +61,28 @@ class Sampler(Protocol):
         """{family of metrics of host and servers: why it was never read}; after stop()."""
 
 
-class StudyEnvironment(Protocol):
-    """The study environment of one study."""
+@dataclass
+class StudyEnvironment(ABC):
+    """The environment of one study. What has a body here holds for servers that others started."""
 
     paths: HostPaths
     experiment: Experiment
     host: LocalHost
+    undo: UndoJournal
     drivers: dict[str, Driver]
     scratch: Path
     """The runs' data directories."""
     sockets: Path
     """A folder with a short path (sun_path holds 108 bytes) for sockets and password files."""
     versions: dict[str, str]
-    server_facts: dict[str, Any]
+    server_facts: dict[str, Any] = field(default_factory=dict, kw_only=True)
     """Facts of the server's host where that is another one that can be asked (server.ssh); empty otherwise."""
-    clients: LoadClients | None
+    clients: LoadClients | None = field(default=None, kw_only=True)
     """The hosts that the load comes from; None: the server's host."""
+    restores_data: bool = field(default=True, kw_only=True)
+    """Whether each run begins with the same data."""
 
-    @property
-    def restores_data(self) -> bool:
-        """Whether each run begins with the same data."""
-
+    @abstractmethod
     def instance(
         self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None
     ) -> RunningServer:
@@ -86,36 +90,46 @@ class StudyEnvironment(Protocol):
 
     def treatments(self, arm: ArmSpec) -> list[Treatment]:
         """New treatments for one server of an arm in one run, in the order in which they are applied."""
+        return treatments_of(arm)
 
+    @abstractmethod
     def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> Sampler:
         """The sampler of one run, not yet started."""
 
     def profiler(self) -> Profiler | None:
         """What records CPU profiles of the servers; None: none are wanted."""
+        return None
 
     def wait_counter(self) -> StartCounting | None:
         """The counter of the servers' waits; None: not enabled."""
+        return None
 
     def kernel_counter(self) -> KernelCounter | None:
         """The counter of the kernel's events for the servers; None: not enabled."""
+        return None
 
-    async def rehearse(self, say: Say) -> list[Evidence]:
+    async def rehearse(self, say: Say) -> list[Evidence]:  # noqa: ARG002
         """Try the treatments that can be tried without a server, before the first block. Raises HostError."""
+        return []
 
+    @abstractmethod
     async def template(self, arm: ArmSpec, say: Say) -> Template | None:
         """The arm's prepared data; created now if no study created it before. None: its server starts without any."""
 
+    @abstractmethod
     async def restore(self, template: Template | None, instance: RunningServer) -> None:
         """Give the instance its own copy of the template."""
 
-    async def prewarm(self, instance: RunningServer) -> None:
+    async def prewarm(self, instance: RunningServer) -> None:  # noqa: B027
         """Read all data once, so that no run begins colder than another."""
 
     def close(self) -> list[str]:
         """Undo everything that is still open; returns what could not be."""
+        return self.undo.undo_all()
 
     def stays(self) -> str:
         """What stays on a server that others use, in words; empty: it is none."""
+        return ""
 
 
 Opener = Callable[[HostPaths, Experiment, str, Path, Say], Awaitable[StudyEnvironment]]

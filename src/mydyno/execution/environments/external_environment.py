@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from mydyno.drivers.base import SCHEMA, Driver
+from mydyno.drivers.base import SCHEMA
 from mydyno.errors import DriverError, HostError, UserError
-from mydyno.execution.environments.environment import Sampler, Say, make_folders
+from mydyno.execution.environments.environment import Sampler, Say, StudyEnvironment, make_folders
 from mydyno.execution.environments.external_checks import check_changes, check_connection, check_room
 from mydyno.execution.environments.external_probe import ExternalSampler
-from mydyno.execution.environments.load_clients import LoadClients
 from mydyno.execution.environments.private_environment import get_drivers
 from mydyno.execution.environments.probe import Probe
 from mydyno.execution.external_writes import StepWrites, load_writes, schemas_of
@@ -28,7 +26,6 @@ from mydyno.hosts.undo import UndoJournal
 from mydyno.language import listing
 from mydyno.model.definition.experiment import EXISTING, ArmSpec, Experiment
 from mydyno.model.definition.plan import instances_of_each
-from mydyno.model.stored.records import Evidence
 from mydyno.servers.external_data import (
     MARKER,
     Missing,
@@ -43,8 +40,6 @@ from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
 from mydyno.servers.running.external import ExternalServer
 from mydyno.servers.sql import Address, Control
 from mydyno.servers.templates import Template
-from mydyno.treatments.base import Treatment
-from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import interleaving_obstacles
 from mydyno.treatments.dsn import addresses_of, places_of
 from mydyno.treatments.switching import is_switched
@@ -53,30 +48,21 @@ from mydyno.workloads.files import file_of, short
 
 
 @dataclass
-class ExternalEnvironment:
-    """The environment of a study on an external server: arms differ only in what the client side can change."""
+class ExternalEnvironment(StudyEnvironment):
+    """The environment of a study on an external server: arms differ only in what the client side can change.
 
-    paths: HostPaths
-    experiment: Experiment
-    host: LocalHost
-    undo: UndoJournal
-    drivers: dict[str, Driver]
-    scratch: Path
-    sockets: Path
-    versions: dict[str, str]
+    Data are restored where the user's restore hook makes them what they were before each run.
+    """
+
     addresses: dict[str, tuple[Address, ...]]
     """{arm: its servers, one of which a block has}."""
     writes: tuple[StepWrites, ...] = ()
     """Of the load."""
-    clients: LoadClients | None = None
     began: bool = False
     """Whether a run has begun, so that the load may have written."""
-    restores_data: bool = False
-    """Whether the user's restore hook makes the data what they were before each run."""
     hooks: ExternalHooks | None = None
     server_host: ServerHost | None = None
     """Reached by SSH; None: the server is sampled by SQL alone."""
-    server_facts: dict[str, Any] = field(default_factory=dict)
 
     def instance(
         self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None
@@ -100,23 +86,6 @@ class ExternalEnvironment:
         if there is None:
             return own
         return ExternalSampler(own, there.host, there.program, there.pid, there.data_folder)
-
-    def profiler(self) -> None:
-        """None: the design blocks has no profiled slices."""
-
-    def wait_counter(self) -> None:
-        """None: the design blocks has no slices apart from its values."""
-
-    def kernel_counter(self) -> None:
-        """None: the design blocks has no slices apart from its values."""
-
-    def treatments(self, arm: ArmSpec) -> list[Treatment]:
-        """The catalogue's treatments of the arm."""
-        return treatments_of(arm)
-
-    async def rehearse(self, say: Say) -> list[Evidence]:  # noqa: ARG002
-        """Nothing: what is done to a load's path shows only on it."""
-        return []
 
     async def template(self, arm: ArmSpec, say: Say) -> None:
         """Prepare the data of the arm's servers, or complete them, if that is allowed and needed. Raises HostError if
@@ -155,9 +124,6 @@ class ExternalEnvironment:
             raise HostError(f"server.dsn: the data cannot be completed: {error.message}", hint) from error
         await mark_as_complete(address)
 
-    async def prewarm(self, instance: RunningServer) -> None:
-        """Nothing: an external server is not prewarmed."""
-
     async def restore(self, template: Template | None, instance: RunningServer) -> None:  # noqa: ARG002
         """The user's hooks, where there are any: restore the data, restart the server."""
         self.began = True
@@ -180,7 +146,7 @@ class ExternalEnvironment:
         """Undo everything that is still open; returns what could not be."""
         if self.server_host is not None:
             self.server_host.host.abort()
-        return self.undo.undo_all()
+        return super().close()
 
 
 @dataclass

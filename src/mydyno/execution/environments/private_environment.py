@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
 
 from mydyno.drivers.base import SCHEMA, Driver
 from mydyno.drivers.catalogue import DRIVERS
@@ -22,8 +21,7 @@ from mydyno.execution.environments.builds import (
     present_builds,
 )
 from mydyno.execution.environments.client_probe import SamplerWithClients
-from mydyno.execution.environments.environment import Sampler, Say, make_folders
-from mydyno.execution.environments.load_clients import LoadClients
+from mydyno.execution.environments.environment import Sampler, Say, StudyEnvironment, make_folders
 from mydyno.execution.environments.probe import Probe
 from mydyno.files.atomic import sha256_of
 from mydyno.hosts.commands import protect
@@ -55,7 +53,6 @@ from mydyno.servers.templates import (
 )
 from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.servers.wait_counting import WaitCounting, stop_counting
-from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.workloads.data import kind_of
 
@@ -66,25 +63,12 @@ STORING_DRIVER = "dynoload"
 
 
 @dataclass
-class PrivateEnvironment:
-    """What all runs of a study share. Use open_private_environment() and close()."""
+class PrivateEnvironment(StudyEnvironment):
+    """What all runs of a study on mydyno's own servers share. Use open_private_environment() and close()."""
 
-    restores_data: ClassVar[bool] = True
-    paths: HostPaths
-    experiment: Experiment
-    host: LocalHost
-    undo: UndoJournal
     builds: dict[str, ServerBuild]
     """Arm → its server; the same for all, except where the server itself is the treatment."""
-    drivers: dict[str, Driver]
-    scratch: Path
-    """The runs' data directories."""
-    sockets: Path
-    """A folder with a short path (sun_path holds 108 bytes) for sockets and password files."""
-    versions: dict[str, str]
-    server_facts: dict[str, Any] = field(default_factory=dict, init=False)
     credentials: Credentials = field(default_factory=Credentials)
-    clients: LoadClients | None = None
     say: Say = silent
     _unprepared: dict[str, Template] = field(default_factory=dict, init=False)
     """Templates that could not be made, by key."""
@@ -120,10 +104,6 @@ class PrivateEnvironment:
         if self.clients is None:
             return None
         return LoadPath(self.clients.address, self.clients.ends, PortShaping(self.undo))
-
-    def treatments(self, arm: ArmSpec) -> list[Treatment]:
-        """The catalogue's treatments of the arm."""
-        return treatments_of(arm)
 
     async def rehearse(self, say: Say) -> list[Evidence]:
         """Try each different treatment once that can be tried without a server. Raises HostError if one fails."""
@@ -253,14 +233,10 @@ class PrivateEnvironment:
             return
         await copy_template(template, as_private(instance), self.host)
 
-    def stays(self) -> str:
-        """Nothing: the servers are mydyno's own."""
-        return ""
-
     def close(self) -> list[str]:
         """Undo everything that is still open; returns what could not be."""
         end_processes(self.host.server_user)
-        return self.undo.undo_all()
+        return super().close()
 
 
 async def open_private_environment(
@@ -290,7 +266,7 @@ async def open_private_environment(
         for arm in experiment.arms:
             for treatment in treatments_of(arm):
                 versions |= await treatment.get(paths, host)
-        return PrivateEnvironment(paths, experiment, host, undo, builds, drivers, scratch, sockets, versions, say=say)
+        return PrivateEnvironment(paths, experiment, host, undo, drivers, scratch, sockets, versions, builds, say=say)
     except BaseException:
         undo.undo_all()
         raise
