@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -66,30 +66,6 @@ class BlockWatcher(RunWatcher, Protocol):
         """A run is finished and saved."""
 
 
-@dataclass
-class _Recorder:
-    """What a run collects while it lasts."""
-
-    started_unix_ns: int = field(default_factory=clock.unix_ns)
-    wall_offset_ns: int = field(default_factory=clock.wall_offset_ns)
-    memory: MemoryCounters = field(default_factory=MemoryCounters.read)
-    evidence: list[Evidence] = field(default_factory=list)
-    servers: list[ServerRecord] = field(default_factory=list)
-    steps: list[StepRecord] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
-    latency_logs: dict[str, Sequence[str]] = field(default_factory=dict)
-    reasons: list[Reason] = field(default_factory=list)
-    failed: str = ""
-    """Why the arm itself failed."""
-    warnings: list[str] = field(default_factory=list)
-    unsampled: dict[str, str] = field(default_factory=dict)
-
-    def add_proof(self, evidence: Evidence | None) -> None:
-        """Keep the proof, where there is one."""
-        if evidence is not None:
-            self.evidence.append(evidence)
-
-
 async def make_runs(
     environment: StudyEnvironment,
     folder: StudyFolder,
@@ -121,152 +97,162 @@ async def make_run(
     watcher: RunWatcher,
 ) -> RunRecord:
     """Make one run into `folder` (aside, not yet in its place) and return its record."""
-    recorder = _Recorder()
-    instances = _instances(environment, planned, folder)
-    arm = environment.experiment.arm(planned.arm)
-    treatments = {instance.number: environment.treatments(arm) for instance in instances}
-    try:
-        for own in treatments.values():
-            await _get(environment, own)
-        for instance in instances:
-            instance.build_number = planned.build
-            instance.settings.environment["MYDYNO_PADDING"] = "x" * planned.environment_padding_bytes
-            await environment.restore(template, instance)
-        await _serve_and_load(environment, planned, instances, treatments, steps, folder, watcher, recorder)
-    except StudyError as error:
-        failed = isinstance(error, ServerError | DriverError)
-        recorder.reasons.append(Reason(gate="failed" if failed else "unfinished", text=error.message))
-        if failed:
-            recorder.failed = error.message
-    finally:
-        for warning in await asyncio.gather(*(instance.stop() for instance in instances)):
-            if warning:
-                recorder.warnings.append(warning)
-        for treatment in reversed([one for own in treatments.values() for one in own]):
-            await treatment.undo()
-        for instance in instances:
-            _keep_configuration(instance, folder)
-            remove_tree(instance.folder)
-    return _finished(environment, planned, steps, folder, recorder)
+    return await _Run(environment, planned, steps, folder, watcher).make(template)
 
 
-def _instances(environment: StudyEnvironment, planned: PlannedRun, folder: Path) -> list[RunningServer]:
-    """The run's servers, each with a folder, a log and a CPU slot of its own; the first one's names have no number."""
-    made = []
-    for number, place in enumerate(planned.places, 1):
-        suffix = "" if number == 1 else f"-{number}"
-        slot = CpuSlot(place, planned.places)
-        log = folder / f"server{suffix}.log"
-        made.append(environment.instance(environment.scratch / f"run{suffix}", log, number, slot, planned.arm))
-    return made
+@dataclass
+class _Run:
+    """One run, and what it collects while it lasts."""
 
+    environment: StudyEnvironment
+    planned: PlannedRun
+    of_steps: Sequence[Step]
+    folder: Path
+    watcher: RunWatcher
+    instances: list[RunningServer] = field(default_factory=list)
+    treatments: dict[int, list[Treatment]] = field(default_factory=dict)
+    started_unix_ns: int = field(default_factory=clock.unix_ns)
+    wall_offset_ns: int = field(default_factory=clock.wall_offset_ns)
+    memory: MemoryCounters = field(default_factory=MemoryCounters.read)
+    evidence: list[Evidence] = field(default_factory=list)
+    servers: list[ServerRecord] = field(default_factory=list)
+    steps: list[StepRecord] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    latency_logs: dict[str, Sequence[str]] = field(default_factory=dict)
+    reasons: list[Reason] = field(default_factory=list)
+    failed: str = ""
+    """Why the arm itself failed."""
+    warnings: list[str] = field(default_factory=list)
+    unsampled: dict[str, str] = field(default_factory=dict)
 
-async def _get(environment: StudyEnvironment, treatments: Sequence[Treatment]) -> None:
-    """What the study fetched at its start may have been removed since: only this run fails then."""
-    for treatment in treatments:
+    async def make(self, template: Template | None) -> RunRecord:
+        """From the servers' data to the run's record."""
+        self._make_instances()
         try:
-            await treatment.get(environment.paths, environment.host)
-        except (HostError, UserError) as error:
-            raise StudyError(f"{treatment.name} is no longer available: {error.message}", error.hint) from error
+            await self._get_treatments()
+            for instance in self.instances:
+                instance.build_number = self.planned.build
+                instance.settings.environment["MYDYNO_PADDING"] = "x" * self.planned.environment_padding_bytes
+                await self.environment.restore(template, instance)
+            await self._serve_and_load()
+        except StudyError as error:
+            failed = isinstance(error, ServerError | DriverError)
+            self.reasons.append(Reason(gate="failed" if failed else "unfinished", text=error.message))
+            if failed:
+                self.failed = error.message
+        finally:
+            for warning in await asyncio.gather(*(instance.stop() for instance in self.instances)):
+                if warning:
+                    self.warnings.append(warning)
+            for treatment in reversed([one for own in self.treatments.values() for one in own]):
+                await treatment.undo()
+            for instance in self.instances:
+                _keep_configuration(instance, self.folder)
+                remove_tree(instance.folder)
+        return self._finished()
 
+    def _make_instances(self) -> None:
+        """Each with a folder, a log and a CPU slot of its own; the first one's names have no number."""
+        arm = self.environment.experiment.arm(self.planned.arm)
+        for number, place in enumerate(self.planned.places, 1):
+            suffix = "" if number == 1 else f"-{number}"
+            slot = CpuSlot(place, self.planned.places)
+            scratch, log = self.environment.scratch / f"run{suffix}", self.folder / f"server{suffix}.log"
+            self.instances.append(self.environment.instance(scratch, log, number, slot, self.planned.arm))
+            self.treatments[number] = self.environment.treatments(arm)
 
-async def _serve_and_load(
-    environment: StudyEnvironment,
-    planned: PlannedRun,
-    instances: Sequence[RunningServer],
-    treatments: Mapping[int, Sequence[Treatment]],
-    steps: Sequence[Step],
-    folder: Path,
-    watcher: RunWatcher,
-    recorder: _Recorder,
-) -> None:
-    for instance in instances:
-        for treatment in treatments[instance.number]:
+    async def _get_treatments(self) -> None:
+        """What the study fetched at its start may have been removed since: only this run fails then."""
+        for treatment in [one for own in self.treatments.values() for one in own]:
+            try:
+                await treatment.get(self.environment.paths, self.environment.host)
+            except (HostError, UserError) as error:
+                raise StudyError(f"{treatment.name} is no longer available: {error.message}", error.hint) from error
+
+    def _each_treatment(self) -> Iterator[tuple[RunningServer, Treatment]]:
+        for instance in self.instances:
+            for treatment in self.treatments[instance.number]:
+                yield instance, treatment
+
+    async def _serve_and_load(self) -> None:
+        for instance, treatment in self._each_treatment():
             await treatment.apply(instance)
-    await all_or_none([instance.start() for instance in instances])
-    for instance in instances:
-        recorder.servers.append(await instance.record())
-        for treatment in treatments[instance.number]:
-            recorder.evidence.append(await treatment.evidence(instance))
-    if not all(evidence.holds for evidence in recorder.evidence):
-        return  # a load on an unproved treatment would only cost time
-    await all_or_none([environment.prewarm(instance) for instance in instances])
-    probe = environment.probe(instances)
-    await probe.start()
-    watcher.sampling(probe)
-    try:
-        for step in steps:
-            outcome = await run_step(
-                environment, instances, probe, _with_seed(environment, planned, step), folder, watcher.load
-            )
-            recorder.samples += outcome.samples
-            recorder.steps.append(outcome.record)
-            recorder.latency_logs[step.id] = outcome.latency_log
-        for instance in instances:
-            for treatment in treatments[instance.number]:
-                recorder.add_proof(await treatment.account(instance))
-    finally:
-        watcher.sampling(None)
-        recorder.warnings += await probe.stop()
-        recorder.unsampled.update(probe.unsampled())
-        sampled, warnings = probe.samples()
-        recorder.samples += sampled
-        recorder.warnings += warnings
-    await _prove_load(instances, treatments, recorder)
+        await all_or_none([instance.start() for instance in self.instances])
+        for instance in self.instances:
+            self.servers.append(await instance.record())
+            for treatment in self.treatments[instance.number]:
+                self.evidence.append(await treatment.evidence(instance))
+        if not all(evidence.holds for evidence in self.evidence):
+            return  # a load on an unproved treatment would only cost time
+        await all_or_none([self.environment.prewarm(instance) for instance in self.instances])
+        probe = self.environment.probe(self.instances)
+        await probe.start()
+        self.watcher.sampling(probe)
+        design, restored = self.environment.experiment.design, self.environment.restores_data
+        try:
+            for step in self.of_steps:
+                own = with_stream(step, design.seed, self.planned.block, 1, restored)
+                outcome = await run_step(self.environment, self.instances, probe, own, self.folder, self.watcher.load)
+                self.samples += outcome.samples
+                self.steps.append(outcome.record)
+                self.latency_logs[step.id] = outcome.latency_log
+            for instance, treatment in self._each_treatment():
+                self._take(await treatment.account(instance))
+        finally:
+            self.watcher.sampling(None)
+            self.warnings += await probe.stop()
+            self.unsampled.update(probe.unsampled())
+            sampled, warnings = probe.samples()
+            self.samples += sampled
+            self.warnings += warnings
+        await self._prove_load()
 
+    def _take(self, evidence: Evidence | None) -> None:
+        if evidence is not None:
+            self.evidence.append(evidence)
 
-async def _prove_load(
-    instances: Sequence[RunningServer], treatments: Mapping[int, Sequence[Treatment]], recorder: _Recorder
-) -> None:
-    """The proofs from after the load; those that end the server come last."""
-    for treatment in treatments[1]:  # forecast refuses several instances where a treatment has such proofs
-        for record in recorder.steps:
-            recorder.add_proof(treatment.load_evidence(record, recorder.samples))
-    for instance in instances:
-        for treatment in treatments[instance.number]:
-            recorder.add_proof(await treatment.end_evidence(instance))
+    async def _prove_load(self) -> None:
+        """The proofs from after the load; those that end the server come last."""
+        for treatment in self.treatments[1]:  # forecast refuses several instances where a treatment has such proofs
+            for record in self.steps:
+                self._take(treatment.load_evidence(record, self.samples))
+        for instance, treatment in self._each_treatment():
+            self._take(await treatment.end_evidence(instance))
 
-
-def _with_seed(environment: StudyEnvironment, planned: PlannedRun, step: Step) -> Step:
-    return with_stream(step, environment.experiment.design.seed, planned.block, 1, environment.restores_data)
-
-
-def _finished(
-    environment: StudyEnvironment, planned: PlannedRun, steps: Sequence[Step], folder: Path, recorder: _Recorder
-) -> RunRecord:
-    """Apply the gates, write the run's files, and return its record."""
-    bounds = environment.experiment.validity
-    memory = MemoryCounters.read().since(recorder.memory)
-    begun_s = (recorder.started_unix_ns - clock.of_monotonic(0)) / 1e9
-    killed = killed_processes(begun_s) if memory.out_of_memory_kills else None
-    servers_killed = len((killed or set()) & {server.pid for server in recorder.servers})
-    recorder.warnings += others_killed(memory.out_of_memory_kills, servers_killed)
-    gate_reasons = run_reasons(RunFacts(bounds, recorder.evidence, memory.swapped_bytes, servers_killed))
-    by_id = {step.id: step for step in steps}
-    steps_judged = [judged(environment.experiment, by_id[r.id], r, recorder.samples) for r in recorder.steps]
-    reasons = [*gate_reasons, *recorder.reasons]
-    reasons = reasons or no_valid_step(steps_judged)
-    write_samples(folder / "samples.parquet", recorder.samples, recorder.started_unix_ns, steps_judged)
-    write_latency_log(folder / "latency.hlog", recorder.started_unix_ns, steps_judged, recorder.latency_logs)
-    drivers = [{"step": record.id, **record.driver.model_dump(mode="json")} for record in steps_judged]
-    write_text(folder / "driver.json", json.dumps({"format": 1, "steps": drivers}, indent=1))
-    return RunRecord(
-        block=planned.block,
-        position=planned.position,
-        arm=planned.arm,
-        copy=planned.copy_number,
-        folder=planned.folder,
-        started_unix_ns=recorder.started_unix_ns,
-        ended_unix_ns=clock.unix_ns(),
-        valid=not reasons,
-        reasons=tuple(reasons),
-        failed=recorder.failed,
-        warnings=tuple(dict.fromkeys((*recorder.warnings, *clock.step_words(recorder.wall_offset_ns)))),
-        unsampled=recorder.unsampled,
-        evidence=tuple(recorder.evidence),
-        servers=tuple(recorder.servers),
-        steps=tuple(steps_judged),
-    )
+    def _finished(self) -> RunRecord:
+        """Apply the gates, write the run's files, and return its record."""
+        bounds = self.environment.experiment.validity
+        memory = MemoryCounters.read().since(self.memory)
+        begun_s = (self.started_unix_ns - clock.of_monotonic(0)) / 1e9
+        killed = killed_processes(begun_s) if memory.out_of_memory_kills else None
+        servers_killed = len((killed or set()) & {server.pid for server in self.servers})
+        self.warnings += others_killed(memory.out_of_memory_kills, servers_killed)
+        gate_reasons = run_reasons(RunFacts(bounds, self.evidence, memory.swapped_bytes, servers_killed))
+        by_id = {step.id: step for step in self.of_steps}
+        steps_judged = [judged(self.environment.experiment, by_id[r.id], r, self.samples) for r in self.steps]
+        reasons = [*gate_reasons, *self.reasons]
+        reasons = reasons or no_valid_step(steps_judged)
+        write_samples(self.folder / "samples.parquet", self.samples, self.started_unix_ns, steps_judged)
+        write_latency_log(self.folder / "latency.hlog", self.started_unix_ns, steps_judged, self.latency_logs)
+        drivers = [{"step": record.id, **record.driver.model_dump(mode="json")} for record in steps_judged]
+        write_text(self.folder / "driver.json", json.dumps({"format": 1, "steps": drivers}, indent=1))
+        return RunRecord(
+            block=self.planned.block,
+            position=self.planned.position,
+            arm=self.planned.arm,
+            copy=self.planned.copy_number,
+            folder=self.planned.folder,
+            started_unix_ns=self.started_unix_ns,
+            ended_unix_ns=clock.unix_ns(),
+            valid=not reasons,
+            reasons=tuple(reasons),
+            failed=self.failed,
+            warnings=tuple(dict.fromkeys((*self.warnings, *clock.step_words(self.wall_offset_ns)))),
+            unsampled=self.unsampled,
+            evidence=tuple(self.evidence),
+            servers=tuple(self.servers),
+            steps=tuple(steps_judged),
+        )
 
 
 def _keep_configuration(instance: RunningServer, folder: Path) -> None:
