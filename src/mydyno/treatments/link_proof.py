@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mydyno.hosts.network.link import Shape, Transfer
 
@@ -31,6 +33,20 @@ def is_as_fast_as_requested(shape: Shape, transfer: Transfer) -> bool:
     """Whether one direction is within the tolerance; true for a link that is not shaped."""
     expected = shape.payload_bits_per_s
     return expected is None or abs(transfer.bits_per_s / expected - 1) <= TOLERANCE
+
+
+def transfer_facts(
+    shape: Shape, bare_bits_per_s: float, downs: Sequence[Transfer], ups: Sequence[Transfer], reached: bool
+) -> dict[str, Any]:
+    """What the transfers showed, of several load hosts the least."""
+    return {
+        "expected_bits_per_s": shape.payload_bits_per_s,
+        "to_load_bits_per_s": round(min(one.bits_per_s for one in downs)),
+        "to_server_bits_per_s": round(min(one.bits_per_s for one in ups)),
+        "bare_bits_per_s": round(bare_bits_per_s),
+        "cpu_busy": round(max(one.cpu_busy for one in (*downs, *ups)), 3),
+        "reached": reached,
+    }
 
 
 def judge(shape: Shape, bare_bits_per_s: float, down: Transfer, up: Transfer) -> LinkProof:

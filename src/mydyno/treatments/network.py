@@ -50,7 +50,7 @@ from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import ClientPath, RunningServer
 from mydyno.treatments import network_apart, network_external
 from mydyno.treatments.base import Treatment
-from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge
+from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge, transfer_facts
 
 PORT = 3306
 LINK_WINDOW_S = 0.3
@@ -232,21 +232,18 @@ class NetworkTreatment(Treatment):
             async with instance.host.timing:
                 down = await self._best(server, load)
                 up = await self._best(load, server)
-            facts = {
-                "bandwidth": self.setting.bandwidth,
-                "expected_bits_per_s": self._shape.payload_bits_per_s,
-                "to_load_bits_per_s": round(down.bits_per_s),
-                "to_server_bits_per_s": round(up.bits_per_s),
-                "bare_bits_per_s": round(self._bare.bits_per_s),
-                "cpu_busy": round(max(down.cpu_busy, up.cpu_busy), 3),
-                "server_end": f"{server.interface} {server.address}",
-                "load_end": f"{load.interface} {load.address}",
-                "disciplines": await asyncio.to_thread(lambda: [disciplines(end, self.root) for end in (server, load)]),
-            }
+            shaped = await asyncio.to_thread(lambda: [disciplines(end, self.root) for end in (server, load)])
         except HostError as error:
             return Evidence(treatment=self.name, holds=False, text=error.message, instance=instance.number)
-        proof = judge(self._shape, self._bare.bits_per_s, down, up)
-        facts["reached"] = proof.reached
+        bare = self._bare.bits_per_s
+        proof = judge(self._shape, bare, down, up)
+        facts = {
+            "bandwidth": self.setting.bandwidth,
+            **transfer_facts(self._shape, bare, [down], [up], proof.reached),
+            "server_end": f"{server.interface} {server.address}",
+            "load_end": f"{load.interface} {load.address}",
+            "disciplines": shaped,
+        }
         return Evidence(treatment=self.name, holds=proof.holds, text=proof.text, facts=facts, instance=instance.number)
 
     async def _best(self, source: LinkEnd, destination: LinkEnd) -> Transfer:

@@ -15,7 +15,6 @@ from each load host to the server's own port, which the classes at both ends mus
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -39,7 +38,8 @@ from mydyno.hosts.network.ports import free_port
 from mydyno.hosts.root import HostRoot
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import RunningServer
-from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge
+from mydyno.treatments.card_speed import CardSpeed
+from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge, transfer_facts
 
 
 def is_shaped(shape: Shape) -> bool:
@@ -72,16 +72,11 @@ async def examine(path: LoadPath, shape: Shape, by_card: bool) -> None:
     card = await asyncio.to_thread(card_with, path.address)
     shaped = is_shaped(shape) and not by_card
     if by_card and shape.bits_per_s is not None:
-        words = await asyncio.to_thread(network_card.obstacle, card, mbit_per_s(shape))
+        words = await asyncio.to_thread(network_card.obstacle, card, shape.mbit_per_s)
         if words is not None:
             raise HostError(f"network: {words}", 'omit by = "card" to shape the server\'s port instead')
     for end in path.ends:
         await end.examine(path.address, shaped, shape.latency is not None)
-
-
-def mbit_per_s(shape: Shape) -> int:
-    """As ethtool counts."""
-    return round((shape.bits_per_s or 0) / 1e6)
 
 
 @dataclass
@@ -100,8 +95,8 @@ class ApartLink:
     """The slowest before anything was changed."""
     _own: ShapedPort | None = None
     _far: list[tuple[LoadEnd, ShapedPort]] = field(default_factory=list)
-    _change: int | None = None
-    """Entry of the card's speed in the undo journal; None: not changed."""
+    _speed: CardSpeed | None = None
+    """Where the card's is set."""
 
     async def apply(self) -> None:
         """Measure the links as they are, then shape them. Raises StudyError: this run is lost, others may be made."""
@@ -115,7 +110,8 @@ class ApartLink:
                 found = [one for end in self.path.ends for one in await self._transfers(end)]
             self._bare = min(found, key=lambda one: one.bits_per_s)
             if self.by_card and self.shape.bits_per_s is not None:
-                await self._set_card()
+                self._speed = CardSpeed(self._card, self.shape.mbit_per_s, instance.undo)
+                await self._speed.set()
             elif is_shaped(self.shape):
                 await self._shape_ports()
         except HostError as error:
@@ -127,15 +123,6 @@ class ApartLink:
         self._own = ShapedPort(self._card, await asyncio.to_thread(self.path.shaping.add, own, self.shape))
         for end in self.path.ends:
             self._far.append((end, await end.shape(self.path.address, ports, self.shape)))
-
-    async def _set_card(self) -> None:
-        speed = mbit_per_s(self.shape)
-        before = await asyncio.to_thread(network_card.card_state, self._card)
-        if (before.speed_mbit_per_s, before.duplex) == (speed, "full"):
-            return
-        facts = network_card.undo_facts(self._card, before)
-        self._change = self.instance.undo.will_change("network_card", **facts)
-        await asyncio.to_thread(network_card.set_speed, self._card, speed)
 
     async def evidence(self) -> Evidence:
         """Transfers each way with each load host, and what tc or ethtool report."""
@@ -155,14 +142,7 @@ class ApartLink:
             read_holds, read_words, read_facts = await self._read_back()
         except HostError as error:
             return Evidence(treatment="network", holds=False, text=error.message, facts=facts, instance=number)
-        facts |= read_facts | {
-            "expected_bits_per_s": self.shape.payload_bits_per_s,
-            "to_load_bits_per_s": round(min(one.bits_per_s for one in downs)),
-            "to_server_bits_per_s": round(min(one.bits_per_s for one in ups)),
-            "bare_bits_per_s": round(self._bare.bits_per_s),
-            "cpu_busy": round(max(one.cpu_busy for one in [*downs, *ups]), 3),
-            "reached": reached,
-        }
+        facts |= read_facts | transfer_facts(self.shape, self._bare.bits_per_s, downs, ups, reached)
         text = "; ".join([*words, *read_words])
         return Evidence(treatment="network", holds=holds and read_holds, text=text, facts=facts, instance=number)
 
@@ -177,12 +157,9 @@ class ApartLink:
 
     async def _read_back(self) -> tuple[bool, list[str], dict[str, Any]]:
         """(whether it holds, words, facts) of what was set."""
-        if self.by_card and self.shape.bits_per_s is not None:
-            state = await asyncio.to_thread(network_card.card_state, self._card)
-            speed = "an unknown speed" if state.speed_mbit_per_s is None else f"{state.speed_mbit_per_s} Mb/s"
-            words = f"ethtool reports {speed}, {state.duplex or 'unknown'} duplex of {self._card}"
-            holds = (state.speed_mbit_per_s, state.duplex) == (mbit_per_s(self.shape), "full")
-            return holds, [words], {"card": dataclasses.asdict(state)}
+        if self._speed is not None:
+            holds, words, facts = await self._speed.read_back()
+            return holds, [words], facts
         if self._own is None:
             return True, [], {}
         before = await self._states()
@@ -256,9 +233,8 @@ class ApartLink:
         if self._own is not None:
             await asyncio.to_thread(self.path.shaping.remove, self._own.card, self._own.number)
             self._own = None
-        if self._change is not None:
-            await asyncio.to_thread(self.instance.undo.undo, self._change)
-            self._change = None
+        if self._speed is not None:
+            await self._speed.restore()
 
 
 async def _accepted(listener: socket.socket, half: Callable[[socket.socket], Transfer]) -> Transfer:

@@ -8,8 +8,6 @@ is started on its host). Without a card nothing is changed: an arm may then only
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
 from typing import Any
 
 from mydyno.errors import HostError, ServerError, StudyError
@@ -21,8 +19,9 @@ from mydyno.model.stored.records import Evidence
 from mydyno.servers.dsn import parse_dsn
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.transfer_by_sql import timed_transfers
+from mydyno.treatments.card_speed import CardSpeed
 from mydyno.treatments.client_path import external_obstacle
-from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge
+from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge, transfer_facts
 
 
 def obstacle(shape: Shape, server: ServerSpec, root: HostRoot) -> str | None:
@@ -45,7 +44,7 @@ def obstacle(shape: Shape, server: ServerSpec, root: HostRoot) -> str | None:
         )
     if leads != server.card:
         return f"server.card is {server.card}, but to {host} leads {leads or 'no interface of this host'}"
-    return network_card.obstacle(server.card, _mbit_per_s(shape), root)
+    return network_card.obstacle(server.card, shape.mbit_per_s, root)
 
 
 def host_changes(shape: Shape, card: str) -> list[str]:
@@ -53,7 +52,7 @@ def host_changes(shape: Shape, card: str) -> list[str]:
     if shape.bits_per_s is None:
         return []
     return [
-        f"{card} set to {_mbit_per_s(shape)} Mb/s by ethtool (its link goes down for seconds; restored after each run)"
+        f"{card} set to {shape.mbit_per_s} Mb/s by ethtool (its link goes down for seconds; restored after each run)"
     ]
 
 
@@ -64,21 +63,16 @@ class CardLink:
         self._shape = shape
         self._instance = instance
         self._bare: Transfer | None = None
-        self._change: int | None = None
+        self._speed: CardSpeed | None = None
 
     async def apply(self) -> None:
         """Measure the link as it is, journal the card's state, set its speed. Raises StudyError if it is refused."""
         if self._shape.bits_per_s is None or self._instance.card is None:
             return
-        card, speed = self._instance.card, _mbit_per_s(self._shape)
+        self._speed = CardSpeed(self._instance.card, self._shape.mbit_per_s, self._instance.undo)
         try:
             self._bare, _ = await timed_transfers(self._instance.address())
-            before = await asyncio.to_thread(network_card.card_state, card)
-            if (before.speed_mbit_per_s, before.duplex) == (speed, "full"):
-                return
-            facts = network_card.undo_facts(card, before)
-            self._change = self._instance.undo.will_change("network_card", **facts)
-            await asyncio.to_thread(network_card.set_speed, card, speed)
+            await self._speed.set()
         except HostError as error:  # this run is lost, others may still be made
             raise StudyError(error.message, error.hint) from error
 
@@ -91,25 +85,16 @@ class CardLink:
         }
         try:
             down, up = await self._transfers()
-            state = await self._state()
+            read = None if self._speed is None else await self._speed.read_back()
         except (HostError, ServerError) as error:
             return Evidence(treatment="network", holds=False, text=error.message, facts=facts)
         bare = self._bare.bits_per_s if self._bare else down.bits_per_s
         proof = judge(self._shape, bare, down, up)
         holds, text = proof.holds, proof.text
-        facts |= {
-            "expected_bits_per_s": self._shape.payload_bits_per_s,
-            "to_load_bits_per_s": round(down.bits_per_s),
-            "to_server_bits_per_s": round(up.bits_per_s),
-            "bare_bits_per_s": round(bare),
-            "cpu_busy": round(max(down.cpu_busy, up.cpu_busy), 3),
-            "reached": proof.reached,
-        }
-        if state is not None:
-            facts["card"] = dataclasses.asdict(state)
-            reported = "unknown" if state.speed_mbit_per_s is None else f"{state.speed_mbit_per_s} Mb/s"
-            text = f"ethtool reports {reported}, {state.duplex or 'unknown'} duplex of {self._instance.card}; {text}"
-            holds = holds and (state.speed_mbit_per_s, state.duplex) == (_mbit_per_s(self._shape), "full")
+        facts |= transfer_facts(self._shape, bare, [down], [up], proof.reached)
+        if read is not None:
+            in_force, words, read_facts = read
+            holds, text, facts = holds and in_force, f"{words}; {text}", facts | read_facts
         return Evidence(treatment="network", holds=holds, text=text, facts=facts)
 
     async def _transfers(self) -> tuple[Transfer, Transfer]:
@@ -128,17 +113,7 @@ class CardLink:
         assert found is not None, "there are fewer failures than attempts"
         return found
 
-    async def _state(self) -> network_card.CardState | None:
-        if self._shape.bits_per_s is None or self._instance.card is None:
-            return None
-        return await asyncio.to_thread(network_card.card_state, self._instance.card)
-
     async def undo(self) -> None:
         """Restore the card's speed."""
-        if self._change is not None:
-            await asyncio.to_thread(self._instance.undo.undo, self._change)
-            self._change = None
-
-
-def _mbit_per_s(shape: Shape) -> int:
-    return round((shape.bits_per_s or 0) / 1e6)
+        if self._speed is not None:
+            await self._speed.restore()

@@ -67,6 +67,11 @@ class Shape:
     latency: str | None = None
 
     @property
+    def mbit_per_s(self) -> int:
+        """As ethtool counts; 0 without a bandwidth."""
+        return round((self.bits_per_s or 0) / 1e6)
+
+    @property
     def payload_bits_per_s(self) -> float | None:
         """The TCP throughput of a wire of this speed."""
         return None if self.bits_per_s is None else self.bits_per_s * SEGMENT_PAYLOAD_BYTES / WIRE_FRAME_BYTES
