@@ -35,6 +35,8 @@ from mydyno.model.stored.bisection import (
 )
 from mydyno.servers.compiled.source import git
 
+WORDS: dict[Outcome, str] = {"good": "good", "bad": "bad", "skipped": "skip"}
+
 
 async def run_bisection(folder: BisectFolder, clone: Path, host: LocalHost, tools: Tools) -> BisectResult:
     """Make what the bisection lacks; the result, also written to result.json.
@@ -130,9 +132,6 @@ def command_between(record: BisectRecord, good: str) -> str:
         elif option in ends:
             given[at + 1] = ends[option]
     return shlex.join(given)
-
-
-WORDS: dict[Outcome, str] = {"good": "good", "bad": "bad", "skipped": "skip"}
 
 
 class Walk:

@@ -53,6 +53,8 @@ a question, mydyno works. They need sshd, tar and Python's libraries, no interne
 
 To start: mydyno hosts prepare --hosts 'bench@vm[01-04]', then mydyno hosts check --hosts 'bench@vm[01-04]'
 """
+WIDTH = 118
+WIDEST_CELL = 34
 
 
 def register(app: typer.Typer) -> None:
@@ -216,10 +218,6 @@ def _failure(error: HostError) -> str:
 def _exit(results: Sequence[object]) -> None:
     if any(isinstance(result, HostError) for result in results):
         raise typer.Exit(ExitCode.HOST_CANNOT)
-
-
-WIDTH = 118
-WIDEST_CELL = 34
 
 
 def print_check(hosts: Sequence[CheckedHost]) -> None:

@@ -26,6 +26,14 @@ from mydyno.model.stored.records import DriverResult
 
 KEY_BYTES = 64
 """Its keys' length without a configuration file."""
+_HEAD = re.compile(r"(Get|Set|Total) Statistics\b")
+_PERIOD = re.compile(r"^Period\s+\d+((?:\s+[\d.]+){9})", re.M)
+_GLOBAL = re.compile(r"^Global\s+(\d+)", re.M)
+_COUNT = re.compile(r"^(cmd_get|cmd_set|get_misses|written_bytes|read_bytes|object_bytes): (\d+)", re.M)
+_SPREAD = re.compile(r"^\s+(Min|Max|Avg|Geo|Std):\s+([\d.]+)", re.M)
+_LOG2 = re.compile(r"^\s+(\d+):((?:\s+\d+){1,4})\s*$", re.M)
+_ENDED = re.compile(r"^Run time: ([\d.]+)s Ops: (\d+) TPS: (\d+)", re.M)
+SPREAD_NAMES = {"Min": "min_us", "Max": "max_us", "Avg": "mean_us", "Geo": "geometric_mean_us", "Std": "std_us"}
 
 
 class Memaslap(LibmemcachedProgram):
@@ -137,16 +145,6 @@ def _hits(gets: Second | None) -> dict[str, float]:
         "kv_misses_per_s": float(gets.get_misses),
         "kv_hit_pct": 100.0 * (gets.ops - gets.get_misses) / gets.ops,
     }
-
-
-_HEAD = re.compile(r"(Get|Set|Total) Statistics\b")
-_PERIOD = re.compile(r"^Period\s+\d+((?:\s+[\d.]+){9})", re.M)
-_GLOBAL = re.compile(r"^Global\s+(\d+)", re.M)
-_COUNT = re.compile(r"^(cmd_get|cmd_set|get_misses|written_bytes|read_bytes|object_bytes): (\d+)", re.M)
-_SPREAD = re.compile(r"^\s+(Min|Max|Avg|Geo|Std):\s+([\d.]+)", re.M)
-_LOG2 = re.compile(r"^\s+(\d+):((?:\s+\d+){1,4})\s*$", re.M)
-_ENDED = re.compile(r"^Run time: ([\d.]+)s Ops: (\d+) TPS: (\d+)", re.M)
-SPREAD_NAMES = {"Min": "min_us", "Max": "max_us", "Avg": "mean_us", "Geo": "geometric_mean_us", "Std": "std_us"}
 
 
 @dataclass(frozen=True)

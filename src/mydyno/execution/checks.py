@@ -21,6 +21,10 @@ from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.quantities import format_duration
 from mydyno.store.study_folder import StudyFolder
 
+HINT = "read its study.json, then add --trust to execute what it names: programs, libraries, scripts, commands"
+PATH_KEYS = ("basedir", "source", "repository")
+"""Keys whose value is a path also without a slash."""
+
 
 def check_host(experiment: Experiment, plan: Plan, paths: HostPaths, apart: bool = False) -> None:
     """Raises HostError with everything that this host cannot do. `apart`: the load runs on other hosts."""
@@ -61,11 +65,6 @@ def other_versions(expected: Mapping[str, str], found: Mapping[str, str]) -> str
         for name, version in expected.items()
         if found.get(name, version) != version
     )
-
-
-HINT = "read its study.json, then add --trust to execute what it names: programs, libraries, scripts, commands"
-PATH_KEYS = ("basedir", "source", "repository")
-"""Keys whose value is a path also without a slash."""
 
 
 def check_origin(folder: Path, experiment: Experiment, uid: int) -> None:

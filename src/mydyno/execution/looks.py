@@ -29,6 +29,10 @@ AIM_EVENT = "aim"
 
 Decided = Callable[[StudyFolder, Summary], bool]
 """Whether a study may end, from its folder and the summary of a look."""
+FAILED_RUNS_IN_A_ROW = 4
+"""Number of consecutive invalid runs after which a study in blocks stops."""
+FAILED_CONTROLS_IN_A_ROW = 3
+"""Number of consecutive blocks without the control after which an interleaved study stops."""
 
 
 def is_decided(folder: StudyFolder, summary: Summary) -> bool:
@@ -81,12 +85,6 @@ def ended(folder: StudyFolder, plan: Plan, done: int) -> Summary:
 
 def _is_look(plan: Plan, done: int) -> bool:
     return plan.schedule is not None and plan.schedule.alpha_at(done) is not None
-
-
-FAILED_RUNS_IN_A_ROW = 4
-"""Number of consecutive invalid runs after which a study in blocks stops."""
-FAILED_CONTROLS_IN_A_ROW = 3
-"""Number of consecutive blocks without the control after which an interleaved study stops."""
 
 
 class Stopping:

@@ -20,6 +20,8 @@ TREATMENTS = ("variables", "environment", "sysctl")
 EXAMPLE = "e.g. vary.variables.innodb_flush_log_at_trx_commit = [1, 2]"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 NAME_CHARACTERS = 48
+MOST_ARMS = 500
+"""A larger product of factors is a mistake: such a study would take months."""
 
 
 def arms_of(table: object) -> tuple[dict[str, Any], list[Problem]]:
@@ -64,10 +66,6 @@ def _leaves(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tupl
             yield from _leaves(value, (*path, key))
         else:
             yield (*path, key), value
-
-
-MOST_ARMS = 500
-"""A larger product of factors is a mistake: such a study would take months."""
 
 
 def product(members: dict[str, Any], problems: list[Problem]) -> tuple[dict[str, dict[str, Any]], dict[str, Key]]:

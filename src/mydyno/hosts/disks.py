@@ -23,6 +23,8 @@ from mydyno.hosts.cgroup_mounts import lines
 
 WRITEBACK_FILESYSTEMS = ("ext2", "ext3", "ext4", "btrfs", "f2fs", "xfs")
 """File systems whose written-back pages are charged to the group that dirtied them (cgroup-v2.rst, Writeback)."""
+MEASURED_S = 0.5
+_WRITTEN = bytes(4096)
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,6 @@ def _mount_of(folder: Path, root: Path) -> tuple[str, str, str] | None:
         if (folder == point or point in folder.parents) and (best is None or len(point.parts) >= best[0]):
             best = (len(point.parts), (fields[2], behind[0], behind[1]))
     return best[1] if best else None
-
-
-MEASURED_S = 0.5
-_WRITTEN = bytes(4096)
 
 
 def synced_writes_per_s(folder: Path) -> float:

@@ -35,6 +35,13 @@ from mydyno.packages.tar_archive import extract_packages
 NO_DEBIAN = "use an installed server: server.basedir in the experiment, or --set server.basedir=PATH"
 LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib", "lib")
 _INSTALL_LINE = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)")
+NAMES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+JAVA_NAMES = ("JAVA_HOME", "JAVA_TOOL_OPTIONS", "MAVEN_OPTS", "MAVEN_ARGS", *NAMES)
+HASH_HINT = "retry; if it differs again, the registry serves another file"
+"""Where a downloaded file does not have its hash."""
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_URI_LINE = re.compile(r"^'[^']+' (\S+) (\d+) ")
 
 
 @dataclass(frozen=True)
@@ -200,20 +207,9 @@ def apt_words(output: str) -> str:
     return " ".join(errors or output.splitlines()[-3:])
 
 
-NAMES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-JAVA_NAMES = ("JAVA_HOME", "JAVA_TOOL_OPTIONS", "MAVEN_OPTS", "MAVEN_ARGS", *NAMES)
-HASH_HINT = "retry; if it differs again, the registry serves another file"
-"""Where a downloaded file does not have its hash."""
-
-
 def client_environment(names: tuple[str, ...] = NAMES) -> dict[str, str]:
     """The given environment variables that are set, with their values."""
     return {name: os.environ[name] for name in names if name in os.environ}
-
-
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-_URI_LINE = re.compile(r"^'[^']+' (\S+) (\d+) ")
 
 
 class DebianRelease(_PackageSets):

@@ -18,6 +18,8 @@ from mydyno.errors import HostError
 Say = Callable[[str], None]
 """Reports to the user what is being done."""
 INTERVAL_S = 5.0
+TIMEOUT_S = 60.0
+PIECE_BYTES = 1 << 20
 
 
 def silent(text: str) -> None:
@@ -52,10 +54,6 @@ def _bytes_below(folder: Path) -> int:
         with suppress(OSError):  # a client renames its partial files at any moment
             total += path.stat().st_size if path.is_file() else 0
     return total
-
-
-TIMEOUT_S = 60.0
-PIECE_BYTES = 1 << 20
 
 
 def is_url(text: str) -> bool:

@@ -22,6 +22,8 @@ MARKER = "mydyno_made"
 
 _OF_A_TABLE = ("rows", "text", "secondary", "auto_inc")
 """The keys of data that each table of oltp depends on."""
+COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}
+"""The columns of sysbench's tables and their types; none may be NULL."""
 
 
 class Missing(Enum):
@@ -173,10 +175,6 @@ async def mark_as_complete(address: Address) -> None:
     """After the last row and index."""
     async with Control(address) as control:
         await control.rows(f"UPDATE `{MARKER}` SET complete = 1")
-
-
-COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}
-"""The columns of sysbench's tables and their types; none may be NULL."""
 
 
 async def differences_of_tables(control: Control, names: Sequence[str], data: DataSpec) -> list[str]:

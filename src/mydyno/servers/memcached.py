@@ -23,6 +23,11 @@ from mydyno.model.definition.experiment import Scalar
 from mydyno.model.server_version import ServerVersion
 from mydyno.servers.build import ServerBuild, program_folders
 
+MIB = 1 << 20
+SPARE_CONNECTIONS = 64
+COMMANDS = ("get", "set", "delete")
+_CHOICES = "ENUM('innodb_only', 'cache_only', 'caching', 'disabled') NOT NULL"
+
 
 async def memcached_build(
     name: str, program: Path, root: Path, host: LocalHost, environment: Mapping[str, str], packages: Mapping[str, str]
@@ -46,10 +51,6 @@ async def memcached_build(
     )
 
 
-MIB = 1 << 20
-SPARE_CONNECTIONS = 64
-
-
 @dataclass(frozen=True)
 class MemcachedOptions:
     """Port, memory and threads of one memcached."""
@@ -71,10 +72,6 @@ class MemcachedOptions:
             "-l", self.listen, "-p", str(self.port), "-U", "0",
             "-m", memory, "-t", str(self.threads), "-c", str(self.connections),
         ]  # fmt: skip
-
-
-COMMANDS = ("get", "set", "delete")
-_CHOICES = "ENUM('innodb_only', 'cache_only', 'caching', 'disabled') NOT NULL"
 
 
 def configuring_sql(policies: Mapping[str, str]) -> list[str]:

@@ -70,6 +70,11 @@ SHAPING_PREFIXES = (
     *INITIAL_PREFIXES,
 )
 """Server variables that change the files of a fresh data directory."""
+NEEDED_SQL = ("system_tables", "system_tables_data")
+BOOTSTRAP_SQL = (
+    "mariadb_{}.sql", "mysql_{}.sql",
+)  # fmt: skip
+"""MariaDB renamed its files with 11; the order of the parts is mariadb-install-db's."""
 
 
 @dataclass(frozen=True)
@@ -181,13 +186,6 @@ async def copy_template(template: Template, instance: PrivateServer, host: Local
 def folder_bytes(folder: Path) -> int:
     """Bytes that the files below the folder occupy on disk."""
     return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
-
-
-NEEDED_SQL = ("system_tables", "system_tables_data")
-BOOTSTRAP_SQL = (
-    "mariadb_{}.sql", "mysql_{}.sql",
-)  # fmt: skip
-"""MariaDB renamed its files with 11; the order of the parts is mariadb-install-db's."""
 
 
 def initial_options(variables: Mapping[str, Scalar]) -> list[str]:

@@ -44,6 +44,26 @@ _ALL = "'global_instrumentation'"
 _SUMMARIES = "'thread_instrumentation', 'statements_digest'"
 """Summaries need these consumers as well."""
 _LOST = "SHOW GLOBAL STATUS LIKE 'Performance\\_schema\\_%\\_lost'"
+_COLUMN = (
+    "SELECT COLUMN_NAME FROM information_schema.columns WHERE LOWER(TABLE_SCHEMA) = 'information_schema' "
+    "AND UPPER(TABLE_NAME) = 'INNODB_METRICS' AND UPPER(COLUMN_NAME) IN ('STATUS', 'ENABLED')"
+)
+"""MariaDB 10.5 and later has ENABLED = 1 in place of STATUS = 'enabled'."""
+_READ = "SELECT NAME, `COUNT` FROM information_schema.innodb_metrics WHERE {enabled} AND TYPE IN ({types})"
+_TYPES = "'counter', 'status_counter'"
+_LEVELS = ("_current_waits", "_reserved", "_free_space")
+"""Ends of the names of levels that some versions call counters."""
+SAMPLE_S = 0.1
+CURRENT_WAITS = "events_waits_current"
+"""The consumer that keeps the wait event of each thread."""
+_QUERY = (
+    "SELECT THREAD_ID, PROCESSLIST_STATE, NULL, 0 FROM performance_schema.threads "
+    "WHERE PROCESSLIST_USER = %s AND PROCESSLIST_COMMAND <> 'Sleep' UNION ALL "
+    "SELECT THREAD_ID, NULL, EVENT_NAME, EVENT_ID FROM performance_schema.events_waits_current "
+    "WHERE END_EVENT_ID IS NULL"
+)
+Activity = Mapping[tuple[SessionKind, str], int]
+"""How many sessions are active ("active", ""), in a state ("state", name) or in a wait event ("wait", name)."""
 
 
 @dataclass(frozen=True)
@@ -157,17 +177,6 @@ async def _check_available(control: Control) -> None:
         raise ServerError("the server runs with performance_schema off")
 
 
-_COLUMN = (
-    "SELECT COLUMN_NAME FROM information_schema.columns WHERE LOWER(TABLE_SCHEMA) = 'information_schema' "
-    "AND UPPER(TABLE_NAME) = 'INNODB_METRICS' AND UPPER(COLUMN_NAME) IN ('STATUS', 'ENABLED')"
-)
-"""MariaDB 10.5 and later has ENABLED = 1 in place of STATUS = 'enabled'."""
-_READ = "SELECT NAME, `COUNT` FROM information_schema.innodb_metrics WHERE {enabled} AND TYPE IN ({types})"
-_TYPES = "'counter', 'status_counter'"
-_LEVELS = ("_current_waits", "_reserved", "_free_space")
-"""Ends of the names of levels that some versions call counters."""
-
-
 async def read_metrics(control: Control) -> dict[str, float]:
     """{counter: its value}; empty where the server has no such table. Raises ServerError."""
     columns = [str(name).upper() for (name,) in await control.rows(_COLUMN)]
@@ -183,20 +192,6 @@ def metrics_grown(before: dict[str, float], after: dict[str, float]) -> dict[str
     return {
         name: value - before[name] for name, value in after.items() if name in before and value > before[name]
     }  # fmt: skip
-
-
-SAMPLE_S = 0.1
-CURRENT_WAITS = "events_waits_current"
-"""The consumer that keeps the wait event of each thread."""
-_QUERY = (
-    "SELECT THREAD_ID, PROCESSLIST_STATE, NULL, 0 FROM performance_schema.threads "
-    "WHERE PROCESSLIST_USER = %s AND PROCESSLIST_COMMAND <> 'Sleep' UNION ALL "
-    "SELECT THREAD_ID, NULL, EVENT_NAME, EVENT_ID FROM performance_schema.events_waits_current "
-    "WHERE END_EVENT_ID IS NULL"
-)
-
-Activity = Mapping[tuple[SessionKind, str], int]
-"""How many sessions are active ("active", ""), in a state ("state", name) or in a wait event ("wait", name)."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,17 @@ WAITS_FILE = "waits.jsonl"
 """The slices in which the servers' waits were counted, apart from the measured ones."""
 KERNEL_FILE = "kernel.jsonl"
 """The same of the slices in which the kernel's events were counted."""
+CountedKind = Literal["waits", "kernel"]
+"""The folder below the run's."""
+T = TypeVar("T", bound=CountedTotals)
+PROFILES_FOLDER = "profiles"
+WAITING = "uninterruptible wait"
+"""Second frame of samples of threads that waited for a disk or a lock of the kernel: no CPU time. Not by perf."""
+RUN_QUEUE = "waits for a CPU"
+"""Second frame of samples of threads that were ready to run and on no CPU: no CPU time. Not by perf."""
+Stack = tuple[str, ...]
+Stacks = Mapping[Stack, int]
+"""Frames from the outermost to the innermost → samples."""
 
 
 def write_slices(path: Path, slices: Iterable[SliceRecord]) -> None:
@@ -54,11 +65,6 @@ def read_slices(path: Path) -> list[SliceRecord]:
     return slices
 
 
-CountedKind = Literal["waits", "kernel"]
-"""The folder below the run's."""
-T = TypeVar("T", bound=CountedTotals)
-
-
 def totals_file(kind: CountedKind, step: str) -> str:
     """Where the counts of a step lie, below the run's folder."""
     return f"{kind}/{step}.json"
@@ -73,16 +79,6 @@ def read_totals(path: Path, kind: type[T]) -> T:
     """The file's content. Raises UserError if it is missing or damaged."""
     with readable(path):
         return kind.model_validate_json(path.read_bytes())
-
-
-PROFILES_FOLDER = "profiles"
-WAITING = "uninterruptible wait"
-"""Second frame of samples of threads that waited for a disk or a lock of the kernel: no CPU time. Not by perf."""
-RUN_QUEUE = "waits for a CPU"
-"""Second frame of samples of threads that were ready to run and on no CPU: no CPU time. Not by perf."""
-Stack = tuple[str, ...]
-Stacks = Mapping[Stack, int]
-"""Frames from the outermost to the innermost → samples."""
 
 
 def is_waiting(stack: Stack) -> bool:

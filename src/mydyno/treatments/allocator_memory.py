@@ -34,6 +34,9 @@ _LINE = re.compile(rf"^({'|'.join(_LABELS)}):\s+(-?\d+)\s*$", re.MULTILINE)
 NOT_CALLED = "this server cannot print it"
 NOT_SERVED = "it reports its figures only to code inside the process"
 LARGEST_COUNTED = 1 << 31
+_HEAD = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (\S{4}) \S+ \S+ \S+ *(.*)$")
+_FIELD = re.compile(r"^(\w+): +(\d+)(?: kB)?$")
+HUGETLB_NAMES = ("/anon_hugepage", "/SYSV")
 
 
 @dataclass(frozen=True)
@@ -130,11 +133,6 @@ def parse_memory_status(text: str) -> AllocatorReport | None:
     if len(found) < len(_LABELS):
         return None
     return AllocatorReport(held=found["arenas"] + found["mapped"], in_use=found["in_use"] + found["mapped"])
-
-
-_HEAD = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (\S{4}) \S+ \S+ \S+ *(.*)$")
-_FIELD = re.compile(r"^(\w+): +(\d+)(?: kB)?$")
-HUGETLB_NAMES = ("/anon_hugepage", "/SYSV")
 
 
 @dataclass(frozen=True)

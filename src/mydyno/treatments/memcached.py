@@ -49,6 +49,12 @@ from mydyno.treatments.memcached_sources import sources_of_hits
 PolicyName = Literal["innodb_only", "cache_only", "caching"]
 DEFAULT_POLICY = "innodb_only"
 """The one that MySQL ships."""
+SET_KEY, ROW_KEY = "mydyno-proof-set", "mydyno-proof-row"
+BY_PROTOCOL, BY_SQL = "by-protocol", "by-sql"
+SELECT = "SELECT v FROM sbtest.kv WHERE k = %s"
+SETS = 200
+DEATH_S = 30.0
+VALUE = b"acknowledged"
 
 
 class PoliciesSetting(Frozen):
@@ -174,11 +180,6 @@ class MemcachedTreatment(Treatment):
         return await crash(self.name, instance) if self.setting.crash else None
 
 
-SET_KEY, ROW_KEY = "mydyno-proof-set", "mydyno-proof-row"
-BY_PROTOCOL, BY_SQL = "by-protocol", "by-sql"
-SELECT = "SELECT v FROM sbtest.kv WHERE k = %s"
-
-
 @dataclass(frozen=True)
 class ObservedBehaviour:
     """The behaviour of a policy of the InnoDB memcached plugin, observed by SQL and by the protocol.
@@ -237,11 +238,6 @@ def behaviour(observation: ObservedBehaviour) -> str:
         f"a set {appears} in the table, get {found} a row inserted by SQL, "
         f"after an UPDATE by SQL get returns {returned}, delete {deletes} the row"
     )
-
-
-SETS = 200
-DEATH_S = 30.0
-VALUE = b"acknowledged"
 
 
 async def crash(treatment: str, instance: RunningServer) -> Evidence:

@@ -20,6 +20,8 @@ from mydyno.model.definition.statement_steps import speed_of
 FORMAT = "dynoload-capture"
 MOST_HEADER_BYTES = 1_000_000
 """Longest first line: it lists the places of problems in the log."""
+CHECK_TIMEOUT_S = 3600.0
+"""A dump of 100 GB is read in some minutes."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,6 @@ def captured(step: Step | StepSpec) -> Captured | None:
     length_s = header.length_s / (speed_of(step) or 1.0)
     left_out = (header.writing or 0) if reads_only else 0
     return Captured(speed_of(step), length_s, header.statements, writing, header.problems, left_out)
-
-
-CHECK_TIMEOUT_S = 3600.0
-"""A dump of 100 GB is read in some minutes."""
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,9 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.base import Treatment
 from mydyno.workloads.oltp import OLTP_WORKLOADS
 
+LARGEST_SEED = 2**31 - 1
+OPTION = "rand_seed"
+
 
 class RunWatcher(Protocol):
     """Receives the progress of a run."""
@@ -260,10 +263,6 @@ def _keep_configuration(instance: RunningServer, folder: Path) -> None:
     if configuration.exists():
         name = "my.cnf" if instance.number == 1 else f"my-{instance.number}.cnf"
         write_text(folder / name, configuration.read_text())
-
-
-LARGEST_SEED = 2**31 - 1
-OPTION = "rand_seed"
 
 
 def with_stream(step: Step, design_seed: int, block: int, attempt: int, restored: bool) -> Step:

@@ -59,6 +59,7 @@ F = TypeVar("F")
 """What was counted in one slice."""
 S = TypeVar("S")
 """What is stored of a lane at a step."""
+Events = tuple[KernelEvent, ...]
 
 
 @dataclass
@@ -218,9 +219,6 @@ class CountedSlices(SlicesApart[C, F, CountFacts]):
     @abstractmethod
     def _totals(self, step: str, counts: Counts[C]) -> CountedTotals:
         """What the file of a step holds."""
-
-
-Events = tuple[KernelEvent, ...]
 
 
 class KernelSlices(CountedSlices[Events, Events]):

@@ -27,6 +27,18 @@ MOST_ENDED = 3
 """Times in a row that the guard ends a slice before the arm has failed at that step."""
 STREAM_STEP = 7919
 """Between the streams of two lanes of a cycle: on the same data each does other operations."""
+LOOK_S = 0.025
+WINDOW = 400
+"""Looks over which the percentile of the statement is taken: the last ten seconds."""
+STATUS_EVERY = 4
+"""Looks from one reading of the server's status to the next: it costs the server more than the statement."""
+CALM_S = 2.0
+"""The server must have been within its limits for so long before it is loaded again."""
+LONGEST_CALM_S = 120.0
+SYNTAX = 1064
+"""The server's code for a statement that it does not know."""
+REPLICA = ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
+LAG = ("Seconds_Behind_Source", "Seconds_Behind_Master")
 
 
 @dataclass
@@ -128,20 +140,6 @@ class SharedLane(Lane):
         """End the load program; how the server's counters grew over this lane's own slices."""
         await super().disconnect(step)
         return self.counted
-
-
-LOOK_S = 0.025
-WINDOW = 400
-"""Looks over which the percentile of the statement is taken: the last ten seconds."""
-STATUS_EVERY = 4
-"""Looks from one reading of the server's status to the next: it costs the server more than the statement."""
-CALM_S = 2.0
-"""The server must have been within its limits for so long before it is loaded again."""
-LONGEST_CALM_S = 120.0
-SYNTAX = 1064
-"""The server's code for a statement that it does not know."""
-REPLICA = ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS")
-LAG = ("Seconds_Behind_Source", "Seconds_Behind_Master")
 
 
 class Guard:

@@ -27,6 +27,22 @@ from mydyno.model.stored.live import LivePrecision, LiveSecond, LiveState
 from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.wording.stored_result import StoredResult
 
+SERVER_METRICS = (
+    "queries_per_s",
+    "threads_running",
+    "innodb_buffer_pool_hit_pct",
+    "innodb_dirty_pages_pct",
+    "innodb_checkpoint_age_bytes",
+    "innodb_checkpoint_age_pct",
+    "innodb_redo_written_bytes_per_s",
+    "innodb_data_fsyncs_per_s",
+    "innodb_row_lock_current_waits",
+    "innodb_history_list_length",
+    "server_rss_bytes",
+)
+"""Metrics of a server, from dynoprobe, that a line carries."""
+LATENCIES = ("p50", "p95", "p99")
+
 
 class Watcher(Protocol):
     """Receives the progress of a study: a progress bar, a log, a test."""
@@ -199,23 +215,6 @@ class Remaining:
             return None
         each_s = (self._ended_s - self._began_s) / made
         return round(max(0.0, (self.total - self.done) * each_s - (now_s - self._ended_s)), 1)
-
-
-SERVER_METRICS = (
-    "queries_per_s",
-    "threads_running",
-    "innodb_buffer_pool_hit_pct",
-    "innodb_dirty_pages_pct",
-    "innodb_checkpoint_age_bytes",
-    "innodb_checkpoint_age_pct",
-    "innodb_redo_written_bytes_per_s",
-    "innodb_data_fsyncs_per_s",
-    "innodb_row_lock_current_waits",
-    "innodb_history_list_length",
-    "server_rss_bytes",
-)
-"""Metrics of a server, from dynoprobe, that a line carries."""
-LATENCIES = ("p50", "p95", "p99")
 
 
 class LiveNow:

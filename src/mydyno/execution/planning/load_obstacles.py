@@ -21,6 +21,9 @@ OF_MEMCACHED = ("server", "memcached", "affinity")
 """Treatments that a native memcached can have; the others are proved by SQL or act on a mysqld."""
 OF_SQL_PATH = ("network", "tls", "compression")
 """Treatments of the load's way to the SQL port."""
+SETTINGS = Path("/proc/sys/net/ipv4")
+MODEST_PER_S = 200.0
+"""New connections a second that one connection of a closed loop makes at least."""
 
 
 def kv_obstacles(experiment: Experiment) -> list[str]:
@@ -47,11 +50,6 @@ def kv_obstacles(experiment: Experiment) -> list[str]:
         obstacle = DRIVERS[name]().data_obstacle(experiment.data) if kv else None
         found += [f"data: {obstacle}"] if obstacle is not None else []
     return found
-
-
-SETTINGS = Path("/proc/sys/net/ipv4")
-MODEST_PER_S = 200.0
-"""New connections a second that one connection of a closed loop makes at least."""
 
 
 def port_caution(steps: Sequence[Step], host: str, settings: Path = SETTINGS) -> str | None:

@@ -31,6 +31,8 @@ from mydyno.workloads.files import file_of
 
 UNKNOWN_HERE = "and that of builds from source, which `mydyno plan` states: their commits are not looked up here"
 """Without `start_programs`."""
+MOST_LETTERS = 40
+"""Of a value that is printed; an optimizer_switch has hundreds."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,6 @@ def _unreadable(paths: HostPaths) -> str:
 
 def _is_of_catalogue(spec: ServerSpec) -> bool:
     return spec.name is not None and spec.basedir is None and spec.build is None
-
-
-MOST_LETTERS = 40
-"""Of a value that is printed; an optimizer_switch has hundreds."""
 
 
 async def with_external_changes(expected: Forecast, experiment: Experiment) -> Forecast:

@@ -57,6 +57,7 @@ LATE_SHARE = 0.1
 """The share of its time by which a study may exceed it to reach a look that is not its first."""
 PREPARATION_RESERVE_S = 5.0
 """For the summary and the report."""
+LEAST_CYCLES = 2
 
 
 @dataclass(frozen=True)
@@ -256,9 +257,6 @@ def replanned(
         return found if found.reaches_look else target
     nearest = next(look for look in (EARLY, *LOOK_BLOCKS) if look > done)
     return TimePlan(nearest, shape.block_s(1, overhead_s), 1.0, True)
-
-
-LEAST_CYCLES = 2
 
 
 class Pace(Protocol):

@@ -48,6 +48,13 @@ echo 10000 65535 >/proc/sys/net/ipv4/ip_local_port_range
 
 On loopback the kernel uses ports in TIME_WAIT again by itself (tcp_tw_reuse 2); the setting is each namespace's own and
 ends with it. Left as it is where the kernel has it for the whole host alone."""
+_taken_here: set[ipaddress.IPv4Network] = set()
+"""Networks of this process's own links: those lie in namespaces, where the host's routes do not show them."""
+_taken_here_lock = threading.Lock()
+RAMP_S = 0.2
+WINDOW_S = 0.5
+TIMEOUT_S = 10.0
+_BLOCK = bytes(256 << 10)
 
 
 @dataclass(frozen=True)
@@ -126,11 +133,6 @@ def taken_networks(root: HostRoot = HERE) -> list[str]:
     return found + [str(route["dst"]) for route in routes if route.get("dst") not in (None, "default", "0.0.0.0/0")]
 
 
-_taken_here: set[ipaddress.IPv4Network] = set()
-"""Networks of this process's own links: those lie in namespaces, where the host's routes do not show them."""
-_taken_here_lock = threading.Lock()
-
-
 def take_addresses(root: HostRoot = HERE) -> tuple[str, str]:
     """free_addresses() of this host, and of no other link of this process until give_addresses_back().
 
@@ -165,12 +167,6 @@ def free_addresses(taken: Sequence[str]) -> tuple[str, str]:
         f"every address of {POOL} is in use on this host ({', '.join(map(str, ipaddress.collapse_addresses(used)))})",
         "that network is reserved for measurements (RFC 2544); remove the address or route that covers it",
     )
-
-
-RAMP_S = 0.2
-WINDOW_S = 0.5
-TIMEOUT_S = 10.0
-_BLOCK = bytes(256 << 10)
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,19 @@ from mydyno.hosts.network.network_capabilities import programs_obstacle
 from mydyno.hosts.root import HERE, HostRoot
 from mydyno.hosts.undo import UndoJournal
 
+UNSHAPED_BIT_PER_S = 100e9
+"""The rate of a class that only adds latency: more than a card carries."""
+QUANTUM_BYTES = 60_000
+Side = Literal["server", "load"]
+TRIAL = (
+    "ip link set lo up",
+    f"tc qdisc add dev lo root handle {HANDLE} htb default 0",
+    f"tc class add dev lo parent {HANDLE} classid {HANDLE}1 htb rate 1gbit burst 128kb",
+    f"tc filter add dev lo parent {HANDLE} protocol ip prio 1 u32 match ip sport 1 0xffff flowid {HANDLE}1",
+    "echo shaping",
+    f"tc qdisc add dev lo parent {HANDLE}1 netem delay 1ms && echo netem",
+)
+
 
 @dataclass(frozen=True)
 class ShapedPort:
@@ -162,20 +175,6 @@ class LoadPath:
     ends: tuple[LoadEnd, ...]
     shaping: PortShaping
     """Shaping on this host's cards."""
-
-
-UNSHAPED_BIT_PER_S = 100e9
-"""The rate of a class that only adds latency: more than a card carries."""
-QUANTUM_BYTES = 60_000
-Side = Literal["server", "load"]
-TRIAL = (
-    "ip link set lo up",
-    f"tc qdisc add dev lo root handle {HANDLE} htb default 0",
-    f"tc class add dev lo parent {HANDLE} classid {HANDLE}1 htb rate 1gbit burst 128kb",
-    f"tc filter add dev lo parent {HANDLE} protocol ip prio 1 u32 match ip sport 1 0xffff flowid {HANDLE}1",
-    "echo shaping",
-    f"tc qdisc add dev lo parent {HANDLE}1 netem delay 1ms && echo netem",
-)
 
 
 @dataclass(frozen=True)

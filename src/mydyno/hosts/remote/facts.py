@@ -32,6 +32,9 @@ say clock_source "$(cat /sys/devices/system/clocksource/clocksource0/current_clo
 """
 TIMEOUT_S = 30.0
 _NAMES = set(re.findall(r"^say (\w+) ", _SCRIPT, re.MULTILINE))
+FOLDER = ".cache/mydyno/hosts"
+"""Below the home directory; `mydyno hosts prepare --remove` removes it."""
+SERVER_NAMES = ("mysqld", "mariadbd")
 
 
 async def remote_facts(host: SshHost) -> dict[str, Any]:
@@ -64,11 +67,6 @@ def _selected(value: str) -> str | None:
 
 
 _VALUES: dict[str, Callable[[str], Any]] = {"cpus": int, "cpus_usable": int, "transparent_hugepages": _selected}
-
-
-FOLDER = ".cache/mydyno/hosts"
-"""Below the home directory; `mydyno hosts prepare --remove` removes it."""
-SERVER_NAMES = ("mysqld", "mariadbd")
 
 
 async def put_probe(host: SshHost, program: Path) -> str:

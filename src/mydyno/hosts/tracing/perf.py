@@ -43,6 +43,20 @@ through a library that was left out cannot be unwound."""
 BUFFER_PAGES = "8M"
 """Between kernel and perf, for each CPU; more than users other than root may lock."""
 HINT = "on Debian: apt-get install linux-perf; on Ubuntu: linux-tools-$(uname -r)"
+SCRIPT_FIELDS = "tid,time,ip,sym,dso"
+UNKNOWN = "[unknown]"
+CUT_OFF = "[stack cut off]"
+"""Outermost frame of stacks that do not reach the beginning of their thread."""
+KERNEL = "kernel"
+_FRAME = re.compile(r"^\s+([0-9a-f]+) (.*) \(([^()]*(?:\([^()]*\))?[^()]*)\)$")
+_CLONES = re.compile(r"(\.(?:isra|part|constprop|cold|lto_priv)(?:\.\d+)?)+$")
+"""Suffixes of the compiler's copies of a function."""
+_NO_ADDRESS = "ffffffffffffffff"
+_LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)? lost (\d+)")
+_OUTERMOST = re.compile(
+    r"^[^`]*`(start_thread|_*clone3?|_start|_dl_.*|__libc_start.*|ret_from_fork.*)$|^(libc|libpthread)[-.][^`]*`\[unknown\]$"
+)
+"""Where threads begin, also of a C library without symbols."""
 
 
 def perf_obstacle(root: HostRoot = HERE) -> str | None:
@@ -133,22 +147,6 @@ def _paranoid(root: HostRoot) -> int | None:
         return int((root.proc / "sys/kernel/perf_event_paranoid").read_text())
     except (OSError, ValueError):
         return None
-
-
-SCRIPT_FIELDS = "tid,time,ip,sym,dso"
-UNKNOWN = "[unknown]"
-CUT_OFF = "[stack cut off]"
-"""Outermost frame of stacks that do not reach the beginning of their thread."""
-KERNEL = "kernel"
-_FRAME = re.compile(r"^\s+([0-9a-f]+) (.*) \(([^()]*(?:\([^()]*\))?[^()]*)\)$")
-_CLONES = re.compile(r"(\.(?:isra|part|constprop|cold|lto_priv)(?:\.\d+)?)+$")
-"""Suffixes of the compiler's copies of a function."""
-_NO_ADDRESS = "ffffffffffffffff"
-_LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)? lost (\d+)")
-_OUTERMOST = re.compile(
-    r"^[^`]*`(start_thread|_*clone3?|_start|_dl_.*|__libc_start.*|ret_from_fork.*)$|^(libc|libpthread)[-.][^`]*`\[unknown\]$"
-)
-"""Where threads begin, also of a C library without symbols."""
 
 
 @dataclass

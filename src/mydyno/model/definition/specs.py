@@ -10,6 +10,11 @@ from mydyno.model.definition.looks import TOTAL
 from mydyno.model.definition.quantities import ErrorRate, PositiveDuration, Share
 from mydyno.model.phrases import common_name
 
+PROFILE_EVERY = 8
+"""Cycles from one cycle of profiled slices to the next."""
+SHORTEST_APART_S = 2.0
+"""Length of slices apart from the measured ones: begin and end of a profiler take about a second each time."""
+
 
 def as_list(value: object) -> object:
     """A list as it is; one value as a list of it."""
@@ -122,12 +127,6 @@ class SearchSpec(BaseModel):
         """E.g. "p99 ≤ 20 ms"."""
         name = self.metric.removeprefix("latency_").removesuffix("_us")
         return f"{'mean latency' if name == 'mean' else name.replace('p999', 'p99.9')} ≤ {1e3 * self.limit:g} ms"
-
-
-PROFILE_EVERY = 8
-"""Cycles from one cycle of profiled slices to the next."""
-SHORTEST_APART_S = 2.0
-"""Length of slices apart from the measured ones: begin and end of a profiler take about a second each time."""
 
 
 def apart_slice_s(slice_s: float) -> float:

@@ -36,6 +36,20 @@ from mydyno.web.live_status import LiveKind, LiveStatus, kind_of, live_status, s
 from mydyno.web.rendering import render
 from mydyno.web.studies import study_path
 
+_STUDY = "/studies/{study}"
+POLL_S = 1.0
+PING_S = 15.0
+"""A connection that is gone is noticed when something is sent."""
+RETRY_MS = 1000
+"""After which a browser that lost its connection tries again."""
+HISTORY_S = 1800
+"""How many seconds back the charts of the live page begin."""
+MOST_SECONDS = 6000
+"""Most seconds in the history that a page loads, over all host groups together."""
+OVER: frozenset[LiveKind] = frozenset({"ended", "copied"})
+"""After these no line follows that a page waits for; live.js has the same."""
+_SECOND = '{"record":"second"'
+
 
 async def show_live(request: Request) -> Response:
     """The page; its script loads the history and then listens."""
@@ -77,27 +91,12 @@ async def stop(request: Request) -> Response:
     return JSONResponse({"problem": problem}, 409 if problem else 202)
 
 
-_STUDY = "/studies/{study}"
 ROUTES = [
     Route(f"{_STUDY}/live", show_live),
     Route(f"{_STUDY}/live/history", show_history),
     Route(f"{_STUDY}/live/events", listen),
     Route(f"{_STUDY}/stop", stop, methods=["POST"]),
 ]
-
-
-POLL_S = 1.0
-PING_S = 15.0
-"""A connection that is gone is noticed when something is sent."""
-RETRY_MS = 1000
-"""After which a browser that lost its connection tries again."""
-HISTORY_S = 1800
-"""How many seconds back the charts of the live page begin."""
-MOST_SECONDS = 6000
-"""Most seconds in the history that a page loads, over all host groups together."""
-OVER: frozenset[LiveKind] = frozenset({"ended", "copied"})
-"""After these no line follows that a page waits for; live.js has the same."""
-_SECOND = '{"record":"second"'
 
 
 async def live_events(study: Path, offset: int) -> AsyncIterator[bytes]:

@@ -28,6 +28,13 @@ from mydyno.web.rendering import render
 from mydyno.web.studies import lane_name, run_commands, run_path, run_problems, study_path, text_files
 from mydyno.wording.numbers import display_unit, metric_name
 
+_RUN = "/studies/{study}/runs/{block}/{run}"
+MOST_POINTS = 600
+MOST_SERIES = 24
+EVERY_SAMPLE = "cpu_user_pct"
+"""A metric of the host that each sample has: their number is that of the samples."""
+SHOWN = (*CORE, *EXPLAINING)
+
 
 def _paths(request: Request) -> tuple[Path, Path]:
     study = study_path(request)
@@ -85,15 +92,7 @@ def _seconds(request: Request, name: str) -> float | None:
     return found
 
 
-_RUN = "/studies/{study}/runs/{block}/{run}"
 ROUTES = [Route(_RUN, show_run), Route(f"{_RUN}/telemetry", show_telemetry)]
-
-
-MOST_POINTS = 600
-MOST_SERIES = 24
-EVERY_SAMPLE = "cpu_user_pct"
-"""A metric of the host that each sample has: their number is that of the samples."""
-SHOWN = (*CORE, *EXPLAINING)
 
 
 @dataclass(frozen=True)
