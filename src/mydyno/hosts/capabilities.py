@@ -22,7 +22,7 @@ from mydyno.hosts.limits import (
     usable_memory,
 )
 from mydyno.hosts.network import network_card
-from mydyno.hosts.network.link import free_addresses, taken_networks
+from mydyno.hosts.network.link import addresses_obstacle
 from mydyno.hosts.network.network_capabilities import network_capabilities
 from mydyno.hosts.network.stale_namespaces import ownerless_namespaces
 from mydyno.hosts.old_versions import privileged_files
@@ -59,17 +59,25 @@ def capabilities(paths: HostPaths) -> list[Capability]:
         _engine(paths),
         _telemetry(paths),
         _whole_host(root),
-        _open_files(),
-        _tasks(paths.root),
+        _unless("open files of servers", open_files_shortage(), f"{OPEN_FILES:,}"),
+        _unless("processes and threads", tasks_shortage(root), f"{TASKS:,} or more"),
         _disk(paths),
         _reflink(paths),
-        _pressure(root),
+        _unless(
+            "pressure stall information",
+            None if (root.proc / "pressure/cpu").exists() else "kernel without CONFIG_PSI, or psi=0",
+            "/proc/pressure",
+        ),
         _repeatable_cpu(root),
         _profiles(root),
-        _instructions(root),
+        _unless("instructions per query", counters_obstacle(root), "instructions and cycles, counted by the processor"),
         _kernel_view(root),
-        _links(root),
-        _latency(root),
+        _unless(
+            "shaped links between namespaces",
+            network_capabilities(root).obstacle(bandwidth=True, latency=False) or addresses_obstacle(root),
+            "network namespaces, veth, tbf",
+        ),
+        _unless("added network latency", network_capabilities(root).obstacle(bandwidth=False, latency=True), "netem"),
         _network_cards(root),
         _left_namespaces(paths),
         _privileged_files(paths),
@@ -78,6 +86,10 @@ def capabilities(paths: HostPaths) -> list[Capability]:
         *_control_groups(root),
         _limited_disk(paths),
     ]
+
+
+def _unless(name: str, obstacle: str | None, text: str) -> Capability:
+    return Capability(name, obstacle is None, obstacle or text)
 
 
 def _programs(root: HostRoot, name: str, programs: tuple[str, ...], source: str) -> Capability:
@@ -125,16 +137,6 @@ def _whole_host(root: HostRoot) -> Capability:
     return Capability("all CPUs and memory of the host", not (cpus.limit or memory.limit), text)
 
 
-def _open_files() -> Capability:
-    shortage = open_files_shortage()
-    return Capability("open files of servers", shortage is None, shortage or f"{OPEN_FILES:,}")
-
-
-def _tasks(root: HostRoot) -> Capability:
-    shortage = tasks_shortage(root)
-    return Capability("processes and threads", shortage is None, shortage or f"{TASKS:,} or more")
-
-
 def _disk(paths: HostPaths) -> Capability:
     folder = paths.data
     while not folder.exists():
@@ -154,13 +156,6 @@ def _reflink(paths: HostPaths) -> Capability:
     )
 
 
-def _pressure(root: HostRoot) -> Capability:
-    able = (root.proc / "pressure/cpu").exists()
-    return Capability(
-        "pressure stall information", able, "/proc/pressure" if able else "kernel without CONFIG_PSI, or psi=0"
-    )
-
-
 def _repeatable_cpu(root: HostRoot) -> Capability:
     governor = root.sys / "devices/system/cpu/cpu0/cpufreq/scaling_governor"
     if not governor.exists():
@@ -169,22 +164,6 @@ def _repeatable_cpu(root: HostRoot) -> Capability:
         )
     name = governor.read_text().strip()
     return Capability("fixed CPU frequency", name == "performance", f"governor {name}")
-
-
-def _links(root: HostRoot) -> Capability:
-    """Hosts in namespaces with a shaped link between them, for the treatment `network`."""
-    obstacle = network_capabilities(root).obstacle(bandwidth=True, latency=False)
-    if obstacle is None:
-        try:
-            free_addresses(taken_networks(root))
-        except HostError as error:
-            obstacle = f"{error.message}; {error.hint}"
-    return Capability("shaped links between namespaces", obstacle is None, obstacle or "network namespaces, veth, tbf")
-
-
-def _latency(root: HostRoot) -> Capability:
-    obstacle = network_capabilities(root).obstacle(bandwidth=False, latency=True)
-    return Capability("added network latency", obstacle is None, obstacle or "netem")
 
 
 def _network_cards(root: HostRoot) -> Capability:
@@ -247,13 +226,6 @@ def _profiles(root: HostRoot) -> Capability:
         return Capability("CPU profiles of servers", False, f"{obstacle}; {instead}")
     kernel = "" if event(root) == PERF_EVENT else ", without the kernel"
     return Capability("CPU profiles of servers", True, f"{perf_version(root)}, {event(root)}{kernel}")
-
-
-def _instructions(root: HostRoot) -> Capability:
-    """Whether the processor counts instructions for the programs of this host."""
-    obstacle = counters_obstacle(root)
-    text = obstacle or "instructions and cycles, counted by the processor"
-    return Capability("instructions per query", obstacle is None, text)
 
 
 def _kernel_view(root: HostRoot) -> Capability:

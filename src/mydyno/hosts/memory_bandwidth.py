@@ -16,6 +16,7 @@ from typing import Any
 
 from mydyno.errors import HostError
 from mydyno.files.atomic import write_text
+from mydyno.hosts.cgroups import cpu_set
 from mydyno.hosts.commands import run_command
 from mydyno.hosts.identity import boot_id
 from mydyno.hosts.limits import usable_memory
@@ -154,11 +155,7 @@ def last_level_cache_bytes(root: Path = Path("/sys/devices/system/cpu")) -> int 
 def _nodes() -> dict[int, list[int]]:
     nodes = {}
     for path in NODES.glob("node[0-9]*"):
-        cpus: list[int] = []
-        for part in (path / "cpulist").read_text().strip().split(","):
-            first, _, last = part.partition("-")
-            cpus += range(int(first), int(last or first) + 1) if first else []
-        nodes[int(path.name.removeprefix("node"))] = cpus
+        nodes[int(path.name.removeprefix("node"))] = sorted(cpu_set((path / "cpulist").read_text()))
     return dict(sorted(nodes.items()))
 
 

@@ -31,13 +31,12 @@ from mydyno.hosts.network.link import (
     LinkEnd,
     Shape,
     Transfer,
+    addresses_obstacle,
     disciplines,
-    free_addresses,
     give_addresses_back,
     make_link,
     shape_link,
     take_addresses,
-    taken_networks,
     timed_transfer,
 )
 from mydyno.hosts.network.load_end import LoadPath
@@ -128,12 +127,7 @@ class NetworkTreatment(Treatment):
         obstacle = network_capabilities(self.root).obstacle(
             bandwidth=self._shape.bits_per_s is not None, latency=self._shape.latency is not None
         )
-        if obstacle is None:
-            try:
-                free_addresses(taken_networks(self.root))
-            except HostError as error:
-                return f"{error.message}; {error.hint}"
-        return obstacle
+        return obstacle or addresses_obstacle(self.root)
 
     def obstacle_apart(self, server: ServerSpec) -> str | None:  # noqa: ARG002 - there is no external one
         """Needs root, tc with htb, or ethtool; the cards and the other hosts are examined in rehearse_apart()."""

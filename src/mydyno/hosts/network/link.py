@@ -169,6 +169,15 @@ def free_addresses(taken: Sequence[str]) -> tuple[str, str]:
     )
 
 
+def addresses_obstacle(root: HostRoot = HERE) -> str | None:
+    """Why no link can have addresses on this host; None if one can."""
+    try:
+        free_addresses(taken_networks(root))
+    except HostError as error:
+        return f"{error.message}; {error.hint}"
+    return None
+
+
 @dataclass(frozen=True)
 class Transfer:
     """One direction's result."""
