@@ -12,7 +12,7 @@ import typer
 
 from mydyno.errors import UserError
 from mydyno.files.atomic import write_text
-from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.problems import with_guess
 
 Format = Annotated[
     str | None,
@@ -29,10 +29,7 @@ def chosen_format(format_: str | None, output: Path | None) -> str:
     if format_ is None:
         return BY_SUFFIX.get(output.suffix.lower(), TEXT) if output is not None else TEXT
     if format_ not in FORMATS:
-        guess = nearest(format_, FORMATS)
-        raise UserError(
-            f"--format {format_}: unknown; allowed: {', '.join(FORMATS)}", f"did you mean {guess}?" if guess else ""
-        )
+        raise UserError(f"--format {format_}: unknown; allowed: {', '.join(FORMATS)}", with_guess("", format_, FORMATS))
     return format_
 
 

@@ -12,7 +12,7 @@ from mydyno.cli.experiments import load_for_study
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths, check_writable
-from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.problems import with_guess
 from mydyno.model.definition.quantities import parse_share
 from mydyno.model.metrics import METRICS, metric_source, split_instance
 
@@ -127,8 +127,7 @@ def bisect(
         resolved, source = load_for_study(target, scale, arguments.all_settings(settings, None, DEFAULT_TIME))
     steps = [one.id for one in resolved.resolved_steps]
     if step is not None and step not in steps:
-        guess = nearest(step, steps)
-        raise UserError(f"--step {step}: no such step", f"steps: {', '.join(steps)}" + _meant(guess))
+        raise UserError(f"--step {step}: no such step", with_guess(f"steps: {', '.join(steps)}", step, steps))
     longest_s = arguments.duration_s(longest, "--longest")
     if longest_s is not None and (resolved.design.time is None or longest_s < resolved.design.time):
         raise UserError("--longest: must be at least the time of a comparison, and excludes --blocks")
@@ -164,14 +163,9 @@ def _metric(name: str, option: str) -> str:
     source = metric_source(name)
     known = [metric for metric, one in METRICS.items() if one.better != "none"]
     if source is None or source.better == "none" or split_instance(name)[0] not in METRICS:
-        guess = nearest(name, known)
-        raise UserError(f"{option} {name}: no metric of which more or less is better", f"metrics: {', '.join(known)}" +
-                        _meant(guess))  # fmt: skip
+        hint = with_guess(f"metrics: {', '.join(known)}", name, known)
+        raise UserError(f"{option} {name}: no metric of which more or less is better", hint)
     return name
-
-
-def _meant(guess: str) -> str:
-    return f"; did you mean {guess!r}?" if guess else ""
 
 
 def _threshold(text: str | None) -> float | None:

@@ -19,7 +19,7 @@ from mydyno.fleet.groups import parse_hosts
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.commit_arms import with_commits
 from mydyno.model.definition.experiment import ThresholdSpec
-from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.problems import with_guess
 from mydyno.store.study_folder import StudyFolder, is_study, studies_below
 
 Target = Annotated[
@@ -124,10 +124,9 @@ def _check_exists(target: str, studies: Path) -> None:
     if target in built_in() or Path(target).is_file():
         return
     known = [*built_in(), *(path.name for path in studies_below(studies))]
-    guess = nearest(target, known)
     raise UserError(
         f"{target}: no such study below {studies}, and no such experiment or file",
-        f"did you mean {guess!r}?" if guess else "`mydyno list` lists experiments and studies",
+        with_guess("", target, known) or "`mydyno list` lists experiments and studies",
     )
 
 

@@ -13,7 +13,7 @@ from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.hosts.paths import check_writable
-from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.problems import with_guess
 from mydyno.reports import FORMATS, write
 from mydyno.store.study_folder import StudyFolder
 
@@ -33,10 +33,7 @@ def report(
 ) -> None:
     """Summarise the folder anew, then write the report."""
     if format_ not in FORMATS:
-        guess = nearest(format_, FORMATS)
-        raise UserError(
-            f"--format {format_}: unknown; allowed: {', '.join(FORMATS)}", f"did you mean {guess}?" if guess else ""
-        )
+        raise UserError(f"--format {format_}: unknown; allowed: {', '.join(FORMATS)}", with_guess("", format_, FORMATS))
     folder = StudyFolder.open(arguments.study_path(study, studies))
     if anonymise and not folder.study().experiment.compares_statements:
         raise UserError("--anonymise: this study compares no statements")

@@ -10,7 +10,7 @@ from mydyno.cli.output import print_json
 from mydyno.errors import UserError
 from mydyno.experiment_file.schema import experiment_schema
 from mydyno.experiments import vocabulary
-from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.problems import with_guess
 from mydyno.model.stored.schemas import STORED, stored_schema
 
 EXPERIMENT = "experiment"
@@ -29,6 +29,5 @@ def schema(
 ) -> None:
     """Print it."""
     if name not in NAMES:
-        guess = nearest(name, NAMES)
-        raise UserError(f"{name}: no such schema; known: {', '.join(NAMES)}", f"did you mean {guess}?" if guess else "")
+        raise UserError(f"{name}: no such schema; known: {', '.join(NAMES)}", with_guess("", name, NAMES))
     print_json(experiment_schema(vocabulary()) if name == EXPERIMENT else stored_schema(name))

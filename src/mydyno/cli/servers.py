@@ -21,7 +21,7 @@ from mydyno.files.atomic import sha256_of, write_text
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths, cache_folder
 from mydyno.model.definition.experiment import ServerSpec
-from mydyno.model.definition.problems import NAME_PATTERN, nearest
+from mydyno.model.definition.problems import NAME_PATTERN, with_guess
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.server_version import ServerVersion
 from mydyno.packages.oci_layout import Image, read_image
@@ -140,9 +140,7 @@ def install(
     _set_verbosity(context, verbose)
     known = known_servers()
     if name not in known:
-        guess = nearest(name, known)
-        hint = f"known: {', '.join(known)}" + (f"; did you mean {guess}?" if guess else "")
-        raise UserError(f"{name}: no such server", hint)
+        raise UserError(f"{name}: no such server", with_guess(f"known: {', '.join(known)}", name, known))
     paths = HostPaths.resolve()
     host = LocalHost("servers", paths.server_user)
     build = asyncio.run(get_build(ServerSpec(name=name), paths.cache, host, warn))
@@ -260,8 +258,7 @@ def remove(name: Annotated[str, typer.Argument(help="Name of an added server, or
         raise UserError(f"{name} is a server of the catalogue and cannot be removed", "only what was added can")
     if name not in added:
         known = [*added, *builds]
-        guess = nearest(name, known)
-        hint = f"added or built: {', '.join(known) or 'none'}" + (f"; did you mean {guess}?" if guess else "")
+        hint = with_guess(f"added or built: {', '.join(known) or 'none'}", name, known)
         raise UserError(f"{name}: no such server was added or built", hint)
     remove_added(name, cache)
     print(f"{name} is removed")

@@ -17,7 +17,7 @@ from mydyno.experiment_file.toml_source import TomlSource, based_on, toml_text
 from mydyno.experiments.files import with_files
 from mydyno.experiments.option_files import with_option_files
 from mydyno.model.definition.experiment import DataSpec, Experiment, Step
-from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.problems import with_guess
 from mydyno.model.metrics import METRICS
 from mydyno.servers.catalogue import known_servers
 from mydyno.treatments.catalogue import TREATMENTS
@@ -62,8 +62,7 @@ def source_of(name_or_path: str) -> TomlSource:
     known = built_in()
     path = known.get(name_or_path) or Path(name_or_path)
     if not path.is_file():
-        guess = nearest(name_or_path, known)
-        hint = f"built in: {', '.join(known)}" + (f"; did you mean {guess!r}?" if guess else "")
+        hint = with_guess(f"built in: {', '.join(known)}", name_or_path, known)
         what = "no such file" if "/" in name_or_path or name_or_path.endswith(".toml") else "no such experiment or file"
         raise UserError(f"{name_or_path}: {what}", hint)
     try:
@@ -84,8 +83,7 @@ def _with_base(source: TomlSource) -> TomlSource:
     base = source.tree["base"]
     known = built_in()
     if not isinstance(base, str) or base not in known:
-        guess = nearest(str(base), known)
-        hint = f"built in: {', '.join(known)}" + (f"; did you mean {guess!r}?" if guess else "")
+        hint = with_guess(f"built in: {', '.join(known)}", base, known)
         raise UserError(f"{source.place(('base',))}: base = {base!r}: no built-in experiment", hint)
     return replace(source, tree=based_on(source_of(base).tree, source.tree))
 

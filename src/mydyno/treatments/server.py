@@ -17,7 +17,7 @@ from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Frozen, ServerSpec
-from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.problems import with_guess
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import Evidence
@@ -41,8 +41,7 @@ def _in_catalogue(name: str) -> str:
         except UserError as error:
             raise ValueError(f"image:{error.hint}") from error
     elif name not in known:
-        guess = nearest(name, known)
-        raise ValueError(f"one of {', '.join(known)}" + (f"; did you mean {guess!r}?" if guess else ""))
+        raise ValueError(with_guess(f"one of {', '.join(known)}", name, known))
     return name
 
 

@@ -134,8 +134,8 @@ def test_a_program_started_anew_does_the_same(tmp_path: Path, arguments: tuple[s
         (("plan",), "EXPERIMENT"),
         (("resume", "studies/none"), "studies/none is not a study"),
         (("report", "studies/none"), "studies/none is not a study"),
-        (("report", "x", "--format", "htm"), "did you mean html?"),
-        (("servers", "install", "maria-10.11"), "did you mean mariadb-10.11?"),
+        (("report", "x", "--format", "htm"), "did you mean 'html'?"),
+        (("servers", "install", "maria-10.11"), "did you mean 'mariadb-10.11'?"),
         (
             ("hosts", "script", "allocators", "--slurm", "--set", "server.dsn=mysql://bench@db/sbtest"),
             "load it together",

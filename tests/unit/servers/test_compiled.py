@@ -403,7 +403,7 @@ async def test_plan_and_servers_tell_what_is_built_and_what_is_not(repository: P
     assert f"{name}  memcached 1.6.18, " in listed
     assert f"(Begin), from {repository}" in listed
     wrong = mydyno(tmp_path, "servers", "remove", f"{name[:-1]}x")
-    assert (wrong.returncode, f"did you mean {name}?" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, f"did you mean {name!r}?" in wrong.stderr) == (2, True)
     assert mydyno(tmp_path, "servers", "remove", name).stdout == f"{name} is removed\n"
     assert read_builds(tmp_path / "cache") == {}
     (tmp_path / "x.toml").write_text(EXPERIMENT.format(repository=repository, command=COMMAND).replace('"v1"', '"v9"'))

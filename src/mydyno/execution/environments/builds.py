@@ -11,7 +11,7 @@ from mydyno.execution.environments.environment import Say
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
-from mydyno.model.definition.problems import Key, format_key, nearest
+from mydyno.model.definition.problems import Key, format_key, with_guess
 from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, present_build
@@ -266,5 +266,5 @@ def _no_variable(place: str, option: str, builds: list[ServerBuild]) -> str:
     removed = [removed_in(option_name(option), build.version) for build in builds]
     if words := ", ".join(dict.fromkeys(filter(None, removed))):
         return f"{place}: {servers} has no variable {option!r}: removed in {words}"
-    guess = nearest(option_name(option), frozenset().union(*(build.variables for build in builds)), LIKE_A_TYPO)
-    return f"{place}: {servers} has no variable {option!r}" + (f"; did you mean {guess!r}?" if guess else "")
+    known = frozenset().union(*(build.variables for build in builds))
+    return with_guess(f"{place}: {servers} has no variable {option!r}", option_name(option), known, LIKE_A_TYPO)

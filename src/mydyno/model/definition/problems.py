@@ -85,6 +85,12 @@ def nearest(word: object, choices: Iterable[str], likeness: float = 0.55) -> str
     return matches[0] if matches else ""
 
 
+def with_guess(text: str, word: object, choices: Iterable[str], likeness: float = 0.55) -> str:
+    """The text, and the choice that was probably meant, if there is one, as a question."""
+    guess = nearest(word, choices, likeness)
+    return "; ".join(filter(None, (text, f"did you mean {guess!r}?" if guess else "")))
+
+
 def unknown(key: Key, kind: str, word: object, choices: Sequence[str]) -> Problem:
     """A name, as value or as the key's last part, that is not among the known ones."""
     value = None if key[-1] == word else word
