@@ -10,8 +10,10 @@ from math import expm1
 from statistics import mean
 from typing import Any
 
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, glyph, render
+from mydyno.document.section import Cell, Section, Table, glyph
+from mydyno.language import agreed
 from mydyno.model.definition.plan import builds_of
 from mydyno.wording.numbers import signed
 
@@ -27,18 +29,11 @@ def build(result: StudyResult) -> Section | None:
     if any(builds_of(arm) > 1 for arm in result.study.experiment.arms) and (layouts := _layouts(result)).rows:
         tables.append(layouts)
     commands = list(dict.fromkeys(_recipe(one) for one in found.values()))
-    html = render(
-        "across_section.html", lead=[], text=[INTRO], verdicts=[], figures="", tables=tables,
-        lists=[("How they were built", commands)], details=[], explorer=False,
-    )  # fmt: skip
     programs = len({one["sha256"] for one in found.values()})
-    return Section(
-        "builds",
-        "Builds from source",
-        "Builds",
-        html,
-        f"{programs} {'program' if programs == 1 else 'programs'}",
-    )
+    return Part(
+        id="builds", heading="Builds from source", short="Builds", text=[INTRO], tables=tables,
+        lists=[("How they were built", commands)], says=agreed(f"{programs} programs"),
+    ).section  # fmt: skip
 
 
 INTRO = (

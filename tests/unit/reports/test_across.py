@@ -13,16 +13,16 @@ import jsonschema
 import numpy as np
 import pytest
 
+from mydyno.document.console import Paper
+from mydyno.document.markdown_text import printed as as_markdown
+from mydyno.document.parts import Document
 from mydyno.evaluation.arms import compare_arms
 from mydyno.evaluation.compare import compare_studies
 from mydyno.model.stored.comparison import Comparison
 from mydyno.model.stored.history import History, LeftOut
 from mydyno.model.stored.schemas import stored_schema
-from mydyno.reports.across import comparison_text, history_text
-from mydyno.reports.across.comparison_page import arms_document, comparison_document
-from mydyno.reports.across.history_page import history_document
-from mydyno.reports.across.pages import page as page_of
-from mydyno.reports.across.tables import effects_table, noise_table
+from mydyno.reports.comparison import arms_document, comparison_document, effects_table, noise_table
+from mydyno.reports.history import history_document
 from mydyno.results.across.history import FoundStudies, Selection
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import StudyFolder
@@ -35,9 +35,9 @@ from tests.unit.reports.test_html import Page
 TWO = {"glibc": (0.0, 0.0), "jemalloc": (0.042, -0.045)}
 
 
-def printed(print_it: object, made: object, width: int | None = None) -> str:
+def printed(document: Document, width: int | None = None) -> str:
     file = io.StringIO()
-    print_it(made, file, width)  # type: ignore[operator]
+    Paper(file, width).document(document)
     return file.getvalue()
 
 
@@ -82,19 +82,19 @@ def interleaved(tmp_path_factory: pytest.TempPathFactory) -> list[StudyFolder]:
 
 
 def test_a_comparison_on_a_terminal_is_as_the_golden_file(comparison: Comparison) -> None:
-    check_golden("compare.txt", printed(comparison_text.print_comparison, comparison))
+    check_golden("compare.txt", printed(comparison_document(comparison)))
 
 
 def test_a_comparison_as_markdown_is_as_the_golden_file(comparison: Comparison) -> None:
-    check_golden("compare.md", comparison_text.comparison_markdown(comparison))
+    check_golden("compare.md", as_markdown(comparison_document(comparison), "`--format html`"))
 
 
 def test_a_history_on_a_terminal_is_as_the_golden_file(history: History) -> None:
-    check_golden("history.txt", printed(history_text.print_history, history))
+    check_golden("history.txt", printed(history_document(history)))
 
 
 def test_a_history_as_markdown_is_as_the_golden_file(history: History) -> None:
-    check_golden("history.md", history_text.history_markdown(history))
+    check_golden("history.md", as_markdown(history_document(history), "`--format html`"))
 
 
 def test_what_is_printed_as_json_has_a_schema(
@@ -111,9 +111,9 @@ def test_what_is_printed_as_json_has_a_schema(
 def test_the_answer_comes_first_and_no_line_is_wider_than_the_terminal(
     comparison: Comparison, history: History
 ) -> None:
-    for print_it, made in ((comparison_text.print_comparison, comparison), (history_text.print_history, history)):
-        text = printed(print_it, made, 80)
-        assert made.answer[0].split()[:6] == text.split("\n", 1)[1].split()[:6]
+    for document in (comparison_document(comparison), history_document(history)):
+        text = printed(document, 80)
+        assert " ".join(document.parts[0].lead[0].split()[:6]) in text.splitlines()[2]
         assert max(map(len, text.splitlines())) <= 80
 
 
@@ -124,14 +124,14 @@ def test_json_is_read_back_as_the_same_comparison_and_history(comparison: Compar
 
 def test_a_stream_without_signs_gets_plain_letters(history: History) -> None:
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    history_text.print_history(history, file)
+    Paper(file).document(history_document(history))
     file.seek(0)
     assert re.search(r"effect of x +[1-8]{8} ", file.read())
 
 
 def test_a_comparison_of_interleaved_studies_is_one_self_contained_page(interleaved: list[StudyFolder]) -> None:
     made = compare_studies([SavedStudy.read(folder.path) for folder in interleaved])
-    page = page_of(comparison_document(made, interleaved))
+    page = comparison_document(made, interleaved).page
     found = Page(page)
     assert found.loads == []
     assert len(found.ids) == len(set(found.ids))
@@ -153,7 +153,7 @@ def test_telemetry_of_block_studies_is_drawn_on_one_grid(tmp_path: Path) -> None
     )
     folders = [fake_study_folder.build(tmp_path / name, shape) for name in ("allocators-1", "allocators-2")]
     made = compare_studies([SavedStudy.read(folder.path) for folder in folders])
-    data = data_of(page_of(comparison_document(made, folders)))
+    data = data_of(comparison_document(made, folders).page)
     series = [one["metric"] for one in data["series"]]  # type: ignore[attr-defined]
     assert {"qps", "tps", "cpu_user_pct", "server_rss_bytes"} <= set(series)
     lines = data["panels"][f"0:{series.index('qps')}"]["lines"]  # type: ignore[index]
@@ -173,9 +173,9 @@ def test_hostile_names_are_text_on_every_page(tmp_path: Path, history: History) 
     arms = compare_arms(SavedStudy.read(folder.path), ("glibc", "jemalloc")).model_copy(update={"answer": (evil,)})
     spoilt = history.model_copy(update={"question": evil, "left_out": (LeftOut(study=evil, reason=evil),)})
     for page in (
-        page_of(comparison_document(made, [folder, other])),
-        page_of(arms_document(arms, folder)),
-        page_of(history_document(spoilt)),
+        comparison_document(made, [folder, other]).page,
+        arms_document(arms, [folder]).page,
+        history_document(spoilt).page,
     ):
         assert evil not in page
         assert Page(page).tags.count("script") in (1, 4)
@@ -183,7 +183,7 @@ def test_hostile_names_are_text_on_every_page(tmp_path: Path, history: History) 
 
 
 def test_a_history_page_has_a_chart_for_each_series_and_marks_the_change(history: History) -> None:
-    page = page_of(history_document(history))
+    page = history_document(history).page
     found = Page(page)
     assert found.loads == []
     assert {"history:effect:qps:oltp_read_only-4:x", "history:level:qps:oltp_read_only-4:x"} <= found.charts

@@ -1,14 +1,20 @@
-"""A bisection in words: the answer, the path as a table, and how it was decided."""
+"""A bisection as a document: the answer, the effects as a forest, the path, and how it was decided."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
+from markupsafe import Markup
+
+from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.document.charts.palette import ArmStyle
+from mydyno.document.parts import Document, Part
+from mydyno.document.section import Cell, Figure, FigureGroup, Table, figures_html
 from mydyno.language import agreed, listing
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison
-from mydyno.wording.numbers import metric_name, signed
+from mydyno.reports.comparison import SIZES, Rows
+from mydyno.wording.numbers import change, metric_name, signed
 
 MOST_SUSPECTS = 20
 SKIPPED = {
@@ -20,14 +26,31 @@ SKIPPED = {
 }
 
 
-def title(record: BisectRecord) -> str:
-    """The page's heading."""
-    return f"Which commit between {record.good.short} and {record.bad.short} made it worse?"
+LOOKS = {"good": (2, "circle"), "bad": (1, "diamond"), "skipped": (0, "cross")}
+"""Outcome → colour and marker."""
 
 
-def answer(record: BisectRecord, result: BisectResult) -> list[str]:
-    """What was asked, answered; then what it rests on."""
-    return [*_finding(record, result), *_ends(record, result), *_skips(result)]
+def bisect_document(record: BisectRecord, result: BisectResult) -> Document:
+    """All of it."""
+    skipped = [one for one in result.comparisons if one.outcome == "skipped" and one.reason]
+    reasons = [f"{one.commit.short}: {one.reason}" for one in skipped]
+    return Document(
+        title=f"Which commit between {record.good.short} and {record.bad.short} made it worse?",
+        over="bisection",
+        below=f"{record.experiment.name}: {record.experiment.question}",
+        parts=[
+            Part(
+                id="answer", heading="Answer",
+                lead=[*_finding(record, result), *_ends(record, result), *_skips(result)],
+            ),
+            _chart(record, result),
+            Part(
+                id="path", heading="The path", short="Path", tables=[path(result)],
+                lists=[("Why commits were skipped", reasons)],
+            ),
+            Part(id="how", heading="How it was decided", short="Method", lists=[("", _method(record, result))]),
+        ],
+    )  # fmt: skip
 
 
 def _finding(record: BisectRecord, result: BisectResult) -> list[str]:
@@ -64,20 +87,15 @@ def _remainder(record: BisectRecord, result: BisectResult) -> list[str]:
         return []
     named = next(one for one in result.comparisons if one.commit.hash == result.first_bad.hash)
     what, is_more = metric_name(record.metric), result.remainder.named == "more"
-    change = f"undoes a part of its change of {what}" if is_more else f"changes {what}, too"
+    does = f"undoes a part of its change of {what}" if is_more else f"changes {what}, too"
     found = (
         f"It is not the whole answer: it changes {what} by {_effect(named)} ({_interval(named)}), "
         f"{result.remainder.named} than what the ends differ by"
     )
     if not result.remainder.command:
-        return [f"{found}: the bad end, {record.bad.short}, {change}."]
+        return [f"{found}: the bad end, {record.bad.short}, {does}."]
     why = "If the next commit reverted it, this finds the rest" if is_more else "To continue"
-    return [f"{found}: at least one later commit {change}. {why}:", result.remainder.command]
-
-
-def go_on(result: BisectResult) -> str:
-    """The line of the answer that is a command, to be printed unbroken; empty if there is none."""
-    return "" if result.remainder is None else result.remainder.command
+    return [f"{found}: at least one later commit {does}. {why}:", f"`{result.remainder.command}`"]
 
 
 def _named(commit: Commit) -> str:
@@ -108,25 +126,53 @@ def _skips(result: BisectResult) -> list[str]:
     return [agreed(f"{total} commits were skipped: {listing(parts)}.")]
 
 
-def path(result: BisectResult) -> tuple[str, tuple[str, ...], list[Sequence[str]]]:
-    """A table of the ends and every compared commit, in the order in which they were compared: caption, head, rows."""
+def _measured(result: BisectResult) -> list[Comparison]:
+    ends = [result.ends.comparison] if result.ends is not None else []
+    return [one for one in (*ends, *result.comparisons) if one.ratio is not None]
+
+
+def _chart(record: BisectRecord, result: BisectResult) -> Part:
+    rows = tuple(
+        ForestRow(
+            ArmStyle(one.commit.short, one.commit.short, *LOOKS[one.outcome], ""),
+            change(one.ratio),
+            change(one.low),
+            change(one.high),
+            word=one.outcome,
+        )
+        for one in _measured(result)
+    )
+    step = result.ends.step if result.ends is not None else ""
+    label = f"{metric_name(record.metric)}{f', {step}' if step else ''}"
+    groups = [ForestGroup(step or "every step", rows)]
+    described = "Effect of each commit relative to the good end, with its interval"
+    charts = [
+        Markup(forest_chart(f"path{suffix}", label, described, groups, None, width)) for suffix, width in SIZES if rows
+    ]
+    intro = "Each row is one commit in the order of the comparisons."
+    drawn = figures_html(intro, [FigureGroup(label, [Figure(charts, css="double")])]) if rows else ""
+    return Part(id="effects", heading="Effects along the path", short="Effects", figures=drawn)
+
+
+def path(result: BisectResult) -> Table:
+    """The ends and every compared commit, in the order in which they were compared."""
     made: list[tuple[Comparison, str]] = [(one, one.outcome) for one in result.comparisons]
     if result.ends is not None:
         of_ends = "bad end" if result.ends.state == "differ" else result.ends.state
         made.insert(0, (result.ends.comparison, of_ends))
     levels = {level for one, _ in made if (level := _level(one))}
     interval = f"{levels.pop()} interval" if len(levels) == 1 else "interval"
+    rows: Rows = []
+    for one, found in made:
+        why = f": {SKIPPED.get(one.skipped_because, '')}" if one.outcome == "skipped" and one.skipped_because else ""
+        level = f" ({_level(one)})" if levels and _level(one) else ""
+        rows.append([
+            one.commit.short, one.commit.subject, f"{found}{why}", Cell(_effect(one), "num"),
+            Cell(f"{_interval(one)}{level}", "num"), Cell(str(one.blocks or ""), "num"),
+            Cell(format_duration(one.duration_s) if one.study else "", "num"),
+        ])  # fmt: skip
     head = ("commit", "subject", "result", "effect", interval, "blocks", "time")
-    rows = [_row(one, found, with_level=len(levels) > 1) for one, found in made]
-    return "The path, each commit relative to the good end", head, rows
-
-
-def _row(one: Comparison, result: str, with_level: bool) -> Sequence[str]:
-    why = f": {SKIPPED.get(one.skipped_because, '')}" if one.outcome == "skipped" and one.skipped_because else ""
-    time = format_duration(one.duration_s) if one.study else ""
-    level = f" ({_level(one)})" if with_level and _level(one) else ""
-    return (one.commit.short, one.commit.subject, f"{result}{why}", _effect(one), f"{_interval(one)}{level}",
-            str(one.blocks) if one.blocks else "", time)  # fmt: skip
+    return Table("Each commit relative to the good end", head, rows)
 
 
 def share_words(share: float) -> str:
@@ -151,7 +197,7 @@ def _interval(one: Comparison) -> str:
     return f"{signed(one.low - 1.0)} … {signed(one.high - 1.0)}"
 
 
-def notes(record: BisectRecord, result: BisectResult) -> list[str]:
+def _method(record: BisectRecord, result: BisectResult) -> list[str]:
     """How it was decided."""
     found = [
         f"{record.commits} commit{'' if record.commits == 1 else 's'} after {record.good.short}, in the order of git "
@@ -167,9 +213,3 @@ def notes(record: BisectRecord, result: BisectResult) -> list[str]:
     if record.longest_s is not None:
         found.append(f"A commit that is undecided after {format_duration(record.longest_s)} is skipped.")
     return found
-
-
-def reasons(result: BisectResult) -> list[str]:
-    """Why commits were skipped, one sentence each."""
-    skipped = [one for one in result.comparisons if one.outcome == "skipped" and one.reason]
-    return [f"{one.commit.short}: {one.reason}" for one in skipped]
