@@ -59,16 +59,17 @@ def _texts(parts: Iterable[Part]) -> Iterator[str]:
             yield f"<details><summary>{escape(heading)}</summary>\n\n{inside}\n\n</details>"
 
 
-def of_table(table: Table) -> str:
-    """A table under its caption; of what is in two lines, the second is in parentheses."""
+def of_table(table: Table, most: int | None = None) -> str:
+    """A table, or so many of its rows, under its caption; of what is in two lines, the second is in parentheses."""
     whole = next((row for row in table.rows if len(row) > 1), table.head)
     rules = ["--:" if isinstance(cell, Cell) and "num" in cell.css else "---" for cell in whole]
     rows = [
         [_cell(cell) for cell in row] if len(row) > 1 else [f"**{_cell(row[0])}**", *[""] * (len(table.head) - 1)]
-        for row in table.rows
+        for row in table.rows[:most]
     ]
     lines = (f"| {' | '.join(row)} |" for row in (map(_cell, table.head), rules, *rows))
-    return "\n".join([f"{escape(table.caption)}:", "", *lines, *(["", escape(table.note)] if table.note else [])])
+    caption = [f"{escape(table.caption)}:", ""] if table.caption else []
+    return "\n".join([*caption, *lines, *(["", escape(table.note)] if table.note else [])])
 
 
 def _cell(cell: str | Cell) -> str:
@@ -77,22 +78,6 @@ def _cell(cell: str | Cell) -> str:
     text = " ".join(filter(None, (cell.sign, escape(flat(cell.text)))))
     text = f"**{text}**" if "strong" in cell.css else text
     return f"{text} ({escape(flat(cell.below))})" if cell.below else text
-
-
-def rule(head: str, text_columns: int) -> str:
-    """The line below a table's head: so many columns of text at the left, then numbers, text in the last."""
-    columns = head.count("|") - 1
-    return (
-        "|"
-        + "|".join("---" if index < text_columns or index == columns - 1 else "--:" for index in range(columns))
-        + "|"
-    )
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int = 1) -> str:
-    """A table of cells that are Markdown; so many columns at the left are text."""
-    head, *lines = (f"| {' | '.join(row)} |" for row in (heads, *rows))
-    return "\n".join([head, rule(head, text_columns), *lines])
 
 
 def fitted(parts: Sequence[tuple[str, str]], optional: Sequence[str], whole: str) -> str:

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mydyno.language import agreed
-from mydyno.model.stored.summary import EffectRecord, RunSummary
+from mydyno.model.stored.summary import RunSummary
 from mydyno.wording.effects import sentence_of
 from mydyno.wording.hosts import hosts_sentences
 from mydyno.wording.limits import limit_sentences
-from mydyno.wording.numbers import PERCENT, blocks, level_percent, percent, signed_percent
+from mydyno.wording.numbers import blocks
 from mydyno.wording.published import conclusion_sentence
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.verdict_table import NO_ESTIMATE, step_heading, verdict_text
 
 NOT_EVALUATED = (
     "This study has no summary yet: it was interrupted before its first evaluation, so there are no effects to report."
@@ -78,26 +77,3 @@ def _settings_not_taken(invalid: Sequence[RunSummary]) -> list[str]:
         if not one.holds and one.treatment in SETTING_TREATMENTS
     )
     return list(dict.fromkeys(sentences))
-
-
-def _sentence(result: StoredResult, effect: EffectRecord) -> str:
-    step = next((step for step in result.steps if step.id == effect.step), None)
-    of = f"{effect.arm} against {effect.control}"
-    where = ", ".join(
-        filter(None, (result.metric_name(effect.metric), step_heading(result, step) if step else effect.step))
-    )
-    word = verdict_text(result, effect)
-    facts = [_figure(result, effect), agreed(f"{effect.n} blocks")]
-    if effect.verdict == "equivalent":
-        facts.append(f"margin ±{percent(result.margin_of(effect.metric) or 0.0)}")
-    return f"{of} ({where}): {word}. {', '.join(facts)}."
-
-
-def _figure(result: StoredResult, effect: EffectRecord) -> str:
-    if effect.ratio is None:
-        return NO_ESTIMATE
-    size = signed_percent(effect.ratio - 1)
-    if effect.ci_low is None or effect.ci_high is None:
-        return size
-    low, high = signed_percent(effect.ci_low - 1), signed_percent(effect.ci_high - 1)
-    return f"{size} ({level_percent(result.summary.alpha)} interval {low.removesuffix(PERCENT)} to {high})"

@@ -133,7 +133,7 @@ def test_a_failed_arm_is_failed_in_the_table_and_has_no_number(failed: tuple[Stu
     assert worded(folder).answer[-1] == f"tcmalloc failed in 2 of 6 blocks ({REASON})."
     assert "an arm failed in 2 runs" in page.visible
     markdown = str(reports.write(folder, "md"))
-    assert "| tcmalloc | ✕ **failed** (2 of 6 blocks) | ✕ **failed** (2 of 6 blocks) |" in markdown
+    assert "| tcmalloc | ✕ failed (2 of 6 blocks) | ✕ failed (2 of 6 blocks) |" in markdown
 
 
 def test_a_contrast_without_a_number_says_its_verdict_once() -> None:

@@ -101,12 +101,3 @@ def overall(result: StoredResult, one: HostsEffect) -> list[tuple[str, float | N
     if one.hosts_low is not None:
         rows.append(("hosts like these", None, interval(one.hosts_low, one.hosts_high)))
     return rows
-
-
-def heterogeneity_text(one: HostsEffect) -> str:
-    """The p of equal effects and the sd between the hosts, e.g. "p = 0.004, sd 3.1 %"; a dash where it is unknown."""
-    p = one.p_heterogeneity_adjusted
-    if p is None:
-        return "–"
-    sd = "" if one.between_sd is None else f", sd {signed_percent(one.between_sd).lstrip('+')}"
-    return f"p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}{sd}"
