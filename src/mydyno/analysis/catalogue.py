@@ -14,9 +14,11 @@ from mydyno.analysis import (
     host_groups,
     kernel,
     key_values,
+    limits,
     memory,
     operations,
     profiles,
+    published,
     queueing,
     scalability,
     screening,
@@ -31,6 +33,7 @@ from mydyno.model.stored.summary import Summary
 from mydyno.wording.stored_result import StoredResult
 
 ANALYSES: tuple[Analysis, ...] = (
+    limits.ANALYSIS,
     factors.ANALYSIS,
     screening.ANALYSIS,
     capacity.ANALYSIS,
@@ -46,6 +49,8 @@ ANALYSES: tuple[Analysis, ...] = (
     queueing.ANALYSIS,
     memory.ANALYSIS,
     scalability.ANALYSIS,
+    published.CONCLUSIONS,
+    published.ANALYSIS,
 )
 """In the order of the report; of several that answer on a metric, the last one is heard."""
 
@@ -85,6 +90,11 @@ def added_of(summary: Summary) -> list[str]:
 def always_of(summary: Summary) -> list[str]:
     """What holds even where no effect is decided."""
     return [sentence for one in ANALYSES for sentence in one.always(summary)]
+
+
+def sentences_of(result: StoredResult) -> list[str]:
+    """What the analyses add to the long form of the answer."""
+    return [sentence for one in ANALYSES for sentence in one.sentences(result)]
 
 
 def lines_of(result: StudyResult) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -158,9 +158,9 @@ def figures_html(intro: str, groups: Sequence[FigureGroup], legend: str | Markup
     return render("figures.html", intro=intro, legend=legend, groups=groups, empty=empty)
 
 
-def legend(result: StudyResult, with_copy: bool, arms: Collection[str] | None = None) -> Markup:
-    """The arms' markers and names, as a list; of these arms alone where said."""
-    styles = [style for arm, style in result.styles.items() if arms is None or arm in arms]
+def legend(result: StudyResult, with_copy: bool) -> Markup:
+    """The arms' markers and names, as a list."""
+    styles = list(result.styles.values())
     if with_copy:
         styles.append(copy_style(styles[0]))
     return render("legend.html", entries=[(style.css, swatch(style), style.label) for style in styles])

@@ -8,6 +8,7 @@ from mydyno.document.markdown_text import code, escape, fitted, of_table
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Table
 from mydyno.evaluation.answer import answer_of
+from mydyno.evaluation.full_sentences import full_sentences
 from mydyno.language import agreed
 from mydyno.model.stored.reasons import joined
 from mydyno.reports.format import ReportFormat
@@ -16,21 +17,14 @@ from mydyno.reports.verdicts import verdict_tables
 from mydyno.results.precision import finished_blocks
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording import unsampled
-from mydyno.wording.claims import claims, conditions
-from mydyno.wording.full_sentences import full_sentences
 from mydyno.wording.numbers import blocks, percent
-from mydyno.wording.published import WORDS
 from mydyno.wording.reasons import arm_failures
 from mydyno.wording.server_settings import differing_settings, settings_compared
 from mydyno.wording.verdict_table import verdict_table
 
-COMPARISONS, SERVERS, PUBLISHED = (
-    "Every comparison in full",
-    "Servers, and how their settings differ",
-    "What published studies claim",
-)
+COMPARISONS, SERVERS = "Every comparison in full", "Servers, and how their settings differ"
 INVALID = "Runs that are not valid"
-OPTIONAL = (COMPARISONS, SERVERS, PUBLISHED, INVALID)
+OPTIONAL = (COMPARISONS, SERVERS, INVALID)
 """Parts that a text too long for a comment leaves out first, in this order; then those of analyses."""
 
 
@@ -50,7 +44,6 @@ def write(folder: StudyFolder) -> str:
         escape(settings_compared(result)),
         "\n\n".join(f"**{escape(sentence)}**" for sentence in found.answer),
         _answer_table(result),
-        (PUBLISHED, _published(result)),
         "\n".join(f"- {escape(line)}" for line in found.sharpen),
         "\n".join(f"- {escape(line)}" for line in unsampled.lines(result)),
         escape(found.scope),
@@ -99,16 +92,6 @@ def _invalid(result: StudyResult) -> str:
 def _servers(result: StudyResult) -> str:
     found = differing_settings(result)
     return "" if found is None else f"### {SERVERS}\n\n{of_table(Table('By arm', *found))}"
-
-
-def _published(result: StudyResult) -> str:
-    found = [] if result.before_first_look else claims(result)
-    if not found:
-        return ""
-    head = ("published study", "claim", "what this host shows", "agreement", "what would decide it")
-    rows = [(one.study, one.claim, one.here, WORDS[one.answer], one.next_step) for one in found]
-    table = Table("Claims, and what this host shows", head, rows, " ".join(conditions(result)))
-    return f"### {PUBLISHED}\n\n{of_table(table)}"
 
 
 FORMAT = ReportFormat("md", "a summary for a pull request or a ticket", write)

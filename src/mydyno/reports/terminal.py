@@ -10,7 +10,6 @@ from mydyno.evaluation.answer import answer_of
 from mydyno.reports.verdicts import verdict_tables
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording import unsampled
-from mydyno.wording.claims import claims, counted
 from mydyno.wording.hosts import one_line
 from mydyno.wording.server_settings import settings_compared
 from mydyno.wording.verdict_table import WORDS, VerdictTable, verdict_table
@@ -34,14 +33,10 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
         paper.console.print()
         for note in filter(None, (f"{table.caption}: {_signs(table)}.", *table.notes, table.unadjusted)):
             paper.say(note, style="dim")
-    compared = [] if result.before_first_look else claims(result)
-    studies = ", ".join(dict.fromkeys(one.study for one in compared))
-    answers = counted(one.answer for one in compared)
     # Analyses load numpy, and the templates of their sections.
     from mydyno.analysis.catalogue import lines_of
 
     for lines in (
-        [f"Claims of {studies}, compared in the report: {answers}."] if compared else [],
         lines_of(result),
         unsampled.lines(result),
         found.sharpen,

@@ -18,11 +18,11 @@ from mydyno.analysis.base import Examined
 from mydyno.analysis.factors.effects import analyse
 from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
+from mydyno.evaluation.full_sentences import full_sentences
 from mydyno.results.families import families
 from mydyno.store.slices import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.decide import decide
-from mydyno.wording.full_sentences import full_sentences
 from mydyno.wording.numbers import signed_percent
 from mydyno.wording.verdict_table import VerdictCell, absolute, verdict_table
 from tests.support.fake_interleaved_folder import COST, FACTORS, Interleaved, build

@@ -9,9 +9,7 @@ from mydyno.language import agreed
 from mydyno.model.stored.summary import RunSummary
 from mydyno.wording.effects import sentence_of
 from mydyno.wording.hosts import hosts_sentences
-from mydyno.wording.limits import limit_sentences
 from mydyno.wording.numbers import blocks
-from mydyno.wording.published import conclusion_sentence
 from mydyno.wording.stored_result import StoredResult
 
 NOT_EVALUATED = (
@@ -36,12 +34,12 @@ def long_form(result: StoredResult) -> tuple[str, ...]:
 
 
 def what_limits(result: StoredResult) -> tuple[str, ...]:
-    """What limits the verdicts, then limits, published conclusions and several hosts; in English."""
+    """What limits the verdicts, then what analyses add, and several hosts; in English."""
     if not result.evaluated:
         return (NOT_EVALUATED,)
-    # The statistics take a third of a second to load.
+    from mydyno.analysis.catalogue import sentences_of  # takes long to load
     from mydyno.results.families import first_label
-    from mydyno.stats.power import minimum_blocks
+    from mydyno.stats.power import minimum_blocks  # the same
 
     summary, experiment, plan = result.summary, result.study.experiment, result.plan
     runs = summary.runs
@@ -63,9 +61,7 @@ def what_limits(result: StoredResult) -> tuple[str, ...]:
     fewest = minimum_blocks(max(1, contrasts))
     if len(plan.blocks) < fewest and contrasts and experiment.design.time is None:
         sentences.append(f"{blocks(len(plan.blocks))} cannot show a difference: at least {fewest} are needed.")
-    conclusions = list(map(conclusion_sentence, summary.conclusions))
-    limits = limit_sentences(summary.limits, experiment.resolved_steps)
-    return tuple(map(agreed, (*sentences, *limits, *conclusions, *hosts_sentences(summary))))
+    return tuple(map(agreed, (*sentences, *sentences_of(result), *hosts_sentences(summary))))
 
 
 def _settings_not_taken(invalid: Sequence[RunSummary]) -> list[str]:

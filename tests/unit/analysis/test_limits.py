@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
+from mydyno.analysis.limits import judge, limit_sentence, limit_sentences, limits_of, utilisation
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.records import DriverResult, Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.model.stored.summary import RunSummary
-from mydyno.results.limits import judge, limits_of, utilisation
 from mydyno.results.values.blocks import _goes_over_interfaces, _per_transaction
-from mydyno.wording.limits import limit_sentence, limit_sentences
 
 STEP = Step(id="s", workload="w", connections=4, warmup_s=0, measure_s=1, driver="dynoload")
 STEP_64 = Step(

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from math import log
 from typing import Any
 
+from mydyno.analysis.published.agreement import AGREEMENT, Agreement, compare
+from mydyno.experiment_file.published_studies import PublishedStudy, published_studies
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.metrics import split_instance
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.summary import EffectRecord, LimitRecord, PublishedEntry
 from mydyno.results.precision import alarm_of
-from mydyno.results.published.agreement import AGREEMENT, Agreement, compare
-from mydyno.results.published.studies import PublishedStudy, published_studies
 
 METRIC_KEYS = (
     "qps", "tps", "cpu_user_pct", "server_cpu_us_per_query", "server_rss_bytes", "server_vsize_bytes"

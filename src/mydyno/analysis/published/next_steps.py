@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.language import agreed
-from mydyno.model.definition.contrasts import only_difference
-from mydyno.model.definition.plan import instances_of_each
-from mydyno.model.stored.records import RunRecord, StudyRecord
-from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, PublishedEntry, Summary
-from mydyno.results.precision import block_duration_s, is_sequential, outlook
-from mydyno.results.published.studies import (
+from mydyno.analysis.published.conclusions import Facts
+from mydyno.experiment_file.published_studies import (
     Conclusion,
     FlatAtFullLink,
     FullLinkShare,
@@ -20,6 +15,11 @@ from mydyno.results.published.studies import (
     VerdictOfPairs,
     published_studies,
 )
+from mydyno.language import agreed
+from mydyno.model.definition.plan import instances_of_each
+from mydyno.model.stored.records import RunRecord, StudyRecord
+from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, PublishedEntry, Summary
+from mydyno.results.precision import block_duration_s, is_sequential, outlook
 from mydyno.wording.numbers import duration_option, duration_words, option_s
 
 CANNOT_TELL = "cannot tell"
@@ -59,39 +59,30 @@ class NextSteps:
         return self._of_test(*found[0])
 
     def _of_test(self, treatment: str, conclusion: Conclusion) -> str:
-        full = {(limit.arm, limit.step) for limit in self.summary.limits if limit.limit == "link"}
-        pairs = self._pairs(treatment)
+        facts, summary = self._facts, self.summary
         match conclusion.test:
             case FullLinkShare():
+                full = any(limit.limit == "link" for limit in summary.limits)
                 return "more blocks: at least 6" if full else self._full_link()
             case FlatAtFullLink():
-                return "two loads at which a link is full: {option}".format(option="--set 'steps.connections=[64,256]'")
+                return "two loads at which a link is full: --set 'steps.connections=[64,256]'"
             case VerdictOfPairs() as test:
-                at = [(e, (e.arm, e.step) in full, (e.control, e.step) in full) for e in pairs]
-                if test.where == "away_from_full_link":
-                    wanted = [effect for effect, _, control in at if not control]
-                elif test.where == "control_at_full_link":
-                    wanted = [effect for effect, _, control in at if control]
-                else:
-                    wanted = [effect for effect, arm, control in at if arm and control]
+                wanted = facts.pairs(treatment, test.where)
                 return self._time(wanted) if wanted else self._full_link()
             case RatioAtConnections() as test:
-                steps = {step.id for step in self.summary.steps if step.connections == test.connections}
-                wanted = [effect for effect in pairs if effect.step in steps]
+                wanted = [one for one, step in facts.contrasts(treatment) if step.connections == test.connections]
                 return self._time(wanted) if wanted else self._at(test.connections)
             case StopsGrowing() as test:
                 option = f"--set 'steps.connections=[{test.from_connections},{8 * test.from_connections}]'"
                 return f"loads at which throughput grows without it ({option}), on a host with more CPUs"
 
     def _at(self, connections: int) -> str:
-        option = f"--set 'steps.connections=[{connections}]'"
-        return agreed(f"a study at {connections} connections: {option}")
+        return agreed(f"a study at {connections} connections: --set 'steps.connections=[{connections}]'")
 
-    def _pairs(self, treatment: str) -> list[EffectRecord]:
-        """The effects on the leading metric of arms that differ in this treatment alone."""
-        arm = self.study.experiment.arm
-        judged = [one for one in self.summary.effects if one.metric == self.summary.primary and one.verdict]
-        return [one for one in judged if only_difference(arm(one.arm), arm(one.control)) == treatment]
+    @property
+    def _facts(self) -> Facts:
+        limits = {(limit.arm, limit.step): limit for limit in self.summary.limits}
+        return Facts(self.study.experiment, self.summary.runs, self.summary.effects, limits)
 
     def _full_link(self) -> str:
         shares = [limit.shares["link"] for limit in self.summary.limits if "link" in limit.shares]
@@ -124,10 +115,10 @@ class NextSteps:
         time = duration_words(option_s(found.every_s) if sequential else found.every_s)
         if not sequential:
             return agreed(f"a new study of {found.every} blocks, about {time}")
-        facts = {"time": time, "command": f"mydyno resume {self.summary.study} --time {duration_option(found.every_s)}"}
-        if any(one.fact == "seems_different" for effect in open_ for one in effect.details.facts):
-            return "about {time} more on this host, if the difference is of this size: {command}".format(**facts)
-        return "about {time} more on this host: {command}".format(**facts)
+        seems = any(one.fact == "seems_different" for effect in open_ for one in effect.details.facts)
+        condition = ", if the difference is of this size" if seems else ""
+        command = f"mydyno resume {self.summary.study} --time {duration_option(found.every_s)}"
+        return f"about {time} more on this host{condition}: {command}"
 
 
 def _is_of(effect: EffectRecord, entry: PublishedEntry) -> bool:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from mydyno.analysis.published.conclusions import conclusions_of
+from mydyno.analysis.published.words import fact_clauses
+from mydyno.experiment_file.published_studies import Conclusion, PublishedStudy
 from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, EffectRecord, LimitRecord, RunSummary
-from mydyno.results.published.conclusions import conclusions_of
-from mydyno.results.published.studies import Conclusion, PublishedStudy
-from mydyno.wording.published import conclusion_sentence, fact_clauses
 from tests.support.fake_script import experiment
 
 ARMS = {
@@ -209,13 +209,6 @@ def test_nothing_is_concluded_where_two_copies_of_the_control_differ() -> None:
     }
 
 
-def test_a_conclusion_is_one_sentence_with_its_reason() -> None:
-    found = told()["where the link is the limit"]
-    assert conclusion_sentence(found) == (
-        "study-4, N2: undecided: where the link is the limit, compression raises throughput: no arm has a proved link."
-    )
-
-
 def test_the_rules_numbers_come_from_the_published_studies_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """A study of another treatment, with other numbers, needs no code of its own."""
     made_up = PublishedStudy.model_validate(
@@ -228,8 +221,6 @@ def test_the_rules_numbers_come_from_the_published_studies_file(monkeypatch: pyt
                 {
                     "name": "X",
                     "treatment": "compression",
-                    "title": "",
-                    "text": "",
                     "conclusions": [
                         {"claim": "half", "test": {"rule": "ratio", "connections": 40, "ratio": 0.5, "rounding": 0.01}},
                         {"claim": "a third", "test": {"rule": "ratio", "connections": 40, "ratio": 0.3, "rounding": 0}},
@@ -239,7 +230,7 @@ def test_the_rules_numbers_come_from_the_published_studies_file(monkeypatch: pyt
             ],
         }
     )
-    monkeypatch.setattr("mydyno.results.published.conclusions.published_studies", lambda: {"study-4": made_up})
+    monkeypatch.setattr("mydyno.analysis.published.conclusions.published_studies", lambda: {"study-4": made_up})
     pair = effect("10gbit-plain-zlib", "10gbit-plain-raw", FORTY, 0.5, "lower")
     found = conclusions_of(asked(), (), (pair,), ())
     assert [(one.part, one.claim, one.answer) for one in found] == [

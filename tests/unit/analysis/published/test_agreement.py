@@ -2,10 +2,10 @@
 
 import pytest
 
+from mydyno.analysis.published.agreement import AGREEMENT, Agreement, all_of, compare
 from mydyno.errors import BugError
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
-from mydyno.results.published.agreement import AGREEMENT, Agreement, all_of, compare
 
 
 def effect(verdict: str | None, low: float | None, high: float | None, *facts: str) -> EffectRecord:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from mydyno.errors import BugError
-from mydyno.model.definition.experiment import Frozen
+from mydyno.model.definition.experiment import Experiment, Frozen
 
 PRINTED_TO = 0.5
 """Effects are printed in whole percent: half of the last digit."""
@@ -129,8 +129,6 @@ class StudyPart(Frozen):
     name: str
     """The study's own name for it, e.g. N2."""
     treatment: str
-    title: str
-    text: str
     conclusions: tuple[Conclusion, ...]
 
 
@@ -147,6 +145,11 @@ class PublishedStudy(Frozen):
     conclusions_need: str | None = None
     """The conclusions are only tested where an arm has this treatment."""
     parts: tuple[StudyPart, ...] = ()
+
+    def concludes_on(self, experiment: Experiment) -> bool:
+        """Whether the experiment is of the study's parts; its appendices may have experiments of their own."""
+        needed = self.conclusions_need
+        return needed is None or any(needed in arm.treatments for arm in experiment.arms)
 
 
 @cache

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
+from mydyno.analysis.published.figures import compare_with_published, figures_of
+from mydyno.analysis.published.words import fact_clauses
 from mydyno.experiment_file.parsing import parse_experiment
+from mydyno.experiment_file.published_studies import TableFigure, published_studies
 from mydyno.experiments import built_in, load, source_of, vocabulary
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.metrics import METRICS
 from mydyno.model.stored.summary import EffectRecord, LimitRecord
-from mydyno.results.published.figures import compare_with_published, figures_of
-from mydyno.results.published.studies import TableFigure, published_studies
-from mydyno.wording.published import fact_clauses
 from tests.support.fake_script import experiment
 
 EXAMPLE = {"variable": ("vary.variables.sync_binlog=[0,1]",)}

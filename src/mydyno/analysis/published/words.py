@@ -6,22 +6,14 @@ from collections.abc import Sequence
 
 from mydyno.language import agreed
 from mydyno.model.stored.fact import ComparedRatio, Fact, FactEffect, FactValue, Figure
-from mydyno.model.stored.summary import ConclusionRecord
 
-WORDS = {
-    "agrees": "agrees",
-    "partly": "partly",
-    "disagrees": "disagrees",
-    "cannot tell": "undecided",
-}
-"""The answers."""
 SIGNED = {
     "agrees": "= agrees",
     "partly": "~ partly",
     "disagrees": "≠ disagrees",
     "cannot tell": "? undecided",
 }
-"""The same for a table, with a sign, so that no colour is needed to read them."""
+"""The answers in a table, with a sign, so that no colour is needed to read them."""
 TREATMENT_NAMES = {"tls": "TLS"}
 """Treatments that sentences do not call by their key."""
 FACTS = {
@@ -66,11 +58,6 @@ def fact_clauses(facts: Sequence[Fact]) -> str:
         FACTS[one.fact].format(**{name: _value(name, value) for name, value in one.values.items()}) for one in facts
     )
     return agreed(clauses)
-
-
-def conclusion_sentence(one: ConclusionRecord) -> str:
-    """The answer as one sentence, in English."""
-    return f"{one.study}, {one.part}: {WORDS[one.answer]}: {one.claim}: {fact_clauses(one.facts)}."
 
 
 def _value(name: str, value: FactValue) -> str:

@@ -16,24 +16,23 @@ from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean
 
-from mydyno.model.definition.contrasts import only_difference
-from mydyno.model.definition.experiment import Experiment, Step
-from mydyno.model.definition.quantities import parse_bits_per_s
-from mydyno.model.stored.fact import Fact, FactEffect, FactValue, Figure, fact
-from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
-from mydyno.results.precision import alarm_of
-from mydyno.results.published.agreement import AGREEMENT, Agreement, all_of, compare
-from mydyno.results.published.studies import (
+from mydyno.analysis.published.agreement import AGREEMENT, Agreement, all_of, compare
+from mydyno.experiment_file.published_studies import (
     Conclusion,
     FlatAtFullLink,
     FullLinkShare,
-    PublishedStudy,
     RatioAtConnections,
     StopsGrowing,
     StudyPart,
     VerdictOfPairs,
     published_studies,
 )
+from mydyno.model.definition.contrasts import only_difference
+from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.definition.quantities import parse_bits_per_s
+from mydyno.model.stored.fact import Fact, FactEffect, FactValue, Figure, fact
+from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
+from mydyno.results.precision import alarm_of
 from mydyno.stats.paired import paired
 from mydyno.stats.tost import FEWEST_BLOCKS
 
@@ -61,6 +60,19 @@ class Facts:
                 arms = self.experiment.arm(effect.arm), self.experiment.arm(effect.control)
                 if only_difference(*arms) == treatment:
                     yield effect, steps[effect.step]
+
+    def pairs(self, treatment: str, where: str) -> list[EffectRecord]:
+        """Those of the contrasts whose links were, or were not, the limit."""
+        found = []
+        for effect, _ in self.contrasts(treatment):
+            of_control = self.limit(effect.control, effect.step)
+            holds = {
+                "away_from_full_link": of_control not in ("link", "unknown"),
+                "control_at_full_link": of_control == "link",
+                "both_at_full_link": of_control == self.limit(effect.arm, effect.step) == "link",
+            }
+            found += [effect] if holds[where] else []
+        return found
 
     def limit(self, arm: str, step: str) -> str:
         """What limited an arm at a step; "unknown" where its link was not proved."""
@@ -101,10 +113,7 @@ def _within(figure: Figure, tolerance: float) -> Agreement:
 
 
 def conclusions_of(
-    experiment: Experiment,
-    runs: Sequence[RunSummary],
-    effects: Sequence[EffectRecord],
-    limits: Sequence[LimitRecord],
+    experiment: Experiment, runs: Sequence[RunSummary], effects: Sequence[EffectRecord], limits: Sequence[LimitRecord]
 ) -> tuple[ConclusionRecord, ...]:
     """Every conclusion with its answer, in the study's order; empty where the experiment does not repeat it."""
     facts = Facts(experiment, runs, effects, {(limit.arm, limit.step): limit for limit in limits})
@@ -112,22 +121,14 @@ def conclusions_of(
     differ = (fact("copies differ", control=alarm.control),) if alarm else ()
     found = []
     for name in experiment.published:
-        study = known.get(name)
-        if study is None or not repeats_parts(experiment, study):
-            continue
-        for part in study.parts:
+        published = known.get(name)
+        for part in published.parts if published is not None and published.concludes_on(experiment) else ():
             for conclusion in part.conclusions:
                 answer, why = (CANNOT_TELL, differ) if differ else _answer(facts, part, conclusion)
                 found.append(
                     ConclusionRecord(study=name, part=part.name, claim=conclusion.claim, answer=answer.value, facts=why)
                 )
     return tuple(found)
-
-
-def repeats_parts(experiment: Experiment, study: PublishedStudy) -> bool:
-    """Whether the experiment is of the study's parts; its appendices may have experiments of their own."""
-    needed = study.conclusions_need
-    return needed is None or any(needed in arm.treatments for arm in experiment.arms)
 
 
 def _answer(facts: Facts, part: StudyPart, conclusion: Conclusion) -> Answer:
@@ -212,20 +213,12 @@ def _by_verdict(effects: Sequence[EffectRecord], wanted: str, absent: Fact) -> A
 
 
 def _verdict_of_pairs(facts: Facts, treatment: str, test: VerdictOfPairs) -> Answer:
-    limits = [
-        (effect, facts.limit(effect.arm, effect.step), facts.limit(effect.control, effect.step))
-        for effect, _ in facts.contrasts(treatment)
-    ]
     if test.where == "away_from_full_link":
-        pairs = [effect for effect, _, of_control in limits if of_control not in ("link", "unknown")]
         absent = fact("no pair away from a full link", treatment=treatment)
-    elif test.where == "control_at_full_link":
-        pairs = [effect for effect, _, of_control in limits if of_control == "link"]
-        absent = _no_pair_at_a_full_link(facts, "no control at a full link", treatment)
     else:
-        pairs = [effect for effect, of_arm, of_control in limits if of_arm == of_control == "link"]
-        absent = _no_pair_at_a_full_link(facts, "no pair at a full link", treatment)
-    return _by_verdict(pairs, test.verdict, absent)
+        name = "no control at a full link" if test.where == "control_at_full_link" else "no pair at a full link"
+        absent = _no_pair_at_a_full_link(facts, name, treatment)
+    return _by_verdict(facts.pairs(treatment, test.where), test.verdict, absent)
 
 
 def _ratio_at_connections(facts: Facts, treatment: str, test: RatioAtConnections) -> Answer:
