@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from mydyno.analysis import (
+    builds,
     candidates,
     capacity,
     costs,
@@ -20,8 +21,10 @@ from mydyno.analysis import (
     profiles,
     published,
     queueing,
+    replay,
     scalability,
     screening,
+    servers,
     statements,
     waits,
 )
@@ -49,8 +52,11 @@ ANALYSES: tuple[Analysis, ...] = (
     queueing.ANALYSIS,
     memory.ANALYSIS,
     scalability.ANALYSIS,
+    servers.ANALYSIS,
+    builds.ANALYSIS,
     published.CONCLUSIONS,
     published.ANALYSIS,
+    replay.ANALYSIS,
 )
 """In the order of the report; of several that answer on a metric, the last one is heard."""
 

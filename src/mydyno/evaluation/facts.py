@@ -27,7 +27,6 @@ from mydyno.results.values.found import found_of
 from mydyno.results.values.host_noise import is_host_noise, without_unequal_steal
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.values.saved_slices import slices_of
-from mydyno.results.why.server_differences import server_differences
 from mydyno.store.samples import damage_of
 from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
 from mydyno.store.study_folder import StudyFolder
@@ -113,7 +112,6 @@ def facts_of(folder: StudyFolder) -> Summary:
         runs=summaries,
         effects=records,
         noise_floor={family.metric.name: floor for family in every if (floor := _floors(family))},
-        server_differences=server_differences(runs),
         found=found_of(counted_runs),
         design=plan.design,
         look=look,

@@ -6,7 +6,6 @@ from shlex import join
 
 from mydyno.document.markdown_text import code, escape, fitted, of_table
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Table
 from mydyno.evaluation.answer import answer_of
 from mydyno.evaluation.full_sentences import full_sentences
 from mydyno.language import agreed
@@ -19,12 +18,11 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.wording import unsampled
 from mydyno.wording.numbers import blocks, percent
 from mydyno.wording.reasons import arm_failures
-from mydyno.wording.server_settings import differing_settings, settings_compared
 from mydyno.wording.verdict_table import verdict_table
 
-COMPARISONS, SERVERS = "Every comparison in full", "Servers, and how their settings differ"
+COMPARISONS = "Every comparison in full"
 INVALID = "Runs that are not valid"
-OPTIONAL = (COMPARISONS, SERVERS, INVALID)
+OPTIONAL = (COMPARISONS, INVALID)
 """Parts that a text too long for a comment leaves out first, in this order; then those of analyses."""
 
 
@@ -41,7 +39,6 @@ def write(folder: StudyFolder) -> str:
     runs = ", ".join(filter(None, (of_planned, arm_failures(result.runs))))
     parts: list[str | tuple[str, str]] = [
         f"## {escape(summary.question or result.study.experiment.question)}",
-        escape(settings_compared(result)),
         "\n\n".join(f"**{escape(sentence)}**" for sentence in found.answer),
         _answer_table(result),
         "\n".join(f"- {escape(line)}" for line in found.sharpen),
@@ -53,7 +50,6 @@ def write(folder: StudyFolder) -> str:
         f"{', '.join(filter(None, (escape(summary.control), noise_in_one_line(result))))}.",
         *analysed,
         (INVALID, _invalid(result)),
-        (SERVERS, _servers(result)),
         f"Made by mydyno {escape(result.mydyno_versions)}: `{code(join(result.study.command))}`, seed "
             f"{result.plan.seed}.",
     ]  # fmt: skip
@@ -87,11 +83,6 @@ def _invalid(result: StudyResult) -> str:
         return ""
     lines = [f"- `{code(run.folder)}`: {escape(joined(run.reasons) or 'no reason recorded')}" for run in invalid]
     return "\n".join([f"### {INVALID}", "", *lines])
-
-
-def _servers(result: StudyResult) -> str:
-    found = differing_settings(result)
-    return "" if found is None else f"### {SERVERS}\n\n{of_table(Table('By arm', *found))}"
 
 
 FORMAT = ReportFormat("md", "a summary for a pull request or a ticket", write)

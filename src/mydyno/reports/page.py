@@ -18,15 +18,12 @@ from mydyno.evaluation.answer import answer_of
 from mydyno.reports.gate import gate_section
 from mydyno.reports.sections import (
     answer,
-    builds,
     evidence,
     metrics,
     network,
     noise,
     over_time,
     repeat,
-    replay,
-    servers,
     slices_over_time,
     sweep,
 )
@@ -97,8 +94,6 @@ def _before(result: StudyResult) -> list[Section]:
             Part(metrics.build(result), folded=True),
             *_analyses(result, "why", folded=True),
             Part(network.build(result), folded=True),
-            Part(servers.build(result), folded=True),
-            Part(builds.build(result), folded=True),
         ]),
     )  # fmt: skip
 
@@ -127,7 +122,6 @@ def _after(result: StudyResult) -> list[Section]:
             Part(replace(noisy, says=""), folded=True),
             Part(replace(checked, says=""), folded=True),
             *_analyses(result, "trust", folded=True),
-            Part(replay.build(result), folded=True),
         ]),
         ("repeat", "Repeat", "", [Part(repeat.build(result), bare=True)]),
     )  # fmt: skip

@@ -11,7 +11,6 @@ from mydyno.reports.verdicts import verdict_tables
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording import unsampled
 from mydyno.wording.hosts import one_line
-from mydyno.wording.server_settings import settings_compared
 from mydyno.wording.verdict_table import WORDS, VerdictTable, verdict_table
 
 NO_BREAK = "\u00a0"
@@ -23,7 +22,6 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     paper = Paper(file, width)
     found = answer_of(result)
     paper.say(result.summary.question or result.study.experiment.question, style="bold")
-    paper.say(settings_compared(result), style="dim")
     for sentence in found.answer:
         paper.say(sentence, "  ")
     if (table := verdict_table(result)) is not None:

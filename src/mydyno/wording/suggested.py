@@ -17,7 +17,7 @@ from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.waits import CLIENT
 from mydyno.results.across.settings import treatments
-from mydyno.results.why.server_differences import SYNCED_WRITES
+from mydyno.results.server_variables import SYNCED_WRITES
 from mydyno.treatments.variables import read_back
 from mydyno.wording.stored_result import StoredResult
 

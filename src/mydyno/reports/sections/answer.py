@@ -14,7 +14,6 @@ from mydyno.results.precision import finished_blocks
 from mydyno.wording.claims import counted_claims
 from mydyno.wording.numbers import blocks, percent
 from mydyno.wording.reasons import arm_failures
-from mydyno.wording.server_settings import settings_compared
 from mydyno.wording.verdict_table import SYMBOLS, WORDS, Grid, VerdictCell, VerdictTable, step_heading, verdict_table
 
 FEWEST_LEVELS = 3
@@ -33,7 +32,6 @@ def build(result: StudyResult, found: Answer) -> Section:
         render(
             "answer.html",
             state=_state_words(result),
-            settings=settings_compared(result),
             answer=found.answer,
             further=found.further,
             table=table,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mydyno.analysis.replay import sentence, table
 from mydyno.document.section import Cell
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.stored.records import SliceRecord
-from mydyno.reports.sections.replay import sentence, table
 from tests.support.fake_script import experiment
 
 SPEC = StepSpec.model_validate({"replay": "/a/monday.capture", "connections": 7, "options": {"speed": 2}})

@@ -10,6 +10,7 @@ from math import expm1
 from statistics import mean
 from typing import Any
 
+from mydyno.analysis.base import Analysis
 from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Section, Table, glyph
@@ -20,7 +21,7 @@ from mydyno.wording.numbers import signed
 Facts = Mapping[str, Any]
 
 
-def build(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Section | None:
     """The section, or None if no server was built from source."""
     found = facts_of_builds(result)
     if not found:
@@ -97,3 +98,6 @@ def _recipe(facts: Facts) -> str:
     environment = "".join(f"{name}={value} " for name, value in facts["environment"].items())
     cached = ", ccache" if facts["ccache"] else ""
     return f"{facts['origin']}: {environment}{facts['command']} ({', '.join(facts['compilers'])}{cached})"
+
+
+ANALYSIS = Analysis(folded=True, part=part)

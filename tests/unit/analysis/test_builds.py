@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from mydyno.analysis import builds
 from mydyno.document.result import StudyResult
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.records import Evidence
 from mydyno.reports.page import render_page
-from mydyno.reports.sections import builds
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
 from tests.support.fake_environment import Watched, opener
@@ -48,7 +48,7 @@ async def folder(script: Script, paths: HostPaths, tmp_path: Path) -> StudyFolde
 
 async def test_each_build_has_its_program_and_each_layout_its_effect(folder: StudyFolder) -> None:
     result = StudyResult.load(folder)
-    section = builds.build(result)
+    section = builds.part(result)
     assert section is not None
     assert section.says == "3 programs"
     found = builds.facts_of_builds(result)
@@ -66,4 +66,4 @@ async def test_each_build_has_its_program_and_each_layout_its_effect(folder: Stu
 async def test_a_study_without_builds_has_no_such_section(script: Script, paths: HostPaths, tmp_path: Path) -> None:
     request = Request(experiment(design={"blocks": 1}), "", tmp_path / "studies")
     made, _ = await run_study(request, paths, Watched(script), opener(script))
-    assert builds.build(StudyResult.load(made)) is None
+    assert builds.part(StudyResult.load(made)) is None
