@@ -71,14 +71,10 @@ def suggestion(result: StoredResult, one: CandidateRecord) -> Suggestion:
     """For a candidate of this study."""
     setting = setting_of(one)
     if setting == BUILD:
+        what = one.name if one.kind == "function" else COSTS[one.name].label
         return Suggestion(
-            sentence=(
-                "No setting is known to change {what} alone. To test it, add an arm with another build of the server, "
-                "e.g. {arm}."
-            ).format(
-                what=one.name if one.kind == "function" else COSTS[one.name].label,
-                arm='{ server = { basedir = "/opt/other-build" } }',
-            )
+            sentence=f"No setting is known to change {what} alone. To test it, add an arm with another build of the "
+            'server, e.g. { server = { basedir = "/opt/other-build" } }.'
         )
     if not setting:
         return Suggestion()

@@ -38,9 +38,7 @@ def likeness(result: StoredResult, groups: HostGroupsRecord) -> str:
     """How many blocks each host executed, and the main facts in which the hosts do not differ, as sentences."""
     counts = sorted(set(groups.blocks.values()))
     if len(groups.blocks) <= MOST_NAMES:
-        blocks = "Blocks on each host: {counts}.".format(
-            counts=listing([f"{name} {count}" for name, count in groups.blocks.items()])
-        )
+        blocks = f"Blocks on each host: {listing([f'{name} {count}' for name, count in groups.blocks.items()])}."
     elif len(counts) == 1:
         blocks = agreed(f"{len(groups.blocks)} hosts executed {counts[0]} blocks each.")
     else:
