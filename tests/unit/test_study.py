@@ -188,7 +188,7 @@ async def test_who_failed_is_named_and_a_study_without_an_answer_does_not_end_wi
     told = capsys.readouterr().out
     assert sentence in " ".join(told.split())
     assert f"jemalloc  ✕ {cell} (1 of 1 block)" in told
-    assert f"✕ **{cell}** (1 of 1 block)" in str(write(folder, "md"))
+    assert f"✕ {cell} (1 of 1 block)" in str(write(folder, "md"))
     assert f"✕ {cell}" in Path(write(folder, "html")).read_text()
 
 

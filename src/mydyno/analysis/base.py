@@ -17,7 +17,7 @@ from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
 from mydyno.verdicts import Family
 from mydyno.wording.stored_result import StoredResult
 
-Chapter = Literal["answer", "why", "load"]
+Chapter = Literal["answer", "why", "load", "trust"]
 """Chapters of the report that have analyses."""
 
 
@@ -44,6 +44,8 @@ class Examined:
     """{file of a block: slices in which something else was measured}."""
     alpha_of_causes: float | None = None
     """The error rate of each kind of causes; None: no look is due, and nothing is claimed."""
+    every_record: Sequence[RunRecord] = ()
+    """Of runs of later blocks too."""
     cpus: Mapping[str, float] = field(default_factory=dict)
     """{host group: usable CPUs of its server host}; that of "" where there is one."""
     every_run: Sequence[RunSummary] = ()
@@ -81,6 +83,10 @@ def _nothing_added(_summary: Summary) -> str:
     return ""
 
 
+def _no_sentences(_result: StoredResult) -> Sequence[str]:
+    return ()
+
+
 def _no_lines(_result: StudyResult) -> list[str]:
     return []
 
@@ -114,6 +120,8 @@ class Analysis:
     """Its sentence in the answer, after those on the question; empty: none."""
     always: Callable[[Summary], list[str]] = _never
     """Its sentences that hold whatever the control's copies do, and before any look."""
+    sentences: Callable[[StoredResult], Sequence[str]] = _no_sentences
+    """What it adds to the long form of the answer."""
     lines: Callable[[StudyResult], list[str]] = _no_lines
     """What a terminal shows of it below the answer."""
     heading: str = ""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from mydyno.analysis import (
+    builds,
     candidates,
     capacity,
     costs,
@@ -14,12 +15,16 @@ from mydyno.analysis import (
     host_groups,
     kernel,
     key_values,
+    limits,
     memory,
     operations,
     profiles,
+    published,
     queueing,
+    replay,
     scalability,
     screening,
+    servers,
     statements,
     waits,
 )
@@ -31,6 +36,7 @@ from mydyno.model.stored.summary import Summary
 from mydyno.wording.stored_result import StoredResult
 
 ANALYSES: tuple[Analysis, ...] = (
+    limits.ANALYSIS,
     factors.ANALYSIS,
     screening.ANALYSIS,
     capacity.ANALYSIS,
@@ -46,6 +52,11 @@ ANALYSES: tuple[Analysis, ...] = (
     queueing.ANALYSIS,
     memory.ANALYSIS,
     scalability.ANALYSIS,
+    servers.ANALYSIS,
+    builds.ANALYSIS,
+    published.CONCLUSIONS,
+    published.ANALYSIS,
+    replay.ANALYSIS,
 )
 """In the order of the report; of several that answer on a metric, the last one is heard."""
 
@@ -85,6 +96,11 @@ def added_of(summary: Summary) -> list[str]:
 def always_of(summary: Summary) -> list[str]:
     """What holds even where no effect is decided."""
     return [sentence for one in ANALYSES for sentence in one.always(summary)]
+
+
+def sentences_of(result: StoredResult) -> list[str]:
+    """What the analyses add to the long form of the answer."""
+    return [sentence for one in ANALYSES for sentence in one.sentences(result)]
 
 
 def lines_of(result: StudyResult) -> list[str]:

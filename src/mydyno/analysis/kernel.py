@@ -176,19 +176,14 @@ def sentence(contrast: KernelContrast, record: KernelRecord) -> str:
         return f"No difference is claimed: {alarm_clause(record.alarm)}."
     first = leading(contrast)
     if first is not None:
-        return "The largest difference in time: {measure}, {change} per transaction ({interval}).".format(
-            measure=first.label,
-            change=f"{time_text(first.control_us or 0.0)} → {time_text(first.arm_us or 0.0)}",
-            interval=interval_text(first),
-        )
+        change = f"{time_text(first.control_us or 0.0)} → {time_text(first.arm_us or 0.0)}"
+        return f"The largest difference in time: {first.label}, {change} per transaction ({interval_text(first)})."
     often = next((one for one in contrast.rows if one.beyond_noise), None)
     if often is not None:
+        change = f"{number_text(often.control_count)} → {number_text(often.arm_count)}"
         return (
-            "No time differs beyond noise, but a count does: {measure}, {change} per transaction ({interval})."
-        ).format(
-            measure=often.label,
-            change=f"{number_text(often.control_count)} → {number_text(often.arm_count)}",
-            interval=interval_text(often),
+            f"No time differs beyond noise, but a count does: {often.label}, {change} per transaction "
+            f"({interval_text(often)})."
         )
     words = "No time and no count of the kernel differs beyond noise."
     return counted.with_few_blocks(words, contrast.blocks)
@@ -236,16 +231,7 @@ def quality(record: KernelRecord) -> list[str]:
             "effect. In the measured slices nothing was loaded into the kernel."
         )
     ]
-    cost = counted.cost_facts(record)
-    if cost is not None:
-        found.append(
-            agreed(
-                (
-                    "Cost of the tracing: throughput {ratio}{interval} in these slices, compared with the "
-                    "measured slices before and after them."
-                ).format(**cost)
-            )
-        )
+    found += counted.cost_sentences(record, "the tracing")
     found.append(
         "Times overlap: fsync contains its block I/O, and a futex wait ends with time in the run queue. Do "
         "not add them up."

@@ -24,7 +24,7 @@ from mydyno.store.samples import read_metric
 from mydyno.wording.numbers import latency_text, percent, significant
 
 SATURATED = 0.90
-"""Utilisation from which a resource is called saturated; as of results/limits.py."""
+"""Utilisation from which a resource is called saturated; as of analysis/limits.py."""
 WORKER = "busiest thread of the load program"
 DISK = "disk of the data (I/O in flight)"
 SERVER_CPU = "server's CPU"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
+from pydantic import BaseModel
 
+from mydyno.document.console import Paper
+from mydyno.document.markdown_text import printed
+from mydyno.document.parts import Document
 from mydyno.errors import UserError
 from mydyno.files.atomic import write_text
 from mydyno.model.definition.problems import with_guess
@@ -39,17 +42,16 @@ def check_output(output: Path | None) -> None:
         raise UserError(f"-o {output}: {'is a folder' if output.is_dir() else 'its folder does not exist'}")
 
 
-def deliver(text: str | Callable[[TextIO], None], output: Path | None) -> None:
-    """Write the text, or what the function prints, to the file or to standard output; prints the file's path."""
-    if output is None:
-        if isinstance(text, str):
-            sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
-        else:
-            text(sys.stdout)
-        return
-    if not isinstance(text, str):
-        page = io.StringIO()
-        text(page)
-        text = page.getvalue()
-    write_text(output, text)
-    print(output)
+def deliver(made: BaseModel, document: Document, chosen: str, output: Path | None) -> None:
+    """Write the document, or as JSON what it was made from, to standard output, or the file, whose path is printed."""
+    file = sys.stdout if output is None else io.StringIO()
+    if chosen == TEXT:
+        Paper(file).document(document)
+    elif chosen == "html":
+        file.write(document.page)
+    else:
+        text = printed(document, "`--format html`") if chosen == "md" else made.model_dump_json(indent=1)
+        file.write(text if text.endswith("\n") else f"{text}\n")
+    if output is not None and isinstance(file, io.StringIO):
+        write_text(output, file.getvalue())
+        print(output)

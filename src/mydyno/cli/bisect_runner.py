@@ -22,6 +22,8 @@ from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.streams import warn
 from mydyno.cli.study_runner import shown_path, with_signals
 from mydyno.cli.watcher import ProgressWatcher
+from mydyno.document.console import Paper
+from mydyno.document.markdown_text import printed
 from mydyno.errors import MydynoError, StudyError, UserError
 from mydyno.execution.environments.open_environment import open_environment
 from mydyno.execution.planning.forecast import RUN_OVERHEAD_S
@@ -33,12 +35,9 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit
-from mydyno.reports.bisect.markdown import bisect_markdown
-from mydyno.reports.bisect.page import bisect_page
-from mydyno.reports.bisect.terminal import print_bisection
+from mydyno.reports.bisection import bisect_document, share_words
 from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds
 from mydyno.servers.compiled.source import fetched
-from mydyno.wording.bisection import share_words
 
 MOST_LISTED = 40
 """Commits that a dry run prints."""
@@ -207,13 +206,14 @@ def _run(folder: BisectFolder, build: BuildSpec, paths: HostPaths, host: LocalHo
 
 
 def _finish(folder: BisectFolder, record: BisectRecord, result: BisectResult, as_json: bool) -> None:
-    write_text(folder.path / "report.html", bisect_page(record, result))
-    write_text(folder.path / "report.md", bisect_markdown(record, result))
+    document = bisect_document(record, result)
+    write_text(folder.path / "report.html", document.page)
+    write_text(folder.path / "report.md", printed(document, "report.html"))
     if as_json:
         sys.stdout.write(result.model_dump_json(indent=1) + "\n")
     else:
         print()
-        print_bisection(record, result, sys.stdout)
+        Paper(sys.stdout).document(document)
         print(f"\nreport: {shown_path(folder.path / 'report.html')}")
     if result.state != "found" or result.remainder is not None:
         raise typer.Exit(ExitCode.GATE_OPEN)

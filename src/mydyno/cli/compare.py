@@ -8,14 +8,12 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.across_output import TEXT, Format, Output, check_output, chosen_format, deliver
+from mydyno.cli.across_output import Format, Output, check_output, chosen_format, deliver
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.evaluation.arms import compare_arms
 from mydyno.evaluation.compare import compare_studies
-from mydyno.reports.across import comparison_text
-from mydyno.reports.across.comparison_page import arms_document, comparison_document
-from mydyno.reports.across.pages import page
+from mydyno.reports.comparison import arms_document, comparison_document
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.scatter import studies_beside
 
@@ -50,26 +48,15 @@ def compare(
     saved = [SavedStudy.read(_path(one, studies)) for one in study]
     for one in saved:
         warn_of_damage(one.folder)
+    folders = [one.folder for one in saved] if chosen == "html" else []
     if arms is not None:
         side = compare_arms(saved[0], [arm.strip() for arm in arms.split(",") if arm.strip()])
-        if chosen == TEXT:
-            deliver(lambda file: comparison_text.print_arms(side, file), output)
-        elif chosen == "html":
-            deliver(page(arms_document(side, saved[0].folder)), output)
-        else:
-            markdown = chosen == "md"
-            deliver(comparison_text.arms_markdown(side) if markdown else side.model_dump_json(indent=1), output)
+        deliver(side, arms_document(side, folders), chosen, output)
         return
     made = compare_studies(saved, studies_beside(saved))
     if not made.comparable:
         raise UserError(made.answer[0].rstrip("."), "each effect needs the same step, arm, control and metric in all")
-    if chosen == TEXT:
-        deliver(lambda file: comparison_text.print_comparison(made, file), output)
-    elif chosen == "html":
-        deliver(page(comparison_document(made, [one.folder for one in saved])), output)
-    else:
-        text = comparison_text.comparison_markdown(made) if chosen == "md" else made.model_dump_json(indent=1)
-        deliver(text, output)
+    deliver(made, comparison_document(made, folders), chosen, output)
 
 
 def _path(study: str, studies: Path) -> Path:

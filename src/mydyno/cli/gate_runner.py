@@ -10,20 +10,26 @@ import typer
 
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.study_runner import report_of, run_fleet_study, run_study_here
+from mydyno.document.console import Paper
+from mydyno.document.markdown_text import printed
 from mydyno.errors import UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
 from mydyno.model.definition.host_groups import HostGroup
-from mydyno.reports.gate.bencher import bencher
-from mydyno.reports.gate.junit import junit
-from mydyno.reports.gate.markdown import markdown
-from mydyno.reports.gate.terminal import print_gate
+from mydyno.reports.gate import gate_document
+from mydyno.reports.gate_files import bencher, junit
 from mydyno.results.gate import is_gate_decided
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
 from mydyno.verdicts.threshold import Outcome
 from mydyno.wording.gate import GateResult, gate_study
+
+
+def markdown(result: GateResult) -> str:
+    """The gate as a comment of a pull request, or a job's summary."""
+    return printed(gate_document(result), f"mydyno gate {result.study}")
+
 
 WRITERS: dict[str, Callable[[GateResult], str]] = {"--junit": junit, "--markdown": markdown, "--json": bencher}
 CODES = {Outcome.PASSED: ExitCode.DONE, Outcome.WORSE: ExitCode.GATE_WORSE, Outcome.UNDECIDED: ExitCode.GATE_OPEN}
@@ -50,7 +56,7 @@ def finish(folder: StudyFolder, thresholds: tuple[ThresholdSpec, ...], files: Ma
     for option, path in files.items():
         if path is not None:
             _write(option, path, WRITERS[option](result))
-    print_gate(result, sys.stdout)
+    Paper(sys.stdout).document(gate_document(result))
     print(f"\nreport: {report_of(folder)}")
     if CODES[result.outcome] is not ExitCode.DONE:
         raise typer.Exit(CODES[result.outcome])

@@ -8,12 +8,10 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.across_output import TEXT, Format, Output, check_output, chosen_format, deliver
+from mydyno.cli.across_output import Format, Output, check_output, chosen_format, deliver
 from mydyno.cli.output import warn_of_damage
 from mydyno.errors import UserError
-from mydyno.reports.across import history_text
-from mydyno.reports.across.history_page import history_document
-from mydyno.reports.across.pages import page
+from mydyno.reports.history import history_document
 from mydyno.results.across.history import FoundStudies, Selection, find_studies, read_studies
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import is_study
@@ -53,14 +51,7 @@ def history(
     for one in found.studies:
         warn_of_damage(one.folder)
     made = history_of(found, experiment, Selection(arm, step, metric, host or named_host))
-    if chosen == "json":
-        deliver(made.model_dump_json(indent=1), output)
-    elif chosen == TEXT:
-        deliver(lambda file: history_text.print_history(made, file), output)
-    elif chosen == "md":
-        deliver(history_text.history_markdown(made), output)
-    else:
-        deliver(page(history_document(made)), output)
+    deliver(made, history_document(made), chosen, output)
 
 
 def _found(what: list[str], studies: Path) -> tuple[FoundStudies, str, str | None]:

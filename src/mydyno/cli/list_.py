@@ -14,12 +14,11 @@ from mydyno.cli.output import print_json
 from mydyno.errors import MydynoError
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import forecast
+from mydyno.experiment_file.published_studies import published_studies
 from mydyno.experiments import built_in, load, source_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.quantities import format_duration
-from mydyno.results.published.conclusions import repeats_parts
-from mydyno.results.published.studies import published_studies
 from mydyno.store.study_folder import StudyFolder, studies_below
 
 NOT_HERE = "not on this host"
@@ -84,7 +83,7 @@ def repeats_words(experiment: Experiment) -> str:
     titles = []
     for name in filter(known.__contains__, experiment.published):
         spoken = name.replace("-", " ")
-        is_whole = repeats_parts(experiment, known[name])
+        is_whole = known[name].concludes_on(experiment)
         titles.append(f"{spoken}, {known[name].title}" if is_whole else f"an appendix of {spoken}")
     return f"repeats {'; '.join(titles)}" if titles else ""
 

@@ -1,8 +1,13 @@
-"""Text and tables for GitHub-flavoured Markdown; text from outside is escaped, so that it cannot become markup."""
+"""Documents, text and tables as GitHub-flavoured Markdown; text is escaped, so that it cannot become markup."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from mydyno.document.parts import Document, Part
+from mydyno.document.section import Cell, Table
+from mydyno.wording.verdict_table import flat
 
 LONGEST = 65_000
 """Characters; a comment on GitHub has at most 65,536, and a bot may add its own."""
@@ -10,10 +15,10 @@ LONGEST = 65_000
 
 def escape(text: str) -> str:
     """Text that Markdown and HTML read as plain: one line, markup characters escaped."""
-    flat = " ".join(text.split())
+    line = re.sub(r"\s+", " ", text)
     for character in "\\`*_[]|#":
-        flat = flat.replace(character, "\\" + character)
-    return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        line = line.replace(character, "\\" + character)
+    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def code(text: str) -> str:
@@ -21,20 +26,58 @@ def code(text: str) -> str:
     return " ".join(text.split()).replace("`", "'").replace("|", "¦")
 
 
-def rule(head: str, text_columns: int) -> str:
-    """The line below a table's head: so many columns of text at the left, then numbers, text in the last."""
-    columns = head.count("|") - 1
-    return (
-        "|"
-        + "|".join("---" if index < text_columns or index == columns - 1 else "--:" for index in range(columns))
-        + "|"
-    )
+def sentence(text: str) -> str:
+    """A text in which what stands between backquotes is code; if that is all, a block of its own, to be copied."""
+    parts = re.split(r"(`[^`]+`)", flat(text))
+    if len(parts) == 3 and not parts[0] + parts[2]:
+        return f"```sh\n{parts[1].strip('`')}\n```"
+    return "".join(f"`{code(part.strip('`'))}`" if index % 2 else escape(part) for index, part in enumerate(parts))
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int = 1) -> str:
-    """A table of cells that are Markdown; so many columns at the left are text."""
-    head, *lines = (f"| {' | '.join(row)} |" for row in (heads, *rows))
-    return "\n".join([head, rule(head, text_columns), *lines])
+def printed(document: Document, whole: str) -> str:
+    """A document as a comment of a pull request; `whole` names what is complete where this is not."""
+    title = " ".join(filter(None, ("##", document.sign, escape(document.title))))
+    parts = (one for one in document.parts if one.has_words)
+    return fitted([("", title), ("", escape(document.below)), *(("", text) for text in _texts(parts))], (), whole)
+
+
+def _texts(parts: Iterable[Part]) -> Iterator[str]:
+    for place, part in enumerate(parts):
+        if place:
+            yield f"### {escape(part.heading)}"
+        first, *rest = [*map(sentence, part.lead), ""]
+        yield f"**{first}**" if first else ""
+        yield from rest
+        yield from map(of_table, part.tables)
+        for heading, lines in part.lists:
+            if lines:
+                yield f"#### {escape(heading)}" if heading else ""
+                yield "\n".join(f"- {sentence(line)}" for line in lines)
+        yield from map(sentence, part.text)
+        for heading, tables in part.details:
+            inside = "\n\n".join(map(of_table, tables))
+            yield f"<details><summary>{escape(heading)}</summary>\n\n{inside}\n\n</details>"
+
+
+def of_table(table: Table, most: int | None = None) -> str:
+    """A table, or so many of its rows, under its caption; of what is in two lines, the second is in parentheses."""
+    whole = next((row for row in table.rows if len(row) > 1), table.head)
+    rules = ["--:" if isinstance(cell, Cell) and "num" in cell.css else "---" for cell in whole]
+    rows = [
+        [_cell(cell) for cell in row] if len(row) > 1 else [f"**{_cell(row[0])}**", *[""] * (len(table.head) - 1)]
+        for row in table.rows[:most]
+    ]
+    lines = (f"| {' | '.join(row)} |" for row in (map(_cell, table.head), rules, *rows))
+    caption = [f"{escape(table.caption)}:", ""] if table.caption else []
+    return "\n".join([*caption, *lines, *(["", escape(table.note)] if table.note else [])])
+
+
+def _cell(cell: str | Cell) -> str:
+    if isinstance(cell, str):
+        return escape(flat(cell))
+    text = " ".join(filter(None, (cell.sign, escape(flat(cell.text)))))
+    text = f"**{text}**" if "strong" in cell.css else text
+    return f"{text} ({escape(flat(cell.below))})" if cell.below else text
 
 
 def fitted(parts: Sequence[tuple[str, str]], optional: Sequence[str], whole: str) -> str:

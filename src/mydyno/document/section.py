@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from mydyno.document.charts.palette import GLYPHS, ArmStyle, copy_style
@@ -19,6 +18,9 @@ from mydyno.language import agreed
 from mydyno.model.stored.reasons import Reason
 from mydyno.visible import visible_value
 from mydyno.wording import numbers
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 LONGEST_UNBROKEN = 24
 """Characters of a name that no line is broken in; a phone has room for some 36."""
@@ -47,6 +49,10 @@ class Cell:
     mark: str = ""
     below: str = ""
     """A second, smaller line."""
+    sign: str = ""
+    """Before the text where there are no colours."""
+    drawn: Markup | None = None
+    """In place of the text where there are pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,14 @@ class Table:
     note: str = ""
     sortable: bool = False
     """Whether a click on a heading sorts the rows."""
+    most: int | None = None
+    """Rows that a terminal has room for; of more, it has the number."""
+
+    @property
+    def css(self) -> str:
+        """Its class: with verdicts, or without."""
+        cells = (cell for row in self.rows for cell in row)
+        return "verdicts across" if any(isinstance(cell, Cell) and "verdict" in cell.css for cell in cells) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,8 @@ class FigureGroup:
 @cache
 def templates() -> Environment:
     """The templates' environment: everything is escaped, and an unknown name is an error."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # takes long to load
+
     folder = Path(__file__).parent / "templates"
     environment = Environment(
         loader=FileSystemLoader(folder),
@@ -142,9 +158,9 @@ def figures_html(intro: str, groups: Sequence[FigureGroup], legend: str | Markup
     return render("figures.html", intro=intro, legend=legend, groups=groups, empty=empty)
 
 
-def legend(result: StudyResult, with_copy: bool, arms: Collection[str] | None = None) -> Markup:
-    """The arms' markers and names, as a list; of these arms alone where said."""
-    styles = [style for arm, style in result.styles.items() if arms is None or arm in arms]
+def legend(result: StudyResult, with_copy: bool) -> Markup:
+    """The arms' markers and names, as a list."""
+    styles = list(result.styles.values())
     if with_copy:
         styles.append(copy_style(styles[0]))
     return render("legend.html", entries=[(style.css, swatch(style), style.label) for style in styles])

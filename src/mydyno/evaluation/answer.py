@@ -216,9 +216,7 @@ def _host(summary: Summary) -> str:
 def _control(summary: Summary) -> str:
     """The control, or its copy if that alone failed."""
     copies = {run.copy_number for run in summary.runs if run.arm == summary.control and run.failures}
-    if copies == {2}:
-        return "The control's copy {arm}".format(arm=f"{summary.control}′")
-    return f"The control {summary.control}"
+    return f"The control's copy {summary.control}′" if copies == {2} else f"The control {summary.control}"
 
 
 def _failures(summary: Summary) -> list[str]:
@@ -231,9 +229,7 @@ def _failures(summary: Summary) -> list[str]:
             of = len({run.block for run in summary.runs if run.arm == arm})
             reason = next(iter(causes(Counter(failed.values()))))
             name = _control(summary) if arm == summary.control else arm
-            told.append(
-                f"{name} failed in {len(failed)} of {blocks(of)} ({reason})"
-            )  # fmt: skip
+            told.append(f"{name} failed in {len(failed)} of {blocks(of)} ({reason})")
             named.add(arm)
     for effect in summary.effects:
         failure = failure_of(summary, effect)

@@ -20,17 +20,13 @@ from mydyno.model.stored.summary import (
     Window,
 )
 from mydyno.results.families import families
-from mydyno.results.limits import limits_of
 from mydyno.results.looks import first_finished, look_of
 from mydyno.results.precision import alarm_of
-from mydyno.results.published.conclusions import conclusions_of
-from mydyno.results.published.figures import compare_with_published
 from mydyno.results.values.blocks import declared_windows, values_of
 from mydyno.results.values.found import found_of
 from mydyno.results.values.host_noise import is_host_noise, without_unequal_steal
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.values.saved_slices import slices_of
-from mydyno.results.why.server_differences import server_differences
 from mydyno.store.samples import damage_of
 from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
 from mydyno.store.study_folder import StudyFolder
@@ -96,10 +92,10 @@ def facts_of(folder: StudyFolder) -> Summary:
             alpha_of_causes=None if due is None else experiment.profile.rate_of_causes(due, named),
             cpus=_usable_cpus(study),
             every_run=summaries,
+            every_record=runs,
             hosts=study.hosts,
         )
     )
-    limits = limits_of(runs, summaries, steps, _usable_cpus(study))
     return Summary(
         experiment=experiment.name,
         question=experiment.question,
@@ -116,11 +112,7 @@ def facts_of(folder: StudyFolder) -> Summary:
         runs=summaries,
         effects=records,
         noise_floor={family.metric.name: floor for family in every if (floor := _floors(family))},
-        published=tuple(compare_with_published(experiment, records, limits)),
-        server_differences=server_differences(runs),
         found=found_of(counted_runs),
-        limits=limits,
-        conclusions=conclusions_of(experiment, summaries, records, limits),
         design=plan.design,
         look=look,
         looks=plan.schedule and dict(plan.schedule.rates),

@@ -11,22 +11,19 @@ from markupsafe import Markup
 from mydyno.analysis.base import Chapter
 from mydyno.analysis.catalogue import sections_of
 from mydyno.document.page_assets import asset, script_json
+from mydyno.document.parts import framed
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Section, render
 from mydyno.evaluation.answer import answer_of
+from mydyno.reports.gate import gate_section
 from mydyno.reports.sections import (
     answer,
-    builds,
     evidence,
-    gate,
     metrics,
     network,
     noise,
     over_time,
-    published,
     repeat,
-    replay,
-    servers,
     slices_over_time,
     sweep,
 )
@@ -69,8 +66,9 @@ def render_page(folder: StudyFolder) -> str:
     study = result.study
     ended = [record.ended_unix_ns for record in result.records.values()]
     first = repeat.when(study.created_unix_ns)
-    page = render(
+    return framed(
         "page.html",
+        script_json(page_data(result, telemetry)) if telemetry and telemetry.panels else None,
         title=f"{result.summary.experiment}: {result.summary.question or study.experiment.question}",
         question=result.summary.question or study.experiment.question,
         experiment=result.summary.experiment,
@@ -80,14 +78,7 @@ def render_page(folder: StudyFolder) -> str:
         chips=answer.chips(result),
         margin=repeat.margin_words(result),
         sections=[(chapter, False) for chapter in (*before, *_over_time(result, telemetry), *after)],
-        css=Markup(asset("uPlot.min.css") + "\n" + asset("report.css")),
-        behaviour=Markup(asset("report.js")),
-        licence=Markup("/*\n" + asset("uPlot.LICENSE") + "\n*/"),
-        library=Markup(asset("uPlot.iife.min.js")),
-        script=Markup(asset("charts.js") + "\n" + asset("telemetry.js")),
-        data=script_json(page_data(result, telemetry)) if telemetry and telemetry.panels else None,
     )
-    return _FORBIDDEN.sub("\ufffd", str(page))
 
 
 def _before(result: StudyResult) -> list[Section]:
@@ -95,16 +86,14 @@ def _before(result: StudyResult) -> list[Section]:
     return _chapters(
         ("answer", "Answer", "", [
             Part(answer.build(result, answer_of(result)), bare=True),
-            Part(gate.build(result)),
+            Part(gate_section(result)),
             *_analyses(result, "answer"),
         ]),
         ("why", "Why", "", [
             *_analyses(result, "why"),
             Part(metrics.build(result), folded=True),
             *_analyses(result, "why", folded=True),
-            *(Part(section, folded=True) for section in network.build(result)),
-            Part(servers.build(result), folded=True),
-            Part(builds.build(result), folded=True),
+            Part(network.build(result), folded=True),
         ]),
     )  # fmt: skip
 
@@ -132,8 +121,7 @@ def _after(result: StudyResult) -> list[Section]:
         ("trust", "Trust", found, [
             Part(replace(noisy, says=""), folded=True),
             Part(replace(checked, says=""), folded=True),
-            Part(published.build(result), folded=True),
-            Part(replay.build(result), folded=True),
+            *_analyses(result, "trust", folded=True),
         ]),
         ("repeat", "Repeat", "", [Part(repeat.build(result), bare=True)]),
     )  # fmt: skip
@@ -152,6 +140,4 @@ def _chapters(*chapters: tuple[str, str, str, Sequence[Part]]) -> list[Section]:
 _ASSET_NAMES = (
     "uPlot.min.css", "report.css", "report.js", "uPlot.LICENSE", "uPlot.iife.min.js", "charts.js", "telemetry.js",
 )  # fmt: skip
-_FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-"""Control characters that HTML forbids; server logs and status texts can contain them."""
 _HEADING = re.compile(r"(</?h)3\b")

@@ -10,6 +10,7 @@ from statistics import median
 from mydyno.language import agreed, listing
 from mydyno.model.definition.factors import Factors
 from mydyno.model.definition.quantities import load_level
+from mydyno.model.phrases import Phrase
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import MOST_PROMISED, cost_metric, half_widths
 from mydyno.wording.numbers import MOST_NAMES, change_words, half_widths_text, plus_minus, signed, size
@@ -91,16 +92,11 @@ class Clauses:
         return clauses, told
 
     def _level_clause(self, metric: str, level: str, base: str, part: Sequence[tuple[str, EffectRecord]]) -> str:
-        words = self.summary.phrase(metric)
-        where = f" with {listing([rest for rest, _ in part])}"
-        facts = {
-            "who": level, "verb": words.one, "more": words.more, "less": words.less, "control": base, "where": where,
-            "size": _span([effect for _, effect in part]), "noun": words.short_subject,
-        }  # fmt: skip
-        more = "{who} {verb} {more} than {control}{where}: {size}".format(**facts)
-        less = "{who} {verb} {less} than {control}{where}: {size}".format(**facts)
-        clause = more if part[0][1].verdict == "higher" else less
-        return clause + less_work(self.summary, [effect for _, effect in part])
+        words, effects = self.summary.phrase(metric), [effect for _, effect in part]
+        clause = (
+            f"{level} {words.one} {_direction(words, effects)} than {base} with {listing([rest for rest, _ in part])}"
+        )
+        return f"{clause}: {_span(effects)}{less_work(self.summary, effects)}"
 
     def undecided(self, host_is_told: bool, metric: str | None = None) -> list[str]:
         """A sentence on the contrasts of a metric that are inconclusive, and one on those not measurable.
@@ -125,10 +121,9 @@ class Clauses:
             elif widths and median(widths) > MOST_PROMISED:
                 hidden = "the noise is too large for an answer"
                 told = "" if host_is_told else taken_of_cpus(self.summary)
-            elif widths and self.summary.host_groups is None:
-                hidden = f"differences below about {half_widths_text(widths)} are hidden by this host's noise"
             elif widths:
-                hidden = f"differences below about {half_widths_text(widths)} are hidden by these hosts' noise"
+                whose = "this host's" if self.summary.host_groups is None else "these hosts'"
+                hidden = f"differences below about {half_widths_text(widths)} are hidden by {whose} noise"
             measured = [effect for effect in judged if effect.verdict != "not_measurable"]
             if len(open_) == len(judged if host_is_told else measured):
                 alone = all(effect.n == 1 for effect in open_)
@@ -193,12 +188,9 @@ class Clauses:
             who = self._who([effect.arm for effect in same], [effect.arm for effect in effects])
             within = plus_minus(self._margin(metric))
             clauses.append(
-                (
-                    f"{who} {'is' if _arms(same) == 1 else 'are'} equivalent to {control} within {within} in "
-                    f"{words.short_subject}{self._where(same, effects)}"
-                )
-                + less_work(self.summary, same)
-            )  # fmt: skip
+                f"{who} {'is' if _arms(same) == 1 else 'are'} equivalent to {control} within {within} in "
+                f"{words.short_subject}{self._where(same, effects)}{less_work(self.summary, same)}"
+            )
         return clauses
 
     def _clause(
@@ -207,32 +199,19 @@ class Clauses:
     ) -> str:  # fmt: skip
         """What arms of one verdict do more or less of than the control, and by how much."""
         words = self.summary.phrase(metric)
-        higher = group[0].verdict == "higher"
         who = self._who([effect.arm for effect in group], [effect.arm for effect in effects])
         verb = words.one if _arms(group) == 1 else words.several
         where = self._where(group, effects)
-        facts = {"who": who, "verb": verb, "control": control, "where": where, "noun": words.short_subject}
         if words.cost and metric not in (self.summary.primary, *self.summary.also_primary):
-            if times := _times(group):
-                clause = agreed(
-                    "{who} {verb} {times} times the {noun} of {control}{where}".format(times=times, **facts)
-                )
-                return clause + less_work(self.summary, group)
-            facts["size"] = _spread(group)
-            more = "{who} {verb} {size} more {noun} than {control}{where}".format(**facts)
-            less = "{who} {verb} {size} less {noun} than {control}{where}".format(**facts)
-            return (more if higher else less) + less_work(self.summary, group)
-        facts |= {"more": words.more, "less": words.less, "size": _span(group)}
-        if with_workloads := self._with_workloads(group):
-            facts |= {"size": with_workloads, "where": ""}
+            beside = "of" if _times(group) else "than"
+            amount = _amount(group, words.short_subject)
+            return f"{who} {verb} {amount} {beside} {control}{where}{less_work(self.summary, group)}"
+        size, with_workloads = _span(group), self._with_workloads(group)
+        if with_workloads:
+            size, where = with_workloads, ""
         each = self._each_with_size(group, effects)
-        more = "{who} {verb} {more} than {control}{where}: {size}".format(**facts)
-        less = "{who} {verb} {less} than {control}{where}: {size}".format(**facts)
-        if each:
-            facts["who"] = each
-            more = "{who} {verb} {more} than {control}{where}".format(**facts)
-            less = "{who} {verb} {less} than {control}{where}".format(**facts)
-        clause = more if higher else less
+        clause = f"{each or who} {verb} {_direction(words, group)} than {control}{where}"
+        clause += "" if each else f": {size}"
         if metric == self.summary.primary and cost is not None:
             clause += self._at_cost(cost, control, group, merged)
         return clause + less_work(self.summary, group)
@@ -242,14 +221,10 @@ class Clauses:
     ) -> str:
         """The same of a factor's level whose arms stand apart from the others."""
         words = self.summary.phrase(metric)
-        others = agreed(f"{_arms(rest)} other arms: {_span(rest)}")
-        facts = {
-            "count": _arms(most), "level": level, "verb": words.several, "control": control, "size": _span(most),
-            "others": others, "more": words.more, "less": words.less, "noun": words.short_subject,
-        }  # fmt: skip
-        more = agreed("all {count} arms with {level} {verb} {more} than {control}: {size}; {others}".format(**facts))
-        less = agreed("all {count} arms with {level} {verb} {less} than {control}: {size}; {others}".format(**facts))
-        return (more if most[0].verdict == "higher" else less) + less_work(self.summary, [*most, *rest])
+        return agreed(
+            f"all {_arms(most)} arms with {level} {words.several} {_direction(words, most)} than {control}: "
+            f"{_span(most)}; {_arms(rest)} other arms: {_span(rest)}"
+        ) + less_work(self.summary, [*most, *rest])
 
     def _strongest(self, group: Sequence[EffectRecord]) -> tuple[str, list[EffectRecord], list[EffectRecord]] | None:
         """(level of a factor, its arms' effects, the others) where all arms of that level, and they alone, are beyond
@@ -280,12 +255,7 @@ class Clauses:
         if {effect.arm for effect in found} != arms or any(effect.ratio is None for effect in found):
             return ""
         merged.update(arms)
-        facts = {"noun": self.summary.phrase(cost).short_subject}
-        if times := _times(found):
-            return agreed(", at {times} times the {noun}".format(times=times, **facts))
-        facts["size"] = _spread(found)
-        more = directions == {"higher"}
-        return ", at {size} more {noun}".format(**facts) if more else ", at {size} less {noun}".format(**facts)
+        return f", at {_amount(found, self.summary.phrase(cost).short_subject)}"
 
     def _each_with_size(self, group: Sequence[EffectRecord], among: Sequence[EffectRecord]) -> str:
         """ "a (−27 %) and b (−83 %)" of a few arms without a common level and with one effect each; else empty."""
@@ -375,6 +345,18 @@ class Clauses:
             whole = steps == {effect.step for effect in among if effect.arm == arm}
             parts.setdefault(frozenset() if whole else frozenset(steps), []).extend(of_arm)
         return list(parts.values()) if len(parts) <= MOST_PARTS else [list(group)]
+
+
+def _direction(words: Phrase, effects: Sequence[EffectRecord]) -> str:
+    """What arms of one verdict do more or less of."""
+    return words.more if effects[0].verdict == "higher" else words.less
+
+
+def _amount(effects: Sequence[EffectRecord], noun: str) -> str:
+    """A cost of arms of one verdict: "5 % less CPU per query", "3 times the CPU per query"."""
+    if times := _times(effects):
+        return agreed(f"{times} times the {noun}")
+    return f"{_spread(effects)} {'more' if effects[0].verdict == 'higher' else 'less'} {noun}"
 
 
 def _arms(effects: Sequence[EffectRecord]) -> int:

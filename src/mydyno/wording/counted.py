@@ -50,21 +50,20 @@ def with_few_blocks(words: str, blocks: int) -> str:
 
 def accounting_sentence(what: str, change: str, interval: str, share: float) -> str:
     """What accompanied an effect, and its share of the change."""
-    facts = {"cost": what, "change": change, "ratio": interval}
-    if share >= 1.0:
-        return "{cost}: {change} per transaction ({ratio}). This accounts for all of the change.".format(**facts)
-    return "{cost}: {change} per transaction ({ratio}). This accounts for about {share} of the change.".format(
-        share=percent(share), **facts
-    )
+    of_change = "all" if share >= 1.0 else f"about {percent(share)}"
+    return f"{what}: {change} per transaction ({interval}). This accounts for {of_change} of the change."
 
 
-def cost_facts(record: SlicesApart) -> dict[str, str] | None:
-    """{ratio} and {interval} of throughput in these slices, for a sentence on their cost; None if that is not known."""
+def cost_sentences(record: SlicesApart, what: str, slices: str = "these slices", beside: str = "") -> list[str]:
+    """What it costs in throughput; empty if that is not known."""
     ratio, low, high = record.throughput_ratio, record.throughput_low, record.throughput_high
     if ratio is None:
-        return None
+        return []
     interval = f" ({percent_range(low - 1, high - 1)})" if low and high else ""
-    return {"ratio": signed_percent(ratio - 1), "interval": interval}
+    return [
+        f"Cost of {what}: throughput {signed_percent(ratio - 1)}{interval} in {slices}, compared with the measured "
+        f"slices before and after them{beside}."
+    ]
 
 
 def connection_note(contrast: CountedContrast) -> str:

@@ -175,20 +175,6 @@ def _duration_s(records: Sequence[RunRecord]) -> float:
     return (max(one.ended_unix_ns for one in records) - min(one.started_unix_ns for one in records)) / 1e9
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One comparison in words; empty where there is nothing to print."""
-
-    metric: str
-    arm: str
-    step: str
-    limit: str
-    effect: str
-    bounds: str
-    outcome: str
-    reason: str
-
-
 def answer(result: GateResult) -> str:
     """What was asked, answered in one or two sentences."""
     count, open_ = len(result.comparisons), of(result, Outcome.UNDECIDED)
@@ -201,7 +187,8 @@ def answer(result: GateResult) -> str:
             else agreed(f"All {count} comparisons are within their limits.")
         )
     if result.outcome is Outcome.WORSE:
-        return " ".join(filter(None, (_worse(result, count), _failed(result), _open(len(open_), count))))
+        undecided = _undecided(len(open_), count, "") if open_ else ""
+        return " ".join(filter(None, (_worse(result, count), _failed(result), undecided)))
     if result.obstacle:
         return f"{result.obstacle[:1].upper()}{result.obstacle[1:]}."
     reasons = list(dict.fromkeys(one.reason for one in open_))
@@ -221,7 +208,7 @@ def _worse(result: GateResult, count: int) -> str:
     if not worse:
         return ""
     named = [
-        f"{metric_name(one.metric.name)} of {one.arm} at {one.step} ({_effect(one)}, limit {limit_text(one)}"
+        f"{metric_name(one.metric.name)} of {one.arm} at {one.step} ({effect_text(one)}, limit {limit_text(one)}"
         + (f": {one.reason})" if one.reason else ")")
         for one in worse[:MOST_LISTED]
     ]  # fmt: skip
@@ -239,10 +226,6 @@ def _worse(result: GateResult, count: int) -> str:
 def _failed(result: GateResult) -> str:
     found = {one.arm: one for one in of(result, Outcome.FAILED)}
     return " ".join(f"{one.reason}; {one.control} did not." for one in found.values())
-
-
-def _open(open_: int, count: int) -> str:
-    return _undecided(open_, count, "") if open_ else ""
 
 
 def _undecided(open_: int, count: int, why: str) -> str:
@@ -275,28 +258,13 @@ def limit_text(one: Comparison) -> str:
     return signed(one.limit - 1.0)
 
 
-def _effect(one: Comparison) -> str:
+def effect_text(one: Comparison) -> str:
+    """The effect as a signed change; empty without one."""
     return "" if one.ratio is None else signed(one.ratio - 1.0)
 
 
-def rows(result: GateResult) -> list[Row]:
-    """A row for each comparison, in the order of the thresholds."""
-    several = len({one.control for one in result.comparisons}) > 1
-    found = []
-    for one in result.comparisons:
-        bounds = ""
-        if one.low is not None and one.high is not None:
-            bounds = f"{signed(one.low - 1.0)} … {signed(one.high - 1.0)}"
-        found.append(
-            Row(
-                metric_name(one.metric.name),
-                f"{one.arm} against {one.control}" if several else one.arm,
-                one.step,
-                limit_text(one),
-                _effect(one),
-                bounds,
-                one.outcome.value,
-                one.reason,
-            )
-        )
-    return found
+def bounds_text(one: Comparison) -> str:
+    """Its one-sided bounds; empty without them."""
+    if one.low is None or one.high is None:
+        return ""
+    return f"{signed(one.low - 1.0)} … {signed(one.high - 1.0)}"

@@ -64,25 +64,12 @@ def _note(one: Fact) -> str:
 def _alone(alone: AloneRecord | None, control: str) -> list[str]:
     if alone is None:
         return []
-    facts = {
-        "step": alone.step, "control": control, "change": signed(alone.qps_ratio - 1),
-        "interval": ratio_interval(alone.qps_low, alone.qps_high), "slices": alone.slices,
-    }  # fmt: skip
-    if alone.qps_low <= 1 <= alone.qps_high:
-        return [
-            agreed(
-                (
-                    "{step}: with the other servers stopped, queries per second of {control} changed by "
-                    "{change} (95 % interval {interval}; {slices} slices of one start)."
-                ).format(**facts)
-            )
-        ]
+    interval = ratio_interval(alone.qps_low, alone.qps_high)
+    no_change = alone.qps_low <= 1 <= alone.qps_high
     return [
         agreed(
-            (
-                "{step}: with the other servers stopped, queries per second of {control} changed by {change} "
-                "(95 % interval {interval}; {slices} slices of one start): the servers affect each other while "
-                "one is loaded."
-            ).format(**facts)
+            f"{alone.step}: with the other servers stopped, queries per second of {control} changed by "
+            f"{signed(alone.qps_ratio - 1)} (95 % interval {interval}; {alone.slices} slices of one start)"
+            f"{'' if no_change else ': the servers affect each other while one is loaded'}."
         )
     ]

@@ -64,7 +64,7 @@ def failure_clause(failure: ArmFailure | None, arm: str, control: str) -> str:
     names = {
         "arm": arm,
         "control": f"the control {control}",
-        "copy": "the control's copy {arm}".format(arm=f"{control}′"),
+        "copy": f"the control's copy {control}′",
     }
     why = _counted(causes(failure.why, SENTENCE_CHARACTERS))
     return f"{names[failure.who]} failed in {failure.blocks} of {blocks(failure.tried)} ({why})"
@@ -112,17 +112,15 @@ def less_work(summary: Summary, effects: Sequence[EffectRecord]) -> str:
     if not found:
         return ""
     of_arms, of_controls = zip(*((arm.share, control.share) for arm, control in found), strict=True)
-    facts = {"share": _shares(of_arms), "control_share": _shares(of_controls)}
-    names = [arm for arm, of_arm in pairs.items() if of_arm]
-    of_keys = found[0][0].of == "keys"
-    if len(names) == len(pairs):
-        keys = ", with {share} of the keys found instead of {control_share}".format(**facts)
-        rows = ", with {share} of the statements finding a row instead of {control_share}".format(**facts)
+    share, arms = _shares(of_arms), [arm for arm, of_arm in pairs.items() if of_arm]
+    of_keys, of_all = found[0][0].of == "keys", len(arms) == len(pairs)
+    if of_keys:
+        words = f"with {share} of the keys found" if of_all else f"where {listing(arms)} found {share} of the keys"
+    elif of_all:
+        words = f"with {share} of the statements finding a row"
     else:
-        facts["arms"] = listing(names)
-        keys = ", where {arms} found {share} of the keys instead of {control_share}".format(**facts)
-        rows = ", where {share} of the statements of {arms} found a row instead of {control_share}".format(**facts)
-    return keys if of_keys else rows
+        words = f"where {share} of the statements of {listing(arms)} found a row"
+    return f", {words} instead of {_shares(of_controls)}"
 
 
 def _shares(shares: Sequence[float]) -> str:

@@ -88,9 +88,7 @@ def _durability(records: Sequence[RunRecord]) -> tuple[list[str], list[str]]:
             each = [f"{value} with {arm}" for arm, value in values.items()]
             differing.append(f"{name}={listing(each)}" if len(each) <= MOST_NAMES else f"{name} differs")
         elif values and len(set(logs.values())) > 1 and name == DURABILITY[1]:
-            common.append(
-                "{value} with {arm}".format(value=f"{name}={min(values.values())}", arm=listing(list(values)))
-            )
+            common.append(f"{name}={min(values.values())} with {listing(list(values))}")
         elif values:
             common.append(f"{name}={min(values.values())}")
     return common, differing
@@ -145,7 +143,7 @@ def _synced_write(study: StudyRecord) -> str:
     if study.host_groups:
         return ""
     rate = study.host.get("synced_writes_per_s")
-    return "a synced write of 4 KB took {time} ms".format(time=f"{1000 / rate:.2g}") if rate else ""
+    return f"a synced write of 4 KB took {1000 / rate:.2g} ms" if rate else ""
 
 
 def load_words(study: StudyRecord) -> str:
@@ -223,11 +221,7 @@ def host_size(facts: Mapping[str, Any]) -> str:
     """CPUs and memory of a host: "16 CPUs, 64 GiB"; empty if unknown."""
     cpus = facts.get("cpus_usable") or facts.get("cpus")
     memory = facts.get("memory_usable_bytes") or facts.get("memory_bytes")
-    size = [
-        "{cpus} {WORD__}".format(cpus=f"{cpus:g}", WORD__="CPU" if (1 if cpus == 1 else 2) == 1 else "CPUs")
-        if cpus
-        else ""
-    ]
+    size = [f"{cpus:g} {'CPU' if cpus == 1 else 'CPUs'}" if cpus else ""]
     size.append(format_bytes(float(memory)) if isinstance(memory, int | float) else "")
     return ", ".join(filter(None, size))
 

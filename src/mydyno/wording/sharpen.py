@@ -96,8 +96,9 @@ def _taken(summary: Summary) -> list[str]:
     lines = []
     steal, strangers = steal_share(summary), strangers_share(summary)
     if strangers is not None and strangers >= NOTICED_STRANGERS:
-        share = f"{strangers * 100:.0f} %"
-        lines.append(f"Other programs used {share} of the CPU time: without them, intervals are narrower.")
+        lines.append(
+            f"Other programs used {strangers * 100:.0f} % of the CPU time: without them, intervals are narrower."
+        )
     if steal is not None and steal >= NOTICED_STEAL:
         lines.append(_steal(summary, steal))
     return lines
@@ -129,49 +130,31 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool, inst
         if found.obstacle == "noise":
             lines.append(f"{noun}: too much noise to estimate the time that an answer needs: use a quieter host.")
             continue
-        facts: dict[str, object] = {"noun": noun, "width": half_widths_text(half_widths(effects))}
+        now = f"{noun}: {half_widths_text(half_widths(effects))} now; "
         if found.half is None:
-            lines.append(_unreachable(summary, found, facts, effects))
+            lines.append(now + _unreachable(summary, found, effects))
             continue
         needs = _needs(summary, found, done, sequential)
-        facts |= {"some": found.decided, "need": "needs" if found.decided == 1 else "need"}
         if found.every == found.half:
-            lines.append("{noun}: {width} now; a verdict needs about {needs}.".format(**facts, needs=needs))
-        elif found.every is None:
-            lines.append(
-                agreed((
-                    "{noun}: {width} now; {some} of the {count} undecided comparisons {need} about {needs}; "
-                    "more time does not decide all."
-                ).format(**facts, count=len(effects), needs=needs))
-            )  # fmt: skip
-        else:
+            lines.append(f"{now}a verdict needs about {needs}.")
+            continue
+        rest = "more time does not decide all"
+        if found.every is not None:
             more = found.every - done if sequential else found.every
-            all_ = blocks(more) if found.every_s is None else duration_words(found.every_s)
-            lines.append(
-                agreed((
-                    "{noun}: {width} now; {some} of the {count} undecided comparisons {need} about {needs}; "
-                    "all, about {all}."
-                ).format(**facts, count=len(effects), needs=needs, all=all_))
-            )  # fmt: skip
+            rest = f"all, about {blocks(more) if found.every_s is None else duration_words(found.every_s)}"
+        verb = "needs" if found.decided == 1 else "need"
+        some = agreed(f"{found.decided} of the {len(effects)} undecided comparisons {verb} about {needs}")
+        lines.append(f"{now}{some}; {rest}.")
     return lines
 
 
-def _unreachable(
-    summary: Summary, found: Outlook, facts: dict[str, object], effects: Sequence[EffectRecord]
-) -> str:  # fmt: skip
+def _unreachable(summary: Summary, found: Outlook, effects: Sequence[EffectRecord]) -> str:
+    if found.obstacle != "looks":
+        return "with this noise a decision takes more than a week: use a quieter host."
     some = [one for one in effects if one.details.blocks_needed and one.n + one.details.blocks_needed < UNPLANNED]
-    if found.obstacle == "looks" and some:
-        return agreed(
-            (
-                "{noun}: {width} now; with this noise no look decides more than {some} of {count} comparisons, "
-                "up to the last one at {blocks}: use a quieter host."
-            ).format(**facts, some=len(some), count=len(effects), blocks=blocks(looks_of(summary).last))
-        )
-    if found.obstacle == "looks":
-        return (
-            "{noun}: {width} now; with this noise no look decides, up to the last one at {blocks}: use a quieter host."
-        ).format(**facts, blocks=blocks(looks_of(summary).last))
-    return "{noun}: {width} now; with this noise a decision takes more than a week: use a quieter host.".format(**facts)
+    more = agreed(f" more than {len(some)} of {len(effects)} comparisons") if some else ""
+    last = blocks(looks_of(summary).last)
+    return f"with this noise no look decides{more}, up to the last one at {last}: use a quieter host."
 
 
 def _needs(summary: Summary, found: Outlook, done: int, sequential: bool) -> str:
@@ -181,8 +164,8 @@ def _needs(summary: Summary, found: Outlook, done: int, sequential: bool) -> str
         return blocks(found.half - done if sequential else found.half)
     if not sequential:
         return f"{blocks(found.half)}, {duration_words(found.half_s)}, in a new study: --blocks {found.half}"
-    command = f" (mydyno resume {summary.study} --time {duration_option(found.half_s)})"
-    return f"{duration_words(option_s(found.half_s))} more" + command
+    command = f"mydyno resume {summary.study} --time {duration_option(found.half_s)}"
+    return f"{duration_words(option_s(found.half_s))} more ({command})"
 
 
 def _look(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
@@ -193,20 +176,13 @@ def _look(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
         return []
     time = f", about {duration_words((look - done) * length)}" if length else ""
     looks = listing(list(map(str, looks_of(summary).rates)))
-    return [
-        agreed(f"Verdicts are given at {looks} blocks: the next at {look}, {blocks(look - done)} more{time}.")
-    ]  # fmt: skip
+    return [agreed(f"Verdicts are given at {looks} blocks: the next at {look}, {blocks(look - done)} more{time}.")]
 
 
 def _steal(summary: Summary, steal: float) -> str:
     worst = summary.interleaving.steal_max if summary.interleaving else None
-    sign = " %"
-    most = ""
-    if worst is not None and worst > steal:
-        most = " and up to {share} in a slice".format(share=f"{worst * 100:.0f}{sign}")
-    return "The hypervisor took {share} of the CPU time{most}: with less steal, intervals are narrower.".format(
-        share=f"{steal * 100:.0f}{sign}", most=most
-    )
+    most = f" and up to {worst * 100:.0f} % in a slice" if worst is not None and worst > steal else ""
+    return f"The hypervisor took {steal * 100:.0f} % of the CPU time{most}: with less steal, intervals are narrower."
 
 
 def _starts(summary: Summary, interleaving: InterleavingRecord, external: bool) -> list[str]:

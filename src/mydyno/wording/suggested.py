@@ -17,7 +17,7 @@ from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.waits import CLIENT
 from mydyno.results.across.settings import treatments
-from mydyno.results.why.server_differences import SYNCED_WRITES
+from mydyno.results.server_variables import SYNCED_WRITES
 from mydyno.treatments.variables import read_back
 from mydyno.wording.stored_result import StoredResult
 
@@ -71,14 +71,10 @@ def suggestion(result: StoredResult, one: CandidateRecord) -> Suggestion:
     """For a candidate of this study."""
     setting = setting_of(one)
     if setting == BUILD:
+        what = one.name if one.kind == "function" else COSTS[one.name].label
         return Suggestion(
-            sentence=(
-                "No setting is known to change {what} alone. To test it, add an arm with another build of the server, "
-                "e.g. {arm}."
-            ).format(
-                what=one.name if one.kind == "function" else COSTS[one.name].label,
-                arm='{ server = { basedir = "/opt/other-build" } }',
-            )
+            sentence=f"No setting is known to change {what} alone. To test it, add an arm with another build of the "
+            'server, e.g. { server = { basedir = "/opt/other-build" } }.'
         )
     if not setting:
         return Suggestion()

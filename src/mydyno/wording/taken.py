@@ -11,19 +11,12 @@ NAMED_SHARE = 0.05
 
 def taken_of_cpus(summary: Summary, least: float = NAMED_SHARE) -> str:
     """A clause on what hypervisor and other programs took of the CPU time; empty if that is less than `least`."""
-    shares = {"steal": steal_share(summary) or 0.0, "others": strangers_share(summary) or 0.0}
-    if sum(shares.values()) < least:
+    steal, others = steal_share(summary) or 0.0, strangers_share(summary) or 0.0
+    if steal + others < least:
         return ""
-    texts = {name: f"{share * 100:.0f} %" for name, share in shares.items()}
-    alone = summary.host_groups is None
-    if shares["others"] < NAMED_SHARE:
-        if alone:
-            return f"The hypervisor took {texts['steal']} of this host's CPU time"
-        return f"The hypervisor took {texts['steal']} of these hosts' CPU time"
-    if shares["steal"] < NAMED_SHARE:
-        if alone:
-            return f"Other programs used {texts['others']} of this host's CPU time"
-        return f"Other programs used {texts['others']} of these hosts' CPU time"
-    if alone:
-        return "The hypervisor took {steal} of this host's CPU time, and other programs used {others}".format(**texts)
-    return "The hypervisor took {steal} of these hosts' CPU time, and other programs used {others}".format(**texts)
+    whose = "this host's" if summary.host_groups is None else "these hosts'"
+    if others < NAMED_SHARE:
+        return f"The hypervisor took {steal * 100:.0f} % of {whose} CPU time"
+    if steal < NAMED_SHARE:
+        return f"Other programs used {others * 100:.0f} % of {whose} CPU time"
+    return f"The hypervisor took {steal * 100:.0f} % of {whose} CPU time, and other programs used {others * 100:.0f} %"

@@ -230,11 +230,15 @@ def merit(result: StoredResult, effect: EffectRecord) -> str:
     word = verdict_word(result, effect)
     if word != "inconclusive" and found_less(result.summary.found, effect):
         return "neutral"
+    metric = result.summary.metrics.get(effect.metric)
+    return merit_of(word, metric.better if metric else "none")
+
+
+def merit_of(word: str | None, better: str) -> str:
+    """The CSS class of a verdict on a metric of which that is better."""
     if word in ("higher", "lower"):
-        metric = result.summary.metrics.get(effect.metric)
-        better = metric.better if metric else "none"
         return "neutral" if better == "none" else "better" if better == word else "worse"
-    return {"equivalent": "same", "inconclusive": "open", "failed": "failed"}.get(word, "none")
+    return {"equivalent": "same", "inconclusive": "open", "failed": "failed"}.get(word or "", "none")
 
 
 def interval_text(effect: EffectRecord | FactorEffect) -> str:

@@ -35,13 +35,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_studies_are_compared_in_every_format(made: Path) -> None:
     text = mydyno(made, "compare", "allocators-1", "allocators-2")
     assert (text.returncode, text.stderr) == (0, "")
-    assert text.stdout.startswith("allocators: 2 studies compared\n  ")
+    assert text.stdout.startswith("allocators: 2 studies compared\nWhich memory allocator ")
     found = Comparison.model_validate_json(
         mydyno(made, "compare", "allocators-1", "allocators-2", "--format", "json").stdout
     )
     assert [one.study for one in found.studies] == ["allocators-1", "allocators-2"]
     markdown = mydyno(made, "compare", "allocators-1", "studies/allocators-2", "--format", "md").stdout
-    assert markdown.startswith("# allocators: 2 studies compared\n")
+    assert markdown.startswith("## allocators: 2 studies compared\n")
     done = mydyno(made, "compare", "allocators-1", "allocators-2", "-o", "page.html")
     assert done.stdout == "page.html\n"
     assert (made / "page.html").read_text().startswith("<!DOCTYPE html>")

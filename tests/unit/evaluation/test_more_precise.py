@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mydyno.analysis.published.next_steps import NextSteps
 from mydyno.evaluation.answer import answer_study
 from mydyno.model.definition.experiment import DesignSpec
 from mydyno.model.metrics import phrase_of
@@ -11,7 +12,6 @@ from mydyno.model.stored.fact import fact
 from mydyno.model.stored.records import DriverFinding, DriverResult, StepRecord
 from mydyno.results.precision import blocks_for, half_width
 from mydyno.wording.effects import effect_sentence
-from mydyno.wording.next_steps import NextSteps
 from mydyno.wording.numbers import duration_option, duration_words, half_width_text, option_s, signed
 from mydyno.wording.reasons import cut
 from tests.support.fake_answer import effect, experiment, records, study, summary

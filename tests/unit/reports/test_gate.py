@@ -11,12 +11,12 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
+from mydyno.cli.gate_runner import markdown
+from mydyno.document.console import Paper
 from mydyno.evaluation.answer import answer_of
 from mydyno.model.definition.experiment import ThresholdSpec
-from mydyno.reports.gate.bencher import bencher
-from mydyno.reports.gate.junit import junit
-from mydyno.reports.gate.markdown import markdown
-from mydyno.reports.gate.terminal import print_gate
+from mydyno.reports.gate import gate_document
+from mydyno.reports.gate_files import bencher, junit
 from mydyno.reports.page import render_page
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Metric
@@ -102,7 +102,7 @@ RESULTS = {
 @pytest.mark.parametrize("name", RESULTS)
 def test_the_terminal_and_the_markdown_are_as_the_golden_files(name: str) -> None:
     out = io.StringIO()
-    print_gate(RESULTS[name], out, 80)
+    Paper(out, 80).document(gate_document(RESULTS[name]))
     text = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
     check_golden(f"gate-{name}.txt", text)
     check_golden(f"gate-{name}.md", markdown(RESULTS[name]))
@@ -173,5 +173,5 @@ def test_markup_from_outside_stays_text() -> None:
 def test_a_stream_without_signs_gets_plain_letters() -> None:
     raw = io.BytesIO()
     with io.TextIOWrapper(raw, encoding="ascii", write_through=True) as out:
-        print_gate(RESULTS["worse"], out)
+        Paper(out).document(gate_document(RESULTS["worse"]))
         assert b"-2 %" in raw.getvalue()

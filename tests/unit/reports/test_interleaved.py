@@ -18,11 +18,11 @@ from mydyno.analysis.base import Examined
 from mydyno.analysis.factors.effects import analyse
 from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
+from mydyno.evaluation.full_sentences import full_sentences
 from mydyno.results.families import families
 from mydyno.store.slices import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.decide import decide
-from mydyno.wording.full_sentences import full_sentences
 from mydyno.wording.numbers import signed_percent
 from mydyno.wording.verdict_table import VerdictCell, absolute, verdict_table
 from tests.support.fake_interleaved_folder import COST, FACTORS, Interleaved, build
@@ -133,7 +133,7 @@ def test_a_failed_arm_is_failed_in_the_table_and_has_no_number(failed: tuple[Stu
     assert worded(folder).answer[-1] == f"tcmalloc failed in 2 of 6 blocks ({REASON})."
     assert "an arm failed in 2 runs" in page.visible
     markdown = str(reports.write(folder, "md"))
-    assert "| tcmalloc | ✕ **failed** (2 of 6 blocks) | ✕ **failed** (2 of 6 blocks) |" in markdown
+    assert "| tcmalloc | ✕ failed (2 of 6 blocks) | ✕ failed (2 of 6 blocks) |" in markdown
 
 
 def test_a_contrast_without_a_number_says_its_verdict_once() -> None:

@@ -16,12 +16,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from mydyno.analysis.published.agreement import AGREEMENT, Agreement, compare
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.definition.looks import EARLY, LOOK_BLOCKS, SIX, looks_aimed_at
 from mydyno.model.stored.obstacles import ArmFailure
 from mydyno.model.stored.summary import EffectRecord, RunSummary
 from mydyno.results.families import families
-from mydyno.results.published.agreement import AGREEMENT, Agreement, compare
 from mydyno.results.values.interleaved import interleaved_values
 from mydyno.verdicts import Family, Metric, Observation, decide_study, decided
 from tests.support import first_in_gate

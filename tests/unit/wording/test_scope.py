@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from mydyno.analysis.servers import server_differences
 from mydyno.experiments import load
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, ServerSpec, StepSpec
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.stored.records import RunRecord, TablesRecord
-from mydyno.results.why.server_differences import server_differences
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.scope_line import _load, arms_words, load_words, scope_line
 from mydyno.workloads.data import kind_of

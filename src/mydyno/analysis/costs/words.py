@@ -177,23 +177,12 @@ def _key(one: WaitsContrast | KernelContrast | ProfileContrast) -> tuple[str, st
 def _sentence(one: CandidateRecord, cost: CostRecord) -> str:
     spec = COSTS[cost.cost]
     label = spec.label
-    facts = {
-        "cost": label[:1].upper() + label[1:],
-        "change": f"{value_text(cost.cost, cost.control_value)} → {value_text(cost.cost, cost.arm_value)}",
-        "ratio": change_text(cost),
-        "share": f"{100 * one.explains:.0f}{NARROW_SPACE}%",
-    }
-    whole = one.explains >= 1
-    if one.measured and whole:
-        return "{cost}: {change} per transaction ({ratio}). This accounts for all of the change.".format(**facts)
-    if one.measured:
-        return "{cost}: {change} per transaction ({ratio}). This accounts for about {share} of the change.".format(
-            **facts
-        )
-    if whole:
-        return "{cost}: {change} per transaction ({ratio}). This can account for all of the change.".format(**facts)
-    return "{cost}: {change} per transaction ({ratio}). This can account for up to {share} of the change.".format(
-        **facts
+    change = f"{value_text(cost.cost, cost.control_value)} → {value_text(cost.cost, cost.arm_value)}"
+    does, up_to = ("accounts", "about") if one.measured else ("can account", "up to")
+    share = "all" if one.explains >= 1 else f"{up_to} {100 * one.explains:.0f}{NARROW_SPACE}%"
+    return (
+        f"{label[:1].upper()}{label[1:]}: {change} per transaction ({change_text(cost)}). "
+        f"This {does} for {share} of the change."
     )
 
 

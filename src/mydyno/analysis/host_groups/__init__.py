@@ -14,15 +14,13 @@ from mydyno.analysis.host_groups.words import (
     contrast_heading,
     difference_words,
     facts_rows,
-    heterogeneity_text,
     interval,
     likeness,
     overall,
     plain_words,
 )
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
-from mydyno.document.markdown_text import escape
-from mydyno.document.markdown_text import table as markdown_table
+from mydyno.document.markdown_text import escape, of_table
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
@@ -102,15 +100,20 @@ def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) ->
         )
         for suffix, width in WIDTHS
     ]
+    table = _effects_table(result, metric, shown)
+    return Figure(charts, table, "", "double", numbers_open=len(table.rows) <= OPEN_ROWS)
+
+
+def _effects_table(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) -> Table:
     rows: list[Sequence[str | Cell]] = []
-    for one in shown:
+    for one in effects:
         rows.append([": ".join(filter(None, (contrast_heading(result, one), difference_words(one))))])
         rows += [_table_row(group) for group in one.groups]
         effect = result.effect_of(one)
         rows += [_overall_row(*row, effect.n if effect else 0) for row in overall(result, one)]
     head = ("host", "effect", "interval", "blocks")
     caption = f"{result.metric_name(metric)} relative to {result.relative_to}, on each host"
-    return Figure(charts, Table(caption, head, rows), "", "double", numbers_open=len(rows) <= OPEN_ROWS)
+    return Table(caption, head, rows)
 
 
 def _rows(result: StudyResult, one: HostsEffect) -> tuple[ForestRow, ...]:
@@ -186,28 +189,10 @@ def markdown(result: StudyResult) -> str:
     if effects:
         parts.append("\n".join(f"- {escape(sentence)}" for sentence in plain_words(result, groups)))
     parts.append(escape(likeness(result, groups)))
-    rows = facts_rows(groups)
-    if rows:
-        parts.append(markdown_table(("fact", "value", "hosts"), (tuple(map(escape, row)) for row in rows), 3))
+    parts += [of_table(table)] if (table := _differences(groups)) else []
     for metric in dict.fromkeys(effect.metric for effect in effects):
-        heads = (result.metric_name(metric), *map(escape, groups.blocks), "these hosts", "hosts like these",
-                 "do they differ?")  # fmt: skip
-        parts.append(markdown_table(heads, [_host_row(result, one) for one in effects if one.metric == metric]))
+        parts.append(of_table(_effects_table(result, metric, [one for one in effects if one.metric == metric])))
     return "\n\n".join(parts)
-
-
-def _host_row(result: StudyResult, one: HostsEffect) -> list[str]:
-    """One contrast: its effect on each host with that host's own interval, on these hosts, and on hosts like these."""
-    cells = [escape(contrast_heading(result, one))]
-    for group in one.groups:
-        own = "" if group.ci_low is None else f" ({interval(group.ci_low, group.ci_high)})"
-        cells.append("–" if group.ratio is None else f"{signed_percent(group.ratio - 1)}{own}")
-    together = overall(result, one)
-    _, ratio, text = together[0]
-    cells.append(text if ratio is None else f"**{signed_percent(ratio - 1)}** ({text})")
-    cells.append(together[1][2] if len(together) > 1 else "–")
-    cells.append(heterogeneity_text(one).replace("<", "&lt;"))
-    return cells
 
 
 ANALYSIS = Analysis(

@@ -38,9 +38,7 @@ def likeness(result: StoredResult, groups: HostGroupsRecord) -> str:
     """How many blocks each host executed, and the main facts in which the hosts do not differ, as sentences."""
     counts = sorted(set(groups.blocks.values()))
     if len(groups.blocks) <= MOST_NAMES:
-        blocks = "Blocks on each host: {counts}.".format(
-            counts=listing([f"{name} {count}" for name, count in groups.blocks.items()])
-        )
+        blocks = f"Blocks on each host: {listing([f'{name} {count}' for name, count in groups.blocks.items()])}."
     elif len(counts) == 1:
         blocks = agreed(f"{len(groups.blocks)} hosts executed {counts[0]} blocks each.")
     else:
@@ -101,12 +99,3 @@ def overall(result: StoredResult, one: HostsEffect) -> list[tuple[str, float | N
     if one.hosts_low is not None:
         rows.append(("hosts like these", None, interval(one.hosts_low, one.hosts_high)))
     return rows
-
-
-def heterogeneity_text(one: HostsEffect) -> str:
-    """The p of equal effects and the sd between the hosts, e.g. "p = 0.004, sd 3.1 %"; a dash where it is unknown."""
-    p = one.p_heterogeneity_adjusted
-    if p is None:
-        return "–"
-    sd = "" if one.between_sd is None else f", sd {signed_percent(one.between_sd).lstrip('+')}"
-    return f"p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}{sd}"

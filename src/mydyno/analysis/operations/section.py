@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from mydyno.document.markdown_text import escape
-from mydyno.document.markdown_text import table as markdown_table
+from mydyno.document.markdown_text import escape, of_table
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html
 from mydyno.language import agreed
@@ -173,7 +172,7 @@ def _name(name: str, digest: Digest | None) -> str | Cell:
         return name
     text = "" if digest.text == name else Markup("<code>{}</code> ").format(digest.text)
     fold = Markup("<details><summary>{}</summary>{}<small>digest {}</small></details>")
-    return Cell("", mark=fold.format(name, text, digest.digest))
+    return Cell(name, drawn=fold.format(name, text, digest.digest))
 
 
 def _time(us: float) -> str:
@@ -263,23 +262,9 @@ def lines(result: StudyResult) -> list[str]:
     return [first, *changed, *_others(result.summary, record)]
 
 
-def _pair(column: _Column, one: OperationEffect) -> str:
-    control, arm = column.of_control(one), column.of_arm(one)
-    return control if arm in ("", control) else f"{control} → {arm}"
-
-
 def markdown(result: StudyResult) -> str:
-    """The sentence, and a row for each name, arm and step; empty where the load has no names."""
+    """The sentence and the table; empty where the load has no names."""
     record = result.summary.operations
     if record is None or result.before_first_look or not record.effects:
         return ""
-    rows = [
-        (
-            escape(one.name), escape(one.step), escape(one.arm), _time(one.control_us), _time(one.arm_us),
-            signed_percent(one.ratio - 1) if one.ratio is not None else NONE, ratio_interval(one.ci_low, one.ci_high),
-            *(_pair(column, one) for column in COLUMNS),
-        )
-        for one in record.effects
-    ]  # fmt: skip
-    heads = ("name", "step", "arm", "control", "with the arm", "change", "interval", *(one.heading for one in COLUMNS))
-    return f"{escape(sentence(result.summary, record))}\n\n{markdown_table(heads, rows, 3)}"
+    return f"{escape(sentence(result.summary, record))}\n\n{of_table(_table(result, record))}"

@@ -52,22 +52,14 @@ def interval_text(one: FrameRecord) -> str:
 
 def _origin(record: ProfilesRecord) -> list[str]:
     """By what the samples were taken, and what they show."""
-    facts = {"samples": record.samples, "frequency_hz": record.frequency_hz, "slices": record.slices}
+    where = agreed(f"in {record.slices} slices of their own, which enter no effect")
     if record.method == "perf":
-        words = agreed(
-            (
-                "{samples:,} samples of the servers' stacks by {profiler} ({event}, {frequency_hz} per second "
-                "and CPU) in {slices} slices of their own, which enter no effect."
-            ).format(profiler=record.profiler, event=record.event, **facts)
-        )
-        return [words]
+        how = f"by {record.profiler} ({record.event}, {record.frequency_hz} per second and CPU)"
+        return [agreed(f"{record.samples:,} samples of the servers' stacks {how} {where}.")]
     found = [
         agreed(
-            (
-                "{samples:,} samples of the servers' threads ({frequency_hz} per second and thread) in {slices} "
-                "slices of their own, which enter no effect: kernel stacks sampled from /proc, without "
-                "functions of the server, as perf is missing."
-            ).format(**facts)
+            f"{record.samples:,} samples of the servers' threads ({record.frequency_hz} per second and thread) {where}"
+            ": kernel stacks sampled from /proc, without functions of the server, as perf is missing."
         )
     ]
     if record.waiting > 0:
@@ -83,14 +75,7 @@ def _origin(record: ProfilesRecord) -> list[str]:
 def quality(record: ProfilesRecord) -> list[str]:
     """How the profile was made, what it cost, and what is missing from it: a sentence each."""
     found = _origin(record)
-    cost = counted.cost_facts(record)
-    if cost is not None:
-        found.append(
-            (
-                "Cost of the profile: throughput {ratio}{interval} in the profiled slices, compared with "
-                "the measured slices before and after them, which do not bear it."
-            ).format(**cost)
-        )
+    found += counted.cost_sentences(record, "the profile", "the profiled slices", ", which do not bear it")
     if record.unknown > 0 and record.method == "perf":
         modules = ", ".join(f"{name} {percent(share)}" for name, share in list(record.unknown_modules.items())[:3])
         found.append(

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from mydyno.document.markdown_text import escape
-from mydyno.document.markdown_text import table as markdown_table
+from mydyno.document.markdown_text import escape, of_table
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, render
 from mydyno.language import agreed, listing
@@ -31,7 +30,6 @@ MOST_FOLDS = 5
 """Of them that have a fold of their own, with an execution as the server states it."""
 MOST_LINES = 5
 """At a terminal."""
-LONGEST_TEXT = 200
 WORDS: dict[StatementVerdict, str] = {
     "fails": "fails",
     "other_rows": "other rows",
@@ -140,10 +138,6 @@ def _details(one: StatementRecord) -> str:
     return ", ".join(filter(None, (*parts, _beside(one))))
 
 
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def part(result: StudyResult) -> Section | None:
     """The section; None where no statements are compared."""
     record = result.summary.statements
@@ -151,7 +145,7 @@ def part(result: StudyResult) -> Section | None:
         return None
     figures = []
     for of in record.arms:
-        figures.append(Figure([], _table(of), "", "full", numbers_open=True))
+        figures.append(Figure([], _table(of, of.statements), "", "full", numbers_open=True))
     changed = [
         (one, of, WORDS[one.verdict], _details(one), _pairs(one)) for of in record.arms for one in of.having(*CHANGED)
     ]
@@ -175,7 +169,7 @@ def _intro(record: StatementsRecord) -> str:
     return " ".join(parts)
 
 
-def _table(of: StatementsOfArm) -> Table:
+def _table(of: StatementsOfArm, statements: Sequence[StatementRecord]) -> Table:
     head = ("statement", "verdict", "response time", "CPU time", "share of time", of.control, "rows read", "plan")
     rows: list[Sequence[str | Cell]] = [
         [
@@ -194,11 +188,11 @@ def _table(of: StatementsOfArm) -> Table:
             Cell(NONE if one.rows_examined is None else _arrow(one.rows_examined), "num"),
             Cell("another" if one.plan_changed else ""),
         ]
-        for one in of.statements[:MOST_ROWS]
+        for one in statements[:MOST_ROWS]
     ]
     note = "Sorted by verdict, then by what the statement adds to the capture."
-    if len(of.statements) > MOST_ROWS:
-        note += f" {len(of.statements) - MOST_ROWS} more are in summary.json."
+    if len(statements) > MOST_ROWS:
+        note += f" {len(statements) - MOST_ROWS} more are in summary.json."
     return Table(f"{of.arm} against {of.control}", head, rows, note, sortable=True)
 
 
@@ -231,10 +225,6 @@ def markdown(result: StudyResult) -> str:
     record = result.summary.statements
     if record is None:
         return ""
-    rows = [
-        (escape(of.arm), escape(_shortened(one.text, LONGEST_TEXT)), WORDS[one.verdict], escape(_details(one)))
-        for of in record.arms
-        for one in of.having(*CHANGED)
-    ]
     text = "\n\n".join(escape(one) for one in sentences(record))
-    return f"{text}\n\n{markdown_table(('arm', 'statement', 'verdict', 'what changed'), rows, 4)}" if rows else text
+    changed = [of_table(_table(of, found)) for of in record.arms if (found := of.having(*CHANGED))]
+    return "\n\n".join([text, *changed])

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mydyno.analysis.base import Analysis
-from mydyno.analysis.waits import sessions, words
+from mydyno.analysis.waits import words
 from mydyno.analysis.waits.contrasts import analyse
-from mydyno.document.markdown_text import escape
-from mydyno.document.markdown_text import table as markdown_table
+from mydyno.document.markdown_text import escape, of_table
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Section, Table, render
 from mydyno.language import agreed
 from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
 from mydyno.wording import counted
 from mydyno.wording.counted import heading
-from mydyno.wording.numbers import time_text
+from mydyno.wording.numbers import count_interval, signed_count, significant, time_text
 
 HEADING = "What the server waits for"
-MOST_EVENTS = 6
-"""Single events and sessions that differ, in Markdown; classes of waits are all there."""
+MOST_EVENTS = 10
+"""Rows of each table in Markdown."""
 CLASS = "class of waits"
 LOCK = "lock"
+SESSION_KINDS = {"active": "all", "state": "state", "wait": "wait"}
 KINDS = {"wait": "wait", "stage": "stage", "statement": "statement"}
 
 
@@ -90,6 +90,16 @@ def _no_metrics(contrast: WaitsContrast) -> str:
     )
 
 
+def _amount_name(one: AmountRecord) -> str:
+    unknown = {"wait": "in no wait event", "state": "in no state"}
+    return "active sessions" if one.kind == "active" else one.name or unknown.get(one.kind, "")
+
+
+def _number(value: float) -> str:
+    """A mean number of sessions, or a count per transaction."""
+    return "0" if value == 0.0 else significant(value, 3)
+
+
 def _amounts(contrast: WaitsContrast, caption: str, first: str, records: Sequence[AmountRecord]) -> Table | None:
     """None without rows."""
     if not records:
@@ -97,12 +107,12 @@ def _amounts(contrast: WaitsContrast, caption: str, first: str, records: Sequenc
     of_sessions = records[0].kind != "metric"
     rows: list[Sequence[str | Cell]] = [
         [
-            sessions.name_text(one),
-            *([sessions.KINDS[one.kind]] if of_sessions else []),
-            Cell(sessions.number_text(one.control), "num"),
-            Cell(sessions.number_text(one.arm), "num"),
-            Cell(sessions.difference_text(one), "num strong" if one.beyond_noise else "num"),
-            Cell(sessions.interval_text(one), "num"),
+            _amount_name(one),
+            *([SESSION_KINDS[one.kind]] if of_sessions else []),
+            Cell(_number(one.control), "num"),
+            Cell(_number(one.arm), "num"),
+            Cell(signed_count(one.arm - one.control), "num strong" if one.beyond_noise else "num"),
+            Cell(count_interval(one.low, one.high), "num"),
         ]
         for one in records
     ]
@@ -138,7 +148,7 @@ TABLES = (_classes, _locks, _events, _sessions, _metrics)
 
 
 def markdown(result: StudyResult) -> str:
-    """For each contrast a sentence, its classes of waits, and what differs."""
+    """For each contrast a sentence and the first rows of its tables."""
     record = result.summary.waits
     if record is None:
         return ""
@@ -148,40 +158,11 @@ def markdown(result: StudyResult) -> str:
     for one in record.contrasts:
         named = f"{escape(heading(result, one))}: " if len(record.contrasts) > 1 else ""
         parts.append(f"{named}{escape(words.sentence(one, record))}")
-        parts.append(_compared(one))
+        differing = [event for event in one.events if event.beyond_noise and not event.is_class]
+        tables = (_classes(one), _table(one, "event", "Events that differ beyond noise", differing), _sessions(one))
+        parts += [of_table(table, MOST_EVENTS) for table in tables if table is not None]
     parts.append("\n".join(f"- {escape(line)}" for line in words.quality(record)))
     return "\n\n".join(part for part in parts if part)
-
-
-def _compared(contrast: WaitsContrast) -> str:
-    shown = [one for one in contrast.events if not one.is_class and one.beyond_noise][:MOST_EVENTS]
-    active = [one for one in contrast.sessions if one.kind == "active" or one.beyond_noise][:MOST_EVENTS]
-    rows = [_markdown_event(one) for one in (*words.class_rows(contrast), *shown)]
-    rows += [_markdown_sessions(one) for one in active]
-    if not rows:
-        return ""
-    heads = (
-        "per transaction", escape(contrast.control), escape(contrast.arm), "difference", "interval"
-    )  # fmt: skip
-    return markdown_table(heads, rows)
-
-
-def _markdown_event(one: WaitRecord) -> Sequence[str]:
-    amounts = (time_text(one.control_us), time_text(one.arm_us))
-    return _markdown_row(one, one.label, amounts, words.difference_text(one), words.interval_text(one))
-
-
-def _markdown_sessions(one: AmountRecord) -> Sequence[str]:
-    amounts = (sessions.number_text(one.control), sessions.number_text(one.arm))
-    return _markdown_row(
-        one, sessions.long_name(one), amounts, sessions.difference_text(one), sessions.interval_text(one)
-    )
-
-
-def _markdown_row(
-    one: WaitRecord | AmountRecord, name: str, amounts: tuple[str, str], difference: str, interval: str
-) -> Sequence[str]:
-    return (escape(name), *amounts, f"**{difference}**" if one.beyond_noise else difference, interval)
 
 
 ANALYSIS = Analysis(

@@ -96,16 +96,7 @@ def quality(record: WaitsRecord) -> list[str]:
             "no effect. In the measured slices nothing was counted."
         )
     ]
-    cost = counted.cost_facts(record)
-    if cost is not None:
-        found.append(
-            agreed(
-                (
-                    "Cost of the instruments: throughput {ratio}{interval} in these slices, compared with the "
-                    "measured slices before and after them."
-                ).format(**cost)
-            )
-        )
+    found += counted.cost_sentences(record, "the instruments")
     found.append("Stages contain the waits in them, and statements contain their stages.")
     if record.samples:
         found.append(

@@ -37,6 +37,8 @@ WIRE_FRAME_BYTES = 1538
 OBSERVED_FRAME_BYTES = 1514
 SEGMENT_PAYLOAD_BYTES = 1448
 """An MTU of 1500 less 20 of IP, 20 of TCP and 12 of time stamps."""
+FRAME_TO_PAYLOAD = OBSERVED_FRAME_BYTES / SEGMENT_PAYLOAD_BYTES
+"""An interface counts whole frames, a transfer counts payload."""
 MINIMAL_BURST_BYTES = 128 << 10
 BURST_S = 0.001
 QUEUE_MS = 10

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from mydyno.model.frozen_record import Record
 from mydyno.model.stored.summary import StepLevel
 
@@ -82,8 +80,6 @@ class LeftOut(Record):
 
     study: str
     reason: str
-    unreadable: bool = Field(False, exclude=True)
-    """Whether the reason is the message of an error, which is in English in every language."""
 
 
 class History(Record):

@@ -413,7 +413,7 @@ class Summary(Record):
     noise_floor: dict[str, dict[str, float]]
     """noise_floor[metric][step]: the ratio (>= 1) below which the control differs from itself."""
     published: tuple[PublishedEntry, ...] = ()
-    """Figures of published studies compared with this one: see results/published/figures.py."""
+    """Figures of published studies compared with this one: see analysis/published/figures.py."""
     server_differences: dict[str, dict[str, str | None]] = Field(default_factory=dict)
     """Where arms run different servers: {variable: {arm: value, None: it has none}} of the settings that differ."""
     found: tuple[FoundRecord, ...] = Field((), exclude_if=is_empty)
@@ -421,7 +421,7 @@ class Summary(Record):
     limits: tuple[LimitRecord, ...] = ()
     """One for each arm and step with a proved link."""
     conclusions: tuple[ConclusionRecord, ...] = ()
-    """Conclusions of published studies, tested against this one: see results/published/conclusions.py."""
+    """Conclusions of published studies, tested against this one: see analysis/published/conclusions.py."""
     design: DesignKind = "blocks"
     look: int | None = None
     """Blocks at the look that this summary is of; None: a fixed number of blocks, or no look yet."""

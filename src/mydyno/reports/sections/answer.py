@@ -7,14 +7,13 @@ from markupsafe import Markup
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Section, render
 from mydyno.evaluation.answer import Answer
+from mydyno.evaluation.full_sentences import full_sentences
 from mydyno.language import agreed
 from mydyno.reports.sections.picture import picture
 from mydyno.results.precision import finished_blocks
-from mydyno.wording.claims import claims, counted
-from mydyno.wording.full_sentences import full_sentences
+from mydyno.wording.claims import counted_claims
 from mydyno.wording.numbers import blocks, percent
 from mydyno.wording.reasons import arm_failures
-from mydyno.wording.server_settings import settings_compared
 from mydyno.wording.verdict_table import SYMBOLS, WORDS, Grid, VerdictCell, VerdictTable, step_heading, verdict_table
 
 FEWEST_LEVELS = 3
@@ -24,7 +23,6 @@ FEWEST_LEVELS = 3
 def build(result: StudyResult, found: Answer) -> Section:
     """The first section. Without effects it says why there is no answer."""
     table = verdict_table(result)
-    compared = [] if result.before_first_look else claims(result)
     matrix = by_level(result, table) if table else ()
     shown = _picture(result, table, found) if table and not matrix else Markup("")
     return Section(
@@ -34,7 +32,6 @@ def build(result: StudyResult, found: Answer) -> Section:
         render(
             "answer.html",
             state=_state_words(result),
-            settings=settings_compared(result),
             answer=found.answer,
             further=found.further,
             table=table,
@@ -44,7 +41,7 @@ def build(result: StudyResult, found: Answer) -> Section:
             legend=[(SYMBOLS[word], WORDS[word], css) for word, css in table.words()] if table and not shown else [],
             sharpen=found.sharpen,
             scope=found.scope,
-            claims=counted(one.answer for one in compared),
+            claims="" if result.before_first_look else counted_claims(result.summary),
             sentences=full_sentences(result),
             margin=percent(result.summary.margin),
         ),

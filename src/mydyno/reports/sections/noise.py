@@ -8,7 +8,7 @@ from mydyno.document.charts.noise import NoiseRow, noise_chart
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
 from mydyno.wording.interference import adjustment_sentence
-from mydyno.wording.numbers import noise_text, percent, percent_range
+from mydyno.wording.numbers import noise_text, percent_range
 from mydyno.wording.stored_result import ReportStep
 from mydyno.wording.verdict_table import verdict_table
 
@@ -33,7 +33,7 @@ def build(result: StudyResult) -> Section:
             groups=groups,
             empty="" if found else "No block has two valid runs of the control, so there is no noise floor.",
         ),
-        _in_one_line(result, metric),
+        noise_in_one_line(result),
     )
 
 
@@ -45,12 +45,12 @@ def _adjustment(result: StudyResult) -> str:
     return " ".join((adjustment_sentence(result.summary.interleaving), table.unadjusted))
 
 
-def _in_one_line(result: StudyResult, metric: str) -> str:
-    """The range of the noise floors."""
-    floors = [floor - 1 for floor in result.summary.noise_floor.get(metric, {}).values() if floor > 1]
+def noise_in_one_line(result: StudyResult) -> str:
+    """The range of the noise floors; empty if there are none."""
+    floors = [floor - 1 for floor in result.summary.noise_floor.get(result.summary.primary, {}).values() if floor > 1]
     if not floors:
         return ""
-    low, high = percent(min(floors)), percent(max(floors))
+    low, high = (noise_text(pick(floors)).removeprefix("±") for pick in (min, max))
     return f"the control differs from its own copy by up to {high}" + ("" if low == high else f" ({low} at best)")
 
 

@@ -90,9 +90,7 @@ def _builds(result: StudyResult) -> str:
 def limits(result: StudyResult) -> list[str]:
     """The limits of this study, one sentence each, from its records."""
     experiment, summary = result.study.experiment, result.summary
-    found = [
-        f"{_measured_on(result)}, with {_builds(result)}{_of_others(result)}."
-    ]  # fmt: skip
+    found = [f"{_measured_on(result)}, with {_builds(result)}{_of_others(result)}."]
     if experiment.scale == "quick" and summary.design == "blocks":
         found.append(
             "It was run at scale quick: short windows and few blocks, for trying an experiment, not for a decision."
@@ -121,13 +119,11 @@ def limits(result: StudyResult) -> list[str]:
 
 
 def _measured_on(result: StudyResult) -> str:
-    groups = result.summary.host_groups
+    groups, host = result.summary.host_groups, result.study.host.get("hostname") or "this host"
     if result.study.experiment.server.dsn is not None:
-        return "One external server was measured, loaded from {host}".format(
-            host=result.study.host.get("hostname") or "this host"
-        )
+        return f"One external server was measured, loaded from {host}"
     if groups is None:
-        return "It was measured on one host ({host})".format(host=result.study.host.get("hostname") or "this host")
+        return f"It was measured on one host ({host})"
     return agreed(f"It was measured on {len(groups.blocks)} hosts ({', '.join(groups.blocks)})")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from markupsafe import Markup
 
 from mydyno.document.charts.palette import ArmStyle, copy_style
@@ -41,25 +39,16 @@ def build(result: StudyResult) -> Section | None:
     )
 
 
-def metric_figure(
-    result: StudyResult,
-    metric: str,
-    workload: str,
-    steps: tuple[ReportStep, ...],
-    arms: Collection[str] | None = None,
-    where: str = "",
-) -> Figure | None:
-    """A metric against the level of load, of these arms alone where said; None if no run has a value.
-
-    `where` keeps the chart's name apart from that of the same metric in another section.
-    """
-    series = _series(result, metric, steps, arms)
+def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...]) -> Figure | None:
+    """A metric against the level of load; None if no run has a value."""
+    series = _series(result, metric, steps)
     values = [value for one in series for _, value, _ in one.points]
     if not values:
         return None
-    unit = display_unit(metric, max(abs(value) for value in values), _unit(result, metric))
+    known = result.summary.metrics.get(metric)
+    unit = display_unit(metric, max(abs(value) for value in values), known.unit if known else "")
     chart = sweep_chart(
-        f"sweep:{metric}:{workload}{where}",
+        f"sweep:{metric}:{workload}",
         result.metric_name(metric),
         agreed(f"{result.metric_name(metric)} of {workload} at {len(steps)} levels, {len(series)} arms."),
         unit,
@@ -70,15 +59,10 @@ def metric_figure(
     return Figure([Markup(chart)])
 
 
-def _series(
-    result: StudyResult, metric: str, steps: tuple[ReportStep, ...], arms: Collection[str] | None = None
-) -> list[SweepSeries]:
-    looks: list[tuple[ArmStyle, str, int]] = [
-        (style, arm, 1) for arm, style in result.styles.items() if arms is None or arm in arms
-    ]
+def _series(result: StudyResult, metric: str, steps: tuple[ReportStep, ...]) -> list[SweepSeries]:
+    looks: list[tuple[ArmStyle, str, int]] = [(style, arm, 1) for arm, style in result.styles.items()]
     control = result.summary.control
-    if arms is None:
-        looks.insert(1, (copy_style(result.styles[control]), control, 2))
+    looks.insert(1, (copy_style(result.styles[control]), control, 2))
     series = [
         SweepSeries(
             style,
@@ -92,8 +76,3 @@ def _series(
         for style, arm, copy in looks
     ]
     return [one for one in series if one.points]
-
-
-def _unit(result: StudyResult, metric: str) -> str:
-    known = result.summary.metrics.get(metric)
-    return known.unit if known else ""

@@ -79,7 +79,7 @@ def read_studies(paths: Sequence[Path]) -> FoundStudies:
         try:
             found.append(SavedStudy.read(path))
         except MydynoError as error:
-            unreadable.append(LeftOut(study=path.name, reason=_short(error.message, path), unreadable=True))
+            unreadable.append(LeftOut(study=path.name, reason=_short(error.message, path)))
     found.sort(key=lambda study: (study.study.created_unix_ns, study.name))
     return FoundStudies(tuple(found), tuple(unreadable))
 

@@ -14,7 +14,7 @@ from mydyno.model.stored.comparison import Setting, SettingGroup
 from mydyno.model.stored.records import RunRecord
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.host_facts import FIRST_FACTS, NOT_COMPARED, comparable_facts
-from mydyno.results.why.server_differences import SHOWN_LETTERS, meaning_of, shapes_performance
+from mydyno.results.server_variables import SHOWN_LETTERS, meaning_of, shapes_performance
 
 HOSTNAME = "hostname"
 PACKAGES = "packages"

@@ -25,7 +25,7 @@ from mydyno.web.index import StudyIndex
 from mydyno.web.rendering import render
 
 if TYPE_CHECKING:
-    from mydyno.reports.across.pages import Document
+    from mydyno.document.parts import Document
     from mydyno.results.across.history import Choices, Selection
 
 MOST_STUDIES = 12
@@ -87,7 +87,7 @@ class _Compared:
         # numpy and the tables take a third of a second to load
         from mydyno.evaluation.arms import compare_arms  # numpy
         from mydyno.evaluation.compare import compare_studies  # numpy
-        from mydyno.reports.across.comparison_page import arms_document, comparison_document
+        from mydyno.reports.comparison import arms_document, comparison_document
         from mydyno.results.across.saved import SavedStudy
         from mydyno.results.across.scatter import studies_beside  # numpy
 
@@ -99,7 +99,7 @@ class _Compared:
                     raise _missing("The study has no arm {name}.", arm, known)
             if len(self.arms) < 2:
                 raise HTTPException(422, "Mark two arms or more, then compare them.")
-            return arms_document(compare_arms(saved[0], self.arms), saved[0].folder)
+            return arms_document(compare_arms(saved[0], self.arms), [saved[0].folder])
         made = compare_studies(saved, studies_beside(saved))
         if not made.comparable:
             raise HTTPException(422, made.answer[0])
@@ -137,7 +137,7 @@ async def show_history(request: Request) -> Response:
 def _history(request: Request) -> tuple[Document, Choices, Selection]:
     """The document, what may be selected, and what is. Raises HTTPException."""
     # numpy and the tables take a third of a second to load
-    from mydyno.reports.across.history_page import history_document
+    from mydyno.reports.history import history_document
     from mydyno.results.across.history import Selection, choices_of, find_studies  # numpy
     from mydyno.results.across.saved import SavedStudy
     from mydyno.wording.across.history import history_of  # numpy
@@ -166,7 +166,7 @@ def _history(request: Request) -> tuple[Document, Choices, Selection]:
 
 def _choices(choices: Choices, selection: Selection) -> tuple[Choice, ...]:
     # the reports' own modules take long to load
-    from mydyno.reports.across.tables import step_heading
+    from mydyno.reports.comparison import step_heading
     from mydyno.wording.numbers import metric_name
 
     labels = {metric: metric_name(metric) for metric in choices.metrics}

@@ -125,14 +125,10 @@ def series_sentence(history: History, series: HistorySeries) -> str:
         more = len(series.changes) - 1
         earlier = " " + agreed(f"{more} earlier changes.")
         return _change_sentence(subject, series, last) + (earlier if more else "")
-    facts = {"series": subject, "date": date(series.points[0]), "count": count}
+    shown = agreed(f"{subject}: no change is shown since {date(series.points[0])} ({count} studies)")
     if series.detectable is None or series.detectable >= HOPELESS:
-        return agreed("{series}: no change is shown since {date} ({count} studies).".format(**facts))
-    return agreed(
-        (
-            "{series}: no change is shown since {date} ({count} studies); one of {size} would probably have been found."
-        ).format(size=half_width_text(series.detectable), **facts)
-    )
+        return f"{shown}."
+    return f"{shown}; one of {half_width_text(series.detectable)} would probably have been found."
 
 
 def series_name(history: History, series: HistorySeries) -> str:
@@ -140,10 +136,8 @@ def series_name(history: History, series: HistorySeries) -> str:
     step = _step(history, series.step) if len(history.steps) > 1 else ""
     if series.kind == "effect":
         return effect_words(series.arm, series.metric, step)
-    noun = phrase_of(series.metric).short_subject
-    if step:
-        return f"The level of {noun} of {series.arm} at {step}"
-    return f"The level of {noun} of {series.arm}"
+    level = f"The level of {phrase_of(series.metric).short_subject} of {series.arm}"
+    return f"{level} at {step}" if step else level
 
 
 def date(point: HistoryPoint) -> str:
@@ -153,7 +147,6 @@ def date(point: HistoryPoint) -> str:
 
 def _change_sentence(subject: str, series: HistorySeries, change: LevelChange) -> str:
     point = next(one for one in series.points if one.study == change.study)
-    share = abs(change.ratio - 1)
     low, high = sorted((change.ci_low - 1, change.ci_high - 1))
     version = "version: "
     packages = (f"{count} {'package' if count == 1 else 'packages'}".removeprefix(str(count)) for count in (1, 2))
@@ -163,30 +156,17 @@ def _change_sentence(subject: str, series: HistorySeries, change: LevelChange) -
     causes = [f"server {servers}"] if servers else others[:2]
     if servers and others:
         causes.append("other settings changed too")
-    facts = {
-        "series": subject,
-        "size": signed(share).lstrip("+"),
-        "low": signed(low),
-        "high": signed(high),
-        "study": change.study,
-        "date": date(point),
-        "why": "; ".join(causes) or "no recorded setting changed",
-    }
-    if change.ratio > 1:
-        return "{series} is higher by {size} (between {low} and {high}) since {study}, {date} ({why}).".format(**facts)
-    return "{series} is lower by {size} (between {low} and {high}) since {study}, {date} ({why}).".format(**facts)
+    size = signed(abs(change.ratio - 1)).lstrip("+")
+    why = "; ".join(causes) or "no recorded setting changed"
+    how = f"{'higher' if change.ratio > 1 else 'lower'} by {size} (between {signed(low)} and {signed(high)})"
+    return f"{subject} is {how} since {change.study}, {date(point)} ({why})."
 
 
 def _too_few(count: int) -> str:
-    studies = agreed(f"{count} studies")
-    if count == 2:
-        return (
-            f"{studies} cannot show a change: {FEWEST_SESSIONS} are needed to distinguish it from the scatter "
-            "between sessions; `mydyno compare` compares two."
-        )
-    return (
-        f"{studies} cannot show a change: {FEWEST_SESSIONS} are needed to distinguish it from the scatter "
-        "between sessions."
+    beside = "; `mydyno compare` compares two" if count == 2 else ""
+    return agreed(
+        f"{count} studies cannot show a change: {FEWEST_SESSIONS} are needed to distinguish it from the scatter "
+        f"between sessions{beside}."
     )
 
 

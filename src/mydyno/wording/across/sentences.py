@@ -10,7 +10,6 @@ from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.comparison import (
     ComparedEffect,
     Comparison,
-    ControlLevel,
     EffectDifference,
     IndirectEffect,
     SettingGroup,
@@ -197,64 +196,36 @@ def _unjudged(comparison: Comparison) -> tuple[str, ...]:
 
 def _difference(comparison: Comparison, one: ComparedEffect, of: EffectDifference) -> str:
     """E.g. "The effect of jemalloc on queries per second is higher in B than in A: +9.1 % against +4.2 %, …"."""
-    assert of.ratio is not None
-    facts = _facts(comparison, one, of)
-    if of.verdict == "higher":
-        return (
-            "{effect} is higher in {second} than in {first}, in these sessions: {second_size} against "
-            "{first_size}; {second} / {first}: {difference}."
-        ).format(**facts)
+    first, second = _sizes(one, of)
     return (
-        "{effect} is lower in {second} than in {first}, in these sessions: {second_size} against "
-        "{first_size}; {second} / {first}: {difference}."
-    ).format(**facts)
+        f"{_effect(comparison, one)} is {of.verdict} in {of.second} than in {of.first}, in these sessions: {second} "
+        f"against {first}; {of.second} / {of.first}: {difference_words(of)}."
+    )
 
 
 def effect_words(arm: str, metric: str, step: str = "") -> str:
     """The beginning of a sentence; `step` in words, empty where there is only one."""
-    noun = phrase_of(metric).short_subject
-    if step:
-        return f"The effect of {arm} on {noun} at {step}"
-    return f"The effect of {arm} on {noun}"
+    return f"The effect of {arm} on {phrase_of(metric).short_subject}" + (f" at {step}" if step else "")
 
 
-def within_sentence(subject: str) -> str:
-    """What begins a sentence, inside one. Only English begins with a capital: elsewhere it may begin with a name."""
-    return subject[0].lower() + subject[1:]
-
-
-def beginning_sentence(words: str) -> str:
-    """The opposite."""
-    return words[0].upper() + words[1:]
-
-
-def _facts(comparison: Comparison, one: ComparedEffect, of: EffectDifference) -> dict[str, str]:
-    """What a sentence on one difference names."""
+def _effect(comparison: Comparison, one: ComparedEffect) -> str:
     step = step_words(comparison.steps, one.step) if len(comparison.steps) > 1 else ""
-    return {
-        "effect": effect_words(one.arm, one.metric, step),
-        "first": of.first,
-        "second": of.second,
-        "first_size": _size(_of(one, of.first)),
-        "second_size": _size(_of(one, of.second)),
-        "difference": difference_words(of),
-    }
+    return effect_words(one.arm, one.metric, step)
+
+
+def _sizes(one: ComparedEffect, of: EffectDifference) -> tuple[str, str]:
+    """The effect in the first and in the second study."""
+    first, second = (_size(_of(one, label)) for label in (of.first, of.second))
+    return first, second
 
 
 def _clauses(comparison: Comparison, pairs: Sequence[tuple[ComparedEffect, EffectDifference]]) -> str:
     ordered = sorted(pairs, key=lambda pair: -abs((pair[1].ratio or 1.0) - 1.0))[:MOST_SETTINGS]
-    clauses = []
-    for one, of in ordered:
-        facts = _facts(comparison, one, of) | {
-            "arm": one.arm,
-            "noun": phrase_of(one.metric).short_subject,
-            "step": step_words(comparison.steps, one.step),
-        }
-        clauses.append(
-            "{arm} ({noun}, {step}) is higher in {second} than in {first} by {difference}".format(**facts)
-            if of.verdict == "higher"
-            else "{arm} ({noun}, {step}) is lower in {second} than in {first} by {difference}".format(**facts)
-        )
+    clauses = [
+        f"{one.arm} ({phrase_of(one.metric).short_subject}, {step_words(comparison.steps, one.step)}) is {of.verdict} "
+        f"in {of.second} than in {of.first} by {difference_words(of)}"
+        for one, of in ordered
+    ]
     return "; ".join([*clauses, *(["…"] if len(pairs) > len(ordered) else [])])
 
 
@@ -262,19 +233,14 @@ def _alike(comparison: Comparison, pairs: Sequence[tuple[ComparedEffect, EffectD
     """The contrasts without a difference, in one sentence."""
     if len(pairs) == 1:
         ((one, of),) = pairs
-        facts = _facts(comparison, one, of)
+        effect, (first, second) = _effect(comparison, one), _sizes(one, of)
+        if verdict == "not_measurable":
+            return f"{effect} cannot be compared: {of.reason}."
+        what = f"No difference is shown for t{effect[1:]}"
         if verdict == "equivalent":
-            return (
-                "{effect} is equivalent in {first} and {second}: {first_size} in {first}, {second_size} in "
-                "{second}; {second} / {first}: {difference}."
-            ).format(**facts)
-        if verdict == "inconclusive":
-            subject = facts.pop("effect")
-            return (
-                "No difference is shown for {effect}: {first_size} in {first}, {second_size} in {second}; "
-                "{second} / {first}: {difference}."
-            ).format(effect=within_sentence(subject), **facts)
-        return f"{facts['effect']} cannot be compared: {of.reason}."
+            what = f"{effect} is equivalent in {of.first} and {of.second}"
+        sizes = f"{first} in {of.first}, {second} in {of.second}"
+        return f"{what}: {sizes}; {of.second} / {of.first}: {difference_words(of)}."
     if verdict == "equivalent":
         return agreed(f"{len(pairs)} effects are equivalent.")
     if verdict == "inconclusive":
@@ -317,32 +283,14 @@ def _level_words(comparison: Comparison) -> list[str]:
         levels = [one for one in comparison.control_levels if one.second == second]
         one = max(levels, key=lambda level: abs(level.ratio - 1.0))
         noun = phrase_of(one.metric).short_subject
-        step = step_words(comparison.steps, one.step) if len(comparison.steps) > 1 else ""
-        level = (
-            f"{noun} of the control at {step}" if step
-            else f"{noun} of the control"
-        )  # fmt: skip
-        facts = {
-            "first": one.first,
-            "second": second,
-            "level": beginning_sentence(level),
-            "size": level_words(one),
-        }
+        step = f" at {step_words(comparison.steps, one.step)}" if len(comparison.steps) > 1 else ""
+        level = f"{noun[0].upper()}{noun[1:]} of the control{step}"
+        size = f"{level}: {change_words(one.ratio, one.ci_low, one.ci_high)} in {second} against {one.first}"
         found.append(
-            (
-                "The control is the same in {first} and {second}. {level}: {size} in {second} against "
-                "{first}: that is the difference between the sessions. Relative to the control, the "
-                "differences of effects are also those of the arms' levels."
-            ).format(**facts)
+            f"The control is the same in {one.first} and {second}. {size}: that is the difference between the "
+            "sessions. Relative to the control, the differences of effects are also those of the arms' levels."
             if one.same_control
-            else (
-                "The controls of {first} and {second} are not the same. {level}: {size} in {second} against "
-                "{first}: it contains the effects of both server and session, so levels are not compared."
-            ).format(**facts)
+            else f"The controls of {one.first} and {second} are not the same. {size}: it contains the effects of both "
+            "server and session, so levels are not compared."
         )
     return found
-
-
-def level_words(one: ControlLevel) -> str:
-    """Size and interval of a level."""
-    return change_words(one.ratio, one.ci_low, one.ci_high)

@@ -1,0 +1,238 @@
+"""Which limit each arm met at each step: the link, the server's CPU, the load's CPU, or none of them.
+
+Determined by utilisation over the measured window, never by the shape of a curve. A link is full when its interface
+carried 90 % of what the timed transfer of the same run delivered; CPUs are full when 90 % of their time was busy; a
+load program is full when its busiest thread was on a CPU for 95 % of the time. Shares of server and load are of all
+usable CPUs; the rest of the busy time belongs to kernel threads and other programs. The host of an external
+server is not measured: if nothing on this host is full its CPUs may be the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Literal
+
+from mydyno.analysis.base import Analysis, Examined
+from mydyno.document.parts import Part
+from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell, Section, Table, glyph
+from mydyno.hosts.network.link import FRAME_TO_PAYLOAD
+from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.quantities import load_level
+from mydyno.model.stored.records import RunRecord
+from mydyno.model.stored.summary import LimitRecord, RunSummary
+from mydyno.model.stored.worded import WordedLimit
+from mydyno.wording.numbers import percent
+from mydyno.wording.stored_result import StoredResult
+
+FULL = 0.90
+THREAD_FULL = 0.95
+Whose = Literal["server CPU", "load CPU", "others' CPU"]
+NEEDED = ("cpu_user_pct", "cpu_system_pct", "driver_cpu_user_pct", "driver_cpu_system_pct")
+OF_SERVER = ("server_cpu_user_pct", "server_cpu_system_pct")
+DIRECTIONS = {
+    "server": (("tx", "to_load_bits_per_s"), ("rx", "to_server_bits_per_s")),
+    "load": (("rx", "to_load_bits_per_s"), ("tx", "to_server_bits_per_s")),
+}
+"""{whose interface was sampled: (what it counts, what the timed transfer delivered in that direction)}"""
+
+
+MOST_ALONE = 3
+"""Arms of one limit that each have their shares in the sentence; of more only the range is said."""
+WHOSE = {
+    "server CPU": "the server's",
+    "load CPU": "the load's",
+    "others' CPU": "neither the server's nor the load's",
+}
+GROUPS = {
+    "link": "the link limited",
+    "server CPU": "the CPUs, most of them busy with the server, limited",
+    "load CPU": "the CPU of the load program limited",
+    "others' CPU": "the CPUs, most of them busy with neither server nor load, limited",
+    "none": "neither link nor CPUs were full with",
+}
+NONE_SEEN = "neither the link nor this host's CPUs were full (the server's host is not measured) with"
+
+
+LIMITS = {"others' CPU": "other CPU"}
+
+
+def limits_of(
+    runs: Sequence[RunRecord], summaries: Sequence[RunSummary], steps: Sequence[Step], cpus: Mapping[str, float]
+) -> tuple[LimitRecord, ...]:
+    """One limit per arm and step, from the medians over its valid runs; arms without a proved link have none.
+
+    `cpus` is the number of usable CPUs of each host group, of "" where there is one.
+    """
+    found = []
+    least, most = min(cpus.values(), default=1), max(cpus.values(), default=1)
+    number = f"{most:g}" if least == most else f"{least:g} to {most:g}"
+    for arm in dict.fromkeys(run.arm for run in runs):
+        for step in steps:
+            used = [
+                utilisation(run, summary.values.get(step.id, {}), step.id, cpus.get(run.host_group, most))
+                for run, summary in zip(runs, summaries, strict=True)
+                if run.arm == arm and summary.usable(step.id)
+            ]
+            shares = _medians([one for one in used if one])
+            if shares:
+                found.append(judge(arm, step, shares, number))
+    return tuple(found)
+
+
+def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: float) -> dict[str, float]:
+    """Shares of 1: link, link_reached (1 or 0), cpu, server, load, thread; empty if the run has no proved link.
+
+    server is absent if the server's process is not of this host.
+    """
+    link = next((evidence.facts for evidence in run.evidence if evidence.treatment == "network"), None)
+    if link is None or any(name not in values for name in NEEDED):
+        return {}
+    carried = [
+        values.get(f"network_{way}_bytes_per_s", 0.0) * 8 / (float(link[ceiling]) * FRAME_TO_PAYLOAD)
+        for way, ceiling in DIRECTIONS[link.get("side", "server")]
+        if link.get(ceiling)
+    ]
+    if link.get("side") == "load" and OF_SERVER[0] in values:
+        return {}  # the CPUs are those of the server's host (server.ssh), whose number is not known here
+    threads = [record.driver.busiest_thread_cpu_pct for record in run.steps if record.id == step]
+    server = {"server": sum(values[name] for name in OF_SERVER) / 100 / cpus} if OF_SERVER[0] in values else {}
+    return server | {
+        "link": max(carried, default=0.0),
+        "link_reached": 1.0 if link.get("reached") and link.get("bandwidth") else 0.0,
+        "cpu": (values["cpu_user_pct"] + values["cpu_system_pct"]) / 100,
+        "load": (values["driver_cpu_user_pct"] + values["driver_cpu_system_pct"]) / 100 / cpus,
+        "thread": max((thread / 100 for thread in threads if thread is not None), default=0.0),
+    }
+
+
+def judge(arm: str, step: Step, shares: Mapping[str, float], cpus: int | str) -> LimitRecord:
+    """The limit that these shares name."""
+    limit, met = _limit(shares)
+    rounded = {name: round(share, 4) for name, share in shares.items()}
+    return LimitRecord(arm=arm, step=step.id, limit=limit, met=met, shares=rounded, cpus=str(cpus))
+
+
+def _limit(
+    shares: Mapping[str, float],
+) -> tuple[Whose | Literal["link", "none"], Literal["link", "cpus", "thread", ""]]:
+    if shares["link"] >= FULL and shares["link_reached"] >= 0.5:
+        return "link", "link"
+    if shares["cpu"] >= FULL:
+        server, load = shares.get("server", 0.0), shares["load"]
+        others = max(shares["cpu"] - server - load, 0.0)
+        most = max(server, load, others)
+        return ("server CPU" if server == most else "load CPU" if load == most else "others' CPU"), "cpus"
+    return ("load CPU", "thread") if shares["thread"] >= THREAD_FULL else ("none", "")
+
+
+def _medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: median(one[name] for one in found) for name in found[0]} if found else {}
+
+
+def limit_sentence(found: LimitRecord, step: Step) -> str:
+    """What limited the arm at the step, with the shares that say so."""
+    shares = found.shares
+    server = f"server {_percent(shares['server'])}, " if "server" in shares else ""
+    taken = f"CPUs {_percent(shares['cpu'])} of {found.cpus} busy: {server}load {_percent(shares['load'])}"
+    taken += f", others {_percent(found.others)}"
+    taken += "" if server else "; the server's host is not measured"
+    carried = f"link {_percent(shares['link'])} of what it delivered in the timed transfer"
+    return f"{found.arm} at {load_level(step.connections, step.rate)}: {_met(found)} ({carried}; {taken})."
+
+
+def _met(found: LimitRecord) -> str:
+    if found.met == "link":
+        return "the link was the limit"
+    if found.met == "cpus":
+        return f"the CPUs were the limit, most of it {WHOSE[found.limit]}"
+    if found.met == "thread":
+        return f"the load program's busiest thread was the limit ({_percent(found.shares['thread'])} of a CPU)"
+    if "server" in found.shares:
+        return "neither link nor CPU was full: each connection waits for its own answers"
+    return "neither link nor this host's CPUs were full: the server does not answer faster"
+
+
+def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tuple[str, ...]:
+    """One sentence per step: which arms met which limit, each with the share that says so."""
+    sentences = []
+    for step in steps:
+        groups = []
+        for limit, words in GROUPS.items():
+            group = [found for found in limits if found.step == step.id and found.limit == limit]
+            if group:
+                arms = [f"{found.arm} ({_telling_shares([found])})" for found in group]
+                if len(group) > MOST_ALONE:
+                    arms = [*(found.arm for found in group[:-1]), f"{group[-1].arm} ({_telling_shares(group)})"]
+                seen = any("server" in found.shares for found in limits)
+                groups.append(f"{words if seen or limit != 'none' else NONE_SEEN} {', '.join(arms)}")
+        if groups:
+            level = load_level(step.connections, step.rate)
+            sentences.append(f"At {level} ({step.workload}): {'; '.join(groups)}.")
+    return tuple(sentences)
+
+
+def _telling_shares(found: Sequence[LimitRecord]) -> str:
+    """The shares that made these arms' common limit, each as a range over them."""
+    if found[0].limit == "link":
+        return f"{_range(found, 'link')} of the link"
+    if found[0].limit == "none":
+        return f"link {_range(found, 'link')}, CPUs {_range(found, 'cpu')}"
+    server = f"server {_range(found, 'server')}, " if all("server" in one.shares for one in found) else ""
+    return f"{server}load {_range(found, 'load')} of all CPUs"
+
+
+def _range(found: Sequence[LimitRecord], name: str) -> str:
+    low, high = (_percent(pick(one.shares[name] for one in found)) for pick in (min, max))
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def part(result: StudyResult) -> Section | None:
+    """Which limit each arm met at each step, with the shares that say so."""
+    found = {(limit.step, limit.arm): limit for limit in result.summary.limits}
+    if not found:
+        return None
+    rows: list[list[str | Cell]] = []
+    for arm, style in result.styles.items():
+        cells: list[str | Cell] = [Cell(arm, "arm", glyph(style))]
+        for step in result.steps:
+            limit = found.get((step.id, arm))
+            if limit is None:
+                cells.append(Cell("–"))
+                continue
+            shares = limit.shares
+            told: dict[str, float] = {name: shares[name] for name in ("link", "server", "load") if name in shares}
+            told["other"] = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
+            below = ", ".join(f"{name} {percent(share)}" for name, share in told.items())
+            cells.append(Cell(LIMITS.get(limit.limit, limit.limit), "word", below=below))
+        rows.append(cells)
+    several = len(result.workloads) > 1
+    head = [", ".join((step.workload, step.level)) if several else step.level for step in result.steps]
+    note = (
+        "Link: share of what the timed transfer delivered. Server, load, other: shares of all CPUs of this host; other "
+        "is the kernel's own threads and all other programs."
+    )
+    table = Table("From utilisation", ["arm", *head], rows, note)
+    return Part(id="limits", heading="What limited each arm", short="Limits", tables=[table]).section
+
+
+def _analyse(study: Examined) -> tuple[LimitRecord, ...]:
+    return limits_of(study.every_record, study.every_run, study.experiment.resolved_steps, study.cpus)
+
+
+def _worded(result: StoredResult) -> list[WordedLimit]:
+    steps = {step.id: step for step in result.study.experiment.resolved_steps}
+    return [WordedLimit(**dict(one), sentence=limit_sentence(one, steps[one.step])) for one in result.summary.limits]
+
+
+def sentences(result: StoredResult) -> tuple[str, ...]:
+    """For the long form of the answer."""
+    return limit_sentences(result.summary.limits, result.study.experiment.resolved_steps)
+
+
+ANALYSIS = Analysis(part=part, folded=True, stored="limits", analyse=_analyse, worded=_worded, sentences=sentences)

@@ -1,0 +1,142 @@
+"""Documents, sentences and tables on a terminal, and as plain text in a pipe.
+
+The width is the terminal's, 80 columns where there is none. A stream that cannot print the verdicts' signs gets plain
+letters for them.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from mydyno.document.parts import Document, Part
+from mydyno.document.section import Cell, Table
+from mydyno.visible import as_written, styled, visible
+from mydyno.wording.verdict_table import SYMBOLS, flat
+
+PLAIN_WIDTH = 80
+WIDEST = 120
+WIDEST_TEXT = 100
+SHORT = 20
+"""Letters of figures that are kept on one line."""
+UNBROKEN = "\u00a0%"
+"""A percent sign that is not parted from its number."""
+COLOURS = {
+    "better": "green", "worse": "red", "same": "blue", "neutral": "blue", "failed": "bold red", "passed": "green",
+    "undecided": "yellow",
+}  # fmt: skip
+ASCII = str.maketrans(
+    {
+        "▲": "^", "▼": "v", "≈": "~", "∅": "0", "✕": "x", "±": "+/-", "−": "-", "…": "..", "×": "x", "µ": "u",
+        "–": "-", "\u202f": " ", "\u00a0": " ", "’": "'", "→": "->", "′": "'",
+        **{spark: str(height) for height, spark in enumerate("▁▂▃▄▅▆▇█", 1)},
+    }
+)  # fmt: skip
+
+
+class Paper:
+    """Where answers and documents are printed."""
+
+    def __init__(self, file: TextIO, width: int | None = None) -> None:
+        self.console = Console(file=styled(file), highlight=False, emoji=False, markup=False, width=width)
+        if width is None:
+            self.console.width = min(self.console.width, WIDEST) if self.console.is_terminal else PLAIN_WIDTH
+        try:
+            "".join(SYMBOLS.values()).encode(getattr(file, "encoding", None) or "utf-8")
+            self.plain = False
+        except (UnicodeEncodeError, LookupError):
+            self.plain = True
+
+    def text(self, text: str) -> str:
+        """The text without control characters, and in ASCII where the stream has no signs."""
+        text = visible(flat(text))
+        return text.translate(ASCII).encode("ascii", "replace").decode() if self.plain else text
+
+    def say(self, text: str, indent: str = "", after: str = "", style: str = "") -> None:
+        """One sentence, wrapped."""
+        shown = as_written(self.console.file, self.text(text)).replace(" %", UNBROKEN)
+        for line in textwrap.wrap(
+            shown, min(self.console.width, WIDEST_TEXT), initial_indent=indent, subsequent_indent=after or indent,
+            break_long_words=False, break_on_hyphens=False,
+        ):  # fmt: skip
+            self.console.print(line.replace(UNBROKEN, " %"), style=style or None, soft_wrap=True)
+
+    def paragraph(self, lines: Sequence[str], bullet: str = "- ") -> None:
+        """Sentences as a list, after an empty line; nothing without any."""
+        if lines:
+            self.console.print()
+        for line in lines:
+            self.say(line, bullet, " " * len(bullet))
+
+    def document(self, document: Document) -> None:
+        """All of it."""
+        self.say(document.title, style=f"bold {COLOURS.get(document.outcome, '')}".strip())
+        self.say(document.below, style="dim")
+        for place, part in enumerate(one for one in document.parts if one.has_words):
+            if place:
+                self.console.print()
+                self.say(part.heading, style="bold")
+            self._part(part)
+
+    def _part(self, part: Part) -> None:
+        for sentence in part.lead:
+            if sentence.startswith("`") and sentence.endswith("`"):
+                self.console.print(f"  {sentence.strip('`')}", soft_wrap=True)
+            else:
+                self.say(sentence, "  ")
+        for place, table in enumerate(part.tables):
+            if place or part.lead:
+                self.console.print()
+            self.table(table)
+        for heading, lines in part.lists:
+            if lines and (heading or part.tables):
+                self.console.print()
+                self.say(heading, style="bold")
+            for line in lines:
+                self.say(line, "- ", "  ")
+        for sentence in part.text:
+            self.say(sentence, style="dim")
+
+    def table(self, table: Table) -> None:
+        """A table; a row of one cell is a heading of those below, whose columns are as wide as those of the others."""
+        self.say(table.caption, style="dim")
+        if table.most and len(table.rows) > table.most:
+            self.say(f"{len(table.rows)} rows; --format html and json list them", style="dim")
+            return
+        made = self._new(table)
+        for row in table.rows:
+            if len(row) > 1:
+                made.add_row(*map(self._cell, row))
+                continue
+            if made.row_count:
+                self.console.print(made)
+            self.say(str(row[0]), style="bold")
+            made = self._new(table)
+        self.console.print(made)
+        self.say(table.note, style="dim")
+
+    def _new(self, table: Table) -> RichTable:
+        made = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        columns = list(zip(*(row for row in (table.head, *table.rows) if len(row) == len(table.head)), strict=True))
+        texts = [[self._cell(cell).plain for cell in column] for column in columns]
+        widths = [max(len(line) for text in column for line in text.split("\n")) for column in texts]
+        fits = sum(widths) + 2 * len(widths) <= self.console.width
+        for cells, lines, width in zip(columns, texts, widths, strict=True):
+            whole = width <= SHORT and any(isinstance(cell, Cell) and "num" in cell.css for cell in cells)
+            is_right = whole and not any("\n" in text for text in lines)
+            made.add_column(
+                lines[0], justify="right" if is_right else "left", min_width=width if fits else None, no_wrap=whole,
+                overflow="fold",
+            )  # fmt: skip
+        return made
+
+    def _cell(self, cell: str | Cell) -> Text:
+        if isinstance(cell, str):
+            return Text(self.text(cell))
+        colour = next((COLOURS[name] for name in cell.css.split() if name in COLOURS), "")
+        return Text(self.text("\n".join(filter(None, (cell.text, cell.below)))), style=colour)

@@ -1,0 +1,111 @@
+"""A document of parts, made once: on a terminal (`console`), as Markdown (`markdown_text`), as a page of HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from mydyno.document.page_assets import asset, script_json
+from mydyno.document.section import Section, Table, render
+
+_FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Control characters that HTML forbids; server logs and status texts can contain them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The answer's sentences, tables, charts, lists, notes and folded tables, in this order.
+
+    A sentence that is a command between backquotes, and nothing else, is printed unbroken, to be copied.
+    """
+
+    id: str
+    heading: str
+    short: str = ""
+    """Its name in a page's table of contents; else that is the heading."""
+    folded: bool = False
+    """Whether it opens on demand."""
+    says: str = ""
+    """One line for a part that is folded: what is inside."""
+    lead: Sequence[str] = ()
+    text: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    figures: str | Markup = ""
+    lists: Sequence[tuple[str, Sequence[str]]] = ()
+    """(heading, sentences)."""
+    details: Sequence[tuple[str, Sequence[Table]]] = ()
+    """Tables that open on demand under a heading. A terminal has none of them."""
+    explorer: bool = False
+    """Whether the chart over time stands here."""
+
+    @property
+    def has_words(self) -> bool:
+        """Whether there is anything below the heading beside charts."""
+        return bool(self.lead or self.text or self.tables or self.details or any(lines for _, lines in self.lists))
+
+    @property
+    def section(self) -> Section:
+        """The part as a section of a page."""
+        return Section(self.id, self.heading, self.short or self.heading, render("part.html", part=self), self.says)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """What is printed. The first part is the answer: where there is no navigation, it stands below the title."""
+
+    title: str
+    over: str
+    """What kind of document it is."""
+    below: str
+    """The question."""
+    parts: Sequence[Part]
+    """Those that are empty are left out."""
+    data: dict[str, Any] | None = None
+    """What the chart over time reads."""
+    sign: str = ""
+    """Before the title where there are no colours."""
+    outcome: str = ""
+    """The title's colour on a terminal is that of it."""
+
+    @property
+    def sections(self) -> list[tuple[Section, bool]]:
+        """Each with whether it is folded."""
+        return [(part.section, part.folded) for part in self.parts if part.has_words or part.figures]
+
+    @property
+    def script_data(self) -> Markup | None:
+        """The data as the page has them."""
+        return None if self.data is None else script_json(self.data)
+
+    @property
+    def body(self) -> Markup:
+        """Its sections with their navigation."""
+        return _clean(render("sections.html", sections=self.sections))
+
+    @property
+    def page(self) -> str:
+        """A page of its own."""
+        return framed("across.html", self.script_data, title=self.title, document=self, sections=self.sections)
+
+
+def framed(template: str, data: Markup | None, **values: object) -> str:
+    """One self-contained page: styles and script inside, nothing is loaded. `data`: what its charts read."""
+    page = render(
+        template,
+        css=Markup(asset("uPlot.min.css") + "\n" + asset("report.css")),
+        behaviour=Markup(asset("report.js")),
+        licence=Markup("/*\n" + asset("uPlot.LICENSE") + "\n*/"),
+        library=Markup(asset("uPlot.iife.min.js")),
+        script=Markup(asset("charts.js") + "\n" + asset("telemetry.js")),
+        data=data,
+        **values,
+    )
+    return _clean(page)
+
+
+def _clean(page: Markup) -> Markup:
+    return Markup(_FORBIDDEN.sub("\ufffd", page))

@@ -1,1 +1,0 @@
-"""A bisection for people: terminal, Markdown, HTML. Its JSON is result.json."""

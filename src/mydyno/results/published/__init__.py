@@ -1,1 +1,0 @@
-"""Published studies: their figures and conclusions, compared with this study's verdicts."""
