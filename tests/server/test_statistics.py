@@ -51,7 +51,7 @@ def production(build: ServerBuild) -> Iterator[OtherServer]:
             "CREATE TABLE sbtest1 (id INT PRIMARY KEY AUTO_INCREMENT, k INT, c CHAR(120), pad CHAR(60), KEY k_1 (k))",
             "INSERT INTO sbtest1 (k, c) SELECT 5, 'x' FROM seq_1_to_4000",
             "ANALYZE TABLE sbtest1",
-            "GRANT SELECT ON mysql.* TO bench",
+            "GRANT SELECT ON mysql.innodb_table_stats TO bench",
         )
         yield made
 
@@ -61,6 +61,10 @@ def test_tables_get_the_statistics_of_another_server(
 ) -> None:
     program = Program(tmp_path, real_paths, environment={PASSWORD_VARIABLE: PASSWORD})
     dsn = f"mysql://bench@localhost/sbtest?socket={production.socket}"
+    done = program.run("servers", "statistics", dsn, "--output", "stats.json")
+    assert done.returncode == 2
+    assert "GRANT SELECT ON mysql.innodb_index_stats" in done.stderr
+    production.sql("GRANT SELECT ON mysql.innodb_index_stats TO bench")
     done = program.run("servers", "statistics", dsn, "--output", "stats.json")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("stats.json: 1 tables of sbtest, 0 histograms, 10.11"), done.stdout

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pymysql.constants import ER
 
 from mydyno.errors import ServerError, UserError
-from mydyno.servers.sql import Control
+from mydyno.servers.sql import Control, server_code
 
 
 class _Model(BaseModel):
@@ -58,23 +59,35 @@ def read_file(path: Path) -> OptimizerStatistics:
 
 
 async def read_statistics(control: Control, schema: str) -> OptimizerStatistics:
-    """Those of a schema's tables of InnoDB. Raises UserError where it has none, ServerError without the right."""
+    """Those of a schema's tables of InnoDB. Raises UserError where it has none, or without the right to read them."""
     tables: dict[str, dict[str, Any]] = {}
-    for name, rows, clustered, other in await control.rows(
-        "SELECT table_name, n_rows, clustered_index_size, sum_of_other_index_sizes FROM mysql.innodb_table_stats "
-        "WHERE database_name = %s",
-        schema,
-    ):
+    try:
+        of_tables = await control.rows(
+            "SELECT table_name, n_rows, clustered_index_size, sum_of_other_index_sizes FROM mysql.innodb_table_stats "
+            "WHERE database_name = %s",
+            schema,
+        )
+        of_indexes = await control.rows(
+            "SELECT table_name, index_name, stat_name, stat_value FROM mysql.innodb_index_stats "
+            "WHERE database_name = %s",
+            schema,
+        )
+    except ServerError as error:
+        if server_code(error) != ER.TABLEACCESS_DENIED_ERROR:
+            raise
+        raise UserError(
+            "the account may not read InnoDB's statistics",
+            "an administrator allows it: GRANT SELECT ON mysql.innodb_table_stats TO …; "
+            "GRANT SELECT ON mysql.innodb_index_stats TO …",
+        ) from None
+    for name, rows, clustered, other in of_tables:
         tables[str(name)] = {
             "rows": int(rows), "clustered_index_pages": int(clustered), "other_index_pages": int(other),
             "indexes": {}, "histograms": {},
         }  # fmt: skip
     if not tables:
         raise UserError(f"the schema {schema} has no statistics of InnoDB", "name another schema in the DSN")
-    for name, index, statistic, value in await control.rows(
-        "SELECT table_name, index_name, stat_name, stat_value FROM mysql.innodb_index_stats WHERE database_name = %s",
-        schema,
-    ):
+    for name, index, statistic, value in of_indexes:
         if str(name) in tables:
             tables[str(name)]["indexes"].setdefault(str(index), {})[str(statistic)] = int(value)
     for name, column, histogram in await _histograms(control, schema):
@@ -92,7 +105,9 @@ async def _histograms(control: Control, schema: str) -> list[tuple[Any, ...]]:
             "WHERE SCHEMA_NAME = %s",
             schema,
         )
-    except ServerError:
+    except ServerError as error:
+        if server_code(error) != ER.UNKNOWN_TABLE:
+            raise
         return []
     return list(found)
 
