@@ -13,6 +13,8 @@ from mydyno.errors import UserError
 SERVER_WAYS = frozenset({"name", "basedir", "build", "dsn"})
 """The keys of [server] that say where it comes from; an override that sets one of them replaces all of them, but the
 settings of a build are merged."""
+SERVER_OF_ARM = frozenset({"server", "dsn"})
+"""The keys of an arm that say which server it has."""
 ARM_SECTIONS = ("arms", "factors", "vary", "screen")
 """The sections that make arms; an experiment has one of them."""
 OF_EVERY_ARM = "treatments"
@@ -59,9 +61,9 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
     """The tree with every --set applied in order. A number in the path picks a member of a list: steps.0.measure.
 
     One thing is varied at a time: `vary` in an override replaces that of the file, and so do variables of a `screen`,
-    which have a short form: VARIABLE=FIRST,SECOND. `factors`, and `arms` as a whole,
-    replace arms of another kind. A server named in an override replaces the file's; an external one (dsn) its
-    variables too, which configure a private server; other data (`data.sql`) the options of the file's.
+    which have a short form: VARIABLE=FIRST,SECOND. `factors`, and `arms` as a whole, replace arms of another kind. A
+    server named in an override replaces the file's, and an arm's; an external one (dsn) its variables too, which
+    configure a private server; other data (`data.sql`) the options of the file's.
 
     Raises UserError if a path leads through a value or past the end of a list, and for the scale itself.
     """
@@ -78,6 +80,11 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
     data, own = result.get("data"), dict(map(parse_set, assignments)).get(("data", "sql"))
     if isinstance(data, dict) and own not in (None, data.get("sql")):
         data.pop("options", None)
+    for path in paths:
+        if len(path) == 3 and path[0] == "arms" and path[2] in SERVER_OF_ARM:
+            arm = result.get("arms", {}).get(path[1])
+            for other in SERVER_OF_ARM - {path[2]} if isinstance(arm, dict) else ():
+                arm.pop(other, None)
     whole = {path[0] for path in paths if path[0] == "factors" or path == ("arms",)}
     for section in whole - set(tree):
         for other in set(ARM_SECTIONS) - {section}:

@@ -337,6 +337,16 @@ def test_hooks_are_for_an_external_server_and_have_a_command(server: str, words:
     assert words in mistakes(GOOD.replace('name = "mariadb-10.11"', server))
 
 
+def test_an_arm_s_server_that_is_set_takes_the_place_of_the_file_s() -> None:
+    dsns = [f"arms.{arm}.dsn=mysql://bench@{arm}/shop" for arm in ("old", "new")]
+    experiment, _ = load("statements", None, dsns)
+    assert [arm.treatments for arm in experiment.arms] == [
+        {"dsn": f"mysql://bench@{arm.name}/shop"} for arm in experiment.arms
+    ]
+    tree = {"arms": {"old": {"dsn": "mysql://bench@old/shop"}}}
+    assert with_settings(tree, ["arms.old.server=mysql-8.0"]) == {"arms": {"old": {"server": "mysql-8.0"}}}
+
+
 def test_a_set_replaces_the_server_as_a_whole() -> None:
     tree = {"server": {"name": "mariadb-10.11", "variables": {"sync_binlog": 1}}}
     assert with_settings(tree, ['server={ basedir = "/opt/server" }']) == {"server": {"basedir": "/opt/server"}}
