@@ -63,7 +63,8 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
     One thing is varied at a time: `vary` in an override replaces that of the file, and so do variables of a `screen`,
     which have a short form: VARIABLE=FIRST,SECOND. `factors`, and `arms` as a whole, replace arms of another kind. A
     server named in an override replaces the file's, and an arm's; an external one (dsn) its variables too, which
-    configure a private server; other data (`data.sql`) the options of the file's.
+    configure a private server; other data (`data.sql`) the options of the file's,
+    and another capture (`steps.replay`) its data.
 
     Raises UserError if a path leads through a value or past the end of a list, and for the scale itself.
     """
@@ -80,6 +81,8 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
     data, own = result.get("data"), dict(map(parse_set, assignments)).get(("data", "sql"))
     if isinstance(data, dict) and own not in (None, data.get("sql")):
         data.pop("options", None)
+    elif any(path[0] == "steps" and path[-1] == "replay" for path in paths):
+        result.pop("data", None)
     for path in paths:
         if len(path) == 3 and path[0] == "arms" and path[2] in SERVER_OF_ARM:
             arm = result.get("arms", {}).get(path[1])

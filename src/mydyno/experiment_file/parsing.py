@@ -227,7 +227,7 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
             problems += _speed_problems(index, spec)
             needed = vocabulary.workload_data[spec.workload]
             if spec.workload in FILE_KINDS:
-                problems += _file_problems(index, spec, experiment.data)
+                problems += _file_problems(index, spec, experiment.data, "data" in tree)
             elif needed != experiment.data.workload:
                 problems.append(
                     Problem(("steps", index, "workload"), f"needs data.workload = {needed!r}", spec.workload)
@@ -360,8 +360,11 @@ def _step_problems(steps: object, vocabulary: Vocabulary) -> list[Problem]:
     return problems
 
 
-def _file_problems(index: int, spec: StepSpec, data: DataSpec) -> list[Problem]:
-    """A file of the user's runs on any tables; memcached has none."""
+def _file_problems(index: int, spec: StepSpec, data: DataSpec, named: bool) -> list[Problem]:
+    """A file of the user's runs on any tables, but a capture only on those of its statements; memcached has none."""
+    if spec.replay and not named and data.workload != EXISTING:
+        allowed = 'data.sql = "dump.sql"; or [data] with sysbench\'s tables and rows'
+        return [Problem(("steps", index, "replay"), "the data of its statements are not named", spec.replay, allowed)]
     if data.workload != "kv":
         return []
     allowed = 'data.workload = "oltp" or "tpcc", data.script or data.sql'

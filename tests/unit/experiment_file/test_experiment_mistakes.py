@@ -169,7 +169,9 @@ def test_a_step_that_cannot_be_timed_is_refused(duration: str) -> None:
     assert "steps[0]" in mistakes(GOOD + f"warmup = {duration}\n")
 
 
-STATEMENTS = GOOD.replace('workload = "oltp_read_only"', 'replay = "x.capture"\nstatements = true')
+STATEMENTS = GOOD.replace('workload = "oltp_read_only"', 'replay = "x.capture"\nstatements = true').replace(
+    "[arms]", "[data]\ntables = 1\n[arms]", 1
+)
 
 
 def test_statements_are_compared_on_one_connection_without_warm_up() -> None:

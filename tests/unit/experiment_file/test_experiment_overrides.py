@@ -294,6 +294,8 @@ def test_data_that_are_set_have_none_of_the_options_of_the_file_s() -> None:
     assert with_settings({"data": {"sql": "a", "options": {"scale": 2}}}, ("data.sql=dump.sql",)) == {
         "data": {"sql": "dump.sql"}
     }
+    captured = {"data": {"sql": "a"}, "steps": [{"replay": "a.capture"}]}
+    assert with_settings(captured, ("steps.replay=b.capture",)) == {"steps": [{"replay": "b.capture"}]}
     same = {"data": {"sql": "a", "options": {"scale": 2}}}
     assert with_settings(same, ("data.sql=a",)) == same
     own = ("data.options.scale=3", "data.sql=b.toml")

@@ -99,10 +99,12 @@ def test_a_step_may_be_a_capture_on_the_data_of_a_dump(tmp_path: Path) -> None:
 
 
 def test_a_replay_of_something_else_is_refused(tmp_path: Path) -> None:
-    assert "is not a capture" in mistake(tmp_path, '[[steps]]\nreplay = "mine.lua"\n')
-    assert "no such file" in mistake(tmp_path, '[[steps]]\nreplay = "tuesday.capture"\n')
+    assert "is not a capture" in mistake(tmp_path, 'data.sql = "shop.sql"\n[[steps]]\nreplay = "mine.lua"\n')
+    assert "no such file" in mistake(tmp_path, 'data.sql = "shop.sql"\n[[steps]]\nreplay = "tuesday.capture"\n')
     assert "has sql and replay" in mistake(tmp_path, '[[steps]]\nreplay = "monday.capture"\nsql = "shop.sql"\n')
-    assert "db_ps_mode" in mistake(tmp_path, '[[steps]]\nreplay = "monday.capture"\noptions.db_ps_mode = "auto"\n')
+    assert "the data of its statements are not named" in mistake(tmp_path, '[[steps]]\nreplay = "monday.capture"\n')
+    text = 'data.sql = "shop.sql"\n[[steps]]\nreplay = "monday.capture"\noptions.db_ps_mode = "auto"\n'
+    assert "db_ps_mode" in mistake(tmp_path, text)
 
 
 def paced(folder: Path, text: str, length_s: int, writing: int, primary: str = "latency_p99_us") -> Experiment:
