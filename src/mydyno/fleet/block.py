@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 
 from mydyno.drivers.base import Progress
 from mydyno.errors import HostError, UserError
@@ -145,7 +146,8 @@ async def execute_block(
     plan does not have, HostError and StudyError as run_study does, StudyError if an earlier block of the study does not
     end.
     """
-    folder = StudyFolder.open(path.resolve())
+    # A batch system may have lost sight of a block that still runs, and start it elsewhere.
+    folder = StudyFolder.open(path.resolve(), token_hex(4) if group else "")
     study, plan = folder.study(), folder.plan()
     block = next((one for one in plan.blocks if one.block == order.block), None)
     if block is None:

@@ -29,8 +29,10 @@ Stored = TypeVar("Stored", bound=BaseModel)
 class StudyFolder:
     """One study on disk. A run's folder is complete or absent: it is written aside and renamed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, attempt: str = "") -> None:
+        """`attempt`: with a name, what is unfinished is kept apart from that of others which execute the same block."""
         self.path = path
+        self._mark = f".{attempt}.unfinished" if attempt else ".unfinished"
         self.journal = Journal(path / "journal.jsonl")
 
     @property
@@ -72,12 +74,12 @@ class StudyFolder:
         return folder
 
     @classmethod
-    def open(cls, path: Path) -> StudyFolder:
+    def open(cls, path: Path, attempt: str = "") -> StudyFolder:
         """An existing study. Raises UserError if it is not one, has special files, or is of another format."""
         if not is_study(path):
             raise UserError(f"{path} is not a study: it has no study.json", "`mydyno list` lists the studies")
         check_files(path)
-        folder = cls(path)
+        folder = cls(path, attempt)
         with readable(path / "study.json"):
             document = json.loads((path / "study.json").read_bytes())
         found = document.get("format") if isinstance(document, dict) else None
@@ -191,14 +193,14 @@ class StudyFolder:
 
     def begin_block(self, block: int) -> Path:
         """An empty folder aside in which an interleaved block collects its runs' folders until commit_block."""
-        aside = self.path / "blocks" / f".{block:02d}.unfinished"
+        aside = self._aside_of_block(block)
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         return aside
 
     def commit_block(self, block: int, runs: Sequence[RunRecord], waited_s: float = 0.0) -> None:
         """Write each run.json and put the block's folder in its place: from here on the block is finished."""
-        aside = self.path / "blocks" / f".{block:02d}.unfinished"
+        aside = self._aside_of_block(block)
         for run in runs:
             write_text(aside / Path(run.folder).name / "run.json", run.model_dump_json(by_alias=True, indent=1))
         sync_folder(aside)
@@ -249,7 +251,10 @@ class StudyFolder:
 
     def _aside(self, folder: str) -> Path:
         final = self.path / folder
-        return final.with_name(f".{final.name}.unfinished")
+        return final.with_name(f".{final.name}{self._mark}")
+
+    def _aside_of_block(self, block: int) -> Path:
+        return self.path / "blocks" / f".{block:02d}{self._mark}"
 
     def _read(self, name: str, model: type[Stored]) -> Stored:
         path = self.path / name
