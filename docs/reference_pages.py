@@ -53,7 +53,7 @@ from mydyno.workloads.tpcc import TpccOptions
 
 NOTE = "<!-- Made by docs/generate from the program; edit the program, not this page. -->\n"
 SUBCOMMANDS = [
-    *(("hosts", name) for name in ("prepare", "check", "list", "script")),
+    *(("hosts", name) for name in ("prepare", "check", "list")),
     *(("servers", name) for name in ("install", "add", "remove")),
 ]
 

@@ -42,7 +42,6 @@ COMMANDS = {
     "load": Command("load", "Run dynoload, the load program, by hand."),
     "hosts": Command("hosts", "Install mydyno on other hosts, compare them, list them."),
     "block": Command("block", "Execute one block of a study, for job schedulers."),
-    "collect": Command("collect", "Report on a study that a job scheduler executed."),
     "schema": Command("schema", "Print the JSON Schema of the files."),
     "client-network": Command("client_network", ""),
 }

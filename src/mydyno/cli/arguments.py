@@ -54,6 +54,24 @@ Hosts = Annotated[
         metavar="HOSTS",
     ),
 ]
+On = Annotated[
+    str | None,
+    typer.Option(
+        help="slurm or kubernetes: execute each block as a task of its own, with the studies folder on a file system "
+        "that all nodes share. The tasks go on if this program ends; `mydyno resume` watches them.",
+        metavar="SYSTEM",
+    ),
+]
+OnOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--on-option",
+        help="Slurm: a long option of sbatch, e.g. partition=bench. Kubernetes: image=… (with mydyno on its PATH), "
+        "claim=… (the PersistentVolumeClaim of the studies folder), namespace=…. Both: parallel=N (the most blocks at "
+        "the same time), program=… (how nodes start mydyno). Repeatable.",
+        metavar="KEY=VALUE",
+    ),
+]
 Data = Annotated[
     Path | None,
     typer.Option(

@@ -13,7 +13,6 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode
-from mydyno.cli.hosts_script import script
 from mydyno.cli.output import print_json
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import HostError
@@ -63,7 +62,6 @@ def register(app: typer.Typer) -> None:
     group.command(name="prepare", help="Copy this mydyno to the hosts; only what they lack is sent.")(prepare_hosts)
     group.command(name="check", help="Compare the hosts: what differs, what each cannot measure, clocks.")(check)
     group.command(name="list", help="List the groups and hosts, and whether each can be used.")(list_hosts)
-    group.command(name="script", help="Write a job for Slurm or Kubernetes that executes a study's blocks.")(script)
     app.add_typer(group, name="hosts")
 
 

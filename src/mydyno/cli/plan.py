@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import typer
 
 from mydyno.cli import arguments
+from mydyno.cli.batch_job import batch_job
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.experiments import load_for_study
 from mydyno.cli.output import print_json
@@ -21,6 +23,7 @@ from mydyno.fleet.group_rules import check_groups
 from mydyno.fleet.groups import parse_hosts
 from mydyno.hosts.paths import HostPaths
 from mydyno.language import agreed
+from mydyno.model.definition.batch import BatchJob
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.host_groups import LOCAL, HostGroup
 from mydyno.model.definition.plan import Plan
@@ -41,6 +44,8 @@ def plan(
     waits: arguments.Waits = False,
     kernel: arguments.Kernel = False,
     hosts: arguments.Hosts = None,
+    on: arguments.On = None,
+    on_options: arguments.OnOptions = None,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
@@ -52,12 +57,16 @@ def plan(
     verbose: arguments.Verbose = False,
 ) -> None:
     """Print the plan; exit code 3 where this host cannot do it. Takes every option of `run`."""
-    del studies, allow_writes, allow_changes, wait, serve, openmetrics  # of no effect on the plan
+    del allow_writes, allow_changes, wait, serve, openmetrics  # of no effect on the plan
     set_verbosity(verbose)
+    job = batch_job(on, on_options, hosts, time, data)
     resolved, _ = load_for_study(
-        experiment, scale, arguments.all_settings(settings, blocks, time, profile, waits, kernel)
+        experiment, scale, arguments.all_settings(settings, blocks, time, profile, waits, kernel), fixed=job is not None
     )
     paths = HostPaths.resolve(data)
+    if job is not None:
+        _print_job(resolved, job, studies, paths)
+        return
     groups = () if hosts is None else parse_hosts(hosts)
     apart = bool(groups) and all(group.clients for group in groups)
     previewed = asyncio.run(preview(resolved, paths, apart=apart))
@@ -75,6 +84,16 @@ def plan(
         _print_groups(groups)
     if expected.obstacles:
         raise typer.Exit(ExitCode.HOST_CANNOT)
+
+
+def _print_job(experiment: Experiment, job: BatchJob, studies: Path, paths: HostPaths) -> None:
+    """The job alone: of the nodes that execute it nothing is known."""
+    # What a study needs is slow to load.
+    from mydyno.fleet.batch.study import SYSTEMS, planned
+
+    made, planned_job = planned(experiment, job, paths)
+    folder = studies.resolve() / "STUDY"
+    print(SYSTEMS[job.system](folder, planned_job).text([block.block for block in made.blocks]), end="")
 
 
 def _on_groups(expected: Forecast, experiment: Experiment, groups: Sequence[HostGroup], paths: HostPaths) -> Forecast:

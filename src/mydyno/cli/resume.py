@@ -46,10 +46,16 @@ def resume(
     metrics = arguments.metrics_file(openmetrics)
     paths = HostPaths.resolve(data, allow_writes, allow_changes, wait)
     # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
-    from mydyno.cli.study_runner import listeners_of, run_fleet_to_end, run_to_end
+    from mydyno.cli.study_runner import listeners_of, run_batch_to_end, run_fleet_to_end, run_to_end
     from mydyno.study import resume_study
 
     listeners = listeners_of(metrics)
+    if record.batch is not None:
+        from mydyno.fleet.batch.study import resume_on_batch  # the same
+
+        with side_server(path.absolute().parent, serve):
+            run_batch_to_end(lambda watcher: resume_on_batch(path, watcher, time_s, listeners), as_json)
+        return
     if record.host_groups:
         # What hosts by SSH need is slow to load.
         from mydyno.fleet.controller import resume_on_groups

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from mydyno.cli import arguments
+from mydyno.cli.batch_job import batch_job
 from mydyno.cli.experiments import load_for_study
 from mydyno.cli.side_server import side_server
 from mydyno.cli.streams import warn
@@ -31,6 +32,8 @@ def run(
     waits: arguments.Waits = False,
     kernel: arguments.Kernel = False,
     hosts: arguments.Hosts = None,
+    on: arguments.On = None,
+    on_options: arguments.OnOptions = None,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     data: arguments.Data = None,
     allow_writes: arguments.AllowWrites = False,
@@ -43,8 +46,9 @@ def run(
 ) -> None:
     """Run a study to its end; exit codes as in ExitCode."""
     set_verbosity(verbose)
+    job = batch_job(on, on_options, hosts, time, data)
     resolved, source = load_for_study(
-        experiment, scale, arguments.all_settings(settings, blocks, time, profile, waits, kernel)
+        experiment, scale, arguments.all_settings(settings, blocks, time, profile, waits, kernel), fixed=job is not None
     )
     groups = None if hosts is None else parse_hosts(hosts)
     if groups is not None and data is not None:
@@ -53,11 +57,18 @@ def run(
     paths = HostPaths.resolve(data, allow_writes, allow_changes, wait)
     warn(f"{resolved.name}: checking the host")
     # After the check, so that mistakes are reported at once: what a study needs takes a second to load.
-    from mydyno.cli.study_runner import listeners_of, run_fleet_to_end, run_to_end
+    from mydyno.cli.study_runner import listeners_of, run_batch_to_end, run_fleet_to_end, run_to_end
     from mydyno.study import Request, run_study
 
     command = ("mydyno", *sys.argv[1:])
     listeners = listeners_of(metrics)
+    if job is not None:
+        from mydyno.fleet.batch.study import BatchRequest, run_on_batch  # the same
+
+        submitted = BatchRequest(resolved, source.text, Path(studies), job, command, listeners)
+        with side_server(studies, serve):
+            run_batch_to_end(lambda watcher: run_on_batch(submitted, paths, watcher), as_json)
+        return
     if groups is None:
         request = Request(resolved, source.text, Path(studies), command, listeners=listeners)
         with side_server(studies, serve):

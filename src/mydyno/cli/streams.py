@@ -26,7 +26,7 @@ STARTED_AS = "MYDYNO_COMMAND"
 """Environment variable: what the user typed to start the program, where that is not mydyno."""
 DEFAULT_STUDIES = Path("studies")
 _FOLDER = [DEFAULT_STUDIES]
-_VERBS = "run|plan|resume|clean|list|report|compare|history|gate|bisect|serve|hosts|doctor|servers|schema|collect"
+_VERBS = "run|plan|resume|clean|list|report|compare|history|gate|bisect|serve|hosts|doctor|servers|schema"
 _COMMAND = re.compile(rf"(?<![\w./-])mydyno (?P<verb>{_VERBS})\b(?: (?P<study>\w[\w.-]*\w)(?![\w./-]))?")
 
 

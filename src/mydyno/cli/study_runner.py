@@ -56,6 +56,13 @@ def run_fleet_to_end(work: FleetWork, as_json: bool) -> None:
     finish(folder, summary, as_json)
 
 
+def run_batch_to_end(work: FleetWork, as_json: bool) -> None:
+    """As run_to_end, for a study whose blocks a batch system executes: they go on without this program."""
+    with FleetProgress() as watcher:
+        folder, summary = _run(work(watcher), watcher, "finished blocks")
+    finish(folder, summary, as_json)
+
+
 def run_study_here(work: Work, experiment: Experiment) -> tuple[StudyFolder, Summary]:
     """Run with progress on stderr; print nothing on stdout. Ctrl-C as in run_to_end."""
     load_s = sum(step.warmup_s + step.measure_s for step in experiment.resolved_steps)
@@ -70,15 +77,17 @@ def run_fleet_study(work: FleetWork) -> tuple[StudyFolder, Summary]:
 
 
 def _run(
-    work: Awaitable[tuple[StudyFolder, Summary]], watcher: ProgressWatcher | FleetProgress
+    work: Awaitable[tuple[StudyFolder, Summary]],
+    watcher: ProgressWatcher | FleetProgress,
+    restored: str = "the host is restored; finished runs",
 ) -> tuple[StudyFolder, Summary]:
     try:
         return asyncio.run(with_signals(work))
     except asyncio.CancelledError:
-        kept = "no study was begun"
+        kept = "the host is restored; no study was begun"
         if watcher.folder is not None:
-            kept = f"finished runs are kept; to continue: {resume_command(watcher.folder)}"
-        watcher.say(f"interrupted; the host is restored; {kept}")
+            kept = f"{restored} are kept; to continue: {resume_command(watcher.folder)}"
+        watcher.say(f"interrupted; {kept}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except OSError as error:
         words = f"{error.strerror or error}: {error.filename or 'while the study ran'}"

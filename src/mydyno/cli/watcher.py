@@ -219,12 +219,12 @@ class FleetProgress(_Shown):
 
     def block_committed(self, group: str, block: int, made: int, of: int, precision: Precision | None) -> None:
         """One line a block."""
-        words = [f"block {block:>2}", group, f"{made} of {of} done"]
+        words = [f"block {block:>2}", *([group] if group else []), f"{made} of {of} done"]
         if precision is not None:
             words.append(precision_words(precision))
         self.say(" · ".join(words))
-        self._blocks.pop(group, None)
-        self._show(group, "idle")
+        if self._blocks.pop(group, None):
+            self._show(group, "idle")
 
     def group_lost(self, group: str, why: str, for_good: bool) -> None:
         """Why a group takes no blocks, and whether it is retried."""

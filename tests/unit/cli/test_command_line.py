@@ -136,10 +136,13 @@ def test_a_program_started_anew_does_the_same(tmp_path: Path, arguments: tuple[s
         (("report", "studies/none"), "studies/none is not a study"),
         (("report", "x", "--format", "htm"), "did you mean 'html'?"),
         (("servers", "install", "maria-10.11"), "did you mean 'mariadb-10.11'?"),
-        (
-            ("hosts", "script", "allocators", "--slurm", "--set", "server.dsn=mysql://bench@db/sbtest"),
-            "load it together",
-        ),
+        (("run", "allocators", "--on", "slum"), "did you mean 'slurm'?"),
+        (("run", "allocators", "--on", "slurm", "--hosts", "local"), "--on and --hosts exclude each other"),
+        (("run", "allocators", "--on", "slurm", "--time", "10m"), "--on and --time exclude each other"),
+        (("run", "allocators", "--on", "slurm", "--data", "data"), "with --on only an absolute path"),
+        (("run", "allocators", "--on-option", "partition=bench"), "--on-option needs --on"),
+        (("plan", "allocators", "--on", "kubernetes"), "needs --on-option image=NAME"),
+        (("plan", "allocators", "--on", "slurm", "--set", "server.dsn=mysql://bench@db/sbtest"), "load it together"),
         (("rnu",), "rnu"),
     ],
 )

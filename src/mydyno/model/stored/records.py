@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from mydyno.model.definition.batch import BatchJob
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.frozen_record import Record, is_empty
@@ -480,5 +481,7 @@ class StudyRecord(Record):
     """Server, driver, allocators, engine."""
     host_groups: tuple[HostGroup, ...] = Field((), exclude_if=is_empty)
     """The host groups that execute the blocks; empty: the host that mydyno runs on."""
+    batch: BatchJob | None = Field(None, exclude_if=is_empty)
+    """The job of a batch system that executes the blocks."""
     files: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
     """Files that the experiment names: path on this host → SHA-256; those of up to 1 MiB are kept below `files`."""

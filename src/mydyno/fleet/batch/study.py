@@ -1,0 +1,268 @@
+"""A study whose blocks a batch system executes: submit them, watch, submit lost ones again, report.
+
+The study's folder and the batch system are the truth: blocks that are complete, tasks that wait or run. What this
+process knows beyond that is how often it has seen a block lost. It may be killed at any time; the tasks go on, and
+`mydyno resume` watches them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from asyncio import sleep
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from math import ceil
+from pathlib import Path
+from secrets import token_hex
+
+from mydyno import __version__
+from mydyno.errors import HostError, StudyError
+from mydyno.evaluation.facts import summarise
+from mydyno.evaluation.projection import precision_so_far
+from mydyno.execution.checks import check_more_time
+from mydyno.execution.live.writer import Listener
+from mydyno.execution.looks import ended
+from mydyno.execution.planning.design_choice import plan_study
+from mydyno.execution.planning.forecast import forecast
+from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno
+from mydyno.fleet.batch.kubernetes import Kubernetes
+from mydyno.fleet.batch.slurm import Slurm
+from mydyno.fleet.batch.system import BatchSystem, Task, label_of, last_lines
+from mydyno.fleet.group_rules import check_server
+from mydyno.fleet.leases import LOST_EVENT
+from mydyno.fleet.live import FleetLive, FleetWatcher
+from mydyno.fleet.study_files import FOLDER, find_files, on_host
+from mydyno.hosts.lock import folder_lock
+from mydyno.hosts.paths import HostPaths, check_writable
+from mydyno.model.definition.batch import BatchJob
+from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.plan import Plan
+from mydyno.model.stored.summary import Summary
+from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.stored_result import StoredResult
+
+Systems = Mapping[str, Callable[[Path, BatchJob], BatchSystem]]
+SYSTEMS: Systems = {"slurm": Slurm, "kubernetes": Kubernetes}
+LIMIT_FACTOR, LIMIT_S = 3.0, 900.0
+"""The time limit of a task: so many times what is expected, and more for fetching servers and making data."""
+SUBMITTED_EVENT = "blocks_submitted"
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What a test passes other ones of."""
+
+    systems: Systems = field(default_factory=lambda: SYSTEMS)
+    poll_s: float = 10.0
+    """Between two questions to the batch system, which all its users share."""
+    seen_late_s: float = 90.0
+    """For a file of a node to be seen here: NFS remembers for a minute that there is none (nfs(5), acdirmax)."""
+    sleep: Callable[[float], Awaitable[None]] = sleep
+
+
+@dataclass(frozen=True)
+class BatchRequest:
+    """What to run where, and where to keep it."""
+
+    experiment: Experiment
+    source_text: str
+    studies: Path
+    job: BatchJob
+    command: tuple[str, ...] = ()
+    listeners: tuple[Listener, ...] = ()
+
+
+def planned(
+    experiment: Experiment, job: BatchJob, paths: HostPaths, systems: Systems = SYSTEMS
+) -> tuple[Plan, BatchJob]:
+    """The plan, and the job with its time limit. Raises UserError and HostError; starts nothing."""
+    check_server(experiment, f"--on {job.system}", "remove --on")
+    systems[job.system](Path(), job).check()
+    plan = plan_study(experiment, paths)
+    block_s = forecast(experiment, plan, paths).study_s / len(plan.blocks)
+    return plan, job.model_copy(update={"limit_s": 60 * ceil((LIMIT_FACTOR * block_s + LIMIT_S) / 60)})
+
+
+async def run_on_batch(
+    request: BatchRequest, paths: HostPaths, watcher: FleetWatcher, how: Watching = Watching()
+) -> tuple[StudyFolder, Summary]:
+    """A new study. Raises UserError and HostError before any block, StudyError when it went wrong."""
+    plan, job = planned(request.experiment, request.job, paths, how.systems)
+    check_writable(request.studies, "--studies")
+    files = find_files(request.experiment)
+    with ExitStack() as stack:
+        made = new_study(request.experiment, request.source_text, request.command, paths)
+        path = stack.enter_context(StudyFolder.claimed(request.studies.resolve(), made.study))
+        # Another user's study of the same second may have the same name.
+        job = job.model_copy(update={"name": f"mydyno-{label_of(path.name)}-{token_hex(2)}"})
+        known = {"study": path.name, "files": files.checksums, "batch": job}
+        study = on_host(made.model_copy(update=known), files.at(str(path / FOLDER)))
+        folder = StudyFolder.create(path, study, plan)
+        files.copy_to(path / FOLDER)
+        stack.enter_context(folder_lock(path))
+        live = stack.enter_context(FleetLive(watcher, request.listeners))
+        batch = _Batch(folder, plan, how.systems[job.system](path, job), live, how)
+        watcher.kept_in(path)
+        try:
+            await batch.submit(sorted(batch.blocks))
+        except HostError:
+            shutil.rmtree(path)
+            path.mkdir()  # which `claimed` removes, with a studies folder that it has made
+            raise
+        live.keep_in(folder, plan, made=0, resumed=False)
+        return folder, await batch.watch()
+
+
+async def resume_on_batch(
+    path: Path,
+    watcher: FleetWatcher,
+    time_s: float | None = None,
+    listeners: tuple[Listener, ...] = (),
+    how: Watching = Watching(),
+) -> tuple[StudyFolder, Summary]:
+    """Go on with a study, from its folder alone: blocks that are neither complete nor under way are submitted."""
+    folder = StudyFolder.open(path.resolve())
+    study, plan = folder.study(), folder.plan()
+    assert study.batch is not None
+    check_more_time(folder, plan, time_s)
+    check_writable(folder.path, "the study folder")
+    system = how.systems[study.batch.system](folder.path, study.batch)
+    with ExitStack() as stack:
+        stack.enter_context(folder_lock(folder.path))
+        if not folder.missing_runs(plan):
+            watcher.say(nothing_to_resume(folder, plan))
+            return folder, summarise(folder)
+        system.check()
+        live = stack.enter_context(FleetLive(watcher, listeners))
+        batch = _Batch(folder, plan, system, live, how)
+        tasks = await system.tasks(batch.left)
+        live.keep_in(folder, plan, len(batch.blocks - batch.left), resumed=True)
+        if study.mydyno_version != __version__:
+            live.say(other_mydyno(study.mydyno_version))
+        folder.journal.append("study_resumed", mydyno_version=__version__)
+        lost = [block for block in sorted(batch.left) if block not in tasks or tasks[block].is_over]
+        if lost:
+            await batch.submit(lost)
+        return folder, await batch.watch()
+
+
+@dataclass
+class _Batch:
+    """The blocks of one study."""
+
+    folder: StudyFolder
+    plan: Plan
+    system: BatchSystem
+    live: FleetLive
+    how: Watching
+    left: set[int] = field(init=False)
+    """Blocks that are waited for."""
+    missing: dict[int, Task] = field(default_factory=dict)
+    """Blocks that are not submitted again → the last attempt."""
+    _losses: Counter[int] = field(default_factory=Counter)
+    _avoided: set[str] = field(default_factory=set)
+    """Nodes that have lost a block: a broken one is always free, and would take all others."""
+    _since_s: dict[int, float] = field(default_factory=dict)
+    """Since when a block has neither a task that runs nor a folder."""
+
+    def __post_init__(self) -> None:
+        self.blocks = {block.block for block in self.plan.blocks}
+        self.left = {block for block in self.blocks if not self.folder.is_block_complete(block)}
+
+    async def submit(self, blocks: Sequence[int]) -> None:
+        """A job for these blocks. Raises HostError with the reason if the batch system refuses it."""
+        job = await self.system.submit(blocks, self._avoided)
+        self.folder.journal.append(SUBMITTED_EVENT, blocks=list(blocks), job=job)
+        self.live.say(f"{len(blocks)} blocks submitted to {self.system.title}: {job}")
+
+    async def watch(self) -> Summary:
+        """Until every block is there or lost; the summary of those that are there. Raises StudyError without any."""
+        self.live.blocks_begin(len(self.blocks - self.left), len(self.blocks), None)
+        try:
+            while await self._look():
+                await self.how.sleep(self.how.poll_s)
+        except asyncio.CancelledError:
+            self.live.say(f"the blocks go on without this program; to cancel them: {self.system.cancel_command()}")
+            raise
+        self.folder.discard_unfinished()
+        for block, task in self.missing.items():
+            await self._say_missing(block, task)
+        if len(self.missing) == len(self.blocks):
+            raise StudyError(
+                f"none of the {len(self.blocks)} blocks is finished; the reasons are above",
+                f"fix the cause, then submit them again: mydyno resume {self.folder.path}",
+            )
+        summary = ended(self.folder, self.plan, len(self.blocks))
+        self.live.finished(StoredResult.load(self.folder))
+        return summary
+
+    async def _look(self) -> bool:
+        """Take in what has happened; whether there is more to wait for."""
+        try:
+            tasks = await self.system.tasks(self.left)
+        except HostError as error:
+            self._show(f"{error.message}; asked again in {self.how.poll_s:.0f} s")
+            return True
+        again = [block for block in sorted(self.left) if self._is_lost(block, tasks.get(block))]
+        if again:
+            try:
+                await self.submit(again)
+            except HostError as error:
+                self.left -= set(again)
+                self.missing |= {block: Task(block, "failed", error.message) for block in again}
+        phases = Counter(tasks[block].phase for block in self.left - set(again) if block in tasks)
+        why = next((task.state for block, task in tasks.items() if block in self.left and task.phase == "waiting"), "")
+        done = len(self.blocks) - len(self.left) - len(self.missing)
+        self._show(
+            f"{done} of {len(self.blocks)} blocks done · {phases['running']} running · "
+            f"{len(self.left) - phases['running']} waiting{f', {why}' if why else ''} · {len(self.missing)} lost"
+        )
+        return bool(self.left)
+
+    def _is_lost(self, block: int, task: Task | None) -> bool:
+        """Whether a block is to be submitted again."""
+        if task is not None and not task.is_over:
+            self._since_s.pop(block, None)
+            return False
+        if self.folder.is_block_complete(block):
+            self.left.discard(block)
+            made = len(self.blocks) - len(self.left) - len(self.missing)
+            precision = None
+            if self.plan.design != "blocks":
+                precision = precision_so_far(self.folder, self.plan, len(self.blocks))
+            self.live.block_committed(task.node if task else "", block, made, len(self.blocks), precision)
+            return False
+        if task is None or task.phase == "succeeded":
+            waited_s = time.monotonic() - self._since_s.setdefault(block, time.monotonic())
+            if waited_s < self.how.seen_late_s:
+                return False
+            known = f"{task.state}, but its block is not here" if task else f"unknown to {self.system.title}"
+            task = Task(block, "failed", known, task.node if task else "", task.log if task else "")
+        self._since_s.pop(block, None)
+        self._losses[block] += 1
+        attempt = self._losses[block]
+        self.folder.journal.append(LOST_EVENT, block=block, attempt=attempt, group=task.node, why=task.state)
+        if task.again and attempt < self.system.attempts:
+            self._avoided |= {task.node} - {""}
+            self.live.say(f"block {block} LOST{_on(task)}: {task.state}")
+            return True
+        self.left.discard(block)
+        self.missing[block] = task
+        return False
+
+    async def _say_missing(self, block: int, task: Task) -> None:
+        lines = last_lines(await self.system.log(task))
+        if not lines:
+            lines = [f"it has written no log: do all nodes have the folder {self.folder.path}?"] if task.node else []
+        self.live.say("\n  ".join([f"block {block} is MISSING{_on(task)}: {task.state}", *lines]))
+
+    def _show(self, text: str) -> None:
+        self.live.group_says(self.system.title, text, lasting=False)
+
+
+def _on(task: Task) -> str:
+    return f" on {task.node}" if task.node else ""
