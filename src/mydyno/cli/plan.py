@@ -65,7 +65,7 @@ def plan(
     )
     paths = HostPaths.resolve(data)
     if job is not None:
-        _print_job(resolved, job, studies, paths)
+        _print_job(resolved, job, studies, paths, as_json)
         return
     groups = () if hosts is None else parse_hosts(hosts)
     apart = bool(groups) and all(group.clients for group in groups)
@@ -86,14 +86,17 @@ def plan(
         raise typer.Exit(ExitCode.HOST_CANNOT)
 
 
-def _print_job(experiment: Experiment, job: BatchJob, studies: Path, paths: HostPaths) -> None:
+def _print_job(experiment: Experiment, job: BatchJob, studies: Path, paths: HostPaths, as_json: bool) -> None:
     """The job alone: of the nodes that execute it nothing is known."""
     # What a study needs is slow to load.
     from mydyno.fleet.batch.study import SYSTEMS, planned
 
     made, planned_job = planned(experiment, job, paths)
-    folder = studies.resolve() / "STUDY"
-    print(SYSTEMS[job.system](folder, planned_job).text([block.block for block in made.blocks]), end="")
+    text = SYSTEMS[job.system](studies.resolve() / "STUDY", planned_job).text([block.block for block in made.blocks])
+    if as_json:
+        print_json({"plan": made.model_dump(mode="json", by_alias=True), "job": text})
+    else:
+        print(text, end="")
 
 
 def _on_groups(expected: Forecast, experiment: Experiment, groups: Sequence[HostGroup], paths: HostPaths) -> Forecast:

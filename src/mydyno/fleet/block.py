@@ -33,6 +33,7 @@ from mydyno.model.definition.plan import Design, Plan, PlannedBlock, PlannedRun,
 from mydyno.model.stored.records import RunRecord, SliceRecord, StudyRecord
 from mydyno.store.study_folder import StudyFolder
 
+HOST_EVENT = "host_found"
 Emit = Callable[[AnyMessage], None]
 
 
@@ -147,7 +148,7 @@ async def execute_block(
     end.
     """
     # A batch system may have lost sight of a block that still runs, and start it elsewhere.
-    folder = StudyFolder.open(path.resolve(), token_hex(4) if group else "")
+    folder = StudyFolder.open(path.resolve(), f"{order.block}-{token_hex(4)}" if group else "")
     study, plan = folder.study(), folder.plan()
     block = next((one for one in plan.blocks if one.block == order.block), None)
     if block is None:
@@ -164,7 +165,9 @@ async def execute_block(
             await stack.enter_async_context(own_turn(study.study, paths.study_lock_address, reporter.say))
             seen = len(folder.journal.read())
             if not folder.is_block_complete(order.block):  # the earlier block may have finished it
-                overhead_s = await _execute(stack, folder, study, plan, block, order, paths, reporter, opener, clients)
+                overhead_s = await _execute(
+                    stack, folder, study, plan, block, order, paths, reporter, opener, clients, group
+                )
     if group:
         folder.name_host_group(order.block, group)
     emit(
@@ -189,6 +192,7 @@ async def _execute(
     reporter: _Reporter,
     opener: Opener,
     clients: BlockClients | None,
+    group: str,
 ) -> float | None:
     """Seconds of overhead of an interleaved block; None for the design of blocks. `stack`: what to close afterwards."""
     clean_up(paths.undo, reporter.say)
@@ -198,6 +202,8 @@ async def _execute(
     if wrong := other_versions(study.versions, environment.versions):
         hint = "runs of different versions do not belong in one study: run `mydyno hosts prepare` on every host"
         raise HostError(wrong, hint)
+    if group:
+        folder.journal.append(HOST_EVENT, group=group, versions=environment.versions, host=host_facts(paths.data))
     await stack.enter_async_context(reporter.seconds(order.block))
     templates = {arm.name: await environment.template(arm, reporter.does) for arm in study.experiment.arms}
     if clients is not None:

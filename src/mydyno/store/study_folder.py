@@ -30,10 +30,12 @@ class StudyFolder:
     """One study on disk. A run's folder is complete or absent: it is written aside and renamed."""
 
     def __init__(self, path: Path, attempt: str = "") -> None:
-        """`attempt`: with a name, what is unfinished is kept apart from that of others which execute the same block."""
+        """`attempt`: with a name, its journal and what is unfinished are kept apart from those of other attempts, which
+        other hosts may make at the same time: NFS loses lines that two hosts append.
+        """
         self.path = path
         self._mark = f".{attempt}.unfinished" if attempt else ".unfinished"
-        self.journal = Journal(path / "journal.jsonl")
+        self.journal = Journal(path / (f"journal.{attempt}.jsonl" if attempt else "journal.jsonl"))
 
     @property
     def name(self) -> str:
@@ -69,7 +71,7 @@ class StudyFolder:
             raise UserError(f"the study folder {path} exists already")
         folder = cls(path)
         write_text(path / "plan.json", plan.model_dump_json(by_alias=True, indent=1))
-        write_text(path / "study.json", study.model_dump_json(by_alias=True, indent=1))
+        folder.write_study(study)
         folder.journal.append("study_created", study=study.study)
         return folder
 
@@ -163,6 +165,10 @@ class StudyFolder:
         with readable(self.path):
             is_there = (self.path / "summary.json").is_file()
         return self._read("summary.json", Summary) if is_there else None
+
+    def write_study(self, study: StudyRecord) -> None:
+        """Write study.json as a whole."""
+        write_text(self.path / "study.json", study.model_dump_json(by_alias=True, indent=1))
 
     def write_summary(self, summary: Summary) -> None:
         """Write summary.json as a whole."""

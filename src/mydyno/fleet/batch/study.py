@@ -18,20 +18,23 @@ from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 from mydyno import __version__
 from mydyno.errors import HostError, StudyError
 from mydyno.evaluation.facts import summarise
 from mydyno.evaluation.projection import precision_so_far
-from mydyno.execution.checks import check_more_time
+from mydyno.execution.checks import check_more_time, other_versions
 from mydyno.execution.live.writer import Listener
 from mydyno.execution.looks import ended
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno
+from mydyno.files.journal import Journal
 from mydyno.fleet.batch.kubernetes import Kubernetes
 from mydyno.fleet.batch.slurm import Slurm
 from mydyno.fleet.batch.system import BatchSystem, Task, label_of, last_lines
+from mydyno.fleet.block import HOST_EVENT
 from mydyno.fleet.group_rules import check_server
 from mydyno.fleet.leases import LOST_EVENT
 from mydyno.fleet.live import FleetLive, FleetWatcher
@@ -42,6 +45,7 @@ from mydyno.model.definition.batch import BatchJob
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.summary import Summary
+from mydyno.results.gate import FINISHED_EVENT
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
 
@@ -133,18 +137,23 @@ async def resume_on_batch(
     system = how.systems[study.batch.system](folder.path, study.batch)
     with ExitStack() as stack:
         stack.enter_context(folder_lock(folder.path))
-        if not folder.missing_runs(plan):
-            watcher.say(nothing_to_resume(folder, plan))
-            return folder, summarise(folder)
-        system.check()
         live = stack.enter_context(FleetLive(watcher, listeners))
         batch = _Batch(folder, plan, system, live, how)
-        tasks = await system.tasks(batch.left)
-        live.keep_in(folder, plan, len(batch.blocks - batch.left), resumed=True)
+        finished = batch.blocks - batch.left
+        for block in sorted(finished):
+            batch.take_in(block)
+        if not batch.left and any(event["event"] == FINISHED_EVENT for event in folder.journal.read()):
+            watcher.say(nothing_to_resume(folder, plan))
+            return folder, summarise(folder)
+        lost: list[int] = []
+        if batch.left:
+            system.check()
+            tasks = await system.tasks(batch.left)
+            lost = [block for block in sorted(batch.left) if block not in tasks or tasks[block].is_over]
+        live.keep_in(folder, plan, len(finished), resumed=True)
         if study.mydyno_version != __version__:
             live.say(other_mydyno(study.mydyno_version))
         folder.journal.append("study_resumed", mydyno_version=__version__)
-        lost = [block for block in sorted(batch.left) if block not in tasks or tasks[block].is_over]
         if lost:
             await batch.submit(lost)
         return folder, await batch.watch()
@@ -183,8 +192,10 @@ class _Batch:
         """Until every block is there or lost; the summary of those that are there. Raises StudyError without any."""
         self.live.blocks_begin(len(self.blocks - self.left), len(self.blocks), None)
         try:
-            while await self._look():
-                await self.how.sleep(self.how.poll_s)
+            while self.left:
+                await self._look()
+                if self.left:
+                    await self.how.sleep(self.how.poll_s)
         except asyncio.CancelledError:
             self.live.say(f"the blocks go on without this program; to cancel them: {self.system.cancel_command()}")
             raise
@@ -200,14 +211,14 @@ class _Batch:
         self.live.finished(StoredResult.load(self.folder))
         return summary
 
-    async def _look(self) -> bool:
-        """Take in what has happened; whether there is more to wait for."""
+    async def _look(self) -> None:
+        """Take in what has happened."""
         try:
             tasks = await self.system.tasks(self.left)
         except HostError as error:
             self._show(f"{error.message}; asked again in {self.how.poll_s:.0f} s")
-            return True
-        again = [block for block in sorted(self.left) if self._is_lost(block, tasks.get(block))]
+            return
+        again = [block for block in sorted(self.left) if await self._is_lost(block, tasks.get(block))]
         if again:
             try:
                 await self.submit(again)
@@ -221,20 +232,15 @@ class _Batch:
             f"{done} of {len(self.blocks)} blocks done · {phases['running']} running · "
             f"{len(self.left) - phases['running']} waiting{f', {why}' if why else ''} · {len(self.missing)} lost"
         )
-        return bool(self.left)
 
-    def _is_lost(self, block: int, task: Task | None) -> bool:
+    async def _is_lost(self, block: int, task: Task | None) -> bool:
         """Whether a block is to be submitted again."""
         if task is not None and not task.is_over:
             self._since_s.pop(block, None)
             return False
         if self.folder.is_block_complete(block):
             self.left.discard(block)
-            made = len(self.blocks) - len(self.left) - len(self.missing)
-            precision = None
-            if self.plan.design != "blocks":
-                precision = precision_so_far(self.folder, self.plan, len(self.blocks))
-            self.live.block_committed(task.node if task else "", block, made, len(self.blocks), precision)
+            self._commit(block, task.node if task else "")
             return False
         if task is None or task.phase == "succeeded":
             waited_s = time.monotonic() - self._since_s.setdefault(block, time.monotonic())
@@ -248,11 +254,37 @@ class _Batch:
         self.folder.journal.append(LOST_EVENT, block=block, attempt=attempt, group=task.node, why=task.state)
         if task.again and attempt < self.system.attempts:
             self._avoided |= {task.node} - {""}
-            self.live.say(f"block {block} LOST{_on(task)}: {task.state}")
+            lines = last_lines(await self.system.log(task))
+            self.live.say(": ".join([f"block {block} LOST{_on(task)}", task.state, *lines[-1:]]))
             return True
         self.left.discard(block)
         self.missing[block] = task
         return False
+
+    def _commit(self, block: int, node: str) -> None:
+        self.take_in(block)
+        made, of, precision = len(self.blocks) - len(self.left) - len(self.missing), len(self.blocks), None
+        if self.plan.design != "blocks":
+            precision = precision_so_far(self.folder, self.plan, of)
+        self.live.block_committed(node, block, made, of, precision)
+
+    def take_in(self, block: int) -> None:
+        """Into the study's journal what the attempts at a finished block have written apart."""
+        for path in sorted(self.folder.path.glob(f"journal.{block}-*.jsonl")):
+            for event in Journal(path).read():
+                if event["event"] == HOST_EVENT:
+                    self._note_host(block, event["group"], event["versions"], event["host"])
+                else:
+                    self.folder.journal.append(**event)
+            path.unlink()
+
+    def _note_host(self, block: int, node: str, versions: dict[str, str], host: dict[str, Any]) -> None:
+        """The study has the versions of its first block: blocks that begin later refuse others by themselves."""
+        study = self.folder.study()
+        if wrong := other_versions(study.versions, versions):
+            self.live.say(f"block {block} was executed by {node} with other versions: {wrong}")
+        known = {"versions": study.versions or versions, "hosts": {**study.hosts, node: host}}
+        self.folder.write_study(study.model_copy(update=known))
 
     async def _say_missing(self, block: int, task: Task) -> None:
         lines = last_lines(await self.system.log(task))

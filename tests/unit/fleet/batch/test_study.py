@@ -91,7 +91,7 @@ class Cluster:
         return {block: task for block, task in self.tasks_by_block.items() if block in blocks}
 
     async def log(self, task: Task) -> str:
-        return f'{{"event": "progressed", "text": "…"}}\nmydyno: error: of block {task.block}\n'
+        return f'{{"event": "progressed", "text": "…"}}\nmydyno: error: of block {task.block}\n' if task.node else ""
 
     def cancel_command(self) -> str:
         return "scancel --name=x"
@@ -126,9 +126,13 @@ async def test_a_study_without_mishaps(run: Run, cluster: Cluster, watcher: Flee
     assert cluster.submitted == [[1, 2, 3]]
     assert sorted(watcher.committed) == [("node1", 1), ("node2", 2), ("node3", 3)]
     assert watcher.said == ["3 blocks submitted to Slurm: job 1"]
-    record = folder.study().batch
-    assert record is not None and record.name.startswith("mydyno-fake-2")
-    assert [event["event"] for event in folder.journal.read()].count("study_finished") == 1
+    record = folder.study()
+    assert record.batch is not None and record.batch.name.startswith("mydyno-fake-2")
+    assert sorted(record.hosts) == ["node1", "node2", "node3"]
+    assert record.versions
+    events = [event["event"] for event in folder.journal.read()]
+    assert (events.count("block_finished"), events.count("study_finished")) == (3, 1)
+    assert not list(folder.path.glob("journal.*-*"))
 
 
 async def test_a_lost_block_is_submitted_again_elsewhere(run: Run, cluster: Cluster, watcher: FleetWatched) -> None:
@@ -137,7 +141,7 @@ async def test_a_lost_block_is_submitted_again_elsewhere(run: Run, cluster: Clus
     assert summary.state == "complete"
     assert cluster.submitted == [[1, 2, 3], [2], [2, 3]]
     assert cluster.avoided == [set(), {"node2"}, {"node2"}]
-    assert "block 2 LOST on node2: NODE_FAIL" in watcher.said
+    assert "block 2 LOST on node2: NODE_FAIL: mydyno: error: of block 2" in watcher.said
     assert "block 3 LOST: unknown to Slurm" in watcher.said
     lost = [event for event in folder.journal.read() if event["event"] == "block_lost"]
     assert [(event["block"], event["attempt"]) for event in lost] == [(2, 1), (2, 2), (3, 1)]
@@ -198,6 +202,35 @@ async def test_the_tasks_go_on_without_the_controller_and_are_not_submitted_twic
     assert summary.state == "complete"
     await resume_on_batch(path, watcher, how=watching(cluster))
     assert "is finished: nothing was run" in watcher.said[-1]
+
+
+async def test_a_study_that_has_ended_without_its_controller_is_reported(
+    run: Run, cluster: Cluster, watcher: FleetWatched, tmp_path: Path
+) -> None:
+    async def interrupted(_s: float) -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await run(interrupted)
+    await cluster.end_tasks()
+    (path,) = (tmp_path / "studies").iterdir()
+    folder, summary = await resume_on_batch(path, watcher, how=watching(cluster))
+    events = [event["event"] for event in folder.journal.read()]
+    assert (events.count("block_finished"), events.count("study_finished")) == (3, 1)
+    assert (len(cluster.submitted), len(folder.study().hosts), summary.state) == (1, 3, "complete")
+
+
+async def test_nodes_with_other_versions_are_named(
+    run: Run, cluster: Cluster, watcher: FleetWatched, tmp_path: Path
+) -> None:
+    async def other(_s: float) -> None:
+        await cluster.end_tasks()
+        (path,) = (tmp_path / "studies").iterdir()
+        (journal,) = path.glob("journal.3-*.jsonl")
+        journal.write_text(journal.read_text().replace("10.11.19", "10.11.0"))
+
+    await run(other)
+    assert any("block 3 was executed by node3 with other versions" in words for words in watcher.said)
 
 
 async def test_a_batch_system_that_does_not_answer_loses_nothing(run: Run, cluster: Cluster) -> None:
