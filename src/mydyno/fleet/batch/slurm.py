@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from mydyno.errors import HostError, UserError
 from mydyno.files.atomic import write_text
-from mydyno.fleet.batch.system import Task, check_submitter, end_of, output_of, ranges
+from mydyno.fleet.batch.system import Task, check_submitter, end_of, numbers_of, output_of, ranges
 from mydyno.model.definition.batch import BatchJob
 
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
@@ -22,6 +22,7 @@ SUCCEEDED = frozenset({"COMPLETED", "COMPLETING"})
 FORMAT = "ArrayJobID:|,ArrayTaskID:|,State:|,NodeList:|,Reason:|,exit_code:|"
 OWN = frozenset({"parallel", "program"})
 """Options that are not those of sbatch."""
+_ARRAY = re.compile(r"^#SBATCH --array=([\d,-]+)", re.MULTILINE)
 _OPTION = re.compile(r"[a-z][a-z-]*(=[^\n]+)?")
 
 
@@ -78,13 +79,15 @@ exec {self._job.program} block {study} --block "$SLURM_ARRAY_TASK_ID" --group "$
             with suppress(HostError):
                 job = await output_of("sbatch", "--parsable", f"--exclude={','.join(sorted(avoid))}", str(script))
         job = job or await output_of("sbatch", "--parsable", str(script))
-        return f"job {job.strip().partition(';')[0]}"
+        job = job.strip().partition(";")[0]
+        script.rename(self._script_of(job))
+        return f"job {job}"
 
     async def tasks(self, blocks: Collection[int]) -> dict[int, Task]:
         """From squeue, and from sacct what squeue has forgotten."""
         mine = f"--name={self._job.name}"
         queue = ("squeue", "--noheader", "--array", "--states=all", "--me", mine, f"--Format={FORMAT}")
-        found = self._latest(_of_queue(await output_of(*queue)))
+        found = self._latest(self._of_queue(await output_of(*queue)))
         if set(blocks) - found.keys():
             accounts = ("sacct", "--noheader", "--allocations", "--parsable2", mine, "--starttime=now-30days")
             with suppress(HostError, OSError):  # there is no accounting
@@ -100,7 +103,10 @@ exec {self._job.program} block {study} --block "$SLURM_ARRAY_TASK_ID" --group "$
         """By the name, which no other study has."""
         return f"scancel --name={self._job.name}"
 
-    def _latest(self, found: Iterator[tuple[int, int, str, str, str]]) -> dict[int, Task]:
+    def _script_of(self, job: str) -> Path:
+        return self._study / f"slurm-{job}.sh"
+
+    def _latest(self, found: Iterable[tuple[int, int, str, str, str]]) -> dict[int, Task]:
         tasks = {}
         for job, block, state, node, why in sorted(found):
             ended = state not in WAITING | RUNNING
@@ -115,22 +121,41 @@ exec {self._job.program} block {study} --block "$SLURM_ARRAY_TASK_ID" --group "$
             )  # fmt: skip
         return tasks
 
+    def _of_queue(self, text: str) -> list[tuple[int, int, str, str, str]]:
+        """(job, block, state, node, why) of each task; an exit code is a status of wait(2).
 
-def _of_queue(text: str) -> Iterator[tuple[int, int, str, str, str]]:
-    """(job, block, state, node, why) of each task; an exit code is a status of wait(2)."""
-    for line in text.splitlines():
-        job, block, state, node, reason, status = (part.strip() for part in line.split("|")[:6])
-        yield int(job), int(block), state, node, _why(reason, int(status) >> 8, int(status) & 127)
+        Tasks that are cancelled before they begin are one line together, without their numbers.
+        """
+        found, together = [], []
+        for line in text.splitlines():
+            job, block, state, node, reason, status = (part.strip() for part in line.split("|")[:6])
+            why = _why(reason, int(status) >> 8, int(status) & 127)
+            if block == "N/A":
+                together.append((job, state, node, why))
+            else:
+                found.append((int(job), int(block), state, node, why))
+        alone = {(job, block) for job, block, *_ in found}
+        for job, state, node, why in together:
+            blocks = _ARRAY.search(end_of(self._script_of(job)))
+            numbers = numbers_of(blocks[1]) if blocks else set()
+            found += [(int(job), block, state, node, why) for block in numbers if (int(job), block) not in alone]
+        return found
 
 
 def _of_accounts(text: str) -> Iterator[tuple[int, int, str, str, str]]:
-    """As _of_queue; tasks that wait are one line, which has no number of a block."""
+    """As _of_queue; tasks that have not begun are one line together, with their numbers."""
     for line in text.splitlines():
         name, state, node, status = line.split("|")
-        job, _, block = name.partition("_")
-        if block.isdecimal():
-            code, _, signal = status.partition(":")
-            yield int(job), int(block), state.partition(" ")[0], node, _why("None", int(code), int(signal))
+        job, _, blocks = name.partition("_")
+        code, _, signal = status.partition(":")
+        for block in numbers_of(blocks.strip("[]").partition("%")[0]):
+            yield (
+                int(job),
+                block,
+                state.partition(" ")[0],
+                node.replace("None assigned", ""),
+                _why("None", int(code), int(signal)),
+            )
 
 
 def _why(reason: str, code: int, signal: int) -> str:

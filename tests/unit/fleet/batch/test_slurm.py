@@ -32,12 +32,13 @@ QUEUE = """\
 9|4|RUNNING|node2|None|0|
 9|7|FAILED||BadConstraints|1|
 9|8|FAILED|node1|NonZeroExitCode|512|
+9|N/A|CANCELLED||Resources|0|
 """
 ACCOUNTS = """\
 1_1|FAILED|node1|1:0
 1_9|TIMEOUT|node1|0:0
 1_10|CANCELLED by 1000|node2|0:15
-1_[11-12]|PENDING|None assigned|0:0
+1_[12,14%4]|CANCELLED by 1000|None assigned|0:0
 """
 Programs = Callable[..., None]
 
@@ -75,9 +76,13 @@ def test_data_is_local_to_the_node() -> None:
     assert """export MYDYNO_DATA='/mnt/it'"'"'s'\n""" in Slurm(Path("/s"), asked).text([1])
 
 
-async def test_tasks_are_those_of_the_last_job_and_those_that_squeue_has_forgotten(programs: Programs) -> None:
+async def test_tasks_are_those_of_the_last_job_and_those_that_squeue_has_forgotten(
+    programs: Programs, tmp_path: Path
+) -> None:
     programs(squeue=f"cat <<'END'\n{QUEUE}END", sacct=f"cat <<'END'\n{ACCOUNTS}END")
-    found = await Slurm(Path("/s"), JOB).tasks(range(1, 12))
+    slurm = Slurm(tmp_path, JOB)
+    (tmp_path / "slurm-9.sh").write_text(slurm.text([4, 7, 8, 11]))
+    found = await slurm.tasks(range(1, 15))
     assert {block: (task.phase, task.state, task.node, task.again) for block, task in sorted(found.items())} == {
         1: ("failed", "FAILED (exit code 3)", "node1", True),
         2: ("succeeded", "COMPLETED", "node2", True),
@@ -89,8 +94,11 @@ async def test_tasks_are_those_of_the_last_job_and_those_that_squeue_has_forgott
         8: ("failed", "FAILED (exit code 2)", "node1", False),
         9: ("failed", "TIMEOUT", "node1", True),
         10: ("failed", "CANCELLED (signal 15)", "node2", False),
+        11: ("failed", "CANCELLED (Resources)", "", False),
+        12: ("failed", "CANCELLED", "", False),
+        14: ("failed", "CANCELLED", "", False),
     }
-    assert found[4].log == "/s/slurm-9_4.log"
+    assert found[4].log == f"{tmp_path}/slurm-9_4.log"
 
 
 async def test_a_cluster_without_accounting_has_squeue_alone(programs: Programs) -> None:
@@ -105,7 +113,7 @@ async def test_a_job_that_needs_the_avoided_nodes_gets_them(programs: Programs, 
         f"sbatch --parsable --exclude=a,b {tmp_path}/slurm.sh",
         f"sbatch --parsable {tmp_path}/slurm.sh",
     ]
-    assert "#SBATCH --array=3%4\n" in (tmp_path / "slurm.sh").read_text()
+    assert "#SBATCH --array=3%4\n" in (tmp_path / "slurm-12.sh").read_text()
 
 
 async def test_what_refuses_is_said_in_its_words(programs: Programs, tmp_path: Path) -> None:
