@@ -22,8 +22,6 @@ NEEDED, ALLOWED = ("image", "claim"), ("image", "claim", "namespace", "parallel"
 STUDY, BLOCKS = "mydyno/study", "mydyno/blocks"
 """Label of jobs and pods; annotation with the blocks of a job, in the order of its indexes."""
 JOB, INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
-OLD_JOB = "job-name"
-"""The label before Kubernetes 1.27."""
 
 
 class Kubernetes:
@@ -73,13 +71,12 @@ class Kubernetes:
         """Of each job, from its status, and from its pods for what is under way."""
         items = await self._items()
         found: dict[int, Task] = {}
-        for job in sorted((item for item in items if item["kind"] == "Job"), key=_created):
-            pods = sorted(
-                (item for item in items if item["kind"] == "Pod" and _job_of(item) == _name(job)), key=_created
-            )
-            latest = {int(_labels(pod).get(INDEX, -1)): pod for pod in pods}
+        jobs = sorted((item for item in items if item["kind"] == "Job"), key=_created)
+        pods = sorted((item for item in items if item["kind"] == "Pod"), key=_created)
+        latest = {(_label(pod, JOB), int(_label(pod, INDEX))): pod for pod in pods}
+        for job in jobs:
             for index, block in enumerate(json.loads(job["metadata"]["annotations"][BLOCKS])):
-                found[block] = _task(block, index, job.get("status", {}), latest.get(index))
+                found[block] = _task(block, index, job.get("status", {}), latest.get((_name(job), index)))
         return found
 
     async def log(self, task: Task) -> str:
@@ -164,21 +161,16 @@ class Kubernetes:
 
 def _task(block: int, index: int, status: dict[str, Any], pod: dict[str, Any] | None) -> Task:
     ended = {one["type"]: one for one in status.get("conditions", []) if one["status"] == "True"}
-    name, node, phase, why = "", "", "", ""
-    if pod is not None:
-        name, node, phase, why = (
-            _name(pod),
-            pod["spec"].get("nodeName", ""),
-            pod["status"]["phase"],
-            _why(pod["status"]),
-        )
+    of_pod = {} if pod is None else pod["status"]
+    name, node = ("", "") if pod is None else (_name(pod), pod["spec"].get("nodeName", ""))
+    why = _why(of_pod)
     if index in numbers_of(status.get("completedIndexes", "")):
         return Task(block, "succeeded", "Succeeded", node, name)
     if index in numbers_of(status.get("failedIndexes", "")) or "Failed" in ended:
         of_job = ended.get("Failed", {}).get("reason", "")
         return Task(block, "failed", _words("Failed", why or of_job), node, name)
-    if phase == "Running":
-        return Task(block, "running", phase, node, name)
+    if of_pod.get("phase") == "Running":
+        return Task(block, "running", "Running", node, name)
     # A pod that has failed or was removed is made again.
     return Task(block, "waiting", _words("Pending", why), node, name)
 
@@ -204,14 +196,8 @@ def _name(item: dict[str, Any]) -> str:
     return str(item["metadata"]["name"])
 
 
-def _labels(pod: dict[str, Any]) -> dict[str, str]:
-    labels: dict[str, str] = pod["metadata"].get("labels", {})
-    return labels
-
-
-def _job_of(pod: dict[str, Any]) -> str:
-    labels = _labels(pod)
-    return labels.get(JOB, labels.get(OLD_JOB, ""))
+def _label(item: dict[str, Any], name: str) -> str:
+    return str(item["metadata"]["labels"][name])
 
 
 def _created(item: dict[str, Any]) -> str:

@@ -109,10 +109,9 @@ exec {self._job.program} block {study} --block "$SLURM_ARRAY_TASK_ID" --group "$
     def _latest(self, found: Iterable[tuple[int, int, str, str, str]]) -> dict[int, Task]:
         tasks = {}
         for job, block, state, node, why in sorted(found):
-            ended = state not in WAITING | RUNNING
             tasks[block] = Task(
                 block,
-                "waiting" if state in WAITING else "running" if not ended else
+                "waiting" if state in WAITING else "running" if state in RUNNING else
                 "succeeded" if state in SUCCEEDED else "failed",
                 f"{state} ({why})" if why else state,
                 node,

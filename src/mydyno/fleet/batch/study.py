@@ -139,8 +139,8 @@ async def resume_on_batch(
         stack.enter_context(folder_lock(folder.path))
         live = stack.enter_context(FleetLive(watcher, listeners))
         batch = _Batch(folder, plan, system, live, how)
-        finished = batch.blocks - batch.left
-        for block in sorted(finished):
+        finished = sorted(batch.blocks - batch.left)
+        for block in finished:
             batch.take_in(block)
         if not batch.left and any(event["event"] == FINISHED_EVENT for event in folder.journal.read()):
             watcher.say(nothing_to_resume(folder, plan))
@@ -182,6 +182,10 @@ class _Batch:
         self.blocks = {block.block for block in self.plan.blocks}
         self.left = {block for block in self.blocks if not self.folder.is_block_complete(block)}
 
+    @property
+    def _made(self) -> int:
+        return len(self.blocks) - len(self.left) - len(self.missing)
+
     async def submit(self, blocks: Sequence[int]) -> None:
         """A job for these blocks. Raises HostError with the reason if the batch system refuses it."""
         job = await self.system.submit(blocks, self._avoided)
@@ -190,7 +194,7 @@ class _Batch:
 
     async def watch(self) -> Summary:
         """Until every block is there or lost; the summary of those that are there. Raises StudyError without any."""
-        self.live.blocks_begin(len(self.blocks - self.left), len(self.blocks), None)
+        self.live.blocks_begin(self._made, len(self.blocks), None)
         try:
             while self.left:
                 await self._look()
@@ -227,9 +231,8 @@ class _Batch:
                 self.missing |= {block: Task(block, "failed", error.message) for block in again}
         phases = Counter(tasks[block].phase for block in self.left - set(again) if block in tasks)
         why = next((task.state for block, task in tasks.items() if block in self.left and task.phase == "waiting"), "")
-        done = len(self.blocks) - len(self.left) - len(self.missing)
         self._show(
-            f"{done} of {len(self.blocks)} blocks done · {phases['running']} running · "
+            f"{self._made} of {len(self.blocks)} blocks done · {phases['running']} running · "
             f"{len(self.left) - phases['running']} waiting{f', {why}' if why else ''} · {len(self.missing)} lost"
         )
 
@@ -263,10 +266,10 @@ class _Batch:
 
     def _commit(self, block: int, node: str) -> None:
         self.take_in(block)
-        made, of, precision = len(self.blocks) - len(self.left) - len(self.missing), len(self.blocks), None
+        of, precision = len(self.blocks), None
         if self.plan.design != "blocks":
             precision = precision_so_far(self.folder, self.plan, of)
-        self.live.block_committed(node, block, made, of, precision)
+        self.live.block_committed(node, block, self._made, of, precision)
 
     def take_in(self, block: int) -> None:
         """Into the study's journal what the attempts at a finished block have written apart."""
