@@ -166,6 +166,23 @@ class BlockLost(_Event):
     why: str
 
 
+class BlocksSubmitted(_Event):
+    """A batch system has a job for these blocks."""
+
+    event: Literal["blocks_submitted"]
+    blocks: tuple[int, ...]
+    job: str
+
+
+class HostFound(_Event):
+    """Node of a batch system that begins a block; in the journal of that attempt, until study.json has its facts."""
+
+    event: Literal["host_found"]
+    group: str
+    versions: dict[str, str]
+    host: dict[str, Any]
+
+
 class GroupExcluded(_Event):
     """A host group cannot execute blocks of this study."""
 
@@ -206,6 +223,8 @@ class JournalLine(
             | Washout
             | BlockLease
             | BlockLost
+            | BlocksSubmitted
+            | HostFound
             | GroupExcluded
             | GroupNotCleaned
             | GroupCleaned,
@@ -292,7 +311,7 @@ STORED: dict[str, StoredFile] = {
     "run": StoredFile(RunRecord, ("blocks/*/*/run.json",), FORMAT),
     "study": StoredFile(StudyRecord, ("study.json",), FORMAT),
     "plan": StoredFile(Plan, ("plan.json",), 1),
-    "journal": StoredFile(JournalLine, ("journal.jsonl",), FORMAT, lines=True, mode="validation"),
+    "journal": StoredFile(JournalLine, ("journal.jsonl", "journal.*.jsonl"), FORMAT, lines=True, mode="validation"),
     "live": StoredFile(LiveLine, ("live.jsonl",), LIVE_FORMAT, lines=True, mode="validation"),
     "slices": StoredFile(
         SliceRecord,

@@ -26,6 +26,7 @@ from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_environment import opener
 from tests.support.fake_fleet import FleetWatched, interleaved
 from tests.support.fake_script import Script, experiment
+from tests.support.stored_schemas import check
 
 JOB = BatchJob(system="slurm", program="mydyno")
 
@@ -143,6 +144,7 @@ async def test_a_lost_block_is_submitted_again_elsewhere(run: Run, cluster: Clus
     assert cluster.avoided == [set(), {"node2"}, {"node2"}]
     assert "block 2 LOST on node2: NODE_FAIL: mydyno: error: of block 2" in watcher.said
     assert "block 3 LOST: unknown to Slurm" in watcher.said
+    assert "journal" in check(folder.path)
     lost = [event for event in folder.journal.read() if event["event"] == "block_lost"]
     assert [(event["block"], event["attempt"]) for event in lost] == [(2, 1), (2, 2), (3, 1)]
 
