@@ -67,44 +67,12 @@ class Examined:
         }
 
 
-def _nothing_said(_summary: Summary, _metric: str) -> list[str]:
-    return []
-
-
-def _never(_summary: Summary) -> list[str]:
-    return []
-
-
-def _no_section(_result: StudyResult) -> None:
-    return None
-
-
-def _nothing_added(_summary: Summary) -> str:
-    return ""
-
-
-def _no_sentences(_result: StoredResult) -> Sequence[str]:
-    return ()
-
-
-def _no_lines(_result: StudyResult) -> list[str]:
-    return []
-
-
-def _no_text(_result: StudyResult) -> str:
-    return ""
-
-
-def _no_files(_experiment: Experiment, _summary: Summary) -> Mapping[str, str]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
     """One idea, as the last lines of its file declare it."""
 
     chapter: Chapter = "why"
-    part: Callable[[StudyResult], Section | None] = _no_section
+    part: Callable[[StudyResult], Section | None] = lambda _: None
     """Its section of the report; None: the study has none."""
     folded: bool = False
     """Whether the section opens on demand."""
@@ -112,23 +80,23 @@ class Analysis:
     """The field of Summary that has its record; empty: nothing is stored."""
     analyse: Callable[[Examined], Any] | None = None
     """The record. None with `stored` empty."""
-    say: Callable[[Summary, str], list[str]] = _nothing_said
+    say: Callable[[Summary, str], list[str]] = lambda *_: []
     """What it answers on a metric of the question, in place of sentences on what single comparisons decide."""
     says_all: bool = True
     """Whether nothing is said of undecided comparisons beside `say`."""
-    adds: Callable[[Summary], str] = _nothing_added
+    adds: Callable[[Summary], str] = lambda _: ""
     """Its sentence in the answer, after those on the question; empty: none."""
-    always: Callable[[Summary], list[str]] = _never
+    always: Callable[[Summary], list[str]] = lambda _: []
     """Its sentences that hold whatever the control's copies do, and before any look."""
-    sentences: Callable[[StoredResult], Sequence[str]] = _no_sentences
+    sentences: Callable[[StoredResult], Sequence[str]] = lambda _: ()
     """What it adds to the long form of the answer."""
-    lines: Callable[[StudyResult], list[str]] = _no_lines
+    lines: Callable[[StudyResult], list[str]] = lambda _: []
     """What a terminal shows of it below the answer."""
     heading: str = ""
     """The heading of its part in Markdown."""
-    markdown: Callable[[StudyResult], str] = _no_text
+    markdown: Callable[[StudyResult], str] = lambda _: ""
     """That part without its heading; empty: the study has none."""
     worded: Callable[[StoredResult], Any] | None = None
     """The record with its sentences, for programs; None: as it is stored."""
-    files: Callable[[Experiment, Summary], Mapping[str, str]] = _no_files
+    files: Callable[[Experiment, Summary], Mapping[str, str]] = lambda *_: {}
     """{name: text} of what is written beside summary.json."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mydyno.analysis.base import Analysis
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, glyph, render
+from mydyno.document.section import Cell, Section, Table, glyph
 from mydyno.model.stored.records import RunRecord, StepRecord
 from mydyno.results.values.key_values import (
     CrashSurvival,
@@ -17,37 +18,24 @@ from mydyno.results.values.key_values import (
     log2_of,
     spread_of,
 )
-from mydyno.wording.numbers import MINUS
+from mydyno.wording.numbers import MINUS, NONE
 from mydyno.wording.stored_result import ReportStep
-
-NONE = "–"
 
 
 def part(result: StudyResult) -> Section | None:
     """The section, or None if the study has no keys and values."""
     if result.study.experiment.data.workload != "kv":
         return None
-    figures = [Figure([], _kept(result), "", "full", numbers_open=True)]
-    figures += [
-        Figure([], table, "", "full", numbers_open=True)
-        for step in result.steps
-        for table in (_latency(result, step), _distribution(result, step))
-        if table is not None
-    ]
-    return Section(
-        "key-values",
-        "Keys and values: losses in a crash, and latency",
-        "Keys and values",
-        render(
-            "figures.html",
-            intro="Means over the valid runs. Every arm received the same load except for the port: the same "
-            "keys, sizes, order and connections. A get that misses returns no value and costs less: compare "
-            "rates only together with the share of keys found.",
-            legend="",
-            groups=[FigureGroup("", figures)],
-            empty="",
-        ),
+    tables = [made(result, step) for step in result.steps for made in (_latency, _distribution)]
+    intro = (
+        "Means over the valid runs. Every arm received the same load except for the port: the same keys, sizes, order "
+        "and connections. A get that misses returns no value and costs less: compare rates only together with the "
+        "share of keys found."
     )
+    return Part(
+        id="key-values", heading="Keys and values: losses in a crash, and latency", short="Keys and values",
+        text=[intro], tables=[_kept(result), *(one for one in tables if one is not None)],
+    ).section  # fmt: skip
 
 
 def _records(result: StudyResult, arm: str) -> list[RunRecord]:
@@ -79,14 +67,12 @@ def _kept(result: StudyResult) -> Table:
         runs = _records(result, arm)
         rates = [spread_of(_steps(result, arm, step)) for step in result.steps]
         gets = [step.id for step in result.steps if step.workload == "kv_get"]
-        rows.append(
-            [
-                _named(result, arm),
-                *_numbers([NONE if one is None else f"{one.ops_per_s:,.0f}" for one in rates]),
-                *_numbers(_crash_cells(crash_survival(runs))),
-                Cell(_growth_words(growth_of(runs, gets)), "word"),
-            ]
-        )
+        rows.append([
+            _named(result, arm),
+            *_numbers([NONE if one is None else f"{one.ops_per_s:,.0f}" for one in rates]),
+            *_numbers(_crash_cells(crash_survival(runs))),
+            Cell(_growth_words(growth_of(runs, gets)), "word"),
+        ])  # fmt: skip
     head = (
         "arm",
         *(f"{step.id}, operations/s" for step in result.steps),
@@ -130,16 +116,7 @@ def _latency(result: StudyResult, step: ReportStep) -> Table | None:
     ]
     if not rows:
         return None
-    head = (
-        "arm",
-        "operations/s",
-        "keys found",
-        "min µs",
-        "max µs",
-        "mean µs",
-        "geometric mean µs",
-        "std µs",
-    )
+    head = ("arm", "operations/s", "keys found", "min µs", "max µs", "mean µs", "geometric mean µs", "std µs")
     return Table(f"{step.id}: latency of all operations", head, rows)
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from markupsafe import Markup
-
-from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
 from mydyno.document.charts.palette import ArmStyle
 from mydyno.document.parts import Document, Part
 from mydyno.document.section import Cell, Figure, FigureGroup, Table, figures_html
 from mydyno.language import agreed, listing
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison
-from mydyno.reports.comparison import SIZES, Rows
+from mydyno.reports.comparison import Rows
 from mydyno.wording.numbers import change, metric_name, signed
 
 MOST_SUSPECTS = 20
@@ -146,9 +144,7 @@ def _chart(record: BisectRecord, result: BisectResult) -> Part:
     label = f"{metric_name(record.metric)}{f', {step}' if step else ''}"
     groups = [ForestGroup(step or "every step", rows)]
     described = "Effect of each commit relative to the good end, with its interval"
-    charts = [
-        Markup(forest_chart(f"path{suffix}", label, described, groups, None, width)) for suffix, width in SIZES if rows
-    ]
+    charts = forest_charts("path", label, described, groups) if rows else []
     intro = "Each row is one commit in the order of the comparisons."
     drawn = figures_html(intro, [FigureGroup(label, [Figure(charts, css="double")])]) if rows else ""
     return Part(id="effects", heading="Effects along the path", short="Effects", figures=drawn)

@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from markupsafe import Markup
-
-from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
 from mydyno.document.charts.palette import COLOURS, SHAPES, ArmStyle
 from mydyno.document.parts import Document, Part
 from mydyno.document.result import StudyResult
@@ -39,7 +37,6 @@ NONE = "–"
 LEVELS = f"95{NARROW_SPACE}% intervals"
 MOST_ROWS = 16
 """Rows of a group of settings on a terminal."""
-SIZES = (("", 560.0), (":narrow", 350.0))
 Rows = list[Sequence[str | Cell]]
 Effect = TypeVar("Effect", ArmEffect, ComparedEffect)
 
@@ -142,10 +139,7 @@ def _forests(comparison: Comparison) -> Part:
         ]
         heading = metric_at(metric, comparison.steps, step)
         described = "Each study's own effects with their intervals; the table above has the same numbers."
-        charts = [
-            Markup(forest_chart(f"across:{metric}:{step}{suffix}", heading, described, groups, None, width))
-            for suffix, width in SIZES
-        ]
+        charts = forest_charts(f"across:{metric}:{step}", heading, described, groups)
         figures.append(Figure(charts, None, heading, "double"))
     intro = "Each study's own effects, each relative to the control of that study."
     drawn = figures_html(intro, [FigureGroup("Effects in each study", figures)]) if figures else ""

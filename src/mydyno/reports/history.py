@@ -6,13 +6,14 @@ from math import expm1
 
 from markupsafe import Markup
 
+from mydyno.document.charts.forest import WIDE_AND_NARROW
 from mydyno.document.charts.history import LevelLine, StudyPoint, history_chart
 from mydyno.document.charts.sparkline import sparkline
 from mydyno.document.parts import Document, Part
 from mydyno.document.section import Cell, Figure, FigureGroup, Table, figures_html
 from mydyno.language import agreed
 from mydyno.model.stored.history import History, HistoryPoint, HistorySeries, SeriesLevel
-from mydyno.reports.comparison import NONE, SIZES, Rows, metric_at, when
+from mydyno.reports.comparison import NONE, Rows, metric_at, when
 from mydyno.wording.across.history import date, series_name
 from mydyno.wording.numbers import display_unit, noise_text, percent, ratio_interval, signed_percent
 
@@ -130,7 +131,7 @@ def _figure(history: History, series: HistorySeries) -> Figure:
     name = series_name(history, series)
     charts = [
         Markup(history_chart(f"{key}{suffix}", name, series.sentence, points, levels, unit, width))
-        for suffix, width in SIZES
+        for suffix, width in WIDE_AND_NARROW
     ]
     return Figure(charts, _levels_table(series) if levels else None, series.sentence, "double")
 

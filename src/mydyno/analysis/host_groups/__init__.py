@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import exp
 
-from markupsafe import Markup
-
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.host_groups.effects import analyse
 from mydyno.analysis.host_groups.words import (
@@ -19,7 +17,7 @@ from mydyno.analysis.host_groups.words import (
     overall,
     plain_words,
 )
-from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
 from mydyno.document.markdown_text import escape, of_table
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
@@ -29,7 +27,6 @@ from mydyno.wording.numbers import change, signed_percent
 
 OPEN_ROWS = 40
 """A table of more rows is folded below its chart."""
-WIDTHS = (("", 560.0), (":narrow", 350.0))
 
 
 def part(result: StudyResult) -> Section | None:
@@ -87,19 +84,8 @@ def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) ->
     shown = [one for one in effects if one.arm in result.styles]
     chart_groups = [ForestGroup(contrast_heading(result, one), _rows(result, one)) for one in shown]
     title = f"{result.metric_name(metric)}: effect of each arm on each host"
-    charts = [
-        Markup(
-            forest_chart(
-                f"hosts:{metric}{suffix}",
-                title,
-                "The table that follows has the same numbers.",
-                chart_groups,
-                result.margin_of(metric),
-                width,
-            )
-        )
-        for suffix, width in WIDTHS
-    ]
+    described = "The table that follows has the same numbers."
+    charts = forest_charts(f"hosts:{metric}", title, described, chart_groups, result.margin_of(metric))
     table = _effects_table(result, metric, shown)
     return Figure(charts, table, "", "double", numbers_open=len(table.rows) <= OPEN_ROWS)
 

@@ -10,8 +10,9 @@ import numpy as np
 from markupsafe import Markup
 
 from mydyno.document.markdown_text import escape, of_table
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html
+from mydyno.document.section import Cell, Section, Table
 from mydyno.language import agreed
 from mydyno.model.stored.operations import OperationChange, OperationEffect, OperationsRecord
 from mydyno.model.stored.records import Digest
@@ -123,16 +124,11 @@ def part(result: StudyResult) -> Section | None:
     if record is None or result.before_first_look or not record.effects:
         return None
     says = sentence(result.summary, record)
-    return Section(
-        "operations",
-        HEADING,
-        "Transactions",
-        figures_html(
-            f"{says} {together(result)} Not adjusted for the host's speed.",
-            [FigureGroup("", [Figure([], _table(result, record), "", "full", numbers_open=True)])],
-        ),
-        says=says,
-    )
+    intro = f"{says} {together(result)} Not adjusted for the host's speed."
+    table = _table(result, record)
+    return Part(
+        id="operations", heading=HEADING, short="Transactions", text=[intro], tables=[table], says=says
+    ).section  # fmt: skip
 
 
 def _table(result: StudyResult, record: OperationsRecord) -> Table:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from markupsafe import Markup
-
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.analysis.published.conclusions import conclusions_of
 from mydyno.analysis.published.figures import compare_with_published, figures_of
 from mydyno.analysis.published.next_steps import NextSteps
 from mydyno.analysis.published.words import SIGNED, fact_clauses
-from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart
+from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
 from mydyno.document.markdown_text import of_table
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html
@@ -127,11 +125,7 @@ def _figure(result: StudyResult, study: str, entries: Sequence[PublishedEntry]) 
     forest = [ForestGroup(label, tuple(of_group)) for label, of_group in by_group.items()]
     title = f"{study}: published and measured effects"
     described = "Hollow diamonds are published ratios; marks with intervals are this study's."
-    charts = [
-        Markup(forest_chart(f"published:{study}{suffix}", title, described, forest, result.summary.margin, width))
-        for suffix, width in (("", 560.0), (":narrow", 350.0))
-    ]
-    return Figure(charts, None, "", "double")
+    return Figure(forest_charts(f"published:{study}", title, described, forest, result.summary.margin), css="double")
 
 
 def _share(ratio: float | None) -> float | None:

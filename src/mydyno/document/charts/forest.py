@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from mydyno.document.charts.palette import ArmStyle
 from mydyno.document.charts.scale import Linear, nice_ticks, tick_decimals
 from mydyno.document.charts.svg import Svg
 from mydyno.wording.numbers import signed_percent
 
+WIDE_AND_NARROW = (("", 560.0), (":narrow", 350.0))
+"""(what follows the name of a chart, its width)."""
 ROW, GROUP_GAP, TOP, BOTTOM = 22.0, 12.0, 8.0, 42.0
 LETTER = 7.2
 """The average width of a letter of an arm's name, in pixels."""
@@ -49,6 +53,16 @@ class ForestGroup:
     rows: tuple[ForestRow, ...]
     noise: float | None = None
     """The A/A noise floor as a share: the control differs from itself by up to this."""
+
+
+def forest_charts(
+    key: str, title: str, description: str, groups: Sequence[ForestGroup], margin: float | None = None
+) -> list[Markup]:
+    """The plot for wide pages and for narrow ones."""
+    return [
+        Markup(forest_chart(f"{key}{suffix}", title, description, groups, margin, width))
+        for suffix, width in WIDE_AND_NARROW
+    ]
 
 
 def forest_chart(

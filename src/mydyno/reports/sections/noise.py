@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from mydyno.document.charts.noise import NoiseRow, noise_chart
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html
 from mydyno.wording.interference import adjustment_sentence
 from mydyno.wording.numbers import noise_text, percent_range
 from mydyno.wording.stored_result import ReportStep
@@ -22,19 +22,10 @@ def build(result: StudyResult) -> Section:
         FigureGroup("The adjustment for the host's speed", [], text=_adjustment(result)),
     ]
     groups = [group for group in groups if group.figures or group.text]
-    return Section(
-        "noise",
-        "Noise floor",
-        "Noise",
-        render(
-            "figures.html",
-            intro="Every block runs the control twice. The difference between the copies is the noise of this set-up.",
-            legend="",
-            groups=groups,
-            empty="" if found else "No block has two valid runs of the control, so there is no noise floor.",
-        ),
-        noise_in_one_line(result),
-    )
+    intro = "Every block runs the control twice. The difference between the copies is the noise of this set-up."
+    empty = "" if found else "No block has two valid runs of the control, so there is no noise floor."
+    html = figures_html(intro, groups, empty=empty)
+    return Section("noise", "Noise floor", "Noise", html, noise_in_one_line(result))
 
 
 def _adjustment(result: StudyResult) -> str:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from mydyno.document.charts.palette import copy_style
 from mydyno.document.charts.timeline import TimeSeries, timeline_chart
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, legend, render
+from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, legend, render
 from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
 from mydyno.reports.envelopes import Panel
@@ -124,14 +124,12 @@ def memory(result: StudyResult) -> Section | None:
         )
         for suffix, css, size in (("", "wide", (760.0, 280.0)), (":narrow", "narrow", (350.0, 240.0)))
     ]
-    html = render(
-        "figures.html",
-        intro="Steps come in another order in every block, so this shows growth over a run, not the effect of a step. "
-        "Lines are medians of each arm's runs, bands their range.",
-        legend=legend(result, with_copy=True),
-        groups=[FigureGroup("", [Figure(charts, _session_table(result, panel), "", "full", numbers_open=True)])],
-        empty="",
+    intro = (
+        "Steps come in another order in every block, so this shows growth over a run, not the effect of a step. Lines "
+        "are medians of each arm's runs, bands their range."
     )
+    figure = Figure(charts, _session_table(result, panel), "", "full", numbers_open=True)
+    html = figures_html(intro, [FigureGroup("", [figure])], legend(result, with_copy=True))
     title = f"Resident memory over the whole run ({format_duration(duration)})"
     return Section("memory-over-time", title, "Memory", html, _growth(result, panel))
 

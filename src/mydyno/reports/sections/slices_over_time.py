@@ -10,7 +10,7 @@ from markupsafe import Markup
 from mydyno.document.charts.clock import Mark, Panel, clock_chart
 from mydyno.document.charts.palette import ArmStyle, copy_style
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Figure, FigureGroup, Section, legend, render
+from mydyno.document.section import Figure, FigureGroup, Section, figures_html, legend
 from mydyno.document.slices import BlockTime, StudySlices, rate
 from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
@@ -46,14 +46,13 @@ def build(result: StudyResult) -> Section | None:
         "slices",
         _title(result),
         "Slices",
-        render(
-            "figures.html",
-            intro=_intro(result.summary.interleaving, result.summary.control)
+        figures_html(
+            _intro(result.summary.interleaving, result.summary.control)
             + (f" Only one cycle in {every} is drawn, to limit the size of the page." if every > 1 else "")
             + (f" Missing: {slices.missing}." if slices.missing else ""),
-            legend=legend(result, with_copy=True),
-            groups=groups,
-            empty="" if groups else "No block has slices.",
+            groups,
+            legend(result, with_copy=True),
+            "" if groups else "No block has slices.",
         ),
     )
 

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from mydyno.document.charts.palette import ArmStyle, copy_style
 from mydyno.document.charts.sweep import SweepSeries, sweep_chart
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Figure, FigureGroup, Section, legend, render
+from mydyno.document.section import Figure, FigureGroup, Section, figures_html, legend
 from mydyno.language import agreed
 from mydyno.reports.sections.metrics import FIRST
 from mydyno.wording.numbers import display_unit
@@ -31,12 +31,8 @@ def build(result: StudyResult) -> Section | None:
     groups = [group for group in groups if group.figures]
     if not groups:
         return None
-    return Section(
-        "connections",
-        "Each metric against the load",
-        "Load",
-        render("figures.html", intro=INTRO, legend=legend(result, with_copy=True), groups=groups, empty=""),
-    )
+    html = figures_html(INTRO, groups, legend(result, with_copy=True))
+    return Section("connections", "Each metric against the load", "Load", html)
 
 
 def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...]) -> Figure | None:
