@@ -38,9 +38,8 @@ def part(result: StudyResult) -> Section | None:
 
 
 INTRO = (
-    "In every valid run the server's process executed exactly this file, by inode and "
-    "SHA-256. A difference between two builds includes that of their memory layouts, unless an "
-    "arm has several builds."
+    "In every valid run the server's process executed exactly this file, by inode and SHA-256. A difference between "
+    "two builds includes that of their memory layouts, unless an arm has several builds."
 )
 
 
@@ -88,8 +87,7 @@ def _layouts(result: StudyResult) -> Table:
             for number, ratios in sorted(of_build.items())
         ]  # fmt: skip
     return Table(
-        f"{result.metric_name(result.summary.primary)}: the mean effect in the blocks of each build (no "
-            "verdict)",
+        f"{result.metric_name(result.summary.primary)}: the mean effect in the blocks of each build (no verdict)",
         ("arm", "step", "build", "blocks", "effect"), rows,
     )  # fmt: skip
 

@@ -139,9 +139,7 @@ def say(summary: Summary, metric: str) -> list[str]:
         where = f" ({step.workload}, {level})" if several else ""
         control = records.get(summary.control)
         if control is not None:
-            found.append(
-                f"{summary.control} sustains {sustained(control)} under {objective_words(control)}{where}."
-            )  # fmt: skip
+            found.append(f"{summary.control} sustains {sustained(control)} under {objective_words(control)}{where}.")
         arms = [_arm(effect, records.get(effect.arm)) for effect in effects]
         if len(arms) > MOST_ARMS:
             decided = [one for one in effects if one.verdict in ("higher", "lower")]

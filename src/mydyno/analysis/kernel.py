@@ -158,9 +158,7 @@ def _row(one: Compared) -> KernelRow:
             measure=measure, control_us=one.control, arm_us=one.arm, low_us=one.low, high_us=one.high,
             beyond_noise=one.beyond_noise, **counts,
         )  # fmt: skip
-    return KernelRow(
-        measure=measure, low_count=one.low, high_count=one.high, beyond_noise=one.beyond_noise, **counts
-    )  # fmt: skip
+    return KernelRow(measure=measure, low_count=one.low, high_count=one.high, beyond_noise=one.beyond_noise, **counts)
 
 
 def leading(contrast: KernelContrast) -> KernelRow | None:
@@ -324,10 +322,7 @@ def _durations(contrast: KernelContrast, records: Sequence[KernelRow]) -> Table:
         ]
         for one in records
     ]
-    head = (
-        "measure",
-        *(f"{arm}: {name}" for arm in (contrast.control, contrast.arm) for name in ("p50", "p99")),
-    )
+    head = ("measure", *(f"{arm}: {name}" for arm in (contrast.control, contrast.arm) for name in ("p50", "p99")))
     return Table("Duration of single events, from histograms whose buckets double", head, rows)
 
 

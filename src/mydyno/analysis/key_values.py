@@ -81,9 +81,8 @@ def _kept(result: StudyResult) -> Table:
         "resident memory per million gets",
     )
     note = (
-        "Lost: by kill -9 right after the last reply, then a new start. It ends the process, not the kernel, "
-        "and shows nothing about a power failure. Memory: its growth within kv_get, with a 95 % interval over "
-        "the runs."
+        "Lost: by kill -9 right after the last reply, then a new start. It ends the process, not the kernel, and shows "
+        "nothing about a power failure. Memory: its growth within kv_get, with a 95 % interval over the runs."
     )
     return Table("Speed and durability", head, rows, note)
 

@@ -40,11 +40,7 @@ DIRECTIONS = {
 
 MOST_ALONE = 3
 """Arms of one limit that each have their shares in the sentence; of more only the range is said."""
-WHOSE = {
-    "server CPU": "the server's",
-    "load CPU": "the load's",
-    "others' CPU": "neither the server's nor the load's",
-}
+WHOSE = {"server CPU": "the server's", "load CPU": "the load's", "others' CPU": "neither the server's nor the load's"}
 GROUPS = {
     "link": "the link limited",
     "server CPU": "the CPUs, most of them busy with the server, limited",

@@ -219,24 +219,19 @@ def _table(records: Sequence[ScalabilityRecord]) -> Table:
     rows: list[list[str | Cell]] = []
     for one in records:
         deviation = percent(one.largest_deviation)
-        rows.append([
-            one.arm,
-            _cell(one.serial),
-            _cell(one.contention, 100.0),
-            _cell(one.coherency, 100.0),
-            _peak(one),
-            Cell(deviation, "num", below="" if one.lack_of_fit_p is None else f"p {p_value(one.lack_of_fit_p)}"),
-        ])  # fmt: skip
+        rows.append(
+            [
+                one.arm,
+                _cell(one.serial),
+                _cell(one.contention, 100.0),
+                _cell(one.coherency, 100.0),
+                _peak(one),
+                Cell(deviation, "num", below="" if one.lack_of_fit_p is None else f"p {p_value(one.lack_of_fit_p)}"),
+            ]
+        )
     return Table(
         "The fitted law, with the intervals of each arm alone",
-        [
-            "arm",
-            "one connection, 1/s",
-            "contention, %",
-            "coherency, %",
-            "peak, connections",
-            "off the curve by",
-        ],
+        ["arm", "one connection, 1/s", "contention, %", "coherency, %", "peak, connections", "off the curve by"],
         rows,
         "The last column is the largest deviation of a level from the curve, with the p of the test for lack of fit.",
     )

@@ -143,8 +143,7 @@ def settings_compared(result: StoredResult) -> str:
     if own:
         same = agreed(
             f"The servers report the same value of {equal} of the experiment's {len(own)} settings "
-            f"({len(own) - len(common)} {'does' if (len(own) - len(common)) == 1 else 'do'} not exist on every "
-            "server)."
+            f"({len(own) - len(common)} {'does' if (len(own) - len(common)) == 1 else 'do'} not exist on every server)."
         )
         sentences.append(same)
     different = (

@@ -31,8 +31,7 @@ def compare(
         ),
     ],
     arms: Annotated[
-        str | None,
-        typer.Option(help="Compare these arms of one study; the first is the reference.", metavar="ARM,ARM"),
+        str | None, typer.Option(help="Compare these arms of one study; the first is the reference.", metavar="ARM,ARM")
     ] = None,
     format_: Format = None,
     output: Output = None,

@@ -29,8 +29,7 @@ def history(
     what: Annotated[
         list[str],
         typer.Argument(
-            help="An experiment's name, one of its studies, or the studies to include.",
-            metavar="EXPERIMENT|STUDY",
+            help="An experiment's name, one of its studies, or the studies to include.", metavar="EXPERIMENT|STUDY"
         ),
     ],
     arm: Annotated[str | None, typer.Option(help="Only this arm: its effect and its level.", metavar="ARM")] = None,

@@ -79,10 +79,7 @@ def answer_study(summary: Summary, study: StudyRecord, records: Sequence[RunReco
     """The answer of a study from its summary; `records` are its finished runs, for times and server versions."""
     leading, further = answer_sentences(summary, study, lambda: block_duration_s(records))
     return Answer(
-        (*leading, *further),
-        scope_line(summary, study, records),
-        sharpen_lines(summary, study, records),
-        len(further),
+        (*leading, *further), scope_line(summary, study, records), sharpen_lines(summary, study, records), len(further)
     )
 
 

@@ -56,9 +56,7 @@ def _answer(made: ArmComparison, primary: str) -> tuple[str, ...]:
             where = f"{level} ({step.workload})" if several else level
             clauses.append(f"{_words(one)} at {where}" if len(made.steps) > 1 else _words(one))
         if clauses:
-            found.append(
-                f"{arm} against {made.arms[0]}, {phrase_of(primary).short_subject}: {'; '.join(clauses)}."
-            )  # fmt: skip
+            found.append(f"{arm} against {made.arms[0]}, {phrase_of(primary).short_subject}: {'; '.join(clauses)}.")
     if len(found) > 3:
         return (*found[:2], f"{listing(made.arms[3:])}: see the table.")
     return tuple(found)

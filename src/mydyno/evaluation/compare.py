@@ -96,9 +96,7 @@ def _reason(one: EffectDifference, obstacle: Obstacle) -> str:
 def _refusal(one: Refused) -> NotCompared:
     """What cannot be compared, and why."""
     having = listing([label(place) for place in one.having]) if one.having else ""
-    words = "; ".join([
-        label(place) + ": " + (text or "defaults") for place, text in enumerate(one.definitions)
-    ])  # fmt: skip
+    words = "; ".join([label(place) + ": " + (text or "defaults") for place, text in enumerate(one.definitions)])
     if one.kind == "step":
         what = f"step {one.name}"
         if words:

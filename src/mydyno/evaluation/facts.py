@@ -12,13 +12,7 @@ from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.metrics import metric_source, ordered
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import RunRecord, StudyRecord
-from mydyno.model.stored.summary import (
-    EffectRecord,
-    RunSummary,
-    StepLevel,
-    Summary,
-    Window,
-)
+from mydyno.model.stored.summary import EffectRecord, RunSummary, StepLevel, Summary, Window
 from mydyno.results.families import families
 from mydyno.results.looks import first_finished, look_of
 from mydyno.results.precision import alarm_of
@@ -184,10 +178,7 @@ def _state(runs: list[RunRecord], planned: int) -> Any:
 
 
 def interleaved_of(
-    folder: StudyFolder,
-    experiment: Experiment,
-    runs: Sequence[RunRecord],
-    due_blocks: set[int],
+    folder: StudyFolder, experiment: Experiment, runs: Sequence[RunRecord], due_blocks: set[int]
 ) -> InterleavedValues:
     """The values of every lane. Those of the blocks that a look examines come from the slices of these blocks alone.
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from mydyno.evaluation.answer import answer_of
 from mydyno.evaluation.full_sentences import long_form
-from mydyno.model.stored.worded import (
-    WordedEffect,
-    WordedSummary,
-)
+from mydyno.model.stored.worded import WordedEffect, WordedSummary
 from mydyno.wording.effects import sentence_of
 from mydyno.wording.stored_result import StoredResult
 
@@ -20,9 +17,7 @@ def worded_summary(result: StoredResult) -> WordedSummary:
     summary, found = result.summary, answer_of(result)
     facts = (
         dict(summary)
-        | {
-            "effects": [WordedEffect(**dict(one), sentence=sentence_of(result, one)) for one in summary.effects],
-        }
+        | {"effects": [WordedEffect(**dict(one), sentence=sentence_of(result, one)) for one in summary.effects]}
         | worded_of(result)
     )
     return WordedSummary(

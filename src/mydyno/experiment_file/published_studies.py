@@ -118,8 +118,7 @@ class Conclusion(Frozen):
 
     claim: str
     test: Annotated[
-        FullLinkShare | FlatAtFullLink | VerdictOfPairs | RatioAtConnections | StopsGrowing,
-        Field(discriminator="rule"),
+        FullLinkShare | FlatAtFullLink | VerdictOfPairs | RatioAtConnections | StopsGrowing, Field(discriminator="rule")
     ]
 
 

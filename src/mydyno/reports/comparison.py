@@ -24,7 +24,7 @@ from mydyno.model.stored.comparison import (
     Setting,
     SettingGroup,
     StudyEffect,
-)  # fmt: skip
+)
 from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.overlay import overlay_data
 from mydyno.store.study_folder import StudyFolder

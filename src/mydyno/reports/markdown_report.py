@@ -51,8 +51,8 @@ def write(folder: StudyFolder) -> str:
         *analysed,
         (INVALID, _invalid(result)),
         f"Made by mydyno {escape(result.mydyno_versions)}: `{code(join(result.study.command))}`, seed "
-            f"{result.plan.seed}.",
-    ]  # fmt: skip
+        f"{result.plan.seed}.",
+    ]
     whole = f"report.html of the study, which `mydyno report {code(summary.study)}` writes"
     named = [("", part) if isinstance(part, str) else part for part in parts]
     return fitted(named, [*OPTIONAL, *(name for name, _ in reversed(analysed))], whole)

@@ -34,11 +34,7 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     # Analyses load numpy, and the templates of their sections.
     from mydyno.analysis.catalogue import lines_of
 
-    for lines in (
-        lines_of(result),
-        unsampled.lines(result),
-        found.sharpen,
-    ):
+    for lines in (lines_of(result), unsampled.lines(result), found.sharpen):
         paper.paragraph(lines)
     paper.paragraph([*filter(None, (one_line(result.summary), found.scope))], bullet="")
 

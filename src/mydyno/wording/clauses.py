@@ -141,9 +141,8 @@ class Clauses:
                 sentence = f"{who} {'is' if _arms(open_) == 1 else 'are'} inconclusive in {noun}{where}{tail}"
             sentences.append(f"{sentence}{less_work(self.summary, open_)}.")
         unmeasured = [
-            effect for effect in judged
-            if effect.verdict == "not_measurable" and not failure_of(self.summary, effect)
-        ]  # fmt: skip
+            effect for effect in judged if effect.verdict == "not_measurable" and not failure_of(self.summary, effect)
+        ]
         if unmeasured:
             who = self._who([effect.arm for effect in unmeasured], [effect.arm for effect in judged])
             reasons = Counter(reason for effect in unmeasured for reason in lost_blocks(effect.details))
@@ -154,8 +153,8 @@ class Clauses:
             why = "".join(f": {words}" for words in (*said, unproved) if words)
             sentences.append(
                 f"{who} {'is' if _arms(unmeasured) == 1 else 'are'} not "
-                    f"measurable{self._where(unmeasured, judged)}{why}."
-            )  # fmt: skip
+                f"measurable{self._where(unmeasured, judged)}{why}."
+            )
         return [capital(sentence) for sentence in sentences]
 
     def _margin(self, metric: str) -> float:

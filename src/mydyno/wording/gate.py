@@ -211,7 +211,7 @@ def _worse(result: GateResult, count: int) -> str:
         f"{metric_name(one.metric.name)} of {one.arm} at {one.step} ({effect_text(one)}, limit {limit_text(one)}"
         + (f": {one.reason})" if one.reason else ")")
         for one in worse[:MOST_LISTED]
-    ]  # fmt: skip
+    ]
     more = [f"{len(worse) - MOST_LISTED} more"] if len(worse) > MOST_LISTED else []
     which = listing(named + more)
     if count == 1:

@@ -133,9 +133,7 @@ def hosts_answer(summary: Summary) -> str:
         elif len(general) == len(decided):
             clauses.append("all of this holds for hosts like these as well")
         elif general:
-            clauses.append(
-                agreed(f"{len(general)} of {len(decided)} comparisons hold for hosts like these as well")
-            )  # fmt: skip
+            clauses.append(agreed(f"{len(general)} of {len(decided)} comparisons hold for hosts like these as well"))
         else:
             clauses.append("nothing is shown for other hosts like these")
     text = "; ".join(clauses)

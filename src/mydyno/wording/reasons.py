@@ -61,11 +61,7 @@ def failure_clause(failure: ArmFailure | None, arm: str, control: str) -> str:
     """Who failed of a contrast, in how many blocks, and why; empty without a failure."""
     if failure is None:
         return ""
-    names = {
-        "arm": arm,
-        "control": f"the control {control}",
-        "copy": f"the control's copy {control}′",
-    }
+    names = {"arm": arm, "control": f"the control {control}", "copy": f"the control's copy {control}′"}
     why = _counted(causes(failure.why, SENTENCE_CHARACTERS))
     return f"{names[failure.who]} failed in {failure.blocks} of {blocks(failure.tried)} ({why})"
 

@@ -53,7 +53,7 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     if with_tests and tested > 1:
         parts.append(
             agreed(f"{tested} comparisons tested together by permutation of labels, error rate {size(summary.alpha)}")
-        )  # fmt: skip
+        )
     parts.append(_dates(records))
     return f"{'; '.join([part for part in parts if part])}."
 

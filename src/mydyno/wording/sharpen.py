@@ -78,7 +78,7 @@ def _doubts(records: Sequence[RunRecord]) -> list[str]:
     return [
         agreed(f"{step} is in doubt in {len(texts)} of {len(records)} runs: {texts[0]}.")
         for (step, _), texts in found.items()
-    ]  # fmt: skip
+    ]
 
 
 def _not_comparable(summary: Summary, study: StudyRecord) -> list[str]:

@@ -102,14 +102,14 @@ def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: st
             f"factors:{over.name}:{metric}:{step.id}",
             result.metric_name(metric),
             f"{result.metric_name(metric)} over {over.name}, a line for each combination of the other "
-                "factors; dots are runs.",
+            "factors; dots are runs.",
             display_unit(metric, max(values, default=1.0), known.unit if known else ""),
             series,
             over.values,
             over.name,
             {value: level_name(over, level) for value, level in zip(over.values, over.levels, strict=True)},
         )
-    )  # fmt: skip
+    )
 
 
 def _table(result: StudyResult, record: FactorsRecord, effects: list[FactorEffect]) -> Table:
@@ -131,10 +131,7 @@ def _table(result: StudyResult, record: FactorsRecord, effects: list[FactorEffec
         factor, other = record.factor(one.factor), record.factor(one.other)
         where = crossing_words(other, one)
         rows.append([_contrast(factor, one.level), one.other, Cell("0", "num strong"), Cell(where), ""])
-    head = (
-        "level", "where", "effect", f"{level_percent(result.summary.alpha)} interval",
-        "decided",
-    )  # fmt: skip
+    head = ("level", "where", "effect", f"{level_percent(result.summary.alpha)} interval", "decided")
     return Table(f"Effects of the factors on {result.metric_name(first.metric)}", head, rows)
 
 

@@ -12,13 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from mydyno.analysis.base import Examined
-from mydyno.model.stored.summary import (
-    EffectRecord,
-    HostGroupEffect,
-    HostGroupsRecord,
-    HostsEffect,
-    block_groups,
-)
+from mydyno.model.stored.summary import EffectRecord, HostGroupEffect, HostGroupsRecord, HostsEffect, block_groups
 from mydyno.results.host_facts import fact_differences
 from mydyno.stats.groups import group_effects, heterogeneity, hosts_interval, in_order
 from mydyno.stats.paired import Interval
@@ -53,11 +47,11 @@ def hosts_effects(
     for index, (effect, d) in enumerate(zip(judged, logs, strict=True)):
         of_group = {one.group: one for one in group_effects(d, group_of)}
         own = tuple(
-            HostGroupEffect(
-                group=group, n=one.n, ratio=one.ratio, ci_low=one.interval.low, ci_high=one.interval.high
-            ) if (one := of_group.get(group)) else HostGroupEffect(group=group, n=0)
+            HostGroupEffect(group=group, n=one.n, ratio=one.ratio, ci_low=one.interval.low, ci_high=one.interval.high)
+            if (one := of_group.get(group))
+            else HostGroupEffect(group=group, n=0)
             for group in groups
-        )  # fmt: skip
+        )
         hosts = _no_narrower(hosts_interval(d, group_of, alpha / contrasts, 1.0 - alpha), effect)
         p = adjusted.get(index)
         found.append(

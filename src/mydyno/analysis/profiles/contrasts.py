@@ -187,9 +187,7 @@ def _alarm(experiment: Experiment, tables: Mapping[str, SampledItems], alpha: fl
     """A function that differs between the control's two copies."""
     contrasts = []
     for step, sampled in tables.items():
-        renamed = tuple(
-            Server("A′") if one == Server(experiment.control, 2) else one for one in sampled.table.servers
-        )  # fmt: skip
+        renamed = tuple(Server("A′") if one == Server(experiment.control, 2) else one for one in sampled.table.servers)
         copy = SampledItems(Sampled(renamed, sampled.table.counts, sampled.table.units), sampled.items)
         contrast = compared(copy, "A′", experiment.control)
         if contrast is not None:

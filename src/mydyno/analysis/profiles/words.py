@@ -79,9 +79,8 @@ def quality(record: ProfilesRecord) -> list[str]:
     if record.unknown > 0 and record.method == "perf":
         modules = ", ".join(f"{name} {percent(share)}" for name, share in list(record.unknown_modules.items())[:3])
         found.append(
-            f"{percent(record.unknown)} of the frames have no name, as symbols are missing ({modules}); they "
-            "count as one function [unknown] of their module. Debug symbols of the server's package give "
-            "them names."
+            f"{percent(record.unknown)} of the frames have no name, as symbols are missing ({modules}); they count as "
+            "one function [unknown] of their module. Debug symbols of the server's package give them names."
         )
     if record.cut_off >= 0.001:
         found.append(f"{percent(record.cut_off)} of the stacks are cut off; the graph shows them apart.")

@@ -20,9 +20,7 @@ from mydyno.model.stored.fact import fact
 from mydyno.model.stored.summary import EffectRecord, LimitRecord, PublishedEntry
 from mydyno.results.precision import alarm_of
 
-METRIC_KEYS = (
-    "qps", "tps", "cpu_user_pct", "server_cpu_us_per_query", "server_rss_bytes", "server_vsize_bytes"
-)  # fmt: skip
+METRIC_KEYS = ("qps", "tps", "cpu_user_pct", "server_cpu_us_per_query", "server_rss_bytes", "server_vsize_bytes")
 
 
 @dataclass(frozen=True)

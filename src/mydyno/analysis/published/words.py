@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from mydyno.language import agreed
 from mydyno.model.stored.fact import ComparedRatio, Fact, FactEffect, FactValue, Figure
 
-SIGNED = {
-    "agrees": "= agrees",
-    "partly": "~ partly",
-    "disagrees": "≠ disagrees",
-    "cannot tell": "? undecided",
-}
+SIGNED = {"agrees": "= agrees", "partly": "~ partly", "disagrees": "≠ disagrees", "cannot tell": "? undecided"}
 """The answers in a table, with a sign, so that no colour is needed to read them."""
 TREATMENT_NAMES = {"tls": "TLS"}
 """Treatments that sentences do not call by their key."""

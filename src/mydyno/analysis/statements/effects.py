@@ -27,14 +27,7 @@ from mydyno.model.stored.statements import (
     StatementVerdict,
 )
 from mydyno.stats.moderated import moderated
-from mydyno.store.statements import (
-    STATEMENTS_FILE,
-    ComparedStatement,
-    Comparison,
-    Once,
-    read_comparison,
-    server_name,
-)
+from mydyno.store.statements import STATEMENTS_FILE, ComparedStatement, Comparison, Once, read_comparison, server_name
 from mydyno.store.study_folder import StudyFolder
 
 Array = NDArray[np.float64]
@@ -42,9 +35,14 @@ TRIMMED = 0.2
 """Share of the visits that is left out on either side: an interrupted one lasts many times as long."""
 FEWEST_BLOCKS = 2
 READS = (
-    "Handler_read_first", "Handler_read_key", "Handler_read_last", "Handler_read_next", "Handler_read_prev",
-    "Handler_read_rnd", "Handler_read_rnd_next",
-)  # fmt: skip
+    "Handler_read_first",
+    "Handler_read_key",
+    "Handler_read_last",
+    "Handler_read_next",
+    "Handler_read_prev",
+    "Handler_read_rnd",
+    "Handler_read_rnd_next",
+)
 METRICS = ("service", "cpu")
 MOST_EXECUTED = 6000
 """Characters of an account of an execution."""
@@ -252,9 +250,7 @@ def _executed(blocks: Sequence[ComparedStatement], control: str, arm: str) -> tu
     return found.get(control, "")[:MOST_EXECUTED], found.get(arm, "")[:MOST_EXECUTED]
 
 
-ORDER: tuple[StatementVerdict, ...] = (
-    "fails", "other_rows", "slower", "faster", "open", "equivalent", "not_compared",
-)  # fmt: skip
+ORDER: tuple[StatementVerdict, ...] = ("fails", "other_rows", "slower", "faster", "open", "equivalent", "not_compared")
 
 
 def _verdict(

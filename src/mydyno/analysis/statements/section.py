@@ -174,11 +174,7 @@ def _table(of: StatementsOfArm, statements: Sequence[StatementRecord]) -> Table:
     rows: list[Sequence[str | Cell]] = [
         [
             Cell(one.label),
-            Cell(
-                WORDS[one.verdict],
-                "strong" if one.verdict in CHANGED else "",
-                below=_beside(one),
-            ),
+            Cell(WORDS[one.verdict], "strong" if one.verdict in CHANGED else "", below=_beside(one)),
             _change(one.service),
             _change(one.cpu),
             Cell(NONE if one.control_share is None else percent(one.control_share), "num"),

@@ -66,12 +66,7 @@ def forest_charts(
 
 
 def forest_chart(
-    key: str,
-    title: str,
-    description: str,
-    groups: Sequence[ForestGroup],
-    margin: float | None,
-    width: float = 560,
+    key: str, title: str, description: str, groups: Sequence[ForestGroup], margin: float | None, width: float = 560
 ) -> str:
     """The plot; below 480 px the numbers at the rows' ends are left to the table beside it."""
     wide = width >= 480

@@ -15,13 +15,7 @@ from markupsafe import Markup
 
 from mydyno.document.charts.timeline import timeline_chart
 from mydyno.document.result import StudyResult
-from mydyno.document.section import (
-    Figure,
-    FigureGroup,
-    Section,
-    figures_html,
-    legend,
-)
+from mydyno.document.section import Figure, FigureGroup, Section, figures_html, legend
 from mydyno.hosts.network.link import FRAME_TO_PAYLOAD
 from mydyno.reports.envelopes import Panel
 from mydyno.reports.sections.over_time import time_series

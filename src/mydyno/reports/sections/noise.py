@@ -61,12 +61,7 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
         rows.append(NoiseRow(name, shares, share))
         spread = percent_range(min(shares), max(shares)) if shares else "–"
         table.append(
-            [
-                name,
-                Cell(str(len(ratios)), "num"),
-                Cell(spread, "num"),
-                Cell(noise_text(share) if share else "–", "num"),
-            ]
+            [name, Cell(str(len(ratios)), "num"), Cell(spread, "num"), Cell(noise_text(share) if share else "–", "num")]
         )
     if not rows:
         return None

@@ -25,12 +25,7 @@ def build(telemetry: Telemetry) -> Section:
         "telemetry",
         "Telemetry over time",
         "Over time",
-        render(
-            "over_time.html",
-            notes=_notes(telemetry),
-            lists=_lists(telemetry),
-            available=bool(telemetry.panels),
-        ),
+        render("over_time.html", notes=_notes(telemetry), lists=_lists(telemetry), available=bool(telemetry.panels)),
     )
 
 
@@ -56,8 +51,7 @@ def _lists(telemetry: Telemetry) -> list[tuple[str, str]]:
             telemetry.left_out,
         ),
         (
-            f"{len(telemetry.constant)} series {'is' if len(telemetry.constant) == 1 else 'are'} zero in "
-                "every sample",
+            f"{len(telemetry.constant)} series {'is' if len(telemetry.constant) == 1 else 'are'} zero in every sample",
             telemetry.constant,
         ),
     ]  # fmt: skip

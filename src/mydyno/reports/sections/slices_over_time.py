@@ -79,9 +79,8 @@ def _intro(interleaving: InterleavingRecord | None, control: str) -> str:
     if interleaving is None:
         return words
     words = agreed(
-        f"Each mark is one slice: {interleaving.slice_s:g} s of load on one server after "
-        f"{interleaving.washout_s:g} s of washout, while the others wait. {interleaving.cycles} cycles in random "
-        "order"
+        f"Each mark is one slice: {interleaving.slice_s:g} s of load on one server after {interleaving.washout_s:g} s "
+        f"of washout, while the others wait. {interleaving.cycles} cycles in random order"
     )
     words += (
         f"; {interleaving.dropped_cycles} of them were dropped for all arms, because of unequal steal."

@@ -83,9 +83,7 @@ def _why(unlike: Unlike) -> str:
 def answer(history: History) -> tuple[str, ...]:
     """One to three sentences: the changes first."""
     if not history.series:
-        return (
-            f"No study of {history.experiment} on {history.host} has a value with an interval.",
-        )  # fmt: skip
+        return (f"No study of {history.experiment} on {history.host} has a value with an interval.",)
     changed = [one for one in history.series if one.changes]
     if changed:
         found = [one.sentence for one in sorted(changed, key=_newest_first)[: MOST_SENTENCES - 1]]

@@ -42,11 +42,9 @@ def study_notes(study: SavedStudy) -> list[str]:
 
 def definition_note(differing: Mapping[str, Sequence[str]]) -> str:
     """That arm or control are not defined alike; empty if they are."""
-    return "; ".join([
-        f"{name} is defined differently ({', '.join(settings)})"
-        for name, settings in differing.items()
-        if settings
-    ])  # fmt: skip
+    return "; ".join(
+        [f"{name} is defined differently ({', '.join(settings)})" for name, settings in differing.items() if settings]
+    )
 
 
 def answer(comparison: Comparison) -> tuple[str, ...]:
@@ -66,8 +64,8 @@ def answer(comparison: Comparison) -> tuple[str, ...]:
         which = [f"{one.arm} on {phrase_of(one.metric).short_subject}" for one, _ in hidden]
         found.append(
             f"The effect of {listing(list(dict.fromkeys(which)))} differs by more than the noise of both "
-                f"sessions, but {hidden[0][1].reason}: no difference is claimed."
-        )  # fmt: skip
+            f"sessions, but {hidden[0][1].reason}: no difference is claimed."
+        )
     if different and not _all_causes(comparison):
         found.append("No recorded setting differs: this is the difference between two sessions of the same servers.")
     rest = [pair for pair in judged if pair not in different and pair not in hidden]
@@ -160,9 +158,8 @@ def indirect_words(comparison: Comparison, one: IndirectEffect) -> str:
     """An indirect comparison as a sentence."""
     of = one.difference
     return (
-        f"{one.second_arm} in {of.second} against {one.first_arm} in {of.first} over the common control "
-        f"{one.control}, {phrase_of(one.metric).subject} at {step_words(comparison.steps, one.step)}: "
-        f"{difference_words(of)}."
+        f"{one.second_arm} in {of.second} against {one.first_arm} in {of.first} over the common control {one.control}, "
+        f"{phrase_of(one.metric).subject} at {step_words(comparison.steps, one.step)}: {difference_words(of)}."
     )
 
 
@@ -188,10 +185,7 @@ def _unjudged(comparison: Comparison) -> tuple[str, ...]:
     if comparison.effects:
         return ("No metric has a verdict in all studies, so differences are exploratory: intervals without verdicts.",)
     lines = [indirect_words(comparison, one) for one in comparison.indirect[:MOST_SENTENCES]]
-    return (
-        "The studies have no arm in common; arms are compared over the common control, without verdicts.",
-        *lines,
-    )
+    return ("The studies have no arm in common; arms are compared over the common control, without verdicts.", *lines)
 
 
 def _difference(comparison: Comparison, one: ComparedEffect, of: EffectDifference) -> str:
