@@ -32,7 +32,7 @@ def part(result: StudyResult) -> Section | None:
     commands = list(dict.fromkeys(_recipe(one) for one in found.values()))
     programs = len({one["sha256"] for one in found.values()})
     return Part(
-        id="builds", heading="Builds from source", short="Builds", text=[INTRO], tables=tables,
+        id="builds", heading="Builds from source", short="Builds", intro=INTRO, tables=tables,
         lists=[("How they were built", commands)], says=agreed(f"{programs} programs"),
     ).section  # fmt: skip
 

@@ -34,7 +34,7 @@ def part(result: StudyResult) -> Section | None:
     )
     return Part(
         id="key-values", heading="Keys and values: losses in a crash, and latency", short="Keys and values",
-        text=[intro], tables=[_kept(result), *(one for one in tables if one is not None)],
+        intro=intro, tables=[_kept(result), *(one for one in tables if one is not None)],
     ).section  # fmt: skip
 
 

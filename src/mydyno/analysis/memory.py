@@ -13,11 +13,12 @@ from pathlib import Path
 from statistics import median
 
 from mydyno.analysis.base import Analysis
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, glyph, render
+from mydyno.document.section import Cell, Section, Table, glyph
 from mydyno.model.stored.summary import RunSummary
 from mydyno.store.query import file_names, reading
-from mydyno.wording.numbers import display_unit, percent
+from mydyno.wording.numbers import NONE, display_unit, percent
 
 TREATMENTS = ("allocator", "allocator_options", "huge_pages")
 COLUMNS = (
@@ -27,7 +28,6 @@ COLUMNS = (
     ("server_hugetlb_bytes", "on reserved huge pages"),
     ("server_vsize_bytes", "addresses (VSIZE)"),
 )
-NONE = "–"
 Facts = Mapping[str, float]
 """Of the evidence that an allocator gives after the load."""
 LATEST_NS = 10_000_000_000
@@ -56,18 +56,12 @@ def part(result: StudyResult) -> Section | None:
     }
     if len(of_arm) < 2:
         return None
-    return Section(
-        "memory",
-        "Memory of the server",
-        "Memory",
-        render(
-            "memory.html",
-            intro=_intro(of_arm),
-            table=_table(result, of_arm),
-            kinds=_kinds_table(result),
-            untold=_untold(result),
-        ),
-    )
+    kinds = _kinds_table(result)
+    return Part(
+        id="memory", heading="Memory of the server", short="Memory",
+        tables=[_table(result, of_arm), *([kinds] if kinds else [])],
+        intro=_intro(of_arm), text=_untold(result) if kinds else (),
+    ).section  # fmt: skip
 
 
 def _sessions(files: Mapping[Path, RunSummary]) -> dict[tuple[str, str], list[Session]]:
@@ -116,22 +110,14 @@ def _table(result: StudyResult, of_arm: Mapping[str, Mapping[str, list[Session]]
     for arm, found in of_arm.items():
         resident = found["server_rss_bytes"]
         growth = [session.last - session.first for session in resident]
-        rows.append(
-            [
-                Cell(arm, "arm", glyph(result.styles[arm])),
-                _cell([session.first for session in resident]),
-                _cell(growth, signed=True),
-                _cell([session.greatest for session in resident]),
-                *(_cell([session.last for session in found.get(metric, [])]) for metric, _ in columns),
-            ]
-        )
-    head = [
-        "arm",
-        "resident at the start",
-        "growth",
-        "resident at most",
-        *(words for _, words in columns),
-    ]
+        rows.append([
+            Cell(arm, "arm", glyph(result.styles[arm])),
+            _cell([session.first for session in resident]),
+            _cell(growth, signed=True),
+            _cell([session.greatest for session in resident]),
+            *(_cell([session.last for session in found.get(metric, [])]) for metric, _ in columns),
+        ])  # fmt: skip
+    head = ["arm", "resident at the start", "growth", "resident at most", *(words for _, words in columns)]
     return Table("The server's memory over a whole run", head, rows)
 
 

@@ -32,7 +32,7 @@ def part(result: StudyResult) -> Section | None:
     return Part(
         id="replay", heading="What was replayed", short="Replay",
         says="which part of the capture was played, and how late its transactions began",
-        lead=[sentence(step, found[step.id]) for step in played],
+        intro=" ".join(sentence(step, found[step.id]) for step in played),
         tables=[table(step.id, found[step.id], tuple(result.styles)) for step in played],
         text=[NOTE],
     ).section  # fmt: skip

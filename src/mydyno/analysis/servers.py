@@ -84,7 +84,7 @@ def part(result: StudyResult) -> Section | None:
         f"version knows no other: an effect of the server includes the effects of {'it' if count == 1 else 'these'}."
     )
     return Part(
-        id="servers", heading=HEADING, short="Servers", lead=[intro] if count else [], tables=tables,
+        id="servers", heading=HEADING, short="Servers", intro=intro if count else "", tables=tables,
         says=settings_compared(result),
     ).section  # fmt: skip
 

@@ -31,7 +31,7 @@ from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.metrics import metric_source
 from mydyno.model.stored.bisection import BisectRecord, Commit, Comparison, Ends, Outcome, SkipReason
 from mydyno.model.stored.summary import EffectRecord, Summary
-from mydyno.results.gate import is_interrupted
+from mydyno.results.gate import gate_facts, is_interrupted
 from mydyno.results.precision import alarm_of, half_width, looks_of
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, resume_study, run_study
@@ -242,8 +242,8 @@ def _more_s(study: StudyFolder, summary: Summary, experiment: Experiment, longes
         return None
     if any(effect.details.failure for effect in _effects(summary, experiment.verdict.leading)):
         return None
-    expected_s = gate_study(study, summary).more_s if experiment.thresholds else None
-    return min(left_s, max(time_s, look_s, expected_s or 0.0))
+    needed = gate_facts(study, summary, experiment.thresholds).needed if experiment.thresholds else None
+    return min(left_s, max(time_s, look_s, needed.time_s or 0.0 if needed else 0.0))
 
 
 def _blocks(study: StudyFolder) -> int:

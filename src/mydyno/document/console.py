@@ -89,8 +89,9 @@ class Paper:
                 self.console.print(f"  {sentence.strip('`')}", soft_wrap=True)
             else:
                 self.say(sentence, "  ")
+        self.say(part.intro)
         for place, table in enumerate(part.tables):
-            if place or part.lead:
+            if place or part.lead or part.intro:
                 self.console.print()
             self.table(table)
         for heading, lines in part.lists:

@@ -48,6 +48,7 @@ def _texts(parts: Iterable[Part]) -> Iterator[str]:
         first, *rest = [*map(sentence, part.lead), ""]
         yield f"**{first}**" if first else ""
         yield from rest
+        yield sentence(part.intro)
         yield from map(of_table, part.tables)
         for heading, lines in part.lists:
             if lines:

@@ -18,7 +18,7 @@ _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The answer's sentences, tables, charts, lists, notes and folded tables, in this order.
+    """The answer's sentences, what follows, tables, charts, lists, notes and folded tables, in this order.
 
     A sentence that is a command between backquotes, and nothing else, is printed unbroken, to be copied.
     """
@@ -32,6 +32,7 @@ class Part:
     says: str = ""
     """One line for a part that is folded: what is inside."""
     lead: Sequence[str] = ()
+    intro: str = ""
     text: Sequence[str] = ()
     tables: Sequence[Table] = ()
     figures: str | Markup = ""
@@ -45,7 +46,9 @@ class Part:
     @property
     def has_words(self) -> bool:
         """Whether there is anything below the heading beside charts."""
-        return bool(self.lead or self.text or self.tables or self.details or any(lines for _, lines in self.lists))
+        return bool(
+            self.lead or self.intro or self.text or self.tables or self.details or any(lines for _, lines in self.lists)
+        )
 
     @property
     def section(self) -> Section:

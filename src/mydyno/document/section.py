@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,6 @@ from mydyno.document.charts.palette import GLYPHS, ArmStyle, copy_style
 from mydyno.document.charts.svg import marker
 from mydyno.document.result import StudyResult
 from mydyno.language import agreed
-from mydyno.model.stored.reasons import Reason
 from mydyno.visible import visible_value
 from mydyno.wording import numbers
 
@@ -137,15 +136,6 @@ def _unbroken_names(text: str) -> Markup:
     return Markup("").join(Markup('<span class="unbroken">{}</span>').format(part)
                            if index % 2 and len(part) <= LONGEST_UNBROKEN else part
                            for index, part in enumerate(parts))  # fmt: skip
-
-
-def reasons_text(reasons: Iterable[Reason]) -> Markup:
-    """Reasons on one line, their gates in the present language and what was found as it is stored."""
-    parts = []
-    for one in reasons:
-        known = one.sentence.removesuffix(one.text)
-        parts.append(Markup("{}{}").format(known, agreed(one.text)))
-    return Markup("; ".join([""] * 2)).join(parts)
 
 
 def render(template: str, **values: Any) -> Markup:

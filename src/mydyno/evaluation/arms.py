@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from mydyno.evaluation.compare import compared_study
 from mydyno.language import listing
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.comparison import ArmComparison, ArmEffect
 from mydyno.results.across.arms import arm_effects, arm_metrics
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import arm_settings
+from mydyno.wording.across.sentences import at_step
 from mydyno.wording.numbers import change_words
 from mydyno.wording.reasons import failure_clause
 
@@ -46,15 +46,8 @@ def _answer(made: ArmComparison, primary: str) -> tuple[str, ...]:
     """A sentence for each arm on the primary metric, at most three."""
     found = []
     for arm in made.arms[1:]:
-        clauses = []
-        for one in made.effects:
-            if one.metric != primary or one.arm != arm:
-                continue
-            step = next(step for step in made.steps if step.id == one.step)
-            several = len({step.workload for step in made.steps}) > 1
-            level = load_level(step.connections, step.rate)
-            where = f"{level} ({step.workload})" if several else level
-            clauses.append(f"{_words(one)} at {where}" if len(made.steps) > 1 else _words(one))
+        of_arm = (one for one in made.effects if (one.metric, one.arm) == (primary, arm))
+        clauses = [f"{_words(one)}{at_step(made.steps, one.step)}" for one in of_arm]
         if clauses:
             found.append(f"{arm} against {made.arms[0]}, {phrase_of(primary).short_subject}: {'; '.join(clauses)}.")
     if len(found) > 3:

@@ -29,11 +29,19 @@ from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.overlay import overlay_data
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.across.sentences import indirect_words
-from mydyno.wording.numbers import NARROW_SPACE, blocks, change, metric_name, percent, ratio_interval, signed_percent
+from mydyno.wording.numbers import (
+    NARROW_SPACE,
+    NONE,
+    blocks,
+    change,
+    metric_name,
+    percent,
+    ratio_interval,
+    signed_percent,
+)
 from mydyno.wording.reasons import failure_clause
 from mydyno.wording.verdict_table import NO_ESTIMATE, SYMBOLS, WORDS, merit_of
 
-NONE = "–"
 LEVELS = f"95{NARROW_SPACE}% intervals"
 MOST_ROWS = 16
 """Rows of a group of settings on a terminal."""

@@ -29,10 +29,9 @@ MOST_LISTED = 3
 class GateResult:
     """What reports print of a gate.
 
-    `more_s` is the further time, or of a study with a fixed number of blocks the time of a new one, after which a
-    decision can be expected if the effects are what they seem: None where it is decided or not known. `next_step` is a
-    sentence with the command for it. `alpha` is the error rate of this look; `late`: thresholds were given that the
-    study did not declare before its first run.
+    `next_step` is a sentence with the time after which a decision can be expected if the effects are what they seem,
+    and the command for it; empty where it is decided or not known. `alpha` is the error rate of this look; `late`:
+    thresholds were given that the study did not declare before its first run.
     """
 
     study: str
@@ -47,7 +46,6 @@ class GateResult:
     """Error rate of all looks together."""
     look: int | None
     blocks: int
-    more_s: float | None
     next_step: str
     scope: str
     late: bool
@@ -73,7 +71,6 @@ def gate_study(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
         error_rate=experiment.verdict.error_rate,
         look=found.look,
         blocks=finished_blocks(summary),
-        more_s=None if found.needed is None else found.needed.time_s,
         next_step=_next_step(folder.name, found),
         scope=scope_line(summary, study, records, with_tests=False),
         late=used != experiment.thresholds,

@@ -75,7 +75,6 @@ def result(*comparisons: Comparison, **changes: object) -> GateResult:
         error_rate=0.05,
         look=10,
         blocks=10,
-        more_s=None,
         next_step="",
         scope="Host bench-1 (16 CPUs, 64.0 GiB); MariaDB 10.11.14; 10 blocks.",
         late=False,
@@ -88,7 +87,7 @@ RESULTS = {
     "passed": result(FINE, alpha=0.05, look=None),
     "worse": result(FINE, WORSE, OPEN, FAILED, late=True, builds="new: a8a67d39836c (Fix), old: d9e1d3b3763d (Begin)"),
     "undecided": result(
-        FINE, OPEN, more_s=3600.0, next_step="If the effects are as estimated, a decision takes about 1 hour more: "
+        FINE, OPEN, next_step="If the effects are as estimated, a decision takes about 1 hour more: "
             "mydyno resume flush-20261123 --time 1h",
     ),
     "interrupted": result(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mydyno.analysis.costs.suggested import suggestion
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.kernel import KernelContrast, KernelRow
@@ -25,7 +26,6 @@ from mydyno.wording.numbers import (
 )
 from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.suggested import suggestion
 from mydyno.wording.verdict_table import step_heading
 
 FACTOR_FROM = 3.0

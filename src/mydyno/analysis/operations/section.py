@@ -126,7 +126,7 @@ def part(result: StudyResult) -> Section | None:
     says = sentence(result.summary, record)
     intro = f"{says} {together(result)} Not adjusted for the host's speed."
     table = _table(result, record)
-    return Part(id="operations", heading=HEADING, short="Transactions", text=[intro], tables=[table], says=says).section
+    return Part(id="operations", heading=HEADING, short="Transactions", intro=intro, tables=[table], says=says).section
 
 
 def _table(result: StudyResult, record: OperationsRecord) -> Table:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from markupsafe import Markup
-
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Section, Table, glyph, reasons_text, render, swatch
+from mydyno.document.section import Section, Table, glyph, render, swatch
 from mydyno.language import agreed
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.reasons import joined
@@ -31,9 +29,9 @@ def build(result: StudyResult) -> Section:
         render(
             "evidence.html",
             invalid=_invalid_table(invalid) if invalid else None,
-            invalid_words=_invalid_words(reasons, len(invalid), len(result.runs)),
+            invalid_words=agreed(f"{len(invalid)} of {len(result.runs)} runs are not valid{_counts(reasons)}."),
             steps=_steps_table(result) if result.unused_steps else None,
-            step_words=_step_words(step_reasons, len(result.unused_steps)),
+            step_words=agreed(f"{len(result.unused_steps)} steps of valid runs are not valid{_counts(step_reasons)}."),
             unsampled=unsampled.lines(result),
             warnings=warnings.most_common(),
             run_count=len(result.runs),
@@ -55,10 +53,7 @@ def _in_one_line(result: StudyResult, invalid: int) -> str:
     proved = (
         "every treatment proved in every run" if not unproved else agreed(f"treatment not proved in {unproved} runs")
     )
-    line = ", ".join((valid, proved))
-    if which is None:
-        return line
-    return Markup("{} ({}: {})").format(line, which.treatment, agreed(which.text))
+    return f"{valid}, {proved}" + (f" ({which.treatment}: {agreed(which.text)})" if which is not None else "")
 
 
 def _is_proved(result: StudyResult, run: RunSummary) -> bool:
@@ -72,20 +67,9 @@ def _sets_nothing(result: StudyResult, arm: str) -> bool:
     return any(one.name == arm and not one.treatments for one in result.study.experiment.arms)
 
 
-def _invalid_words(reasons: Counter[str], invalid: int, runs: int) -> str:
-    if not reasons:
-        return agreed(f"{invalid} of {runs} runs are not valid.")
-    return agreed(f"{invalid} of {runs} runs are not valid: {_counts(reasons)}.")
-
-
-def _step_words(reasons: Counter[str], steps: int) -> str:
-    if not reasons:
-        return agreed(f"{steps} steps of valid runs are not valid.")
-    return agreed(f"{steps} steps of valid runs are not valid: {_counts(reasons)}.")
-
-
 def _counts(reasons: Counter[str]) -> str:
-    return ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
+    counts = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
+    return f": {counts}" if counts else ""
 
 
 def _invalid_table(invalid: list[RunSummary]) -> Table:
@@ -93,11 +77,7 @@ def _invalid_table(invalid: list[RunSummary]) -> Table:
         "Runs that are not valid: kept and shown, not used",
         ("run", "arm", "reasons"),
         [
-            [
-                run.folder,
-                run.arm + (" (A/A)" if run.copy_number == 2 else ""),
-                reasons_text(run.reasons) or "not recorded",
-            ]
+            [run.folder, run.arm + (" (A/A)" if run.copy_number == 2 else ""), joined(run.reasons) or "not recorded"]
             for run in invalid
         ],
     )
@@ -107,7 +87,7 @@ def _steps_table(result: StudyResult) -> Table:
     return Table(
         "Steps of valid runs that are not valid: kept and shown, not used",
         ("run", "step", "reasons"),
-        [[run.folder, step.id, reasons_text(reasons) or "not recorded"] for run, step, reasons in result.unused_steps],
+        [[run.folder, step.id, joined(reasons) or "not recorded"] for run, step, reasons in result.unused_steps],
     )
 
 

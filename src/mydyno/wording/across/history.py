@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from mydyno.language import agreed
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.history import History, HistoryPoint, HistorySeries, LeftOut, LevelChange
 from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across.history import ALPHA, FoundStudies, Selection, Unlike, found_history
 from mydyno.results.across.series import Analysed
 from mydyno.stats.level_changes import FEWEST_SESSIONS
-from mydyno.wording.across.sentences import effect_words
+from mydyno.wording.across.sentences import at_step, effect_words
 from mydyno.wording.across.settings import changed_between
 from mydyno.wording.numbers import half_width_text, signed
 
@@ -131,11 +130,10 @@ def series_sentence(history: History, series: HistorySeries) -> str:
 
 def series_name(history: History, series: HistorySeries) -> str:
     """E.g. "The effect of jemalloc on queries per second at 64 connections"."""
-    step = _step(history, series.step) if len(history.steps) > 1 else ""
+    at = at_step(history.steps, series.step)
     if series.kind == "effect":
-        return effect_words(series.arm, series.metric, step)
-    level = f"The level of {phrase_of(series.metric).short_subject} of {series.arm}"
-    return f"{level} at {step}" if step else level
+        return effect_words(series.arm, series.metric, at)
+    return f"The level of {phrase_of(series.metric).short_subject} of {series.arm}{at}"
 
 
 def date(point: HistoryPoint) -> str:
@@ -166,15 +164,6 @@ def _too_few(count: int) -> str:
         f"{count} studies cannot show a change: {FEWEST_SESSIONS} are needed to distinguish it from the scatter "
         f"between sessions{beside}."
     )
-
-
-def _step(history: History, step: str) -> str:
-    found = next((one for one in history.steps if one.id == step), None)
-    if found is None:
-        return step
-    level = load_level(found.connections, found.rate)
-    several = len({one.workload for one in history.steps}) > 1
-    return f"{level} ({found.workload})" if several else level
 
 
 def _oldest(history: History) -> HistoryPoint:

@@ -154,6 +154,11 @@ def step_words(steps: Sequence[StepLevel], step: str) -> str:
     return f"{found.workload}, {level}" if several else level
 
 
+def at_step(steps: Sequence[StepLevel], step: str) -> str:
+    """ " at 64 connections"; empty where there is only one step."""
+    return f" at {step_words(steps, step)}" if len(steps) > 1 else ""
+
+
 def indirect_words(comparison: Comparison, one: IndirectEffect) -> str:
     """An indirect comparison as a sentence."""
     of = one.difference
@@ -197,14 +202,13 @@ def _difference(comparison: Comparison, one: ComparedEffect, of: EffectDifferenc
     )
 
 
-def effect_words(arm: str, metric: str, step: str = "") -> str:
-    """The beginning of a sentence; `step` in words, empty where there is only one."""
-    return f"The effect of {arm} on {phrase_of(metric).short_subject}" + (f" at {step}" if step else "")
+def effect_words(arm: str, metric: str, at: str) -> str:
+    """The beginning of a sentence; `at`: as of at_step()."""
+    return f"The effect of {arm} on {phrase_of(metric).short_subject}{at}"
 
 
 def _effect(comparison: Comparison, one: ComparedEffect) -> str:
-    step = step_words(comparison.steps, one.step) if len(comparison.steps) > 1 else ""
-    return effect_words(one.arm, one.metric, step)
+    return effect_words(one.arm, one.metric, at_step(comparison.steps, one.step))
 
 
 def _sizes(one: ComparedEffect, of: EffectDifference) -> tuple[str, str]:
@@ -277,8 +281,7 @@ def _level_words(comparison: Comparison) -> list[str]:
         levels = [one for one in comparison.control_levels if one.second == second]
         one = max(levels, key=lambda level: abs(level.ratio - 1.0))
         noun = phrase_of(one.metric).short_subject
-        step = f" at {step_words(comparison.steps, one.step)}" if len(comparison.steps) > 1 else ""
-        level = f"{noun[0].upper()}{noun[1:]} of the control{step}"
+        level = f"{noun[0].upper()}{noun[1:]} of the control{at_step(comparison.steps, one.step)}"
         size = f"{level}: {change_words(one.ratio, one.ci_low, one.ci_high)} in {second} against {one.first}"
         found.append(
             f"The control is the same in {one.first} and {second}. {size}: that is the difference between the "

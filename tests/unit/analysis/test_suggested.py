@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import typer
 
+from mydyno.analysis.costs.suggested import OF_KERNEL, OF_WAIT, suggestion
 from mydyno.cli import make_app
 from mydyno.cli.arguments import all_settings
 from mydyno.experiments import load
@@ -18,7 +19,6 @@ from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.records import StudyRecord
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.suggested import OF_KERNEL, OF_WAIT, suggestion
 from tests.support.fake_interleaved_folder import Interleaved, build
 
 OWN = """
