@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mydyno.language import agreed, listing
-from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.summary import AloneRecord, InterleavingRecord
 from mydyno.wording.numbers import percent, ratio_interval, signed
 
@@ -48,17 +47,13 @@ def adjustment_sentence(record: InterleavingRecord) -> str:
 
 def interference_sentences(record: InterleavingRecord, control: str) -> list[str]:
     """A sentence for each note, for carry-over, and for the control loaded alone."""
-    found = [_note(one) for one in record.notes]
+    found = [agreed(NOTES[one.fact].format(**one.values)) for one in record.notes]
     found += [
         f"{step}: the arm that was loaded before a slice changes its throughput by up to "
         f"{percent(abs(effect))}; use a longer washout: --set design.washout={2 * record.washout_s:g}s."
         for step, effect in record.carry_over.items()
     ]
     return found + _alone(record.alone, control)
-
-
-def _note(one: Fact) -> str:
-    return agreed(NOTES[one.fact].format(**one.values))
 
 
 def _alone(alone: AloneRecord | None, control: str) -> list[str]:

@@ -99,7 +99,7 @@ def answer(history: History) -> tuple[str, ...]:
     studies = len(history.studies)
     if studies < FEWEST_SESSIONS:
         return (_too_few(studies),)
-    first = _oldest(history)
+    first = min((one.points[0] for one in history.series), key=lambda point: point.created_unix_ns)
     shown = agreed(f"No change is shown since {date(first)} ({studies} studies, {len(history.series)} series).")
     widest = max((one.detectable or 0.0 for one in history.series), default=0.0)
     if widest >= HOPELESS:
@@ -164,10 +164,6 @@ def _too_few(count: int) -> str:
         f"{count} studies cannot show a change: {FEWEST_SESSIONS} are needed to distinguish it from the scatter "
         f"between sessions{beside}."
     )
-
-
-def _oldest(history: History) -> HistoryPoint:
-    return min((one.points[0] for one in history.series), key=lambda point: point.created_unix_ns)
 
 
 def _newest_first(series: HistorySeries) -> int:
