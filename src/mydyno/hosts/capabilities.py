@@ -138,10 +138,7 @@ def _whole_host(root: HostRoot) -> Capability:
 
 
 def _disk(paths: HostPaths) -> Capability:
-    folder = paths.data
-    while not folder.exists():
-        folder = folder.parent
-    free = paths.root.free_bytes(folder)
+    free = paths.root.free_bytes(paths.data)
     return Capability(
         "disk for data", free > 2 << 30, f"{format_bytes(free)} free at {paths.data} (--data DIR for another)"
     )

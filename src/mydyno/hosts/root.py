@@ -57,7 +57,9 @@ class HostRoot:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
     def free_bytes(self, folder: Path) -> int:
-        """Free space of the file system of a folder."""
+        """Free space of the file system that holds the folder, or would hold it."""
+        while not folder.exists():
+            folder = folder.parent
         return shutil.disk_usage(folder).free
 
     def which(self, program: str) -> str | None:

@@ -147,16 +147,13 @@ def _disk(experiment: Experiment, paths: HostPaths) -> list[str]:
     redo = sum(count * _redo_bytes(_variables(arm, experiment)) for arm, count in _servers(experiment))
     templates = len({server_of(arm, experiment.server).model_dump_json() for arm in experiment.arms})
     needed = int(sum(count * copy for count, copy in of_servers) + redo + templates * size * COPY_SHARE)
-    folder = paths.data
-    while not folder.exists():
-        folder = folder.parent
-    free = paths.root.free_bytes(folder)
+    free = paths.root.free_bytes(paths.data)
     if needed <= free:
         return []
     copies = sum(count for count, copy in of_servers if copy)
     return [
         f"disk: {copies} copies of the data at the same time need about {format_bytes(needed)}, "
-        f"{format_bytes(free)} are free at {folder}"
+        f"{format_bytes(free)} are free at {paths.data}"
     ]
 
 

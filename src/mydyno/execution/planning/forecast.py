@@ -101,7 +101,7 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
     else:
         study_s = sum(arm_s[run.arm] for run in plan.runs)
         most = experiment.most_instances
-    free = _free_bytes(paths)
+    free = paths.root.free_bytes(paths.data)
     host_changes = [change for arm in experiment.arms for change in _changes_of(arm, experiment, apart)]
     obstacles = _treatment_obstacles(experiment, paths, apart)
     needed = int((1.15 + 1.15 * most) * size)
@@ -257,13 +257,6 @@ def _waits_obstacles(experiment: Experiment) -> list[str]:
         elif str(value).upper() in ("FALSE", "OFF", "0"):
             found.append(f"profile.waits: arm {arm.name} has performance_schema off; set it to true or omit it")
     return list(dict.fromkeys(found))
-
-
-def _free_bytes(paths: HostPaths) -> int:
-    folder = paths.data
-    while not folder.exists():
-        folder = folder.parent
-    return paths.root.free_bytes(folder)
 
 
 def _memory_obstacles(experiment: Experiment, root: HostRoot) -> list[str]:
