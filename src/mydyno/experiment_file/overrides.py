@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from mydyno.errors import UserError
+from mydyno.model.definition.experiment import FILE_KINDS
 
 SERVER_WAYS = frozenset({"name", "basedir", "build", "dsn"})
 """The keys of [server] that say where it comes from; an override that sets one of them replaces all of them, but the
@@ -63,8 +64,9 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
     One thing is varied at a time: `vary` in an override replaces that of the file, and so do variables of a `screen`,
     which have a short form: VARIABLE=FIRST,SECOND. `factors`, and `arms` as a whole, replace arms of another kind. A
     server named in an override replaces the file's, and an arm's; an external one (dsn) its variables too, which
-    configure a private server; other data (`data.sql`) the options of the file's,
-    and another capture (`steps.replay`) its data.
+    configure a private server. Other data (`data.sql`) replace the file's, and another load (`steps.replay`, `.sql`,
+    `.script`) the workload of the steps with its options, so that steps that differ in nothing else are one; a capture
+    the data too.
 
     Raises UserError if a path leads through a value or past the end of a list, and for the scale itself.
     """
@@ -78,11 +80,7 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
         result.pop("vary", None)
     if any(path[:2] == ("screen", "variables") for path in paths):
         result["screen"].pop("variables", None)
-    data, own = result.get("data"), dict(map(parse_set, assignments)).get(("data", "sql"))
-    if isinstance(data, dict) and own not in (None, data.get("sql")):
-        data.pop("options", None)
-    elif any(path[0] == "steps" and path[-1] == "replay" for path in paths):
-        result.pop("data", None)
+    _make_room(result, dict(map(parse_set, assignments)))
     for path in paths:
         if len(path) == 3 and path[0] == "arms" and path[2] in SERVER_OF_ARM:
             arm = result.get("arms", {}).get(path[1])
@@ -98,6 +96,26 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
             raise UserError(f"--set {assignment}: scales are taken from the file", "choose one with --scale NAME")
         _assign(result, path, value, assignment)
     return result
+
+
+def _make_room(tree: dict[str, Any], settings: Mapping[tuple[str, ...], Any]) -> None:
+    """Remove what other data and loads take the place of."""
+    data = tree.get("data")
+    if isinstance(data, dict) and any(
+        settings.get(("data", kind), data.get(kind)) != data.get(kind) for kind in FILE_KINDS
+    ):
+        tree["data"] = {}
+    steps = tree.get("steps")
+    for path in settings:
+        if path[0] != "steps" or path[-1] not in FILE_KINDS or not isinstance(steps, list):
+            continue
+        for member in steps if len(path) == 2 else [one for at, one in enumerate(steps) if str(at) == path[1]]:
+            for key in ("workload", "options", *FILE_KINDS):
+                member.pop(key, None)
+        if len(path) == 2:
+            steps[:] = [one for at, one in enumerate(steps) if one not in steps[:at]]
+        if path[-1] == "replay" and tree.get("data"):
+            del tree["data"]
 
 
 def _of_screen(assignment: str, tree: Mapping[str, Any]) -> str:

@@ -305,6 +305,24 @@ def test_data_that_are_set_have_none_of_the_options_of_the_file_s() -> None:
     }
 
 
+def test_a_load_of_one_s_own_takes_the_place_of_the_steps_workloads(tmp_path: Path) -> None:
+    capture = tmp_path / "shop.capture"
+    capture.write_text('{"record":"header","format":"dynoload-capture","format_version":1}\n')
+    (tmp_path / "shop.sql").write_text("SELECT 1;")
+    settings = [f"steps.replay={capture}", f"data.sql={tmp_path / 'shop.sql'}"]
+    upgrade, _ = load("upgrade", None, settings)
+    assert [step.id for step in upgrade.resolved_steps] == ["shop-16"], "of three steps that differ in their workload"
+    many, _ = load("many-connections", None, settings)
+    assert len(many.resolved_steps) > 1, "of other numbers of connections"
+    tree = {"steps": [{"workload": "oltp_read_only", "options": {"a": 1}}, {"workload": "oltp_read_write"}]}
+    assert with_settings(tree, ["steps.1.sql=own.sql", "steps.1.options.b=2"])["steps"] == [
+        {"workload": "oltp_read_only", "options": {"a": 1}},
+        {"sql": "own.sql", "options": {"b": 2}},
+    ]
+    with pytest.raises(UserError, match="steps has 2 members"):
+        with_settings(tree, ["steps.2.sql=own.sql"])
+
+
 def test_a_network_card_is_only_for_another_host_s_server() -> None:
     text = GOOD.replace('name = "mariadb-10.11"', 'name = "mariadb-10.11"\ncard = "eth1"')
     assert "server.card: a server on this host is never reached over a network card; allowed: with dsn" in mistakes(
