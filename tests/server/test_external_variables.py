@@ -168,7 +168,8 @@ def test_an_account_without_the_privilege_is_told_which(external: External) -> N
 
 def test_a_slice_that_its_users_would_feel_is_ended_and_the_arm_fails_after_three(external: External) -> None:
     text = external.write()
-    guarded = Path(text).read_text().replace("blocks = 2", "blocks = 1") + "[guard]\nthreads_running = 1\n"
+    busy = Path(text).read_text().replace("blocks = 2", "blocks = 1").replace("connections = 2", "connections = 8")
+    guarded = f"{busy}[guard]\nthreads_running = 1\n"
     done = external.program.run("run", external.program.write(guarded), "--allow-writes", "--allow-changes")
     assert done.returncode in (0, 1), "some slices may have begun and ended between two looks"
     assert "the guard ended its slice 3 times in a row: Threads_running is" in done.stderr
