@@ -279,6 +279,7 @@ def test_the_answer_counts_and_the_report_shows_each_change(folder: StudyFolder)
     shown = lines(result)
     assert [line.partition(":")[0] for line in shown] == ["fails", "other rows", "slower", "slower"]
     assert "another plan, 3 → 5,001 rows read" in shown[2]
+    assert "% CPU (" in shown[3].partition(", ")[0], "what decides comes first"
     rows = [line.split(" | ") for line in markdown(result).splitlines() if line.startswith("| ")][2:]
     assert [row[1].split("**")[1] for row in rows] == ["fails", "other rows", "slower", "slower"]
     section = part(result)

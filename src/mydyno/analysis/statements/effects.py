@@ -80,7 +80,7 @@ def analyse(study: Examined) -> StatementsRecord | None:
     alpha = study.alpha_of_causes
     every = {arm: _intervals(found, by_digest, digests, server_name(arm, 1), copies, alpha, len(arms)) for arm in arms}
     same = _intervals(found, by_digest, digests, copies[1], copies[:1], alpha, 1)
-    unlike = {digest for (digest, _), one in same.items() if _beyond(one)}
+    unlike = {digest for (digest, _), one in same.items() if one.is_beyond}
     total_us = sum(
         one.count * exp(float(np.mean(logs[:, 0])))
         for one in by_digest[0].values()
@@ -190,10 +190,6 @@ def _trimmed(values: Array) -> tuple[float, float]:
     return float(np.mean(kept)), squares / (len(kept) * max(1, len(kept) - 1))
 
 
-def _beyond(one: StatementInterval) -> bool:
-    return one.ci_low is not None and one.ci_high is not None and (one.ci_low > 1.0 or one.ci_high < 1.0)
-
-
 def _of_arm(
     arm: str,
     control: str,
@@ -271,7 +267,7 @@ def _verdict(
         return "open", "the control's two copies differ"
     known = [each for each in (service, cpu) if each is not None and each.ci_low is not None]
     inside = [_within(each, margin) for each in known]
-    beyond = [each for each, within in zip(known, inside, strict=True) if _beyond(each) and not within]
+    beyond = [each for each, within in zip(known, inside, strict=True) if each.is_beyond and not within]
     if beyond:
         slower = {each.ratio > 1.0 for each in beyond}
         if len(slower) == 1:

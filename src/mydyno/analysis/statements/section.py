@@ -127,10 +127,10 @@ def _details(one: StatementRecord) -> str:
     if one.verdict in ("fails", "other_rows", "not_compared"):
         return _beside(one)
     parts = []
-    for interval, name in ((one.service, "response time"), (one.cpu, "CPU")):
-        if interval is not None:
-            ends = ratio_interval(interval.ci_low, interval.ci_high)
-            parts.append(f"{signed_percent(interval.ratio - 1)} {name} ({ends})")
+    known = [(of, name) for of, name in ((one.service, "response time"), (one.cpu, "CPU")) if of is not None]
+    for interval, name in sorted(known, key=lambda of: not of[0].is_beyond):  # what decides comes first
+        ends = ratio_interval(interval.ci_low, interval.ci_high)
+        parts.append(f"{signed_percent(interval.ratio - 1)} {name} ({ends})")
     if one.plan_changed:
         parts.append("another plan")
     if one.rows_examined and one.rows_examined[0] != one.rows_examined[1]:
@@ -203,10 +203,9 @@ def _arrow(pair: tuple[int, int]) -> str:
 def _change(one: StatementInterval | None) -> Cell:
     if one is None:
         return Cell(NONE, "num")
-    is_beyond = one.ci_low is not None and one.ci_high is not None and (one.ci_low > 1 or one.ci_high < 1)
     return Cell(
         signed_percent(one.ratio - 1),
-        "num strong" if is_beyond else "num",
+        "num strong" if one.is_beyond else "num",
         below=ratio_interval(one.ci_low, one.ci_high),
     )
 

@@ -20,6 +20,11 @@ class StatementInterval(Record):
     ci_low: float | None = None
     ci_high: float | None = None
 
+    @property
+    def is_beyond(self) -> bool:
+        """Whether the interval excludes no change."""
+        return self.ci_low is not None and self.ci_high is not None and (self.ci_low > 1.0 or self.ci_high < 1.0)
+
 
 class StatementRecord(Record):
     """One digest: an arm against the control."""
