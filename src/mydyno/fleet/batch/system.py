@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 
 from mydyno.errors import HostError, UserError
 from mydyno.fleet.messages import Said, parse_message
+from mydyno.hosts.commands import report_start
 from mydyno.model.definition.batch import BatchJob
 
 LABEL_CHARACTERS = 44
@@ -92,6 +93,7 @@ def check_submitter(title: str, job: BatchJob, *programs: str) -> None:
 
 async def output_of(*command: str) -> str:
     """What a client program prints; it is not in this program's process group, which Ctrl-C ends. Raises HostError."""
+    started = report_start(command)
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
@@ -104,7 +106,9 @@ async def output_of(*command: str) -> str:
             output, errors = await process.communicate()
     except TimeoutError:
         process.kill()
+        started.ended(124)
         raise HostError(f"{command[0]} did not answer within {ANSWER_S:.0f} s") from None
+    started.ended(process.returncode or 0)
     if process.returncode:
         words = errors.decode(errors="replace").strip() or f"exit code {process.returncode}"
         raise HostError(words if words.startswith(command[0]) else f"{command[0]}: {words}")
