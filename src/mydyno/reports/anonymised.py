@@ -14,7 +14,9 @@ from mydyno.store.study_folder import StudyFolder
 QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*(?:'|$)", re.DOTALL)
 """Up to the end where the text is cut."""
 NUMBER = re.compile(r"(?<![\w.`$#])-?\d[\w.]*(?:[eE][+-]\d+)?")
-MEASURED = re.compile(r"(\((?:cost|actual|never)[^)]*\)|rows=\S+)")
+MESSAGE = re.compile(r"['\"].*", re.DOTALL)
+"""From the first quote of a server's message on: it does not say where a value with quotes ends."""
+MEASURED = re.compile(r"(\((?:cost=[\d.e+]+ rows=|actual time=|never executed)[^)]*\))")
 """What EXPLAIN ANALYZE states beside a step, which is no value."""
 JSON_TEXT = re.compile(r'(": *")((?:[^"\\]|\\.)*[ (](?:[^"\\]|\\.)*)("|$)', re.DOTALL)
 """A condition in ANALYZE FORMAT=JSON; names and numbers of their own have no space."""
@@ -44,8 +46,8 @@ def _without_values(one: StatementRecord) -> StatementRecord:
     return one.model_copy(
         update={
             "example": one.text,
-            "why": QUOTED.sub("?", one.why),
-            "notes": tuple(QUOTED.sub("?", note) for note in one.notes),
+            "why": MESSAGE.sub("?", one.why),
+            "notes": tuple(MESSAGE.sub("?", note) for note in one.notes),
             "executed": (_account(control), _account(arm)),
         }
     )
@@ -56,6 +58,8 @@ def _account(text: str) -> str:
 
     >>> _account("-> Filter: (t1.a = 'Anna' and t1.b > 1.5)  (cost=0.35 rows=1) (actual time=0.01..0.02 rows=1)")
     '-> Filter: (t1.a = ? and t1.b > ?)  (cost=0.35 rows=1) (actual time=0.01..0.02 rows=1)'
+    >>> _account("-> Index lookup on orders using k (cost=4711)  (cost=0.35 rows=1)")
+    '-> Index lookup on orders using k (cost=?)  (cost=0.35 rows=1)'
     """
     if text.startswith("{"):
         return JSON_TEXT.sub(lambda found: found[1] + _masked(found[2]) + found[3], text)
