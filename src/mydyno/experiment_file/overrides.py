@@ -83,9 +83,11 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
     _make_room(result, dict(map(parse_set, assignments)))
     for path in paths:
         if len(path) == 3 and path[0] == "arms" and path[2] in SERVER_OF_ARM:
-            arm = result.get("arms", {}).get(path[1])
-            for other in SERVER_OF_ARM - {path[2]} if isinstance(arm, dict) else ():
-                arm.pop(other, None)
+            arms = result.get("arms")
+            arm = arms.get(path[1]) if isinstance(arms, dict) else None
+            if isinstance(arm, dict):
+                for other in SERVER_OF_ARM - {path[2]}:
+                    arm.pop(other, None)
     whole = {path[0] for path in paths if path[0] == "factors" or path == ("arms",)}
     for section in whole - set(tree):
         for other in set(ARM_SECTIONS) - {section}:
@@ -95,6 +97,8 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
         if path[0] == "scale":
             raise UserError(f"--set {assignment}: scales are taken from the file", "choose one with --scale NAME")
         _assign(result, path, value, assignment)
+    if any(len(path) == 2 and path[0] == "steps" and path[1] in FILE_KINDS for path in paths):
+        result["steps"] = [one for at, one in enumerate(result["steps"]) if one not in result["steps"][:at]]
     return result
 
 
@@ -106,16 +110,15 @@ def _make_room(tree: dict[str, Any], settings: Mapping[tuple[str, ...], Any]) ->
     ):
         tree["data"] = {}
     steps = tree.get("steps")
-    for path in settings:
+    for path, value in settings.items():
         if path[0] != "steps" or path[-1] not in FILE_KINDS or not isinstance(steps, list):
             continue
-        for member in steps if len(path) == 2 else [one for at, one in enumerate(steps) if str(at) == path[1]]:
+        chosen = [one for at, one in enumerate(steps) if path[1:-1] in ((), (str(at),)) and isinstance(one, dict)]
+        for member in (one for one in chosen if one.get(path[-1]) != value):
             for key in ("workload", "options", *FILE_KINDS):
                 member.pop(key, None)
-        if len(path) == 2:
-            steps[:] = [one for at, one in enumerate(steps) if one not in steps[:at]]
-        if path[-1] == "replay" and tree.get("data"):
-            del tree["data"]
+            if path[-1] == "replay":
+                tree.pop("data", None)
 
 
 def _of_screen(assignment: str, tree: Mapping[str, Any]) -> str:

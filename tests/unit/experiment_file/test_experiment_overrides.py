@@ -321,6 +321,21 @@ def test_a_load_of_one_s_own_takes_the_place_of_the_steps_workloads(tmp_path: Pa
     ]
     with pytest.raises(UserError, match="steps has 2 members"):
         with_settings(tree, ["steps.2.sql=own.sql"])
+    three = {"steps": [{"workload": "a"}, {"workload": "b"}, {"workload": "c"}]}
+    assert with_settings(three, ["steps.sql=own.sql", "steps.2.connections=16"])["steps"] == [
+        {"sql": "own.sql"},
+        {"sql": "own.sql", "connections": 16},
+    ]
+    assert with_settings(tree, ["steps.0.options.sql=x"])["steps"][0] == {
+        "workload": "oltp_read_only",
+        "options": {"a": 1, "sql": "x"},
+    }
+    same = {"data": {"sql": "a"}, "steps": [{"replay": "a.capture", "options": {"b": 1}}]}
+    assert with_settings(same, ["steps.replay=a.capture"]) == same
+    with pytest.raises(UserError, match="values, not tables"):
+        with_settings({"steps": ["x"]}, ["steps.sql=own.sql"])
+    with pytest.raises(UserError, match="arms is a value"):
+        with_settings({"arms": 3}, ["arms.a.dsn=mysql://bench@db/shop"])
 
 
 def test_a_network_card_is_only_for_another_host_s_server() -> None:
