@@ -78,10 +78,11 @@ def part(result: StudyResult) -> Section | None:
         tables.append(_instances(result))
     if not tables:
         return None
+    has = "shapes performance has" if count == 1 else "shape performance have"
     intro = agreed(
-        f"The arms run different servers under the experiment's own settings. {count} further settings that shape "
-        f"performance {'has' if count == 1 else 'have'} another value on some of them, by default or because that "
-        f"version knows no other: an effect of the server includes the effects of {'it' if count == 1 else 'these'}."
+        f"The arms run different servers under the experiment's own settings. {count} further settings that {has} "
+        "another value on some of them, by default or because that version knows no other: an effect of the server "
+        f"includes the effects of {'it' if count == 1 else 'these'}."
     )
     return Part(
         id="servers", heading=HEADING, short="Servers", intro=intro if count else "", tables=tables,

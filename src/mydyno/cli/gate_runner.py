@@ -11,7 +11,7 @@ import typer
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.study_runner import report_of, run_fleet_study, run_study_here
 from mydyno.document.console import Paper
-from mydyno.document.markdown_text import printed
+from mydyno.document.markdown_text import code, printed
 from mydyno.errors import UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.hosts.paths import HostPaths
@@ -28,7 +28,7 @@ from mydyno.wording.gate import GateResult, gate_study
 
 def markdown(result: GateResult) -> str:
     """The gate as a comment of a pull request, or a job's summary."""
-    return printed(gate_document(result), f"mydyno gate {result.study}")
+    return printed(gate_document(result), f"`mydyno gate {code(result.study)}`")
 
 
 WRITERS: dict[str, Callable[[GateResult], str]] = {"--junit": junit, "--markdown": markdown, "--json": bencher}

@@ -86,7 +86,7 @@ class Paper:
     def _part(self, part: Part) -> None:
         for sentence in part.lead:
             if sentence.startswith("`") and sentence.endswith("`"):
-                self.console.print(f"  {sentence.strip('`')}", soft_wrap=True)
+                self.console.print(f"  {self.text(sentence.strip('`'))}", soft_wrap=True)
             else:
                 self.say(sentence, "  ")
         self.say(part.intro)

@@ -15,7 +15,7 @@ from mydyno.document.charts.palette import GLYPHS, ArmStyle, copy_style
 from mydyno.document.charts.svg import marker
 from mydyno.document.result import StudyResult
 from mydyno.language import agreed
-from mydyno.visible import visible_value
+from mydyno.visible import visible, visible_value
 from mydyno.wording import numbers
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def sentence_markup(text: str) -> Markup:
     """A sentence with commands as code, whose percentages and names do not break across lines; markup as it is."""
     if isinstance(text, Markup):
         return text
-    parts = _COMMAND.split(text.replace(" %", "\u00a0%"))
+    parts = _COMMAND.split(visible(text).replace(" %", "\u00a0%"))
     return Markup("").join(Markup("<code>{}</code>").format(part.strip("`")) if index % 2 else _unbroken_names(part)
                            for index, part in enumerate(parts))  # fmt: skip
 

@@ -62,7 +62,7 @@ def _reasons(result: GateResult) -> list[str]:
     """Reasons with the comparisons that they are of; without those that are in the answer."""
     found: dict[str, list[str]] = {}
     for one in result.comparisons:
-        is_said = result.obstacle or one.reason in answer(result) or one.outcome is Outcome.FAILED
+        is_said = result.obstacle or one.reason in answer(result)
         if one.reason and not is_said:
             found.setdefault(one.reason, []).append(f"{metric_name(one.metric.name)} of {one.arm} at {one.step}")
     return [f"{', '.join(where)}: {reason}." for reason, where in found.items()]

@@ -150,6 +150,7 @@ def _studies(history: History) -> Part:
         id="studies", heading="Every study", short="Studies",
         tables=tables if is_open else [],
         lists=[("What changed from study to study", list(changed))],
+        text=[] if is_open else ["--arm, --step and --metric select a series and print each study of it."],
         details=[] if is_open else [(table.caption, [table]) for table in tables],
     )  # fmt: skip
 

@@ -29,7 +29,6 @@ from mydyno.model.stored.records import ProfileMethod
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.wait_counting import Counted
 
-READY_TIMEOUT_S = 120.0
 ENDED_TIMEOUT_S = 60.0
 POLL_S = 0.005
 READY_LINE = f'"{bpftrace.READY}\\n"'
@@ -114,6 +113,7 @@ class _Program(ABC, Generic[F]):
     """One run of a program that traces servers until SIGINT, in a folder of its own, which is removed in the end."""
 
     name: str
+    ready_timeout_s: float
 
     def __init__(self, host: LocalHost, folder: Path, servers: Sequence[RunningServer]) -> None:
         self._host = host
@@ -132,12 +132,12 @@ class _Program(ABC, Generic[F]):
             raise
 
     async def _until_it_traces(self, process: Process) -> None:
-        deadline_s = time.monotonic() + READY_TIMEOUT_S
+        deadline_s = time.monotonic() + self.ready_timeout_s
         while not self._traces():
             if process.exit_code is not None:
                 raise HostError(f"{self.name} ended with exit code {process.exit_code}: {self._words()}")
             if time.monotonic() > deadline_s:
-                raise HostError(f"{self.name} did not trace within {READY_TIMEOUT_S:.0f} s: {self._words()}")
+                raise HostError(f"{self.name} did not trace within {self.ready_timeout_s:.0f} s: {self._words()}")
             await asyncio.sleep(POLL_S)
 
     async def end(self) -> F:
@@ -179,6 +179,7 @@ class BpftraceCounting(_Program[tuple[KernelEvent, ...]]):
     """One run of bpftrace, which traces once all of its probes are attached."""
 
     name = "bpftrace"
+    ready_timeout_s = 120.0  # it compiles its programs
 
     async def _start(self, pids: Sequence[int]) -> Process:
         addresses = [server.address(LOAD_USER) for server in self._servers]
@@ -212,6 +213,7 @@ class PerfRecording(_Program[Folded]):
     """One `perf record`, which samples once it has enabled its events, and then `perf script`."""
 
     name = "perf"
+    ready_timeout_s = 30.0
 
     def __init__(self, host: LocalHost, folder: Path, servers: Sequence[RunningServer], frequency_hz: int) -> None:
         super().__init__(host, folder, servers)
@@ -229,10 +231,9 @@ class PerfRecording(_Program[Folded]):
         self._answers = answers[1]
         data = self._folder / "perf.data"
         command = perf.record_command(pids, self._frequency_hz, control[0], answers[0], data)
+        os.write(control[1], b"enable\n")  # which waits there for perf
         with self._log.open("wb") as log:
-            process = await self._host.start(command, stdout=log.fileno())
-        os.write(control[1], b"enable\n")
-        return process
+            return await self._host.start(command, stdout=log.fileno())
 
     def _fifo(self, name: str) -> tuple[Path, int]:
         path = self._folder / name
@@ -254,6 +255,9 @@ class PerfRecording(_Program[Folded]):
             process = await self._host.start(command, stdout=output.fileno())
             try:
                 scripted = await Headway(process.pid, ENDED_TIMEOUT_S).wait(process.wait())
+            except TimeoutError:
+                await process.end(1.0)
+                raise HostError(f"perf script did not end, and did nothing for {ENDED_TIMEOUT_S:.0f} s") from None
             except BaseException:
                 await process.end(1.0)
                 raise

@@ -206,9 +206,9 @@ class Lane:
 
     async def connect(self, step: Step) -> None:
         """Connect a load program to each server and hold it."""
+        self.handshakes, self.whole, self.findings, self.digests, self.load_command = {}, {}, (), (), ()
         if not self.runs_step(step):
             return
-        self.handshakes, self.whole, self.findings, self.digests, self.load_command = {}, {}, (), (), ()
         try:
             await self.begin_counting()
             before = self.rss_bytes()

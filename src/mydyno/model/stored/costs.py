@@ -32,7 +32,7 @@ class Cost:
     counts_again: Mapping[str, float] = field(default_factory=dict)
     """{another cost: by how much each of it adds to this one}: a page that is flushed is a write call, too."""
     test: str = ""
-    """What changes this cost on purpose: a server variable, or another setting of wording/suggested.py."""
+    """What changes this cost on purpose: a server variable, or another setting of analysis/costs/suggested.py."""
 
 
 def _server(label: str, unit: str, *counters: str, **more: float | str | bool | Mapping[str, float]) -> Cost:
