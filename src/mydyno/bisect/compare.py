@@ -24,6 +24,7 @@ from mydyno.evaluation.facts import summarise
 from mydyno.execution.environments.environment import Opener
 from mydyno.execution.interleaved.study_time import overhead_s
 from mydyno.execution.live.observer import Watcher
+from mydyno.execution.planning.design_choice import with_copies
 from mydyno.execution.planning.time_plan import next_look_s, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment, StepSpec, ThresholdSpec
@@ -188,6 +189,7 @@ async def _study(
     A study with a fixed number of blocks whose two copies of the control differ claims nothing. That happens by chance
     in one of 20 to 30; so it is made once more.
     """
+    experiment = with_copies(experiment, tools.paths)
     path = folder.study_of(experiment.name)
     if path is None:
         verdict = experiment.verdict.model_copy(update={"error_rate": folder.next_error_rate()})

@@ -14,6 +14,7 @@ from mydyno.document.console import Paper
 from mydyno.document.markdown_text import code, printed
 from mydyno.errors import UserError
 from mydyno.evaluation.facts import summarise
+from mydyno.execution.planning.design_choice import with_copies
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
 from mydyno.model.definition.host_groups import HostGroup
@@ -41,6 +42,7 @@ def run_experiment(
     """Run a study that may end as soon as every threshold is decided; its folder."""
     command = ("mydyno", *sys.argv[1:])
     if groups is None:
+        experiment = with_copies(experiment, paths)
         request = Request(experiment, source_text, studies, command, is_gate_decided)
         return run_study_here(lambda watcher: run_study(request, paths, watcher), experiment)[0]
     # What hosts by SSH need is slow to load.

@@ -16,6 +16,7 @@ from mydyno.cli.experiments import load_for_study
 from mydyno.cli.output import print_json
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
+from mydyno.execution.planning.design_choice import with_copies
 from mydyno.execution.planning.forecast import Forecast, shared_host_caution
 from mydyno.execution.planning.plan_text import plan_parts
 from mydyno.execution.planning.preview import preview
@@ -68,6 +69,8 @@ def plan(
         _print_job(resolved, job, studies, paths, as_json)
         return
     groups = () if hosts is None else parse_hosts(hosts)
+    if not groups:
+        resolved = with_copies(resolved, paths)
     apart = bool(groups) and all(group.clients for group in groups)
     previewed = asyncio.run(preview(resolved, paths, apart=apart))
     made = previewed.plan

@@ -58,7 +58,8 @@ def run(
     warn(f"{resolved.name}: checking the host")
     # After the check, so that mistakes are reported at once: what a study needs takes a second to load.
     from mydyno.cli.study_runner import listeners_of, run_batch_to_end, run_fleet_to_end, run_to_end
-    from mydyno.study import Request, run_study
+    from mydyno.execution.planning.design_choice import with_copies
+    from mydyno.study import Request, run_study  # as slow
 
     command = ("mydyno", *sys.argv[1:])
     listeners = listeners_of(metrics)
@@ -70,6 +71,7 @@ def run(
             run_batch_to_end(lambda watcher: run_on_batch(submitted, paths, watcher), as_json)
         return
     if groups is None:
+        resolved = with_copies(resolved, paths)
         request = Request(resolved, source.text, Path(studies), command, listeners=listeners)
         with side_server(studies, serve):
             run_to_end(lambda watcher: run_study(request, paths, watcher), resolved, as_json)

@@ -25,6 +25,7 @@ from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.definition.quantities import format_duration
+from mydyno.model.phrases import lane_name
 from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.visible import styled
 
@@ -98,8 +99,7 @@ class ProgressWatcher(_Shown):
         self._total = total
         self._done_runs = number - 1
         self._steps_done_s = self._loaded_s = 0.0
-        copy = " (A/A copy)" if planned.copy_number == 2 else ""
-        self._run = f"run {number}/{total}  block {planned.block}  {planned.arm}{copy}"
+        self._run = f"run {number}/{total}  block {planned.block}  {lane_name(planned.arm, planned.copy_number)}"
         self._show("restoring and starting")
 
     def load(self, step: Step, progress: base.Progress) -> None:
@@ -112,12 +112,12 @@ class ProgressWatcher(_Shown):
 
     def run_ended(self, record: RunRecord) -> None:
         """How long a run took, and what failed or is not used; never a rate of the arm."""
-        copy = " (A/A copy)" if record.copy_number == 2 else ""
+        name = lane_name(record.arm, record.copy_number)
         seconds = (record.ended_unix_ns - record.started_unix_ns) / 1e9
         verdict = "" if record.valid else f"  INVALID: {shorten(record.reasons[0].sentence, 240, placeholder=' …')}"
         if verdict or self._every_block:
             self._console.print(
-                f"block {record.block:>2} · {record.arm}{copy} · {format_duration(seconds)}{verdict}",
+                f"block {record.block:>2} · {name} · {format_duration(seconds)}{verdict}",
                 markup=False,
                 soft_wrap=True,
             )
@@ -165,14 +165,15 @@ class ProgressWatcher(_Shown):
             line = " · ".join([f"block {block:>2}/{self._total}", f"{len(result.slices)} slices", *words])
             self._console.print(agreed(line), markup=False, soft_wrap=True)
         for run in result.runs:
-            copy = " (A/A copy)" if run.copy_number == 2 else ""
             failures = [run.failed] if run.failed else [f"{s.id}: {s.failed}" for s in run.steps if s.failed]
             word = "FAILED" if failures else "not used"
             for reason in failures or [reason.sentence for reason in run.reasons[:1]]:
                 self._console.print(
-                    f"          {run.arm}{copy} {word}: {shorten(reason, 240, placeholder=' …')}", markup=False,
+                    f"          {lane_name(run.arm, run.copy_number)} {word}: "
+                    + shorten(reason, 240, placeholder=" …"),
+                    markup=False,
                     soft_wrap=True,
-                )  # fmt: skip
+                )
         self._show_block("evaluation")
 
     def _show_block(self, what: str) -> None:

@@ -30,6 +30,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import clean_up
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Design, Plan, PlannedBlock, PlannedRun, make_plan
+from mydyno.model.phrases import lane_name
 from mydyno.model.stored.records import RunRecord, SliceRecord, StudyRecord
 from mydyno.store.study_folder import StudyFolder
 
@@ -54,7 +55,7 @@ class _Reporter:
         self._emit(Progressed(text=text))
 
     def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:  # noqa: ARG002
-        self.say(f"block {planned.block}: {planned.arm}" + (" (A/A copy)" if planned.copy_number == 2 else ""))
+        self.say(f"block {planned.block}: {lane_name(planned.arm, planned.copy_number)}")
         self._now.rest("starting", arm=planned.arm, copy_number=planned.copy_number)
 
     def run_ended(self, record: RunRecord) -> None:

@@ -150,3 +150,8 @@ def default_phrase(metric: str) -> Phrase:
 def common_name(metric: str) -> str:
     """The metric that people call by this name; unchanged if there is none."""
     return COMMON_NAMES.get(metric.lower().replace("-", "_"), metric)
+
+
+def lane_name(arm: str, copy: int) -> str:
+    """An arm, or its second copy."""
+    return arm if copy == 1 else f"{arm} again"

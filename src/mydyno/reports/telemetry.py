@@ -18,6 +18,7 @@ from typing import Any
 
 from mydyno.document.charts.palette import copy_style
 from mydyno.document.result import StudyResult
+from mydyno.model.phrases import lane_name
 from mydyno.model.stored.summary import RunSummary
 from mydyno.reports import envelopes
 from mydyno.reports.envelopes import Panel, PanelKey, Series
@@ -174,7 +175,7 @@ def _choose(
         others = {path: run for path, run in present.items() if (run.arm, run.copy_number) not in groups}
         files[step] = sound | others
         if others:
-            names = (f"{run.arm} again" if run.copy_number == 2 else run.arm for run in others.values())
+            names = (lane_name(run.arm, run.copy_number) for run in others.values())
             invalid[step] = tuple(dict.fromkeys(names))
     return files, invalid
 

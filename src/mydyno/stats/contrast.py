@@ -1,7 +1,7 @@
-"""One contrast of a step: the mean of d_b = ln(X) − mean of ln(A), ln(A′), and the standard error that it has.
+"""One contrast of a step: the mean of d_b = mean of ln(X), ln(X′) − mean of ln(A), ln(A′), and its standard error.
 
 The noise is pooled over all servers of the step unless this contrast's own differences vary more; then only those
-count, as in a paired t test. A block in which only one copy of the control is valid counts with that one.
+count, as in a paired t test. A block in which only one copy of arm or control is valid counts with that one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import expm1, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,25 @@ from numpy.typing import NDArray
 from mydyno.stats.paired import LARGEST_LOG, Interval, has_no_spread, ratio_of, t_quantile, t_tail
 from mydyno.stats.twoway import UNEQUAL_ABOVE, TwoWay, larger_than_pooled
 
-LogBlocks = Mapping[int, tuple[float, ...]]
-"""{block: log values of the arm and of the control's one or two copies}"""
+
+class LogBlock(NamedTuple):
+    """The log values of a block: of the arm's servers and of the control's, one or two copies of each."""
+
+    arm: tuple[float, ...]
+    control: tuple[float, ...]
+
+    @property
+    def difference(self) -> float:
+        """d_b."""
+        return sum(self.arm) / len(self.arm) - sum(self.control) / len(self.control)
+
+    @property
+    def squares(self) -> float:
+        """The sum of the squared weights that the values have in d_b."""
+        return 1.0 / len(self.arm) + 1.0 / len(self.control)
+
+
+LogBlocks = Mapping[int, LogBlock]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +84,7 @@ class Estimate:
 
 def log_ratios(blocks: LogBlocks) -> dict[int, float]:
     """{block: d}."""
-    return {block: arm - sum(controls) / len(controls) for block, (arm, *controls) in blocks.items()}
+    return {block: one.difference for block, one in blocks.items()}
 
 
 def estimate(blocks: LogBlocks, pool: TwoWay, unequal_above: float = UNEQUAL_ABOVE) -> Estimate:
@@ -74,7 +92,7 @@ def estimate(blocks: LogBlocks, pool: TwoWay, unequal_above: float = UNEQUAL_ABO
 
     `unequal_above`: the probability below which the contrast's own noise counts as larger.
     """
-    squares = [1.0 + 1.0 / (len(block) - 1) for block in blocks.values()]
+    squares = [one.squares for one in blocks.values()]
     return estimate_sums(np.array(list(log_ratios(blocks).values())), np.array(squares), pool, unequal_above)
 
 

@@ -158,7 +158,7 @@ def grouped_estimate(
     blocks: LogBlocks, noise: GroupedNoise, group_of: GroupOf, unequal_above: float = UNEQUAL_ABOVE
 ) -> Estimate:
     """The mean over the groups of their mean log ratios: grouped_sums() of an arm against its control."""
-    squares = {block: 1.0 + 1.0 / (len(values) - 1) for block, values in blocks.items()}
+    squares = {block: one.squares for block, one in blocks.items()}
     return grouped_sums(log_ratios(blocks), squares, noise, group_of, unequal_above)
 
 

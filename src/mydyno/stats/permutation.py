@@ -3,9 +3,9 @@
 Inside a block the order is random, so if the arm did nothing, its label could have been on any of the block's runs: on
 the arm's own, on the control's first copy A or on its second copy A′. Each assignment of labels gives each contrast
 another sum of d_b; in how many of them it is at least as far from 0 as the observed one is a p without any assumption
-on the noise but that the three are exchangeable (Fisher 1935; Pesarin and Salmaso 2010). A control without a second
-copy leaves two assignments, ±d; where the block has another arm's A and A′, also ±(A′ − A), as a difference of two
-servers that are alike (exact if these four vary alike).
+on the noise but that the three are exchangeable (Fisher 1935; Pesarin and Salmaso 2010). An arm with two copies as well
+leaves six assignments. A control without a second copy leaves two, ±d; where the block has another arm's A and A′, also
+±(A′ − A), as a difference of two servers that are alike (exact if these four vary alike).
 
 The contrasts of a study are permuted together: in a block every contrast has the same label. A sum is divided by the
 root of the sum of the mean squares of its blocks' possible d, which no assignment changes, so that contrasts of any
@@ -20,13 +20,15 @@ single contrast's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from math import inf, prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.errors import BugError
+from mydyno.stats.contrast import LogBlock
 
 MOST_ENUMERATED = 60_000
 """Assignments up to which all are counted: those of three labels in ten blocks."""
@@ -36,7 +38,9 @@ AT_ONCE = 4_000
 """Assignments that are in memory at the same time."""
 TIE = 1e-9
 """Relative slack within which two sums are tied: assignments that are equal in arithmetic must be equal here."""
-SHIFT = {2: (1.0, -1.0), 3: (1.0, -0.5, -0.5), 4: (1.0, -1.0, 0.0, 0.0)}
+SHIFT = {
+    2: (1.0, -1.0), 3: (1.0, -0.5, -0.5), 4: (1.0, -1.0, 0.0, 0.0), 6: (1.0, 0.0, 0.0, 0.0, 0.0, -1.0)
+}  # fmt: skip
 """{number of labels: what an effect of 1 adds to each possible d}."""
 
 Table = NDArray[np.float64]
@@ -66,19 +70,16 @@ class Exchange:
         return self._less(self.apart) if self.apart else self
 
     def _less(self, effects: Mapping[int, float]) -> Exchange:
-        return Exchange(
-            {
-                block: tuple(d - effects[block] * shift for d, shift in zip(of, SHIFT[len(of)], strict=True))
-                for block, of in self.differences.items()
-            },
-            self.weights,
-            floor=self.floor,
-        )
+        moved = {
+            block: tuple(d - effects[block] * shift for d, shift in zip(of, SHIFT[len(of)], strict=True))
+            for block, of in self.differences.items()
+        }
+        return replace(self, differences=moved, apart={})
 
     def mirrored(self) -> Exchange:
         """The same with arm and control in each other's place."""
         differences = {block: tuple(-d for d in of) for block, of in self.differences.items()}
-        return Exchange(differences, self.weights, floor=self.floor)
+        return replace(self, differences=differences, apart={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +118,21 @@ class JointTest:
         return b / a - half, b / a + half
 
 
-def possible(block: Sequence[float], copies_differ: float | None = None) -> tuple[float, ...]:
-    """Every d of a block: of the log value of the arm followed by those of the control's copies, one or two.
+def possible(block: LogBlock, copies_differ: float | None = None) -> tuple[float, ...]:
+    """Every d of a block, the observed one first.
 
-    `copies_differ` is ln(A′ / A) of another arm, for a control with one copy. Raises BugError for a block without a
-    control or a value that is not finite.
+    `copies_differ` is ln(A′ / A) of another arm, for one server of arm and control each. Raises BugError for a block
+    without one of the two, with more than two servers of one, or a value that is not finite.
     """
-    if len(block) not in (2, 3) or not np.isfinite(block).all():
-        raise BugError("a block of a label permutation is the arm and one or two controls, finite log values")
-    if len(block) == 2 and copies_differ is not None:
-        d = block[0] - block[1]
-        return d, -d, copies_differ, -copies_differ
-    total = sum(block)
-    return tuple(value - (total - value) / (len(block) - 1) for value in block)
+    values = (*block.arm, *block.control)
+    labelled = len(block.arm)
+    if labelled not in (1, 2) or len(block.control) not in (1, 2) or not np.isfinite(values).all():
+        raise BugError("a block of a label permutation has one or two servers of arm and control, finite log values")
+    if len(values) == 2 and copies_differ is not None:
+        return block.difference, -block.difference, copies_differ, -copies_differ
+    total, others = sum(values), len(block.control)
+    chosen = (sum(of) for of in combinations(values, labelled))
+    return tuple(own / labelled - (total - own) / others for own in chosen)
 
 
 def joint_test(contrasts: Sequence[Exchange], seed: int = 1, one_sided: bool = False) -> JointTest:
@@ -235,7 +238,8 @@ def _every_sum(table: Table, first: Sequence[int], labels: Sequence[int]) -> Tab
 def smallest_p(labels: Sequence[int]) -> float:
     """The smallest p that blocks with so many labels each can give: 1/27 for three blocks of A, A′ and arm.
 
-    1 without a block. Without a block of three labels the mirror image is as extreme: 2/2^n with one control in each.
+    1 without a block. Without a block of three labels the mirror image is as extreme: 2/2^n with one control in each,
+    2/6^n with two servers of arm and control each.
     """
     if not labels:
         return 1.0

@@ -28,9 +28,6 @@ from mydyno.stats.tost import FEWEST_BLOCKS
 MOST_BLOCKS = 10_000
 """Beyond this the answer is this: so many are impractical, and the noise must be reduced."""
 SD_QUANTILES = 500
-SHARE_OF_A_A = 0.75
-"""Variance of X − mean(A, A′) as a share of that of A′ − A: (1 + 1/2) / (1 + 1)."""
-
 Factors = NDArray[np.float64]
 
 
@@ -97,13 +94,14 @@ def detectable(half: float, critical_p: float, degrees: int, power: float = 0.8)
 
 
 def projected_half_width(
-    sd: float, n_blocks: int, servers: int, contrasts: int = 1, alpha: float = 0.05
+    sd: float, n_blocks: int, servers: int, contrasts: int = 1, alpha: float = 0.05, copies: int = 1
 ) -> float | None:
     """The half-width (a fraction: 0.02 is ±2 %) that each of `contrasts` simultaneous intervals will have.
 
-    `sd` is that of ln(A′ / A), one number per block, for example from a pilot; `servers` are those of a block, A′ among
-    them. The critical value is Šidák's, which is slightly too large for contrasts that share a control. None for fewer
-    than 2 blocks. Raises BugError for fewer than 2 servers.
+    `sd` is that of ln(A′ / A), one number per block, for example from a pilot; `servers` are those of a block, copies
+    among them; `copies` are those of a treated arm, the control has two. The critical value is Šidák's, which is
+    slightly too large for contrasts that share a control. None for fewer than 2 blocks. Raises
+    BugError for fewer than 2 servers.
     """
     _check(sd, 1.0)
     if servers < 2 or contrasts < 1:
@@ -112,7 +110,8 @@ def projected_half_width(
         return None
     one = -expm1(log1p(-alpha) / contrasts)
     critical = t_quantile(1.0 - one / 2.0, (n_blocks - 1) * (servers - 1) + 1)
-    return expm1(critical * sd * sqrt(SHARE_OF_A_A / n_blocks))
+    of_a_a = (1.0 / copies + 1.0 / 2.0) / 2.0  # variance of a contrast as a share of that of A′ − A
+    return expm1(critical * sd * sqrt(of_a_a / n_blocks))
 
 
 def can_be_significant(labels: Sequence[int], contrasts: int, alpha: float) -> bool:

@@ -21,7 +21,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from mydyno.stats.contrast import estimate
+from mydyno.stats.contrast import LogBlock, estimate
 from mydyno.stats.paired import t_quantile
 from mydyno.stats.simultaneous import largest_t
 from mydyno.stats.twoway import common_noise
@@ -34,7 +34,7 @@ FEWEST_FREEDOM = 3
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A column of the table: an arm, and 2 for the control's copy."""
+    """A column of the table: an arm, and 2 for its second copy."""
 
     arm: str
     copy: int = 1
@@ -49,6 +49,17 @@ class Sampled:
     servers: tuple[Server, ...]
     counts: NDArray[np.float64]
     units: NDArray[np.float64]
+
+    def columns(self, arm: str) -> list[int]:
+        """The columns of an arm, one for each of its copies."""
+        return [column for column, one in enumerate(self.servers) if one.arm == arm]
+
+    def mean(self, by_server: NDArray[np.float64], arm: str) -> NDArray[np.float64]:
+        """The mean over an arm's copies of an array whose last axis is the servers; NaN where none has a value."""
+        own = by_server[..., self.columns(arm)]
+        known = ~np.isnan(own)
+        total = np.where(known, own, 0.0).sum(axis=-1)
+        return np.asarray(np.where(known.any(axis=-1), total / np.maximum(known.sum(axis=-1), 1), np.nan))
 
     @property
     def amounts(self) -> NDArray[np.float64]:
@@ -116,34 +127,31 @@ def differences(contrasts: Sequence[SampledContrast], alpha: float, seed: int = 
     ]
 
 
-def _columns(contrast: SampledContrast) -> tuple[int, list[int]]:
-    servers = contrast.table.servers
-    return servers.index(Server(contrast.arm)), [i for i, one in enumerate(servers) if one.arm == contrast.control]
-
-
 def _member(contrast: SampledContrast, item: int, table: int) -> _Member | None:
     """The estimate on the scale of square roots; None with too few blocks for an interval."""
     of = contrast.table
-    arm, controls = _columns(contrast)
+    sides = of.columns(contrast.arm), of.columns(contrast.control)
     roots = np.sqrt((of.counts[item] + ANSCOMBE) * of.units)
     names = list(dict.fromkeys([contrast.control, *(one.arm for one in of.servers)]))
     pool = common_noise(roots, [names.index(one.arm) for one in of.servers])
     blocks = {}
     for block in range(roots.shape[0]):
-        values = [roots[block, column] for column in controls if not np.isnan(roots[block, column])]
-        if values and not np.isnan(roots[block, arm]):
-            blocks[block] = (float(roots[block, arm]), *map(float, values))
+        known = [[float(roots[block, at]) for at in side if not np.isnan(roots[block, at])] for side in sides]
+        arm, control = map(tuple, known)
+        if arm and control:
+            blocks[block] = LogBlock(arm, control)
     found = estimate(blocks, pool)
     if found.mean is None or found.error is None or found.freedom < FEWEST_FREEDOM:
         return None
     used = of.units[list(blocks)]
-    controls = [column for column in controls if not np.isnan(used[:, column]).all()]
-    units = [np.nanmean(used[:, column]) for column in (arm, *controls)]
-    copies = len(controls)
-    counting = COUNTING_VARIANCE * (units[0] + sum(units[1:]) / copies**2) / found.n
-    weights = {(contrast.arm, 1): 1.0}
-    weights |= {(contrast.control, of.servers[column].copy): -1.0 / copies for column in controls}
-    error = max(found.error, sqrt(float(counting)))
+    weights: dict[tuple[str, int], float] = {}
+    counting = 0.0
+    for side, sign in zip(sides, (1.0, -1.0), strict=True):
+        having = [at for at in side if not np.isnan(used[:, at]).all()]
+        weights |= {(of.servers[at].arm, of.servers[at].copy): sign / len(having) for at in having}
+        units = sum(float(np.nanmean(used[:, at])) for at in having)
+        counting += COUNTING_VARIANCE * units / len(having) ** 2 / found.n
+    error = max(found.error, sqrt(counting))
     return _Member(found.mean, error, found.freedom, pool.residuals, weights, table)
 
 
@@ -170,9 +178,8 @@ def _correlation(members: Sequence[_Member]) -> NDArray[np.float64]:
 
 def _difference(contrast: SampledContrast, item: int, member: _Member | None, critical_p: float) -> Difference:
     """Back from square roots: the arm's amount moved by the half-width, less the control's amount."""
-    arm, controls = _columns(contrast)
     amounts = contrast.table.amounts[item]
-    control_amount, arm_amount = float(np.nanmean(amounts[controls])), float(amounts[arm])
+    control_amount, arm_amount = (float(contrast.table.mean(amounts, of)) for of in (contrast.control, contrast.arm))
     if member is None:
         return Difference(control_amount, arm_amount, None, None)
     mean, half = member.mean, t_quantile(1.0 - critical_p / 2.0, member.freedom) * member.error

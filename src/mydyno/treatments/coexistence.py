@@ -31,7 +31,7 @@ COPY_SHARE = 1.15
 
 
 def interleaving_obstacles(experiment: Experiment, paths: HostPaths) -> list[str]:
-    """Why the servers of all arms, and the control's second copy, cannot be up at the same time here.
+    """Why the servers of all arms and their copies cannot be up at the same time here.
 
     Sentences for plan; empty if the experiment can be interleaved.
     """
@@ -90,10 +90,8 @@ def driver_obstacles(experiment: Experiment) -> list[str]:
 
 
 def _servers(experiment: Experiment) -> list[tuple[ArmSpec, int]]:
-    """(arm, servers of it in a block); the control's second copy is among them."""
-    return [
-        (arm, experiment.instances_of(arm) * (2 if arm.name == experiment.control else 1)) for arm in experiment.arms
-    ]
+    """(arm, servers of it in a block), copies among them."""
+    return [(arm, experiment.instances_of(arm) * experiment.copies_of(arm)) for arm in experiment.arms]
 
 
 def _variables(arm: ArmSpec, experiment: Experiment) -> dict[str, Scalar]:

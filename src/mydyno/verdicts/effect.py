@@ -21,7 +21,8 @@ class Verdict(StrEnum):
 class Observation:
     """One number of one run: what `arm` (its `copy`) gave in `block` for one metric at one step.
 
-    `copy` is 1 for every arm and for the control's first copy (A), 2 for the control's second copy (A′). `value` is
+    `copy` is 1 for every arm and for the control's first copy (A), 2 for a second copy (A′, and X′ of a single treated
+    arm). `value` is
     None for a run that a gate made invalid; `reason` then says which gate, in the words that the report prints ("not
     steady", "allocator not proved"). A run that was never made is simply left out. `failed` is why the arm itself
     failed in this block (it crashed, ran out of memory, gave errors, never started): a result, whatever `value` is.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mydyno.errors import BugError
 from mydyno.model.stored.obstacles import NOTHING_SERVED, ArmFailure
-from mydyno.stats.contrast import LogBlocks
+from mydyno.stats.contrast import LogBlock, LogBlocks
 from mydyno.stats.groups import without_lone_blocks
 from mydyno.verdicts.effect import Family, Observation
 
@@ -34,10 +34,10 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class ContrastBlocks:
-    """One contrast: its blocks with log values of the arm and of one or two copies of the control.
+    """One contrast: its blocks with log values of one or two copies of the arm and of the control.
 
     `tried` counts the blocks with a run of the arm, `lost` those that do not count by reason, `halved` those that count
-    with one copy of the control although two were run. `failure` is None if neither arm nor control failed; else
+    with one copy of arm or control although two were run. `failure` is None if neither arm nor control failed; else
     `blocks` is empty.
     """
 
@@ -77,32 +77,33 @@ class StepCells:
 
     def contrast(self, arm: str) -> ContrastBlocks:
         """The blocks of an arm against this family's control."""
-        treated, first, second = self.of(arm), self.of(self.family.control), self.of(self.family.control, 2)
-        blocks: dict[int, tuple[float, ...]] = {}
+        first, second = self.of(self.family.control), self.of(self.family.control, 2)
+        treated = self.of(arm), self.of(arm, 2)
+        tried = sorted(treated[0].keys() | treated[1].keys())
+        blocks: dict[int, LogBlock] = {}
         lost: Counter[str] = Counter()
         halved: Counter[str] = Counter()
         arm_failed: list[str] = []
         control_failed: list[Observation] = []
-        for block in sorted(treated):
-            one = treated[block]
-            controls = [copies[block] for copies in (first, second) if block in copies]
-            failed = [control for control in controls if control.failed]
-            if one.failed and not (block in first and first[block].failed):
-                arm_failed.append(one.failed)
-            elif one.failed:
-                lost[BOTH_FAILED] += 1
+        for block in tried:
+            own, controls = ([of[block] for of in side if block in of] for side in (treated, (first, second)))
+            failed, control_fails = ([one for one in side if one.failed] for side in (own, controls))
+            if failed and not (block in first and first[block].failed):
+                arm_failed.append(failed[0].failed)
             elif failed:
-                control_failed.append(failed[0])
+                lost[BOTH_FAILED] += 1
+            elif control_fails:
+                control_failed.append(control_fails[0])
             elif controls:
-                valid = [control for control in controls if not _why(control)]
-                if _why(one) or not valid:
-                    lost[_why(one) or _why(controls[0])] += 1
+                of_arm, of_control = _logs(own), _logs(controls)
+                if not of_arm or not of_control:
+                    lost[_why((controls if of_arm else own)[0])] += 1
                     continue
-                blocks[block] = tuple(log(x.value) for x in (one, *valid) if x.value is not None)
-                halved.update(_why(control) for control in controls if _why(control))
+                blocks[block] = LogBlock(of_arm, of_control)
+                halved.update(_why(one) for one in (*own, *controls) if _why(one))
         who: Literal["control", "copy"] = "copy" if {one.copy for one in control_failed} == {2} else "control"
-        failure = _failure("arm", arm_failed, len(treated)) or _failure(
-            who, [one.failed for one in control_failed], len(treated)
+        failure = _failure("arm", arm_failed, len(tried)) or _failure(
+            who, [one.failed for one in control_failed], len(tried)
         )
         counted = without_lone_blocks(blocks, self.family.host_groups)
         if len(counted) < len(blocks):
@@ -111,15 +112,15 @@ class StepCells:
             self.step,
             arm,
             {} if failure else counted,
-            len(treated),
+            len(tried),
             dict(lost),
             dict(halved),
             failure,
         )
 
-    def copies(self) -> dict[int, float]:
-        """{block: ln(A′ / A)} of the blocks with both copies of the control."""
-        first, second = self.of(self.family.control), self.of(self.family.control, 2)
+    def copies(self, arm: str = "") -> dict[int, float]:
+        """{block: ln(A′ / A)} of the blocks with both copies of the control, or of another arm that has two."""
+        first, second = (self.of(arm or self.family.control, copy) for copy in (1, 2))
         return {
             block: log(second[block].value or 0.0) - log(first[block].value or 0.0)
             for block in sorted(first.keys() & second.keys())
@@ -128,7 +129,7 @@ class StepCells:
 
     def table(self, arms: Sequence[str]) -> Table:
         """The log values of the control's copies and of these arms, for the pooled noise."""
-        places = [(self.family.control, 1), (self.family.control, 2), *((arm, 1) for arm in arms)]
+        places = [(arm, copy) for arm in (self.family.control, *arms) for copy in (1, 2)]
         places = [place for place in places if place in self.observations]
         rows = sorted({block for place in places for block in self.observations[place]})
         logs = np.full((len(rows), len(places)), np.nan)
@@ -158,9 +159,14 @@ class Table:
 
     @property
     def arms(self) -> list[int]:
-        """A number for each column's arm; the control's copies share 0."""
+        """A number for each column's arm; copies share it, the control's is 0."""
         names = list(dict.fromkeys(arm for arm, _ in self.places))
         return [names.index(arm) for arm, _ in self.places]
+
+
+def _logs(observations: Sequence[Observation]) -> tuple[float, ...]:
+    """The logarithms of those that have one."""
+    return tuple(log(one.value) for one in observations if one.value is not None and not _why(one))
 
 
 def _served_nothing(family: Family, observation: Observation) -> bool:

@@ -171,7 +171,7 @@ def _compared(
 ) -> Comparison:
     gathered, found, metric = one.gathered, one.estimate, one.family.metric
     interval = found.interval(2.0 * alpha, 1.0 - alpha)
-    arm_values = [values[0] for values in gathered.blocks.values()]
+    arm_values = [sum(one.arm) / len(one.arm) for one in gathered.blocks.values()]
 
     def outcome(what: Outcome, why: NoAnswer = "", needed: int | None = None) -> Comparison:
         return Comparison(

@@ -164,11 +164,11 @@ def _correlation(members: Sequence[MeasuredContrast]) -> NDArray[np.float64]:
         of_block = block_weights(one.gathered.blocks, one.family.host_groups)
         for block, values in one.gathered.blocks.items():
             at = table.rows.index(block)
-            weights[row, cells[block, one.gathered.arm, 1]] = of_block[block]
-            for copy in (1, 2):
-                column = where.get((control, copy))
-                if column is not None and not np.isnan(table.logs[at, column]):
-                    weights[row, cells[block, control, copy]] = -of_block[block] / (len(values) - 1)
+            for arm, weight in ((one.gathered.arm, 1.0 / len(values.arm)), (control, -1.0 / len(values.control))):
+                for copy in (1, 2):
+                    column = where.get((arm, copy))
+                    if column is not None and not np.isnan(table.logs[at, column]):
+                        weights[row, cells[block, arm, copy]] = of_block[block] * weight
     for one in {id(one.pool): one for one in members}.values():
         for (i, j), value in np.ndenumerate(one.pool.residuals):
             residuals[tables[id(one.pool)], cells[one.table.rows[i], *one.table.places[j]]] = value

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from mydyno.errors import UserError
 from mydyno.files.command_log import read_commands
 from mydyno.model.definition.plan import Plan
+from mydyno.model.phrases import lane_name
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import RunRecord
 from mydyno.store.study_folder import StudyFolder
@@ -87,11 +88,6 @@ def run_grid(study: Path) -> RunGrid | None:
         if any(cell.folder for cell in cells):
             rows.append((block.block, cells))
     return RunGrid(tuple(lane_name(arm, copy) for arm, copy in lanes), tuple(rows), len(plan.blocks))
-
-
-def lane_name(arm: str, copy: int) -> str:
-    """The arm, with A′ for the control's copy."""
-    return f"{arm} (A′)" if copy == 2 else arm
 
 
 def _cell(study: Path, folder: str) -> RunCell:

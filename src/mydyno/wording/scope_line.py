@@ -10,7 +10,7 @@ from typing import Any
 
 from mydyno.language import agreed, listing
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.plan import instances_of_each
+from mydyno.model.definition.plan import instances_of_each, servers_together
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.definition.statement_steps import speed_of
 from mydyno.model.memory import QUERIES, is_memory
@@ -157,13 +157,6 @@ def load_words(study: StudyRecord) -> str:
     counts = sorted({len(group.clients) for group in groups})
     many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return agreed(f"each server was loaded from {many} other hosts")
-
-
-def servers_together(experiment: Experiment) -> int:
-    """How many servers a block of an interleaved study starts: every arm's, and the control's second copy's."""
-    return sum(experiment.instances_of(arm) for arm in experiment.arms) + experiment.instances_of(
-        experiment.arm(experiment.control)
-    )
 
 
 def common_variable(servers: Sequence[ServerRecord], variable: str) -> str | None:

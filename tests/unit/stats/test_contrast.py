@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from mydyno.stats.contrast import estimate
+from mydyno.stats.contrast import LogBlock, LogBlocks, estimate
 from mydyno.stats.simultaneous import largest_t
 from mydyno.stats.twoway import common_noise, two_way
 from tests.support import first_in_gate
@@ -22,12 +22,14 @@ def table(blocks: int, seed: int, sds: tuple[float, ...] = (0.01, 0.01, 0.01, 0.
     return np.asarray(9.0 + random.normal(0.0, 0.1, (blocks, 1)) + random.normal(size=(blocks, len(sds))) * sds)
 
 
-def rows(logs: NDArray[np.float64], arm: int = 2) -> dict[int, tuple[float, ...]]:
-    return {
-        block: (row[arm], *(value for value in row[:2] if not np.isnan(value)))
-        for block, row in enumerate(logs)
-        if not np.isnan(row[arm]) and not np.isnan(row[:2]).all()
-    }
+def rows(logs: NDArray[np.float64], *arm: int) -> LogBlocks:
+    """The columns of the arm (2 where none is named) against the first two."""
+
+    def known(values: NDArray[np.float64]) -> tuple[float, ...]:
+        return tuple(values[~np.isnan(values)].tolist())
+
+    found = {block: LogBlock(known(row[list(arm or (2,))]), known(row[:2])) for block, row in enumerate(logs)}
+    return {block: one for block, one in found.items() if one.arm and one.control}
 
 
 @settings(deadline=None, max_examples=30)
@@ -62,6 +64,20 @@ def test_the_interval_can_be_recomputed_by_hand() -> None:
     interval = found.interval(0.05, 0.95)
     assert interval.high == pytest.approx(np.exp(d.mean() + stats.t.ppf(0.975, 16) * error))
     assert found.p() == pytest.approx(2 * stats.t.sf(abs(d.mean()) / error, 16))
+
+
+def test_an_arm_with_two_copies_has_a_third_less_variance() -> None:
+    logs = table(6, 2)
+    fit = two_way(logs, [0, 0, 1, 1])
+    found = estimate(rows(logs, 2, 3), fit)
+    d = logs[:, 2:].mean(axis=1) - logs[:, :2].mean(axis=1)
+    assert found.mean == pytest.approx(d.mean()) and found.freedom == fit.freedom == 5 * 3 + 2
+    assert found.error == pytest.approx((fit.sd or 0.0) * np.sqrt((1 / 2 + 1 / 2) / 6))
+    logs[0, 3] = np.nan
+    again = estimate(rows(logs, 2, 3), two_way(logs, [0, 0, 1, 1]))
+    assert again.n == 6 and again.block_sd == pytest.approx(
+        (two_way(logs, [0, 0, 1, 1]).sd or 0.0) * np.sqrt((1.5 + 5 * 1.0) / 6)
+    )
 
 
 def test_a_block_with_one_copy_of_the_control_counts_with_that_one() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mydyno.stats.contrast import Estimate, LogBlocks, estimate
+from mydyno.stats.contrast import Estimate, LogBlock, LogBlocks, estimate
 from mydyno.stats.groups import (
     _welch,
     block_weights,
@@ -37,7 +37,7 @@ def table(sizes: tuple[int, ...], effects: tuple[float, ...], sd: float = 0.01, 
 
 
 def rows(logs: np.ndarray, arm: int = 2) -> LogBlocks:
-    return {block: (row[arm], row[0], row[1]) for block, row in enumerate(logs.tolist(), 1)}
+    return {block: LogBlock((row[arm],), (row[0], row[1])) for block, row in enumerate(logs.tolist(), 1)}
 
 
 def of_groups(logs: np.ndarray, sizes: tuple[int, ...], arm: int = 2) -> Estimate:
@@ -92,7 +92,7 @@ def test_an_arm_with_more_noise_than_the_others_has_its_own() -> None:
 
 def test_groups_of_one_block_make_the_groups_the_units() -> None:
     logs = table((1, 1, 1, 1), (0.0, 0.01, 0.02, 0.03))
-    d = [arm - (a + b) / 2 for arm, a, b in rows(logs).values()]
+    d = [one.difference for one in rows(logs).values()]
     found = of_groups(logs, (1, 1, 1, 1))
     assert found.error == pytest.approx(np.std(d, ddof=1) / 2)
     assert found.freedom == 3

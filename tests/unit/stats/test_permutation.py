@@ -1,5 +1,6 @@
 """The joint label permutation: counted as brute force counts, exact under exchangeability, and its interval."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -9,16 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mydyno.errors import BugError
+from mydyno.stats.contrast import LogBlock
 from mydyno.stats.permutation import DRAWS, SHIFT, Exchange, hochberg, holm, joint_test, possible, smallest_p
 
 VALUES = st.floats(-1.0, 1.0).map(lambda value: round(value, 2))
-BLOCKS = st.lists(st.one_of(st.none(), st.lists(VALUES, min_size=2, max_size=3)), min_size=4, max_size=4)
+BLOCKS = st.lists(st.one_of(st.none(), st.lists(VALUES, min_size=2, max_size=4)), min_size=4, max_size=4)
+
+
+def block(values: Sequence[float]) -> LogBlock:
+    """The arm's value and one or two of the control; of four the first two are the arm's."""
+    of_arm = 2 if len(values) == 4 else 1
+    return LogBlock(tuple(values[:of_arm]), tuple(values[of_arm:]))
 
 
 def contrast(blocks: list[list[float]], copies: list[float] | None = None) -> Exchange:
     """Blocks of equal weight; `copies`: ln(A′ / A) of another arm."""
     pairs = [None] * len(blocks) if copies is None else copies
-    of = {block: possible(values, pair) for block, (values, pair) in enumerate(zip(blocks, pairs, strict=True))}
+    of = {at: possible(block(values), pair) for at, (values, pair) in enumerate(zip(blocks, pairs, strict=True))}
     return Exchange(of, dict.fromkeys(of, 1.0))
 
 
@@ -52,7 +60,7 @@ def brute_force(contrasts: list[Exchange], one_sided: bool = False) -> tuple[lis
 def test_the_p_are_shares_of_all_joint_assignments(tables: list[list[list[float] | None]], one_sided: bool) -> None:
     contrasts = []
     for table in tables:
-        of = {block: possible(values) for block, values in enumerate(table) if values is not None}
+        of = {at: possible(block(values)) for at, values in enumerate(table) if values is not None}
         if of and any(any(row) for row in of.values()):
             contrasts.append(Exchange(of, dict.fromkeys(of, 1.0)))
     found = joint_test(contrasts, one_sided=one_sided)
@@ -96,7 +104,16 @@ def test_with_one_control_it_is_the_sign_flip() -> None:
 def test_a_control_without_a_copy_is_exchanged_with_another_arms_copies_too() -> None:
     found = joint_test([contrast([[1.0, 0.0]] * 4, [0.1, -0.1, 0.05, 0.02])])
     assert found.adjusted == (2.0 / 256.0,) == (smallest_p([4] * 4),)
-    assert possible([1.0, 0.25], 0.5) == (0.75, -0.75, 0.5, -0.5)
+    assert possible(block([1.0, 0.25]), 0.5) == (0.75, -0.75, 0.5, -0.5)
+
+
+def test_two_copies_of_each_have_six_assignments_of_which_two_are_as_clear() -> None:
+    assert possible(block([4.0, 3.0, 1.0, 0.5])) == (2.75, 0.75, 0.25, -0.25, -0.75, -2.75)
+    for n in (2, 4, 6):
+        assert p_of([[1.0, 0.9, 0.01 * n, 0.02]] * n) == pytest.approx(2.0 * 6.0**-n) == smallest_p([6] * n)
+    assert smallest_p([6, 6, 3]) == pytest.approx(1.0 / 108.0)
+    two_of_arm = LogBlock((1.0, 0.5), (0.0,))
+    assert possible(two_of_arm) == (0.75, 0.0, -0.75)
 
 
 def test_no_contrast_has_no_p_and_no_difference_has_one() -> None:
@@ -116,22 +133,21 @@ def test_with_many_blocks_it_is_drawn() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("servers", [3, 4])
 @pytest.mark.parametrize("noise", ["normal", "skewed"])
-def test_it_is_exact_whatever_the_noise(noise: str) -> None:
+def test_it_is_exact_whatever_the_noise(noise: str, servers: int) -> None:
     random = np.random.default_rng(5)
     draw = random.normal if noise == "normal" else random.standard_exponential
-    p = np.array([p_of(draw(size=(4, 3)).tolist()) for _ in range(4000)])
-    for level in (4 / 81, 16 / 81):
+    p = np.array([p_of(draw(size=(4, servers)).tolist()) for _ in range(4000)])
+    for level in (4 / 81, 16 / 81) if servers == 3 else (64 / 1296, 256 / 1296):
         assert (p <= level + 1e-9).mean() == pytest.approx(level, abs=4.0 * np.sqrt(level / 4000))
 
 
-@pytest.mark.parametrize("labels", [2, 3, 4])
+@pytest.mark.parametrize("labels", [2, 3, 4, 6])
 def test_the_interval_ends_where_the_statistic_is_the_critical_one(labels: int) -> None:
     random = np.random.default_rng(labels)
-    values = (
-        random.normal(0.0, 0.1, (8, 2 if labels == 4 else labels))
-        + ([0.3] + [0.0] * (labels - 2 + (labels < 4)))[: 2 if labels == 4 else labels]
-    )
+    effect = {2: [0.3, 0.0], 3: [0.3, 0.0, 0.0], 4: [0.3, 0.0], 6: [0.3, 0.3, 0.0, 0.0]}[labels]
+    values = random.normal(0.0, 0.1, (8, len(effect))) + effect
     one = contrast(values.tolist(), random.normal(0.0, 0.1, 8).tolist() if labels == 4 else None)
     one = Exchange(one.differences, {block: 0.5 + block / 8.0 for block in range(8)}, floor=0.02)
     found = joint_test([one])
@@ -168,6 +184,6 @@ def test_holm_and_hochberg_agree_with_statsmodels() -> None:
 
 
 def test_a_block_without_a_control_or_a_number_is_a_bug_of_the_caller() -> None:
-    for block in ([1.0], [1.0, float("nan")]):
-        with pytest.raises(BugError, match="one or two controls"):
-            possible(block)
+    for wrong in (LogBlock((1.0,), ()), LogBlock((1.0, 2.0, 3.0), (1.0,)), LogBlock((1.0,), (float("nan"),))):
+        with pytest.raises(BugError, match="one or two servers"):
+            possible(wrong)

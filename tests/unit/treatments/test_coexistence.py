@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 from mydyno import experiments
+from mydyno.errors import UserError
+from mydyno.execution.planning.design_choice import choose_design, with_copies
+from mydyno.execution.planning.time_plan import shape_of
 from mydyno.experiments import built_in
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, HooksSpec, ServerSpec, StepSpec
+from mydyno.model.definition.plan import lanes_of_block, make_plan
+from mydyno.model.definition.specs import SearchSpec
 from mydyno.treatments.catalogue import TREATMENTS, treatments_of
 from mydyno.treatments.coexistence import interleaving_obstacles, server_bytes
 from tests.support.fake_cgroups import version_2
@@ -153,3 +158,39 @@ def test_every_treatment_says_whether_it_coexists_and_why_not() -> None:
         assert treatment.coexists == (treatment.alone_because == "")
         alone[name] = not treatment.coexists
     assert [name for name, is_alone in alone.items() if is_alone] == ["sysctl"]
+
+
+def pools(first: str, second: str, **design: Any) -> Experiment:
+    """Arms that differ in the buffer pool; ten minutes."""
+    of = [{"variables": {"innodb_buffer_pool_size": size}} for size in (first, second)]
+    return two_arms(*of, design={"kind": "auto", "time": 600.0, **design})
+
+
+def test_a_single_treated_arm_is_run_twice_where_the_study_has_a_time_and_the_host_has_room(paths: HostPaths) -> None:
+    timed = {"kind": "auto", "time": 600.0}
+    flush = [{"variables": {"innodb_flush_log_at_trx_commit": value}} for value in (1, 2)]
+    for asked, servers in ((two_arms(*flush, design=timed), 1), (pools("64M", "128M"), 4)):
+        twice = with_copies(asked, paths)
+        assert (twice.design.copies, lanes_of_block(twice), shape_of(twice).servers) == (2, 4, servers)
+        planned = make_plan(twice, choose_design(twice, paths), 2)
+        assert all(len({(run.arm, run.copy_number) for run in block.runs}) == 4 for block in planned.blocks)
+        assert {run.folder[-4:] for run in planned.runs if run.copy_number == 2} == {"-a.2", "-b.2"}
+    for asked in (
+        pools("64M", "128M", time=None),
+        pools("64M", "128M", copies=1),
+        pools("64M", "128M", kind="blocks"),
+        pools("4000M", "4200M"),
+        experiment(("a", "b", "c"), design=timed),
+    ):
+        assert with_copies(asked, paths) == asked
+    assert choose_design(pools("4000M", "4200M"), paths).kind == "interleaved", "three servers fit"
+
+
+@pytest.mark.parametrize("design", [{"kind": "blocks"}, {"kind": "interleaved"}])
+def test_two_copies_of_what_a_block_can_have_once_are_refused(design: dict[str, Any], paths: HostPaths) -> None:
+    asked = pools("64M", "128M", copies=2, **design)
+    if design["kind"] == "interleaved":
+        step = asked.steps[0].model_copy(update={"search": SearchSpec(metric="latency_p99_us", limit="10ms")})
+        asked = asked.model_copy(update={"steps": (step,)})
+    with pytest.raises(UserError, match=r"design\.copies = 2"):
+        choose_design(asked, paths)

@@ -19,8 +19,37 @@ def three(arm: list[float | None] = ARM, a: list[float | None] = A, copy: list[f
     return exact_study({("glibc", 1): a, ("glibc", 2): copy, ("jemalloc", 1): arm}, reason="not steady")
 
 
+def four(again: list[float | None], arm: list[float | None] = ARM) -> Family:
+    """With a second copy of the arm."""
+    values = {("glibc", 1): A, ("glibc", 2): COPY, ("jemalloc", 1): arm, ("jemalloc", 2): again}
+    return exact_study(values, reason="not steady")
+
+
 def test_without_trouble_the_example_is_higher() -> None:
     assert jemalloc(three()).verdict == "higher"
+
+
+def test_both_copies_of_an_arm_count_and_one_where_the_other_has_no_valid_run() -> None:
+    again: list[float | None] = [104.8, 106.0, 104.1, 105.2, 104.9, 105.1, 105.2, 104.7]
+    effect = jemalloc(four(again))
+    assert effect.verdict == "higher" and effect.details.freedom == 7 * 3 + 2
+    assert effect.details.log_ratios[1] == pytest.approx(log(105.0 * 104.8 / (100.0 * 100.2)) / 2)
+    halved = jemalloc(four([None, *again[1:]]))
+    assert halved.n == 8 and halved.details.halved == {"jemalloc: not steady": 1} and not halved.details.lost
+    assert halved.details.log_ratios[1] == pytest.approx(log(105.0 / (100.0 * 100.2) ** 0.5))
+    gone = jemalloc(four([None, *again[1:]], [None, *ARM[1:]]))
+    assert gone.n == 7 and gone.details.lost == {"jemalloc: not steady": 1}
+
+
+def test_an_arm_of_which_one_copy_fails_has_failed() -> None:
+    family = four(ARM)
+    (step,) = family.steps
+    one_fails = tuple(
+        replace(o, failed="it crashed") if (o.arm, o.copy, o.block) == ("jemalloc", 2, 3) else o
+        for o in family.steps[step]
+    )
+    failure = jemalloc(replace(family, steps={step: one_fails})).details.failure
+    assert failure is not None and (failure.who, failure.blocks, failure.tried) == ("arm", 1, 8)
 
 
 def test_no_block_at_all_is_not_measurable_and_has_no_numbers() -> None:

@@ -127,11 +127,9 @@ def compared(sampled: SampledItems, arm: str, control: str) -> SampledContrast |
     An item is chosen by the mean of the two sides, which does not depend on what differs between them.
     """
     table = sampled.table
-    if Server(arm) not in table.servers or not any(one.arm == control for one in table.servers):
+    if not table.columns(arm) or not table.columns(control):
         return None
-    amounts = table.amounts
-    columns = [at for at, one in enumerate(table.servers) if one.arm == control]
-    both = (amounts[:, table.servers.index(Server(arm))] + amounts[:, columns].mean(axis=1)) / 2.0
+    both = (table.mean(table.amounts, arm) + table.mean(table.amounts, control)) / 2.0
     enough = np.flatnonzero(both >= LEAST_SHARE * both.max())
     largest = sorted(enough.tolist(), key=lambda item: -both[item])[:MOST_COMPARED]
     return SampledContrast(table, arm, control, tuple(sorted(largest)))

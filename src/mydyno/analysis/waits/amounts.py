@@ -84,16 +84,12 @@ def _amounts(
 
 def compared(of: Amounts, arm: str, control: str) -> SampledContrast | None:
     """The contrast over the items that have enough of both sides together; None without any, or without both."""
-    servers, units = of.sampled.servers, of.sampled.units
-    columns = [at for at, one in enumerate(servers) if one.arm == control]
-    if Server(arm) not in servers or not columns or not of.items:
+    sampled, units = of.sampled, of.sampled.units
+    sides = sampled.columns(arm), sampled.columns(control)
+    if not of.items or any(np.isnan(units[:, side]).all() for side in sides):
         return None
-    at = servers.index(Server(arm))
-    if np.isnan(units[:, at]).all() or np.isnan(units[:, columns]).all():
-        return None
-    amounts = of.sampled.amounts
-    both = (amounts[:, at] + np.nanmean(amounts[:, columns], axis=1)) / 2.0
-    per_run = both / np.nanmean(units[:, [at, *columns]])
+    both = (sampled.mean(sampled.amounts, arm) + sampled.mean(sampled.amounts, control)) / 2.0
+    per_run = both / np.nanmean(units[:, [*sides[0], *sides[1]]])
     is_metric = np.array([kind == "metric" for kind, _ in of.items])
     enough = np.flatnonzero(np.where(is_metric, per_run >= LEAST_COUNT, both >= LEAST_SESSIONS))
     largest = sorted(enough.tolist(), key=lambda item: -both[item])[:MOST_COMPARED]

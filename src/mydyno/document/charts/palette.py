@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mydyno.model.phrases import lane_name
+
 SHAPES = ("circle", "square", "triangle", "diamond", "down", "plus", "cross", "bar")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2", "1 2", "6 2 1 2 1 2")
 GLYPHS = dict(zip(SHAPES, "●■▲◆▼✚✖▬", strict=True))
@@ -24,7 +26,7 @@ class ArmStyle:
     shape: str
     dash: str
     copy: bool = False
-    """The control's second copy: the control's colour, hollow and thin."""
+    """An arm's second copy: its colour, hollow and thin."""
 
     @property
     def css(self) -> str:
@@ -46,6 +48,6 @@ def arm_styles(arms: tuple[str, ...]) -> dict[str, ArmStyle]:
     }
 
 
-def copy_style(control: ArmStyle) -> ArmStyle:
-    """The style of the control's second copy."""
-    return ArmStyle(control.name, f"{control.name} again (A/A)", control.colour, control.shape, "2 2", copy=True)
+def copy_style(arm: ArmStyle) -> ArmStyle:
+    """The style of its second copy."""
+    return ArmStyle(arm.name, lane_name(arm.name, 2), arm.colour, arm.shape, "2 2", copy=True)

@@ -11,6 +11,7 @@ from mydyno.execution.environments.environment import Say
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
+from mydyno.model.definition.plan import lanes_of_block
 from mydyno.model.definition.problems import Key, format_key, with_guess
 from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.servers.build import ServerBuild
@@ -43,7 +44,7 @@ def base_variables(experiment: Experiment) -> dict[str, Scalar]:
     cached = [of["thread_cache_size"] for of in (specified, *map(_variables_of, experiment.arms))
               if str(of.get("thread_cache_size", "")).isdigit()]  # fmt: skip
     connections = max(step.connections for step in experiment.resolved_steps)
-    connections *= len(experiment.arms) + 1 if is_switched(experiment) else 1
+    connections *= lanes_of_block(experiment) if is_switched(experiment) else 1
     room: dict[str, Scalar] = {
         "max_connections": max(151, connections + SPARE_CONNECTIONS, *map(int, cached)),
         "max_prepared_stmt_count": 1_048_576,

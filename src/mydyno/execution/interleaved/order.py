@@ -20,7 +20,7 @@ from mydyno.execution.interleaved.pilot import (
 )
 from mydyno.execution.planning.time_plan import SLICE_GAP_S, FixedCycles, Pace, UntilDeadline, cycles_of, shape_of
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.plan import Plan
+from mydyno.model.definition.plan import Plan, lanes_of_block
 from mydyno.model.metrics import ANSWERED_COSTS
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.families import WEIGHT_OF_OTHERS, expected_contrasts
@@ -112,7 +112,13 @@ def pilot_plan(plan: Plan, experiment: Experiment, cycles: float) -> PilotPlan:
         for name, leads in ((THROUGHPUT, not costs_lead), (COST, costs_lead))
     }
     return PilotPlan(
-        len(plan.blocks), cycles, len(experiment.arms) + 1, contrasts, plan.schedule, experiment.verdict.error_rate
+        len(plan.blocks),
+        cycles,
+        lanes_of_block(experiment),
+        contrasts,
+        plan.schedule,
+        experiment.design.copies or 1,
+        experiment.verdict.error_rate,
     )
 
 

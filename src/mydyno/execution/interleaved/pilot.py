@@ -32,11 +32,13 @@ class PilotPlan:
     blocks: int
     cycles: float
     servers: int
-    """Lanes of a block, A′ among them."""
+    """Lanes of a block, copies among them."""
     contrasts: Mapping[str, int]
     """{THROUGHPUT, COST: for how many contrasts of equal weight the interval is simultaneous}."""
     looks: Looks | None
     """None: the study is examined once."""
+    copies: int = 1
+    """Of a treated arm."""
     error_rate: float = TOTAL
     """Error rate of a study without looks."""
 
@@ -54,7 +56,7 @@ def expected_half_widths(slices: Sequence[SliceRecord], plan: PilotPlan) -> dict
     found = {}
     for name, residual_sd in _residual_sds(slices).items():
         of_block = sqrt(2.0 / max(1.0, plan.cycles)) * residual_sd
-        width = projected_half_width(of_block, plan.blocks, plan.servers, plan.contrasts[name], alpha)
+        width = projected_half_width(of_block, plan.blocks, plan.servers, plan.contrasts[name], alpha, plan.copies)
         if width is not None:
             found[name] = width
     return found

@@ -8,7 +8,7 @@ from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.planning.time_plan import FEWEST_CYCLES_OVER_TIME, check_time, cycles_of, plan_time, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.plan import Design, Plan, instances_of_each, make_plan
+from mydyno.model.definition.plan import Design, Plan, builds_of, instances_of_each, make_plan
 from mydyno.model.metrics import EXECUTED, FEWEST_OF_GROWTH, GROWTH
 from mydyno.treatments.coexistence import interleaving_obstacles, shortages
 from mydyno.treatments.switching import is_switched, switching_obstacles
@@ -39,11 +39,40 @@ def plan_study(experiment: Experiment, paths: HostPaths) -> Plan:
     return make_plan(experiment, design, plan_time(time_s, shape_of(experiment)).blocks)
 
 
+def with_copies(experiment: Experiment, paths: HostPaths) -> Experiment:
+    """With a second copy of the treated arm where it is the only one, the study has a time, the file states no number
+    of copies, and the host has room: intervals are then 6 % narrower, where starts differ most 18 %.
+    """
+    design = experiment.design
+    stated = design.copies is not None or design.kind == "blocks" or design.time is None
+    if stated or len(experiment.arms) != 2 or _copies_obstacle(experiment):
+        return experiment
+    twice = experiment.model_copy(update={"design": design.model_copy(update={"copies": 2})})
+    return twice if is_switched(twice) or not interleaving_obstacles(twice, paths) else experiment
+
+
+def _copies_obstacle(experiment: Experiment) -> str | None:
+    """Why a block has each treated arm once; None: it may have it twice."""
+    if experiment.screen is not None:
+        return "screen: its design has each combination once"
+    if experiment.is_search:
+        return "steps.search: a capacity is that of one server"
+    if experiment.compares_statements:
+        return "steps.statements: each statement is executed on all servers in turn"
+    if instances_of_each(experiment) > 1 or any(builds_of(arm) > 1 for arm in experiment.arms):
+        return "a block has one build, or one running server, of each arm"
+    return None
+
+
 def choose_design(experiment: Experiment, paths: HostPaths) -> Design:
     """The design with its reason. Raises UserError if the experiment demands one that is impossible, HostError if that
     is for lack of memory or disk.
     """
     design = _design(experiment, paths)
+    if experiment.design.copies == 2:
+        obstacle = design.why if design.kind == "blocks" else _copies_obstacle(experiment)
+        if obstacle is not None:
+            raise UserError(f"design.copies = 2: {obstacle}", "omit design.copies")
     of_slices = next((one for one in experiment.verdict.primary if one in (GROWTH, *EXECUTED)), None)
     if of_slices is not None and design.kind == "blocks":
         raise UserError(

@@ -131,9 +131,11 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
         cycles = (plan_time(time_s, shape) if instances == 1 else time_of_blocks(time_s, shape, instances)).cycles
     slices = f"{design.slice:g} s after {design.washout:g} s of washout"
     up = f"{shape.servers} servers" if experiment.server.dsn is None else "the connections of all arms"
+    twice = " (each arm twice)" if design.copies == 2 else ""
+    up += twice
     servers = f"{up} at the same time, one arm loaded at a time, slices of {slices}"
     if plan.design == "switchback":
-        servers = f"one server a block, set to one arm's variables after another, slices of {slices}"
+        servers = f"one server a block, set to one arm's variables after another{twice}, slices of {slices}"
     per_block = f"{cycles:.{0 if time_s is None else 1}f} cycles of every step"
     if experiment.compares_statements:
         servers = f"{up} at the same time, one statement on one server at a time"

@@ -21,6 +21,7 @@ from typing import Protocol
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.looks import EARLY, LOOK_BLOCKS, Looks
+from mydyno.model.definition.plan import lanes_of_block, servers_together
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.specs import PROFILE_EVERY as EVERY
 from mydyno.model.definition.specs import apart_slice_s
@@ -66,7 +67,7 @@ class Shape:
 
     servers: int
     lanes: int
-    """Arms and A′: each has one slice in a cycle."""
+    """Arms and their copies: each has one slice in a cycle."""
     steps: int
     slice_s: float
     washout_s: float
@@ -115,15 +116,17 @@ class Shape:
 def shape_of(experiment: Experiment) -> Shape:
     """What one block of the experiment consists of."""
     steps = experiment.resolved_steps
-    of_control = experiment.instances_of(experiment.arm(experiment.control))
     kind = kind_of(experiment.data)
     store_s = 0.0 if kind.store_s is None else kind.store_s(experiment.data)
     growth = GROWTH in experiment.verdict.primary
     links = any("network" in arm.treatments for arm in experiment.arms)
-    servers = sum(experiment.instances_of(arm) for arm in experiment.arms) + of_control
     return Shape(
-        servers=0 if experiment.server.dsn is not None else 1 if is_switched(experiment) else servers,
-        lanes=len(experiment.arms) + 1,
+        servers=0
+        if experiment.server.dsn is not None
+        else 1
+        if is_switched(experiment)
+        else servers_together(experiment),
+        lanes=lanes_of_block(experiment),
         steps=len(steps),
         slice_s=experiment.design.slice,
         washout_s=experiment.design.washout,

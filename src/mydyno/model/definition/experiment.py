@@ -263,6 +263,14 @@ class DesignSpec(Frozen):
         le=100_000,
         description="interleaved, without a time: slices of each arm per block and step; default: measure / slice",
     )
+    copies: int | None = Field(
+        None,
+        ge=1,
+        le=2,
+        exclude_if=is_empty,
+        description="interleaved, switchback: how often each block has a treated arm (the control: twice); default: 2 "
+        "in a study with a time and a single treated arm, where the host has room, else 1",
+    )
     quiet_wait: Duration = Field(
         5.0, le=3600, description="interleaved: longest wait for a quieter host before each cycle"
     )
@@ -378,10 +386,7 @@ class Experiment(Frozen):
 
     def arm(self, name: str) -> ArmSpec:
         """The arm of that name. Raises KeyError."""
-        for arm in self.arms:
-            if arm.name == name:
-                return arm
-        raise KeyError(name)
+        return {arm.name: arm for arm in self.arms}[name]
 
     def instances_of(self, arm: ArmSpec) -> int:
         """How many servers each run of the arm has."""
@@ -410,6 +415,10 @@ class Experiment(Frozen):
     def compares_statements(self) -> bool:
         """Whether the statements of a capture are compared one by one."""
         return any(spec.statements for spec in self.steps)
+
+    def copies_of(self, arm: ArmSpec) -> int:
+        """How often a block of lanes has it."""
+        return 2 if arm.name == self.control else self.design.copies or 1
 
     @property
     def most_instances(self) -> int:

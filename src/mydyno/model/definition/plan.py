@@ -1,8 +1,9 @@
 """The plan: which runs, in which order. A pure function of the experiment and its seed.
 
 Random complete blocks (reference: Bakshy & Frachtenberg 2015; Abedi & Brecht 2017): each block holds every arm once and
-a second copy of the control, in random order; over the blocks every arm is first equally often. The steps inside a run
-are in random order too, the same for all runs of a block.
+a second copy of the control, in random order; over the blocks every arm is first equally often. Where servers are
+loaded in turn, the treated arms may have a second copy too (`design.copies`). The steps inside a run are in random
+order too, the same for all runs of a block.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def _is_one(value: int) -> bool:
 
 
 class PlannedRun(Frozen):
-    """One run to be made: an arm (copy 2 is the control's A/A copy) at a position of a block."""
+    """One run to be made: an arm (copy 2 of the control is the A/A copy) at a position of a block."""
 
     block: int = Field(ge=1)
     position: int = Field(ge=1)
@@ -41,7 +42,7 @@ class PlannedRun(Frozen):
 
     @property
     def folder(self) -> str:
-        """The run's folder below the study: blocks/01/3-jemalloc, and blocks/01/4-glibc.2 for the control's copy."""
+        """The run's folder below the study: blocks/01/3-jemalloc, and blocks/01/4-glibc.2 for a second copy."""
         suffix = ".2" if self.copy_number == 2 else ""
         return f"blocks/{self.block:02d}/{self.position}-{self.arm}{suffix}"
 
@@ -103,7 +104,11 @@ def make_plan(experiment: Experiment, design: Design | None = None, blocks: int 
     chosen = design or Design()
     count = experiment.design.blocks if blocks is None else blocks
     random = Random(f"mydyno-plan-1-{experiment.design.seed}")
-    candidates = [(arm.name, 1) for arm in experiment.arms] + [(experiment.control, 2)]
+    candidates = [(arm.name, 1) for arm in experiment.arms] + [
+        (arm.name, 2)
+        for arm in experiment.arms
+        if arm.name == experiment.control or (chosen.kind != "blocks" and experiment.copies_of(arm) > 1)
+    ]
     step_ids = [step.id for step in experiment.resolved_steps]
     firsts: list[tuple[str, int]] = []
     places = _places(experiment, count)
@@ -159,6 +164,16 @@ def _places(experiment: Experiment, blocks: int) -> list[tuple[int, ...]]:
         shifts = random.sample(range(count), count)
         rounds += [tuple(first[shift:] + first[:shift]) for shift in shifts]
     return rounds[:blocks]
+
+
+def lanes_of_block(experiment: Experiment) -> int:
+    """How many lanes a block of a study has that loads them in turn."""
+    return sum(map(experiment.copies_of, experiment.arms))
+
+
+def servers_together(experiment: Experiment) -> int:
+    """How many servers a block of an interleaved study starts."""
+    return sum(experiment.instances_of(arm) * experiment.copies_of(arm) for arm in experiment.arms)
 
 
 def builds_of(arm: ArmSpec) -> int:

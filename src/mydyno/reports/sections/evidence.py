@@ -8,6 +8,7 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Section, Table, glyph, render, swatch
 from mydyno.language import agreed
 from mydyno.model.definition.plan import PlannedRun
+from mydyno.model.phrases import lane_name
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.summary import RunSummary
 from mydyno.wording import unsampled
@@ -76,10 +77,7 @@ def _invalid_table(invalid: list[RunSummary]) -> Table:
     return Table(
         "Runs that are not valid: kept and shown, not used",
         ("run", "arm", "reasons"),
-        [
-            [run.folder, run.arm + (" (A/A)" if run.copy_number == 2 else ""), joined(run.reasons) or "not recorded"]
-            for run in invalid
-        ],
+        [[run.folder, lane_name(run.arm, run.copy_number), joined(run.reasons) or "not recorded"] for run in invalid],
     )
 
 
@@ -120,7 +118,7 @@ def _grid(result: StudyResult) -> list[dict[str, object]]:
         state = "not run" if run is None else "valid" if run.valid else "not valid"
         style = result.styles.get(planned.arm)
         return {
-            "arm": planned.arm + (" (A/A)" if planned.copy_number == 2 else ""),
+            "arm": lane_name(planned.arm, planned.copy_number),
             "swatch": glyph(style) if style else "",
             "valid": state == "valid",
             "state": state,

@@ -14,6 +14,7 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, legend, render
 from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
+from mydyno.model.phrases import lane_name
 from mydyno.reports.envelopes import Panel
 from mydyno.reports.telemetry import Telemetry, read_session_rss
 from mydyno.wording.numbers import display_unit, signed_percent
@@ -143,9 +144,10 @@ def _session_table(result: StudyResult, panel: Panel) -> Table:
     for (arm, copy), line in sorted(panel.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
         present = [value for value in line.middle if not math.isnan(value)]
         unit = display_unit("server_rss_bytes", max(present))
-        label = arm if copy == 1 else f"{arm} again (A/A)"
         cells = [present[0], median(present), present[-1], max(value for value in line.high if not math.isnan(value))]
-        rows.append([label, *(Cell(unit.text(value, 4), "num") for value in cells), Cell(str(line.runs), "num")])
+        rows.append(
+            [lane_name(arm, copy), *(Cell(unit.text(value, 4), "num") for value in cells), Cell(str(line.runs), "num")]
+        )
     return Table(
         "Resident memory of the server over whole runs (medians of the arm's runs; the greatest of all)",
         ["arm", "first sample", "median", "last sample", "greatest", "runs"],

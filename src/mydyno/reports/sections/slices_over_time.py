@@ -195,6 +195,5 @@ def _thinned(found: Sequence[T]) -> list[T]:
 
 
 def _style(result: StudyResult, one: SliceRecord | RunSummary) -> ArmStyle | None:
-    if one.arm == result.summary.control and one.copy_number == 2:
-        return copy_style(result.styles[result.summary.control])
-    return result.styles.get(one.arm)
+    style = result.styles.get(one.arm)
+    return copy_style(style) if style is not None and one.copy_number == 2 else style

@@ -159,14 +159,11 @@ def compared(table: EventTable, arm: str, control: str, enough: Enough) -> Sampl
 
     An item is chosen by the mean of the two sides, which does not depend on what differs between them.
     """
-    servers = table.sampled.servers
-    if Server(arm) not in servers or not any(one.arm == control for one in servers):
+    sampled, amounts = table.sampled, table.amounts()
+    if not sampled.columns(arm) or not sampled.columns(control):
         return None
-    amounts = table.amounts()
-    columns = [at for at, one in enumerate(servers) if one.arm == control]
-    at = servers.index(Server(arm))
-    both = (amounts[:, at] + amounts[:, columns].mean(axis=1)) / 2.0
-    whole = (table.connection_us[at] + table.connection_us[columns].mean()) / 2.0
+    both = (sampled.mean(amounts, arm) + sampled.mean(amounts, control)) / 2.0
+    whole = (sampled.mean(table.connection_us, arm) + sampled.mean(table.connection_us, control)) / 2.0
     chosen = np.flatnonzero(both >= enough(table, float(whole)))
     largest = sorted(chosen.tolist(), key=lambda item: -both[item])[:MOST_COMPARED]
     return SampledContrast(table.sampled, arm, control, tuple(sorted(largest)))
@@ -216,16 +213,16 @@ class ComparedSides:
 
 def sides(contrast: SampledContrast, table: EventTable, found: Sequence[Difference], may_claim: bool) -> ComparedSides:
     """A contrast with its differences, in amounts per transaction. may_claim False: nothing is beyond noise."""
-    servers = table.sampled.servers
-    at, columns = servers.index(Server(contrast.arm)), [i for i, s in enumerate(servers) if s.arm == contrast.control]
+    of = table.sampled
+    control_counts, arm_counts = (of.mean(table.rates, side) for side in (contrast.control, contrast.arm))
     items = []
     for item, one in zip(contrast.items, found, strict=True):
         unit = float(table.means[item])
         items.append(
             Compared(
                 item=table.items[item],
-                control_count=round(float(table.rates[item, columns].mean()), 6),
-                arm_count=round(float(table.rates[item, at]), 6),
+                control_count=round(float(control_counts[item]), 6),
+                arm_count=round(float(arm_counts[item]), 6),
                 control=round(one.control * unit, 4),
                 arm=round(one.arm * unit, 4),
                 low=None if one.low is None else round(one.low * unit, 4),
@@ -233,11 +230,13 @@ def sides(contrast: SampledContrast, table: EventTable, found: Sequence[Differen
                 beyond_noise=may_claim and one.excludes_no_change,
             )
         )
-    present = ~np.isnan(table.sampled.units)
+    arm_present, control_present = (
+        (~np.isnan(of.units[:, of.columns(side)])).any(axis=1) for side in (contrast.arm, contrast.control)
+    )
     return ComparedSides(
-        blocks=int((present[:, at] & present[:, columns].any(axis=1)).sum()),
-        control_us=round(float(table.connection_us[columns].mean()), 4),
-        arm_us=round(float(table.connection_us[at]), 4),
+        blocks=int((arm_present & control_present).sum()),
+        control_us=round(float(of.mean(table.connection_us, contrast.control)), 4),
+        arm_us=round(float(of.mean(table.connection_us, contrast.arm)), 4),
         items=tuple(items),
     )
 

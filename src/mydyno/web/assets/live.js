@@ -64,7 +64,7 @@
     return minutes ? `${minutes} min ${rest} s` : `${rest} s`;
   }
 
-  const lane = (line) => (line.copy === 2 ? `${line.arm} (A′)` : line.arm);
+  const lane = (line) => (line.copy === 2 ? `${line.arm} again` : line.arm);
   const stamp = (line) => {
     const time = element("time", charts.clock(line.unix_ns / 1e9));
     time.dateTime = new Date(line.unix_ns / 1e6).toISOString();
