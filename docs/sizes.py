@@ -17,9 +17,10 @@ NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tok
 
 
 def sizes(root: Path) -> dict[str, int]:
-    """What is counted → lines or words of the tree at `root`."""
+    """What is counted → lines or words of the tree at `root`, without the reports of docs/results."""
     generated = sum(len(text.split()) for text in pages().values())
-    words = sum(len(page.read_text().split()) for page in (root / "docs").rglob("*.md"))
+    written = [page for page in (root / "docs").rglob("*.md") if page.parent.name != "results"]
+    words = sum(len(page.read_text().split()) for page in written)
     return {
         "lines of Python": sum(map(_python_lines, (root / "src").rglob("*.py"))),
         "lines of Python in tests": sum(map(_python_lines, (root / "tests").rglob("*.py"))),

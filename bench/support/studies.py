@@ -64,16 +64,21 @@ def cpu_ticks() -> tuple[float, float]:
 
 
 def make_study(text: str, folder: Path, time_s: float, interrupt: bool = False) -> Study:
-    """Run an experiment in a new folder. `interrupt`: end it by SIGINT after `time_s`, which is then no failure.
+    """Run an experiment in a new folder, as run_study()."""
+    folder.mkdir(parents=True)
+    (folder / "experiment.toml").write_text(text)
+    return run_study("experiment.toml", folder, time_s, interrupt=interrupt)
+
+
+def run_study(experiment: str, folder: Path, time_s: float, *options: str, interrupt: bool = False) -> Study:
+    """Run an experiment, in a folder without studies. `interrupt`: end it by SIGINT after `time_s`, which is then no
+    failure.
 
     Raises BenchError where the study fails; its output is in the message.
     """
-    folder.mkdir(parents=True)
-    path = folder / "experiment.toml"
-    path.write_text(text)
-    command = [str(REPOSITORY / "mydyno"), "run", str(path), "--studies", str(folder / "studies"), "--json"]
+    command = [str(REPOSITORY / "mydyno"), "run", experiment, *options]
     before, began_s = cpu_ticks(), time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         _, output = process.communicate(timeout=time_s + (0.0 if interrupt else END_S))
     except subprocess.TimeoutExpired:
@@ -90,13 +95,19 @@ def make_study(text: str, folder: Path, time_s: float, interrupt: bool = False) 
 
 
 def complete_study(folder: Path) -> Study | None:
-    """A study that make_study() made in this folder and that has its answer; what else is there is removed."""
-    if (folder / "studies").is_dir() and [*folder.glob("studies/*/summary.json")]:
-        found = study_again(folder)
-        if found.summary["state"] == "complete":
-            return found
-    shutil.rmtree(folder, ignore_errors=True)
-    return None
+    """As finished_study(); what else is in the folder is removed."""
+    found = finished_study(folder)
+    if found is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+def finished_study(folder: Path) -> Study | None:
+    """The study that was made in this folder, where it has its answer."""
+    if not [*folder.glob("studies/*/summary.json")]:
+        return None
+    found = study_again(folder)
+    return found if found.summary["state"] == "complete" else None
 
 
 def study_again(folder: Path) -> Study:

@@ -14,11 +14,11 @@ from mydyno.execution.blocks.run import make_runs
 from mydyno.execution.checks import check_host, check_more_time, other_versions
 from mydyno.execution.environments.environment import Opener, StudyEnvironment, close
 from mydyno.execution.environments.open_environment import open_environment
+from mydyno.execution.interim import Decided, Stopping, ended, is_decided
 from mydyno.execution.interleaved.study import Blocks
 from mydyno.execution.interleaved.study_time import StudyTime, remaining_s
 from mydyno.execution.live.observer import LiveWatcher, Watcher
 from mydyno.execution.live.writer import INTERVAL_S, Listener
-from mydyno.execution.looks import Decided, Stopping, ended, is_decided
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno, own_name
 from mydyno.fleet.study_files import find_files

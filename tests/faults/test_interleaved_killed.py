@@ -18,12 +18,12 @@ SLICE_S = 0.2
 
 
 IN_CYCLE_2 = ",slice" * (LANES + 2)
-STAGES = {
+FAILPOINTS = {
     "servers start": "block_began" + ",start mariadbd" * LANES,
     "first block": "block_began" + IN_CYCLE_2,
     "second block": "block_began,block_began" + IN_CYCLE_2,
 }
-"""Stage → MYDYNO_TEST_STOP_AT."""
+"""Failpoint → MYDYNO_TEST_STOP_AT."""
 
 
 def finished_blocks(study: Path) -> dict[str, bytes]:
@@ -50,14 +50,16 @@ def resumed(program: Program) -> None:
     assert not list(study.rglob(".*")), "something unfinished is left in the study folder"
 
 
-@pytest.mark.parametrize("stage", first_in_gate(STAGES))
-def test_a_study_killed_inside_a_block_is_finished_by_resume(program: Program, before: Leftovers, stage: str) -> None:
+@pytest.mark.parametrize("failpoint", first_in_gate(FAILPOINTS))
+def test_a_study_killed_inside_a_block_is_finished_by_resume(
+    program: Program, before: Leftovers, failpoint: str
+) -> None:
     text = interleaved_text("killed", TWO_ARMS, [("oltp_read_write", 4)], cycles=CYCLES, slice_s=SLICE_S)
     path = program.write(text)
-    with program.stopped_at(STAGES[stage], "run", path) as process:
+    with program.stopped_at(FAILPOINTS[failpoint], "run", path) as process:
         process.kill()
     assert wait_until(lambda: not study_processes()), f"outlives its study: {study_processes()}"
-    assert len(list(program.study().glob("blocks/[0-9]*"))) == (1 if stage == "second block" else 0)
+    assert len(list(program.study().glob("blocks/[0-9]*"))) == (1 if failpoint == "second block" else 0)
     resumed(program)
 
 
@@ -67,7 +69,7 @@ def test_a_study_interrupted_inside_a_cycle_ends_cleanly_and_is_finished_by_resu
 ) -> None:
     text = interleaved_text("interrupted", TWO_ARMS, [("oltp_read_only", 4)], cycles=CYCLES, slice_s=SLICE_S)
     path = program.write(text)
-    with program.stopped_at(STAGES["first block"], "run", path) as process:
+    with program.stopped_at(FAILPOINTS["first block"], "run", path) as process:
         assert interrupt(process) == 130
     assert not study_processes()
     assert program.leftovers() == before, "what an interrupted study began is undone at once"

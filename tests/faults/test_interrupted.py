@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.test_killed import PREPARING, STAGES, resumed
+from tests.faults.test_killed import FAILPOINTS, PREPARING, resumed
 from tests.support import first_in_gate
 from tests.support.real import ONE_ARM, SHORT_STEP, Leftovers, Program, end, experiment_text, interrupt, wait_for
 
 
 @pytest.mark.parametrize(
-    ("stage", "signal_number"),
+    ("failpoint", "signal_number"),
     first_in_gate([("measure", signal.SIGINT), ("start", signal.SIGTERM), ("second run", signal.SIGHUP)]),
 )
 def test_an_interrupted_study_cleans_up_at_once_and_can_be_resumed(
-    program: Program, before: Leftovers, stage: str, signal_number: int
+    program: Program, before: Leftovers, failpoint: str, signal_number: int
 ) -> None:
     path = program.write(experiment_text("interrupted", ONE_ARM, SHORT_STEP))
-    with program.stopped_at(STAGES[stage], "run", path) as process:
+    with program.stopped_at(FAILPOINTS[failpoint], "run", path) as process:
         assert end(process, signal_number) == 130
     assert "interrupted; the host is restored; finished runs are kept; to continue: mydyno" in program.output()
     assert "Traceback" not in program.output()
@@ -42,7 +42,7 @@ def test_ctrl_c_while_data_are_prepared_leaves_nothing(program: Program, before:
 @pytest.mark.exhaustive
 def test_ctrl_c_twice_still_leaves_nothing(program: Program, before: Leftovers) -> None:
     path = program.write(experiment_text("interrupted", ONE_ARM, SHORT_STEP))
-    with program.stopped_at(STAGES["measure"], "run", path) as process:
+    with program.stopped_at(FAILPOINTS["measure"], "run", path) as process:
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGCONT)
         assert interrupt(process) == 130

@@ -1,4 +1,4 @@
-"""kill -9 of mydyno at each stage: nothing lives on, `clean` removes the rest, `resume` finishes, nothing is lost."""
+"""kill -9 of mydyno at each failpoint: nothing stays, `clean` removes the rest, `resume` finishes, nothing is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.real import (
     study_processes,
 )
 
-STAGES = {
+FAILPOINTS = {
     "restore": "run_began,start cp",
     "start": "run_began,start mariadbd",
     "evidence": "run_began,start mariadbd,start mariadbd",
@@ -30,15 +30,15 @@ STAGES = {
     "stop": "run_began,end mariadbd",
     "second run": "run_began,run_began",
 }
-"""Stage → MYDYNO_TEST_STOP_AT. The proof starts the server's program under LD_DEBUG; the warm-up lasts one second."""
+"""Name → failpoints. The proof starts the server's program under LD_DEBUG; the warm-up lasts one second."""
 RUNS = {"start": "--defaults-file=", "evidence": "--no-defaults --version", "warm-up": "sysbench --config-file="}
-"""In the command line of what runs at a stage, while mydyno itself is stopped."""
+"""In the command line of what runs at a failpoint, while mydyno itself is stopped."""
 PREPARING = "study_created,start sysbench"
 """Data are stored in a new server's tables, of which the template is made."""
 
 
-def kill_at(program: Program, stages: str, *arguments: str, runs: str = "") -> None:
-    with program.stopped_at(stages, *arguments) as process:
+def kill_at(program: Program, failpoints: str, *arguments: str, runs: str = "") -> None:
+    with program.stopped_at(failpoints, *arguments) as process:
         assert wait_until(lambda: runs in " ".join(study_processes().values())), study_processes()
         process.kill()
 
@@ -59,15 +59,15 @@ def resumed(program: Program) -> StudyFolder:
     return folder
 
 
-@pytest.mark.parametrize("stage", first_in_gate(sorted(STAGES, key=lambda stage: stage != "measure")))
-def test_a_study_killed_at_a_stage_leaves_no_process_and_can_be_cleaned_and_resumed(
-    program: Program, before: Leftovers, stage: str
+@pytest.mark.parametrize("failpoint", first_in_gate(sorted(FAILPOINTS, key=lambda failpoint: failpoint != "measure")))
+def test_a_study_killed_at_a_failpoint_leaves_no_process_and_can_be_cleaned_and_resumed(
+    program: Program, before: Leftovers, failpoint: str
 ) -> None:
     path = program.write(experiment_text("killed", ONE_ARM, SHORT_STEP))
-    kill_at(program, STAGES[stage], "run", path, runs=RUNS.get(stage, ""))
+    kill_at(program, FAILPOINTS[failpoint], "run", path, runs=RUNS.get(failpoint, ""))
     assert wait_until(lambda: not study_processes()), f"outlives its study: {study_processes()}"
     assert program.leftovers().undo_journals, "a killed study cannot have undone its changes"
-    if stage != "measure":  # there resume itself must clean up
+    if failpoint != "measure":  # there resume itself must clean up
         cleaned = program.run("clean")
         assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
         assert f"to continue: mydyno resume {program.study()}" in cleaned.stdout
@@ -97,10 +97,10 @@ def test_a_study_killed_while_it_prepares_data_leaves_no_half_made_template(
 @pytest.mark.exhaustive
 def test_a_study_killed_twice_keeps_what_each_attempt_finished(program: Program, before: Leftovers) -> None:
     path = program.write(experiment_text("killed", ONE_ARM, SHORT_STEP))
-    kill_at(program, STAGES["second run"], "run", path)
+    kill_at(program, FAILPOINTS["second run"], "run", path)
     first = finished_files(program.study())
     assert len([name for name in first if name.endswith("run.json")]) == 1
-    kill_at(program, STAGES["measure"], "resume", str(program.study()))
+    kill_at(program, FAILPOINTS["measure"], "resume", str(program.study()))
     assert finished_files(program.study()) == first
     resumed(program)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.test_killed import STAGES
+from tests.faults.test_killed import FAILPOINTS
 from tests.support.real import ONE_ARM, SHORT_STEP, Leftovers, Program, end, experiment_text, server_pid
 from tests.support.worded import worded_json
 
@@ -23,7 +23,7 @@ def test_a_server_killed_while_measured_makes_that_run_invalid_and_no_other(
     program: Program, before: Leftovers
 ) -> None:
     path = program.write(experiment_text("dies", ONE_ARM, SHORT_STEP.replace('measure = "1s"', 'measure = "3s"')))
-    with program.stopped_at(STAGES["measure"], "run", path, "--json") as process:
+    with program.stopped_at(FAILPOINTS["measure"], "run", path, "--json") as process:
         pid = server_pid()
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -97,7 +97,7 @@ def test_a_disk_full_of_data_is_the_servers_failure_and_the_study_can_be_resumed
     path = program.write(experiment_text("full", ONE_ARM, inserts))
     with small_disk(disk, "480m") as (seen, enter):
         inside = replace(program, prefix=[*program.prefix, *enter], paths=replace(program.paths, data=disk / "data"))
-        with inside.stopped_at(STAGES["warm-up"], "run", path) as process:
+        with inside.stopped_at(FAILPOINTS["warm-up"], "run", path) as process:
             filler = fill(seen)
             assert end(process, signal.SIGCONT) == 3
         assert "INVALID: sysbench oltp_insert-2 failed" in inside.output()
@@ -121,7 +121,7 @@ def test_a_disk_full_of_studies_loses_the_run_that_could_not_be_saved_and_no_oth
     path = program.write(experiment_text("full", ONE_ARM, SHORT_STEP))
     with small_disk(program.studies, "16m") as (seen, enter):
         inside = replace(program, prefix=[*program.prefix, *enter])
-        with inside.stopped_at(f"run_finished,{STAGES['warm-up']}", "run", path) as process:
+        with inside.stopped_at(f"run_finished,{FAILPOINTS['warm-up']}", "run", path) as process:
             filler = fill(seen)
             assert end(process, signal.SIGCONT) == 1
         assert "mydyno: error: No space left on device" in inside.output()

@@ -21,7 +21,7 @@ from scipy import stats
 from mydyno.files.command_log import COMMANDS_FILE, read_commands
 from mydyno.hosts.local import entering_command
 from mydyno.hosts.paths import HostPaths
-from tests.faults.test_killed import STAGES
+from tests.faults.test_killed import FAILPOINTS
 from tests.support.real import (
     ONE_ARM,
     ROOT,
@@ -135,7 +135,7 @@ def test_no_password_is_in_the_study_folder_or_in_the_process_list(program: Prog
         return [word for word in words if len(word) == 32]
 
     path = program.write(experiment_text("secret", ONE_ARM, SHORT_STEP))
-    with program.stopped_at(STAGES["warm-up"], "run", "--verbose", path) as process:
+    with program.stopped_at(FAILPOINTS["warm-up"], "run", "--verbose", path) as process:
         words = passwords()
         listed = subprocess.run(["ps", "axeww"], capture_output=True, text=True, check=True).stdout
         assert end(process, signal.SIGCONT) == 0, program.output()

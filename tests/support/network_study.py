@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mydyno.failpoints import STOP_AT
 from mydyno.hosts.network.network_capabilities import network_capabilities
 from mydyno.hosts.paths import HostPaths
-from mydyno.stages import STOP_AT
 from tests.support.not_run import note_not_run
 from tests.support.patience import HANG_S
 from tests.support.processes import processes
@@ -72,7 +72,7 @@ class NetworkStudy:
         return {**os.environ, "PYTHONPATH": source, **own}
 
     def start(self, *arguments: str, stop_at: str = "") -> subprocess.Popen[str]:
-        """`stop_at`: see mydyno.stages."""
+        """`stop_at`: see mydyno.failpoints."""
         command = [*self.prefix, sys.executable, "-m", "mydyno.cli", *arguments]
         environment = {**self.environment, STOP_AT: stop_at}
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

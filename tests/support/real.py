@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from mydyno.failpoints import STOP_AT
 from mydyno.hosts.identity import COOKIE
 from mydyno.hosts.paths import HostPaths
-from mydyno.stages import STOP_AT
 from tests.support.patience import HANG_S, Patience, ended, pause
 from tests.support.processes import processes, shown, state
 
@@ -160,11 +160,11 @@ class Program:
             process.wait()
 
     @contextmanager
-    def stopped_at(self, stages: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """The command, stopped (SIGSTOP) at the last of these stages, which it reached in this order (mydyno.stages);
+    def stopped_at(self, failpoints: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """The command, stopped (SIGSTOP) at the last of these failpoints (mydyno.failpoints), reached in this order;
         its children run on.
         """
-        at = replace(self, environment={**self.environment, STOP_AT: stages})
+        at = replace(self, environment={**self.environment, STOP_AT: failpoints})
         with at.started(*arguments) as process:
             wait_for(lambda: state(process.pid) == "T", process)
             yield process

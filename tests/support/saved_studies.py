@@ -17,7 +17,7 @@ from mydyno.model.definition.experiment import (
     ServerSpec,
     StepSpec,
 )
-from mydyno.model.definition.looks import SIX
+from mydyno.model.definition.interim import SIX
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.definition.specs import VerdictSpec
 from mydyno.model.metrics import METRICS

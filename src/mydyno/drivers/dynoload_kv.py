@@ -18,7 +18,7 @@ times slower than 32)."""
 
 OUT_OF_MEMORY = 0x82
 """memcached refuses a set now and then where its memory is short and its evicting thread late (the binary protocol's
-status; the text protocol says "SERVER_ERROR out of memory storing object"). An ignored error, which a gate bounds."""
+status; the text protocol says "SERVER_ERROR out of memory storing object"). An error that `[validity]` bounds."""
 
 
 def endpoint(address: Address) -> list[str]:

@@ -14,7 +14,7 @@ from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, StepLevel, Summary, Window
 from mydyno.results.families import families
-from mydyno.results.looks import first_finished, look_of
+from mydyno.results.interim import first_finished, interim_analysis_of
 from mydyno.results.precision import alarm_of
 from mydyno.results.values.blocks import declared_windows, values_of
 from mydyno.results.values.found import found_of
@@ -52,7 +52,7 @@ def facts_of(folder: StudyFolder) -> Summary:
     runs = list(folder.runs())
     plan = folder.plan()
     folder.check_names(experiment, plan, runs)
-    look, alpha = look_of(plan, runs, experiment)
+    look, alpha = interim_analysis_of(plan, runs, experiment)
     due_blocks = first_finished(runs, look)
     counted_runs = [run for run in runs if run.block in due_blocks]
     slices = slices_of(folder, counted_runs) if plan.design != "blocks" else []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno import clock
-from mydyno.stages import stage
+from mydyno.failpoints import failpoint
 
 
 class Journal:
@@ -29,7 +29,7 @@ class Journal:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        stage(event)
+        failpoint(event)
 
     def read(self) -> list[dict[str, Any]]:
         """All whole events, oldest first."""

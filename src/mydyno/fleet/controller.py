@@ -20,12 +20,12 @@ from mydyno.errors import HostError, StudyError, UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.evaluation.projection import precision_so_far
 from mydyno.execution.checks import check_more_time, other_versions
+from mydyno.execution.interim import Decided, Stopping, decided_at, ended, is_decided
 from mydyno.execution.interleaved.order import BlockOrder
 from mydyno.execution.interleaved.pilot import PILOT_EVENT
 from mydyno.execution.interleaved.study_time import StudyTime, remaining_s
 from mydyno.execution.interleaved.washout import lengthen_washout
 from mydyno.execution.live.writer import Listener
-from mydyno.execution.looks import Decided, Stopping, decided_at, ended, is_decided
 from mydyno.execution.planning.time_plan import TimePlan, check_time, plan_time, shape_of
 from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno
 from mydyno.fleet.block import design_of

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.errors import BugError, HostError
+from mydyno.failpoints import failpoint
 from mydyno.files.private import Owner
 from mydyno.hosts.commands import StartedCommand, report_start
 from mydyno.hosts.headway import Headway
@@ -28,7 +29,6 @@ from mydyno.hosts.identity import COOKIE, ProcessIdentity
 from mydyno.hosts.network.link import Transfer
 from mydyno.hosts.server_user import ids_of
 from mydyno.hosts.undo import UndoJournal
-from mydyno.stages import stage
 
 KEPT_ENVIRONMENT = ("PATH", "HOME", "TZ", "TMPDIR")
 """What a child inherits; everything else is explicit, so that a run is the same from every shell."""
@@ -119,7 +119,7 @@ class Process:
         began = time.monotonic()
         if self._process.returncode is None:
             self.send(signal.SIGTERM)
-            stage(f"end {self.name}")
+            failpoint(f"end {self.name}")
             try:
                 await (self.wait(grace_s) if headway is None else headway.wait(self.wait()))
             except TimeoutError:
@@ -260,7 +260,7 @@ class LocalHost:
                 f"cannot start {argv[0]}: {error}", "setpriv and env come with util-linux, coreutils"
             ) from error
         process = Process(transport, protocol, argv)
-        stage(f"start {process.name}")
+        failpoint(f"start {process.name}")
         return process
 
 

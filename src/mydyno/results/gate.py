@@ -1,7 +1,7 @@
 """The decision of `mydyno gate`: a study's thresholds, what each comparison shows, and what a decision would take.
 
 Only what the study's design allows is examined: all blocks of a finished study with a fixed number, or those of the
-latest look (model/definition/looks.py). The method is in verdicts/threshold.py.
+latest look (model/definition/interim.py). The method is in verdicts/threshold.py.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
-from mydyno.model.definition.looks import Looks
+from mydyno.model.definition.interim import InterimAnalyses
 from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import SLOWEST_STATEMENT, ordered
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.statements import StatementVerdict
 from mydyno.model.stored.summary import Summary
 from mydyno.results.families import contrast_family, families
-from mydyno.results.looks import first_finished, look_of
+from mydyno.results.interim import first_finished, interim_analysis_of
 from mydyno.results.precision import MOST_S, alarm_of, block_duration_s
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Metric
@@ -60,7 +60,7 @@ class GateFacts:
 def gate_facts(folder: StudyFolder, summary: Summary, thresholds: Sequence[ThresholdSpec]) -> GateFacts:
     """The gate of a study from its folder and its summary."""
     plan, records, experiment = folder.plan(), list(folder.runs()), folder.study().experiment
-    look, alpha = look_of(plan, records, experiment)
+    look, alpha = interim_analysis_of(plan, records, experiment)
     interrupted = is_interrupted(folder, plan)
     before_look = plan.sequential and look is None
     examined = first_finished(records, look)
@@ -83,7 +83,7 @@ def gate_facts(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
 def is_gate_decided(folder: StudyFolder, summary: Summary) -> bool:
     """Whether every threshold that the study declares is decided at its latest look, so that the study may end."""
     experiment, plan, records = folder.study().experiment, folder.plan(), list(folder.runs())
-    look, alpha = look_of(plan, records, experiment)
+    look, alpha = interim_analysis_of(plan, records, experiment)
     if look is None:
         return False
     due = first_finished(records, look)
@@ -106,7 +106,7 @@ def _comparisons(
     thresholds: Sequence[ThresholdSpec],
     examined: Set[int],
     alpha: float | None,
-    looks: Looks | None,
+    looks: InterimAnalyses | None,
 ) -> tuple[Comparison, ...]:
     """Every comparison that the thresholds mean, in their order; undecided where nothing was measured."""
     runs = [run for run in summary.runs if run.block in examined]

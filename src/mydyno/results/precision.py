@@ -13,7 +13,7 @@ from statistics import NormalDist, mean, median
 from typing import Literal
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.looks import SIX, Looks
+from mydyno.model.definition.interim import SIX, InterimAnalyses
 from mydyno.model.metrics import ANSWERED_COSTS
 from mydyno.model.stored.obstacles import NOTHING_SERVED, CopiesDiffer
 from mydyno.model.stored.records import RunRecord
@@ -72,9 +72,9 @@ def finished_blocks(summary: Summary) -> int:
     return len({run.block for run in summary.runs if run.arm == summary.control and run.copy_number == 1})
 
 
-def looks_of(summary: Summary) -> Looks:
+def looks_of(summary: Summary) -> InterimAnalyses:
     """The looks of a sequential study, also of one whose summary does not state them."""
-    return SIX if summary.looks is None else Looks(summary.looks)
+    return SIX if summary.looks is None else InterimAnalyses(summary.looks)
 
 
 def is_sequential(summary: Summary, experiment: Experiment) -> bool:

@@ -20,7 +20,7 @@ import scipy
 from numpy.typing import NDArray
 
 from mydyno.errors import BugError
-from mydyno.model.definition.looks import Looks
+from mydyno.model.definition.interim import InterimAnalyses
 from mydyno.stats.paired import t_quantile
 from mydyno.stats.permutation import smallest_p
 from mydyno.stats.tost import FEWEST_BLOCKS
@@ -153,7 +153,7 @@ def sample_size(
 
 
 def planned_look(
-    looks: Looks, sd: float, margin: float, contrasts: int, after: int, freedom: int = 1, labels: int = 3
+    looks: InterimAnalyses, sd: float, margin: float, contrasts: int, after: int, freedom: int = 1, labels: int = 3
 ) -> int | None:
     """The first look after so many blocks that meets `sample_size` at its own error rate; None where none does."""
     for look, alpha in looks.rates.items():
@@ -162,7 +162,7 @@ def planned_look(
     return None
 
 
-def planned_exact_look(looks: Looks, contrasts: int, after: int, labels: int = 3) -> int | None:
+def planned_exact_look(looks: InterimAnalyses, contrasts: int, after: int, labels: int = 3) -> int | None:
     """The first look after so many blocks at which a label permutation can be significant; None if none is."""
     rates = looks.rates.items()
     able = (look for look, alpha in rates if look > after and minimum_blocks(contrasts, alpha, labels) <= look)

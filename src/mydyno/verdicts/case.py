@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import expm1
 
-from mydyno.model.definition.looks import Looks
+from mydyno.model.definition.interim import InterimAnalyses
 from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.obstacles import ArmFailure, CopiesDiffer
 from mydyno.stats.contrast import Estimate
@@ -50,7 +50,7 @@ class Case:
     lost: Mapping[str, int]
     failure: ArmFailure | None
     alarm: CopiesDiffer | None
-    looks: Looks | None = None
+    looks: InterimAnalyses | None = None
     due: bool = True
 
     @property

@@ -18,7 +18,7 @@ from math import expm1, log1p
 
 import numpy as np
 
-from mydyno.model.definition.looks import SIX, TOTAL, Looks
+from mydyno.model.definition.interim import SIX, TOTAL, InterimAnalyses
 from mydyno.model.stored.obstacles import CopiesDiffer
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.stats.contrast import log_ratios
@@ -50,7 +50,7 @@ class Study:
     together: Together
     places: dict[int, int]
     alarm: CopiesDiffer | None
-    looks: Looks | None
+    looks: InterimAnalyses | None
     due: bool
 
 
@@ -60,7 +60,7 @@ def decide(family: Family) -> list[EffectRecord]:
 
 
 def decide_study(
-    families: Sequence[Family], alpha: float | None = TOTAL, looks: Looks | None = None, total: float = TOTAL
+    families: Sequence[Family], alpha: float | None = TOTAL, looks: InterimAnalyses | None = None, total: float = TOTAL
 ) -> list[EffectRecord]:
     """The effects of all families in order: steps in the family's order, arms in their declared order.
 
@@ -189,7 +189,7 @@ def _alpha(family: Family) -> float:
     return round(1.0 - family.level, 12)
 
 
-def _rate_of_next_look(members: Sequence[MeasuredContrast], looks: Looks) -> float:
+def _rate_of_next_look(members: Sequence[MeasuredContrast], looks: InterimAnalyses) -> float:
     made = max((one.estimate.n for one in members), default=0)
     return looks.rates[looks.next_after(made) or looks.last]
 

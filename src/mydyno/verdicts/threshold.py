@@ -1,8 +1,8 @@
 """Thresholds: is an arm within its limit, beyond it, or undecided?
 
 Each comparison (metric, arm, step) is tested against its limit from both sides, one-sided, at the study's error rate (5
-% unless set otherwise), or that of the look (model/definition/looks.py), whose rates sum to it. Each p is the larger of
-two: Student's t
+% unless set otherwise), or that of the look (model/definition/interim.py), whose rates sum to it. Each p is the larger
+of two: Student's t
 (stats/noninferiority.py), and the permutation of labels after the arm's values have been divided by the limit
 (stats/permutation.py), which is exact for any noise that arm and control share.
 
@@ -24,7 +24,7 @@ from enum import StrEnum
 from math import exp, log
 from typing import Literal
 
-from mydyno.model.definition.looks import TOTAL, Looks
+from mydyno.model.definition.interim import TOTAL, InterimAnalyses
 from mydyno.model.stored.obstacles import ArmFailure, CopiesDiffer
 from mydyno.stats.noninferiority import LimitTest, limit_test, sign_of
 from mydyno.stats.permutation import Exchange, hochberg, holm, joint_test, smallest_p
@@ -101,7 +101,7 @@ def judge(
     bounds: Sequence[Bound],
     alpha: float | None,
     alarm: CopiesDiffer | None = None,
-    looks: Looks | None = None,
+    looks: InterimAnalyses | None = None,
     total: float = TOTAL,
     judged: Sequence[Family] = (),
 ) -> tuple[Comparison, ...]:
@@ -166,7 +166,7 @@ def _compared(
     p_beyond: float,
     alpha: float,
     alarm: CopiesDiffer | None,
-    looks: Looks | None,
+    looks: InterimAnalyses | None,
     comparisons: int,
 ) -> Comparison:
     gathered, found, metric = one.gathered, one.estimate, one.family.metric
@@ -199,7 +199,7 @@ def _geometric_mean(logs: Sequence[float]) -> float | None:
 
 
 def _blocks_needed(
-    one: MeasuredContrast, test: LimitTest, limit: float, alpha: float, looks: Looks | None, comparisons: int
+    one: MeasuredContrast, test: LimitTest, limit: float, alpha: float, looks: InterimAnalyses | None, comparisons: int
 ) -> int | None:
     """About how many blocks in all decide this comparison with 80 % power, if its ratio is what it seems.
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from mydyno.language import agreed, listing
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.obstacles import GIVEN_UP, ArmFailure, CopiesDiffer
-from mydyno.model.stored.reasons import GATE_LABELS
+from mydyno.model.stored.reasons import CHECK_LABELS
 from mydyno.model.stored.summary import EffectDetails, EffectRecord, FoundRecord, RunSummary, Summary
 from mydyno.results.precision import failed_blocks, failures_of
 from mydyno.results.values.found import found_less
@@ -88,7 +88,7 @@ def lost_blocks(details: EffectDetails) -> list[str]:
 
 def unproved_words(summary: Summary, effects: Sequence[EffectRecord]) -> str:
     """What was wanted of a treatment, and what the server has, where it cost these contrasts a block; else empty."""
-    label = GATE_LABELS["unproved"]
+    label = CHECK_LABELS["unproved"]
     lost = (one for one in effects if any(label in reason for reason in one.details.lost))
     arms = {name for one in lost for name in (one.arm, one.control)}
     reasons = (reason for run in summary.runs if run.arm in arms for reason in run.reasons)

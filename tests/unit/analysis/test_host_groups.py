@@ -13,7 +13,7 @@ from mydyno.analysis.host_groups.words import facts_rows
 from mydyno.evaluation.answer import answer_study
 from mydyno.model.stored.summary import EffectRecord, HostGroupsRecord, HostsEffect, RunSummary, Summary
 from mydyno.results.host_facts import fact_differences
-from mydyno.results.looks import first_finished
+from mydyno.results.interim import first_finished
 from mydyno.wording.hosts import claim_words, difference_clause, hosts_sharpen, sizes
 from tests.support.fake_answer import effect, experiment, records, runs, study, summary
 from tests.support.host_groups import spread

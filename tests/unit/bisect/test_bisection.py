@@ -15,7 +15,7 @@ from mydyno.bisect.folder import BisectFolder
 from mydyno.errors import StudyError
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import StepSpec
-from mydyno.model.definition.looks import LOOK_BLOCKS
+from mydyno.model.definition.interim import INTERIM_BLOCKS
 from mydyno.model.definition.search import CAPACITIES
 from mydyno.model.stored.bisection import BisectResult
 from mydyno.store.study_folder import StudyFolder
@@ -256,7 +256,7 @@ async def test_an_undecided_commit_gets_more_time_and_is_then_skipped(
     (first, *_) = result.comparisons
     assert (first.commit.subject, first.outcome, first.skipped_because) == ("Commit 4", "skipped", "undecided")
     assert first.times > 1
-    assert first.blocks in LOOK_BLOCKS[1:], "time that leads to no look is not spent"
+    assert first.blocks in INTERIM_BLOCKS[1:], "time that leads to no look is not spent"
     assert TIME_S < first.duration_s <= 2.2 * TIME_S
     assert result.state == "range"
 

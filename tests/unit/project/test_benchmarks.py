@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
 import os
 import re
@@ -17,10 +18,14 @@ from random import Random
 from types import ModuleType
 
 import pytest
+from docs import result_pages
 
+from mydyno.document.markdown_text import escape
 from mydyno.hosts.quiet import HostCpu
+from mydyno.reports import write
 from tests.support import ROOT, first_in_gate
 from tests.support.fake_host import FakeHost
+from tests.support.fake_study_folder import Shape, build
 
 BENCH = ROOT / "bench"
 NAMES = sorted(path.stem for path in BENCH.glob("*.py"))
@@ -128,6 +133,47 @@ def test_a_noisy_host_takes_its_share_in_episodes(monkeypatch: pytest.MonkeyPatc
         pass
     with noisy.noisy_host(0.0, 1.0):
         pass
+
+
+def test_a_page_of_results_has_the_report_and_not_the_hosts_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    results, studies = importlib.import_module("results"), importlib.import_module("support.studies")
+    folder = build(tmp_path / "allocators-1", Shape(arms=("glibc", "jemalloc"), connections=(16, 64)))
+    study = studies.Study(folder.path, json.loads(str(write(folder, "json"))), 0.0, 0.0)
+    page, found = results.page_of("allocators", study, "16 cores of an EPYC, 64 GB")
+    assert found.host == "16 cores of an EPYC, 64 GB, Linux 6.1.0-28-amd64"
+    assert re.search(r"^QPS, jemalloc, oltp_read_only at (16|64) connections: \+.*%\), higher$", found.effect)
+    headings = re.findall(r"^#+ .*", page, re.MULTILINE)
+    assert headings[0] == f"# {study.summary['question']}"
+    assert all(heading.startswith("## ") for heading in headings[1:])
+    assert f"**{escape(found.answer)}**" in page
+    assert f"Host {found.host} (16 CPUs, 64.0 GiB); " in page
+    assert "[allocators](../reference/experiments.md#allocators)" in page
+    assert "bench-1" not in page
+    with pytest.raises(Exception, match=r"its report names this host: .*64 GB of bench-1"):
+        results.page_of("allocators", study, "64 GB of bench-1")
+
+
+def test_what_was_not_measured_has_the_reason_of_mydyno(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    results = importlib.import_module("results")
+    output = "huge-pages: checking the host\nmydyno: error: this host has no huge pages\n  hint: reserve some\n"
+    error = results.BenchError(f"the study in /x ended with exit code 3:\n{output}")
+    assert results.reason(error) == "this host has no huge pages"
+    assert results.reason(results.BenchError("its report names this host: vm")) == "its report names this host: vm"
+    page = result_pages.index({
+        "huge-pages": result_pages.Result(not_measured=results.reason(error)),
+        "gtid": result_pages.Result(answer="GTIDs cost 2 %.", effect="TPS: | 2 %", date="2026-11-30", host="a host"),
+    })  # fmt: skip
+    assert "\nMeasured on a host: 1 of " in page
+    assert "| [gtid](gtid.md) | What do GTIDs, on by default" in page
+    assert r"| GTIDs cost 2 %. | TPS: \| 2 % | 2026-11-30 |" in page
+    _, _, missing = page.partition("\n## Not measured yet\n")
+    assert "- [huge-pages](../reference/experiments.md#huge-pages): this host has no huge pages\n" in missing
+    assert "- [defaults-8.4](../reference/experiments.md#defaults-84)\n" in missing
+    assert "gtid" not in missing
 
 
 @pytest.mark.slow

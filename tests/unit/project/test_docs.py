@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from docs import result_pages
 from docs.reference_pages import pages
 from docs.sizes import SECTION, sizes
 from pydantic import BaseModel
@@ -43,6 +44,19 @@ def test_reference_pages_are_current(made: dict[str, str]) -> None:
     assert stale == [], "run docs/generate"
 
 
+def test_each_page_of_results_is_of_a_built_in_experiment_and_the_index_has_all() -> None:
+    results = result_pages.read()
+    pages_of = {path.name for path in result_pages.FOLDER.iterdir()} - {"index.md", result_pages.RECORDS}
+    assert pages_of == {f"{name}.md" for name, one in results.items() if not one.not_measured}
+    assert set(results) <= set(built_in())
+    text = (result_pages.FOLDER / "index.md").read_text()
+    assert text == result_pages.index(results), "run docs/generate"
+    _, _, missing = text.partition("\n## Not measured yet\n")
+    assert set(re.findall(r"^- \[([^]]+)\]", missing, re.MULTILINE)) == {
+        name for name in built_in() if f"{name}.md" not in pages_of
+    }
+
+
 def test_the_sizes_are_about_current() -> None:
     stated = re.search(SECTION, (ROOT / "docs/architecture.md").read_text())
     assert stated is not None
@@ -75,6 +89,7 @@ def test_the_site_has_every_page_and_builds_without_a_warning(tmp_path: Path) ->
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     named = set(re.findall(r'= "(.+\.md)"', Path(settings).read_text()))
+    named |= {f"results/{name}.md" for name, one in result_pages.read().items() if not one.not_measured}  # by the index
     assert named == {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
     assert all((tmp_path / "build/site" / name.removesuffix("index.md").removesuffix(".md") / "index.html").is_file()
                for name in named)  # fmt: skip

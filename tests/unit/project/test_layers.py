@@ -40,7 +40,7 @@ LAYERS = (
     "files",
     "language",
     "visible",
-    "stages",
+    "failpoints",
     "clock",
     "errors",
 )

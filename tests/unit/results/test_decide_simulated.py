@@ -18,7 +18,7 @@ from scipy import stats
 
 from mydyno.analysis.published.agreement import AGREEMENT, Agreement, compare
 from mydyno.model.definition.experiment import StepSpec
-from mydyno.model.definition.looks import EARLY, LOOK_BLOCKS, SIX, looks_aimed_at
+from mydyno.model.definition.interim import EARLY, INTERIM_BLOCKS, SIX, interim_aimed_at
 from mydyno.model.stored.obstacles import ArmFailure
 from mydyno.model.stored.summary import EffectRecord, RunSummary
 from mydyno.results.families import families
@@ -210,7 +210,7 @@ def test_huge_effects_of_some_arms_hide_no_others_and_interval_and_test_agree() 
 def at_its_last_look(logs: Logs, aim: int = 6) -> list[EffectRecord]:
     """The effects at the look at which the study ends: everything is decided, or it is the last one."""
     effects: list[EffectRecord] = []
-    looks = looks_aimed_at(aim)
+    looks = interim_aimed_at(aim)
     for blocks, alpha in looks.rates.items():
         effects = decide_study(families_of(logs[:blocks], 1), alpha, looks)
         if claims(effects) or decided(effects):
@@ -223,7 +223,7 @@ def test_the_looks_together_claim_an_effect_in_at_most_5_percent() -> None:
     ended = [
         at_its_last_look(logs, aim)
         for host in HOSTS
-        for logs, aim in zip(studies(host, simulated(24, 6), 40, 4, 1), cycle((EARLY, *LOOK_BLOCKS)), strict=False)
+        for logs, aim in zip(studies(host, simulated(24, 6), 40, 4, 1), cycle((EARLY, *INTERIM_BLOCKS)), strict=False)
     ]
     assert at_most(sum(map(claims, ended)) / len(ended), len(ended))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mydyno.model.definition.looks import SIX
+from mydyno.model.definition.interim import SIX
 from mydyno.model.stored.obstacles import ArmFailure
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.verdicts import Family, Metric, Observation, Verdict, decide, decide_study, decided

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mydyno.model.definition.looks import EARLY, looks_aimed_at
+from mydyno.model.definition.interim import EARLY, interim_aimed_at
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.families import WEIGHT_OF_OTHERS
 from mydyno.stats.contrast import LogBlock
@@ -111,7 +111,7 @@ def test_an_arm_is_compared_with_the_mean_of_both_controls_and_skewed_noise_does
 def test_two_primary_metrics_of_identical_arms_claim_a_difference_in_at_most_the_looks_share_of_studies() -> None:
     """Operations per second with noise of 10 %, and the share of keys found: 1, but for a few misses of some slices."""
     random, count, wrong = np.random.default_rng(23), simulated(300), 0
-    alpha = looks_aimed_at(EARLY).rates[EARLY]
+    alpha = interim_aimed_at(EARLY).rates[EARLY]
     for _ in range(count):
         families = []
         for metric in ("ops", "kv_hit_pct"):

@@ -7,7 +7,7 @@ from typing import Any
 
 from mydyno.analysis.profiles.flame_graph import FlameGraph, Place, flame_graphs, without_small
 from mydyno.document.result import StudyResult
-from mydyno.results.looks import first_finished
+from mydyno.results.interim import first_finished
 
 MOST_FRAMES = 6000
 """Most frames in all graphs of a page together; about 40 bytes each."""

@@ -223,7 +223,7 @@ class _Run:
             self._take(await treatment.end_evidence(instance))
 
     def _finished(self) -> RunRecord:
-        """Apply the gates, write the run's files, and return its record."""
+        """Make the validity checks, write the run's files, and return its record."""
         bounds = self.environment.experiment.validity
         memory = MemoryCounters.read().since(self.memory)
         begun_s = (self.started_unix_ns - clock.of_monotonic(0)) / 1e9

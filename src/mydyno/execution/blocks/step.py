@@ -17,11 +17,11 @@ from mydyno.drivers.merged import merged
 from mydyno.errors import ServerError, StudyError
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import Sampler, StudyEnvironment
+from mydyno.failpoints import failpoint
 from mydyno.hosts.limits import quota_periods, throttled_since
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.records import DriverResult, InstanceStep, StepRecord
 from mydyno.servers.running.base import LOAD_USER, RunningServer
-from mydyno.stages import stage
 from mydyno.store.samples import Sample
 from mydyno.workloads.reconcile import growth
 
@@ -191,7 +191,7 @@ class _SummedProgress:
         def take(progress: Progress) -> None:
             self._latest[number] = progress
             if number == 1:
-                stage("load")
+                failpoint("load")
                 rates = self._latest.values()
                 qps, tps = sum(one.qps for one in rates), sum(one.tps for one in rates)
                 # Percentiles of several drivers cannot be added.

@@ -32,6 +32,7 @@ from mydyno.execution.interleaved.statement_pairs import compare_statements
 from mydyno.execution.interleaved.switchback import lanes_of
 from mydyno.execution.planning.captured_time import CapturedTime
 from mydyno.execution.planning.time_plan import Pace, shape_of
+from mydyno.failpoints import failpoint
 from mydyno.hosts.limits import quota_periods, throttled_since
 from mydyno.hosts.memory_pressure import MemoryCounters
 from mydyno.hosts.quiet import process_cpu_s
@@ -42,7 +43,6 @@ from mydyno.model.definition.statement_steps import speed_of
 from mydyno.model.stored.obstacles import GIVEN_UP
 from mydyno.model.stored.records import ClientLoad, RunRecord, SliceRecord, StepRecord
 from mydyno.servers.templates import Template
-from mydyno.stages import stage
 from mydyno.store.samples import Sample, write_samples
 from mydyno.store.slices import ALONE_FILE, SLICES_FILE, write_slices
 from mydyno.store.study_folder import StudyFolder
@@ -337,7 +337,7 @@ class Block:
         await apart.cycle(step, cycle, lanes, order, lambda lane: self._begins(apart.kind, step, cycle, lane))
 
     def _begins(self, kind: SliceKind, step: Step, cycle: int, lane: Lane) -> None:
-        stage(kind)
+        failpoint(kind)
         self._watcher.slice_begins(kind, step, cycle, lane.planned, [one.number for one in lane.instances])
 
     def _present(self, step: Step) -> list[Lane]:

@@ -143,7 +143,7 @@ def run_record(
     memory: MemoryCounters,
     unsampled: dict[str, str],
 ) -> RunRecord:
-    """run.json of one lane. Memory counters are of the whole block: swapping closes the gate for all of its lanes."""
+    """run.json of one lane. Memory counters are of the whole block: swapping makes all of its lanes invalid."""
     reasons = [*lane.reasons]
     if memory.swapped_bytes is not None:
         reasons += run_reasons(RunFacts(lane.environment.experiment.validity, (), memory.swapped_bytes))

@@ -13,7 +13,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from mydyno.model.definition.looks import TOTAL, Looks
+from mydyno.model.definition.interim import TOTAL, InterimAnalyses
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.precision import MOST_PROMISED
 from mydyno.stats.power import minimum_blocks, projected_half_width
@@ -35,7 +35,7 @@ class PilotPlan:
     """Lanes of a block, copies among them."""
     contrasts: Mapping[str, int]
     """{THROUGHPUT, COST: for how many contrasts of equal weight the interval is simultaneous}."""
-    looks: Looks | None
+    looks: InterimAnalyses | None
     """None: the study is examined once."""
     copies: int = 1
     """Of a treated arm."""

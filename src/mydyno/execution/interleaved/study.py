@@ -1,6 +1,6 @@
 """The blocks of an interleaved study on this host, one after another: looks, and when it ends.
 
-Effects are examined at looks alone (model/definition/looks.py); between them only the precision is shown.
+Effects are examined at looks alone (model/definition/interim.py); between them only the precision is shown.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Protocol
 
 from mydyno.evaluation.projection import Precision, precision_so_far
 from mydyno.execution.environments.environment import StudyEnvironment
+from mydyno.execution.interim import Decided, Stopping, decided_at, ended, is_decided
 from mydyno.execution.interleaved.block import BlockResult, BlockWatcher
 from mydyno.execution.interleaved.order import execute_order
 from mydyno.execution.interleaved.study_time import StudyTime
 from mydyno.execution.interleaved.washout import lengthen_washout
-from mydyno.execution.looks import Decided, Stopping, decided_at, ended, is_decided
 from mydyno.model.stored.summary import Summary
 from mydyno.servers.templates import Template
 

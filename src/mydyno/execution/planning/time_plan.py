@@ -20,7 +20,7 @@ from typing import Protocol
 
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.looks import EARLY, LOOK_BLOCKS, Looks
+from mydyno.model.definition.interim import EARLY, INTERIM_BLOCKS, InterimAnalyses
 from mydyno.model.definition.plan import lanes_of_block, servers_together
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.specs import PROFILE_EVERY as EVERY
@@ -173,9 +173,11 @@ def plan_time(
         block_s = usable_s / ceil((blocks - done) / groups)
         return TimePlan(blocks, block_s, shape.cycles_in(block_s, overhead_s), True)
 
-    looks = [look_at(look) for look in (LOOK_BLOCKS if aimed else range(EARLY, LOOK_BLOCKS[-1] + 1)) if look > done]
+    looks = [
+        look_at(look) for look in (INTERIM_BLOCKS if aimed else range(EARLY, INTERIM_BLOCKS[-1] + 1)) if look > done
+    ]
     possible = [one for one in looks if one.cycles >= shape.least_cycles]
-    whole = [one for one in possible if one.blocks >= LOOK_BLOCKS[0]]
+    whole = [one for one in possible if one.blocks >= INTERIM_BLOCKS[0]]
     ample = [one for one in whole if one.cycles >= shape.aimed_cycles(overhead_s)]
     if ample:
         return ample[-1]
@@ -220,13 +222,13 @@ def next_look_s(shape: Shape, done: int, overhead_s: float | None = None, groups
 
     Infinite if there is none.
     """
-    look = next((look for look in ((EARLY,) if done == 0 else LOOK_BLOCKS) if look > done), None)
+    look = next((look for look in ((EARLY,) if done == 0 else INTERIM_BLOCKS) if look > done), None)
     rounds = inf if look is None else ceil((look - done) / groups)
     return PREPARATION_RESERVE_S + rounds * shape.block_s(shape.least_cycles, overhead_s)
 
 
 def is_over(
-    left_s: float, time_s: float, done: int, looks: Looks, shape: Shape, overhead_s: float, groups: int = 1
+    left_s: float, time_s: float, done: int, looks: InterimAnalyses, shape: Shape, overhead_s: float, groups: int = 1
 ) -> bool:
     """Whether a study with a time ends after `done` blocks, the median of which took `overhead_s` besides its cycles.
 
@@ -242,7 +244,7 @@ def is_over(
 
 
 def replanned(
-    target: TimePlan, left_s: float, done: int, looks: Looks, shape: Shape, overhead_s: float, groups: int = 1
+    target: TimePlan, left_s: float, done: int, looks: InterimAnalyses, shape: Shape, overhead_s: float, groups: int = 1
 ) -> TimePlan:
     """The target with what blocks really take: the look that can be reached in what is left; where none can, and none
     was, the next one. It stays while its blocks have from half to twice the cycles that they should have.
@@ -258,7 +260,7 @@ def replanned(
     found = plan_time(left_s, shape, done, overhead_s, groups)
     if found.reaches_look or done >= looks.first:
         return found if found.reaches_look else target
-    nearest = next(look for look in (EARLY, *LOOK_BLOCKS) if look > done)
+    nearest = next(look for look in (EARLY, *INTERIM_BLOCKS) if look > done)
     return TimePlan(nearest, shape.block_s(1, overhead_s), 1.0, True)
 
 

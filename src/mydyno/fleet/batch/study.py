@@ -25,8 +25,8 @@ from mydyno.errors import HostError, StudyError
 from mydyno.evaluation.facts import summarise
 from mydyno.evaluation.projection import precision_so_far
 from mydyno.execution.checks import check_more_time, other_versions
+from mydyno.execution.interim import ended
 from mydyno.execution.live.writer import Listener
-from mydyno.execution.looks import ended
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno

@@ -14,7 +14,7 @@ from random import Random
 from pydantic import Field
 
 from mydyno.model.definition.experiment import ArmSpec, DesignKind, Experiment, Frozen
-from mydyno.model.definition.looks import SIX, Looks, looks_aimed_at
+from mydyno.model.definition.interim import SIX, InterimAnalyses, interim_aimed_at
 
 ENVIRONMENT_PADDING_MAX_BYTES = 4096
 
@@ -64,7 +64,7 @@ class Plan(Frozen):
     why: str = ""
     """Why this design."""
     sequential: bool = False
-    """Whether blocks are added until the time is spent or every contrast is decided, with looks (looks.py)."""
+    """Whether blocks are added until the time is spent or every contrast is decided, with looks (interim.py)."""
     looks: dict[int, float] | None = None
     """Blocks → error rate of each look of a sequential study; None: those of studies that were aimed at 6 blocks."""
     client_untouched: bool = Field(True, exclude=True)
@@ -72,11 +72,11 @@ class Plan(Frozen):
     blocks: tuple[PlannedBlock, ...]
 
     @property
-    def schedule(self) -> Looks | None:
+    def schedule(self) -> InterimAnalyses | None:
         """The looks of a sequential study; None: it is examined once."""
         if not self.sequential:
             return None
-        return SIX if self.looks is None else Looks(self.looks)
+        return SIX if self.looks is None else InterimAnalyses(self.looks)
 
     def ending_at(self, blocks: int) -> Plan:
         """The plan of a study that ends after so many blocks."""
@@ -147,7 +147,7 @@ def make_plan(experiment: Experiment, design: Design | None = None, blocks: int 
 def _looks(experiment: Experiment, blocks: int) -> dict[int, float]:
     """Blocks → error rate. Where blocks are instances there are no others to add: one look, at the last."""
     rate = experiment.verdict.error_rate
-    return {blocks: rate} if instances_of_each(experiment) > 1 else dict(looks_aimed_at(blocks, rate).rates)
+    return {blocks: rate} if instances_of_each(experiment) > 1 else dict(interim_aimed_at(blocks, rate).rates)
 
 
 def _places(experiment: Experiment, blocks: int) -> list[tuple[int, ...]]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mydyno.model.definition.looks import TOTAL
+from mydyno.model.definition.interim import TOTAL
 from mydyno.model.definition.quantities import ErrorRate, PositiveDuration, Share
 from mydyno.model.phrases import common_name
 

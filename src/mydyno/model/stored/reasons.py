@@ -8,7 +8,7 @@ from typing import Literal
 from mydyno.language import agreed
 from mydyno.model.frozen_record import Record
 
-Gate = Literal[
+ValidityCheck = Literal[
     "unproved",
     "out_of_memory",
     "swap",
@@ -28,7 +28,7 @@ Gate = Literal[
     "other",
 ]
 
-GATE_LABELS: dict[Gate, str] = {
+CHECK_LABELS: dict[ValidityCheck, str] = {
     "unproved": "treatment not proved",
     "out_of_memory": "out of memory",
     "swap": "swap",
@@ -48,23 +48,23 @@ GATE_LABELS: dict[Gate, str] = {
     "other": "other reasons",
 }
 """The words for each validity check in reports, and the name under which reasons are counted."""
-SELF_EXPLANATORY: tuple[Gate, ...] = ("failed", "unfinished", "other")
+SELF_EXPLANATORY: tuple[ValidityCheck, ...] = ("failed", "unfinished", "other")
 """Validity checks whose texts are error messages, which need no label before them."""
 
 
 class Reason(Record):
     """One failed validity check. Reasons are counted by it, never by their text."""
 
-    gate: Gate
+    gate: ValidityCheck
     instance: int | None = None
-    """The instance that it closed for, where the run has several; None: the whole run or step."""
+    """The instance that failed it, where the run has several; None: the whole run or step."""
     text: str
     """What was found, without its label."""
 
     @property
     def label(self) -> str:
         """The validity check in words."""
-        return GATE_LABELS[self.gate]
+        return CHECK_LABELS[self.gate]
 
     @property
     def sentence(self) -> str:

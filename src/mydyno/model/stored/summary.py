@@ -62,7 +62,7 @@ class RunSummary(Record):
     """For an interleaved study, the values before they were adjusted for the host's speed."""
 
     def usable(self, step: str) -> bool:
-        """Whether the step counts: no gate closed for the run nor for the step, and the arm did not fail there."""
+        """Whether the step counts: no validity check of run or step failed, nor did the arm there."""
         return self.valid and step not in self.invalid_steps and step not in self.failures
 
 

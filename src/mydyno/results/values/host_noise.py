@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from mydyno.model.stored.reasons import Gate, Reason
+from mydyno.model.stored.reasons import Reason, ValidityCheck
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import RunSummary
 
 STEAL = "cpu_steal_pct"
-NOISE_GATES: tuple[Gate, ...] = ("driver_cpu", "steal")
+NOISE_CHECKS: tuple[ValidityCheck, ...] = ("driver_cpu", "steal")
 """Validity checks of a step that fail on a busy host."""
 
 
@@ -25,7 +25,7 @@ def is_host_noise(run: RunRecord) -> bool:
         and bool(run.steps)
         and all(reason.gate == "no_valid_step" for reason in run.reasons)
         and all(step.reasons for step in run.steps)
-        and all(reason.gate in NOISE_GATES for step in run.steps for reason in step.reasons)
+        and all(reason.gate in NOISE_CHECKS for step in run.steps for reason in step.reasons)
     )
 
 

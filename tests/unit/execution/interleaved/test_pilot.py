@@ -13,7 +13,7 @@ from mydyno.execution.interleaved.order import pilot_plan
 from mydyno.execution.interleaved.pilot import COST, PILOT_EVENT, THROUGHPUT, PilotPlan, expected_half_widths, words
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Step
-from mydyno.model.definition.looks import SIX, looks_aimed_at
+from mydyno.model.definition.interim import SIX, interim_aimed_at
 from mydyno.model.stored.records import SliceRecord
 from mydyno.stats.power import projected_half_width
 from mydyno.store.slices import SLICES_FILE, read_slices
@@ -35,7 +35,9 @@ WIDTHS = {THROUGHPUT: 0.042, COST: 0.019}
 def test_what_blocks_can_show_is_promised_only_if_they_give_a_verdict(
     blocks: int, contrasts: int, sequential: bool, said: str
 ) -> None:
-    line = words(WIDTHS, PilotPlan(blocks, 4.0, 3, of_both(contrasts), looks_aimed_at(blocks) if sequential else None))
+    line = words(
+        WIDTHS, PilotPlan(blocks, 4.0, 3, of_both(contrasts), interim_aimed_at(blocks) if sequential else None)
+    )
     assert said in line
     assert ("intervals of" in line) is ("needs" not in line)
 
@@ -102,12 +104,12 @@ async def test_the_pilot_is_of_the_first_cycles_and_loads_nothing_itself(
 
 
 def test_the_pilot_states_no_interval_too_wide_to_plan_from() -> None:
-    line = words({"throughput": 0.467, "CPU per query": 0.138}, PilotPlan(6, 4.0, 3, of_both(4), looks_aimed_at(6)))
+    line = words({"throughput": 0.467, "CPU per query": 0.138}, PilotPlan(6, 4.0, 3, of_both(4), interim_aimed_at(6)))
     assert "intervals of more than ±20 % of throughput, about ±13.8 % of CPU per query after 6 blocks" in line
 
 
 def test_the_pilot_says_what_is_not_in_it() -> None:
-    plan = PilotPlan(6, 4.0, 3, of_both(4), looks_aimed_at(6))
+    plan = PilotPlan(6, 4.0, 3, of_both(4), interim_aimed_at(6))
     assert words(WIDTHS, plan).endswith(
         "on this host now; this does not include differences between starts of a server"
     )

@@ -23,7 +23,7 @@ from mydyno.execution.planning.time_plan import (
 from mydyno.experiments import built_in, load
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ServerSpec, StepSpec
-from mydyno.model.definition.looks import Looks, looks_aimed_at
+from mydyno.model.definition.interim import InterimAnalyses, interim_aimed_at
 from mydyno.model.metrics import GROWTH
 from tests.support.fake_script import experiment
 
@@ -134,13 +134,13 @@ def test_a_design_that_cannot_show_growth_is_refused(paths: HostPaths, design: d
     assert plan_study(growing(kind="interleaved", blocks=6, cycles=6), paths).design == "interleaved"
 
 
-def made(random: Random, shape: Shape, time_s: float, lost: float) -> tuple[int, float, Looks]:
+def made(random: Random, shape: Shape, time_s: float, lost: float) -> tuple[int, float, InterimAnalyses]:
     """A study on a host with its own duration of starts and slices, as execution/interleaved/study.py executes it:
     (blocks, seconds, the looks of its plan). A lost block's time is spent, and the block counts.
     """
     starts, slices = random.uniform(0.5, 3), random.uniform(1, 1.2)
     target = plan_time(time_s, shape)
-    looks, now_s, done, overheads = looks_aimed_at(target.blocks), 0.0, 0, list[float]()
+    looks, now_s, done, overheads = interim_aimed_at(target.blocks), 0.0, 0, list[float]()
     while done < target.blocks and not (
         overheads and is_over(time_s - now_s, time_s, done, looks, shape, median(overheads))
     ):
@@ -153,10 +153,10 @@ def made(random: Random, shape: Shape, time_s: float, lost: float) -> tuple[int,
         if done >= target.blocks:
             continue
         if is_over(left_s, time_s, done, looks, shape, median(overheads)):
-            return done, now_s, looks_aimed_at(done) if looks.first <= done < looks.aim else looks
+            return done, now_s, interim_aimed_at(done) if looks.first <= done < looks.aim else looks
         found = replanned(target, left_s, done, looks, shape, median(overheads))
         if found is not target and found.blocks != looks.aim:
-            looks = looks_aimed_at(found.blocks)
+            looks = interim_aimed_at(found.blocks)
         target = found
     return done, now_s, looks
 
@@ -184,7 +184,7 @@ def test_a_look_that_was_made_is_not_aimed_for_again() -> None:
 
 def test_a_target_stays_while_its_blocks_have_about_as_many_cycles_as_planned() -> None:
     """Else each block would move the goal by one."""
-    target, looks = plan_time(600.0, ALLOCATORS), looks_aimed_at(8)
+    target, looks = plan_time(600.0, ALLOCATORS), interim_aimed_at(8)
     assert replanned(target, 500.0, 1, looks, ALLOCATORS, ALLOCATORS.overhead_s * 1.3) is target
     assert replanned(target, 500.0, 1, looks, ALLOCATORS, ALLOCATORS.overhead_s * 4).blocks < target.blocks
     assert replanned(target, 1500.0, 1, looks, ALLOCATORS, ALLOCATORS.overhead_s).blocks > target.blocks

@@ -1,15 +1,15 @@
-"""Stages of a study at which a test can stop this process, to end it in a known state.
+"""Failpoints: where a test can stop a study, to end this process in a known state.
 
-MYDYNO_TEST_STOP_AT is a list of stages, separated by commas, to be reached in this order; at the last one the process
-stops (SIGSTOP) until it is continued, while the processes that it started run on. Unset, as in every study that is not
-a test, a stage costs one look into the environment.
+MYDYNO_TEST_STOP_AT is a list of failpoints, separated by commas, to be reached in this order; at the last one the
+process stops (SIGSTOP) until it is continued, while the processes that it started run on. Unset, as in every study that
+is not a test, a failpoint costs one reading of the environment.
 
-| stage | reached |
+| failpoint | reached |
 |---|---|
 | an event of journal.jsonl | when it is in the journal |
 | `start PROGRAM` | when a program of that file name has been started |
 | `end PROGRAM` | when it has got SIGTERM |
-| `load` | after each second of a step's load (design "blocks") |
+| `load` | after each second of load at a level (design "blocks") |
 | `slice`, `warm-up`, … | before a slice of that kind (design "interleaved") |
 """
 
@@ -22,8 +22,8 @@ from collections.abc import Callable
 STOP_AT = "MYDYNO_TEST_STOP_AT"
 
 
-def stage(name: str, kill: Callable[[int, int], None] = os.kill) -> None:
-    """The study has reached this stage."""
+def failpoint(name: str, kill: Callable[[int, int], None] = os.kill) -> None:
+    """The study has reached this failpoint."""
     awaited = os.environ.get(STOP_AT, "")
     if awaited:
         first, _, rest = awaited.partition(",")

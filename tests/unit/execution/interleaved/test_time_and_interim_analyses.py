@@ -14,7 +14,7 @@ from mydyno.evaluation.facts import summarise
 from mydyno.execution.interleaved.study_time import StudyTime, overhead_s
 from mydyno.execution.planning.time_plan import next_look_s, shape_of
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.looks import EARLY, SIX, looks_aimed_at
+from mydyno.model.definition.interim import EARLY, SIX, interim_aimed_at
 from mydyno.model.stored.summary import Summary
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study
@@ -99,7 +99,7 @@ async def test_the_look_that_the_time_allows_has_most_of_the_error_rate(
     aims = [(event["blocks"], event["after"]) for event in folder.journal.read() if event["event"] == "aim"]
     assert aims == [(16, 4), (10, 7)]
     assert (summary.look, summary.alpha, summary.state) == (10, 0.036, "complete")
-    assert summary.looks == folder.plan().looks == looks_aimed_at(10).rates
+    assert summary.looks == folder.plan().looks == interim_aimed_at(10).rates
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ async def test_where_blocks_take_longer_than_planned_the_early_look_is_aimed_for
 ) -> None:
     folder, first = await aimed(script, paths, tmp_path, [6, 6, 4, 4, 6])
     assert (first.look, first.alpha, len(folder.plan().blocks), first.state) == (4, 0.036, 4, "complete")
-    assert folder.plan().looks == looks_aimed_at(EARLY).rates
+    assert folder.plan().looks == interim_aimed_at(EARLY).rates
     _, second = await resume_study(
         folder.path, paths, Watched(script), opener(script), time_s=600, timing=allowing([6])
     )
@@ -164,7 +164,7 @@ async def test_where_the_time_is_spent_the_look_aimed_for_falls(
     lines: list[str] = []
     folder, summary = await aimed(script, paths, tmp_path, [10], 1, lambda done: 150.0 if done >= 7 else None, lines)
     assert (summary.look, summary.alpha, summary.state) == (7, 0.036, "complete")
-    assert folder.plan().looks == looks_aimed_at(7).rates
+    assert folder.plan().looks == interim_aimed_at(7).rates
     assert not [line for line in lines if "longer here than planned" in line]
 
 

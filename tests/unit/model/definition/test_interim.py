@@ -1,4 +1,4 @@
-"""Looks of a sequential study: which there are, and what they spend together."""
+"""Interim analyses of a sequential study: which there are, and what they spend together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtr
 
-from mydyno.model.definition.looks import EARLY, LOOK_BLOCKS, SIX, looks_aimed_at
+from mydyno.model.definition.interim import EARLY, INTERIM_BLOCKS, SIX, interim_aimed_at
 
 AIMS = (4, 5, 6, 8, 13, 26, 39, 40)
 
@@ -19,9 +19,9 @@ def test_the_looks_together_err_as_often_as_is_set_at_most(total: float) -> None
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = (np.cumsum(blocks**2, axis=1) - mean**2 / n) / (n - 1)
         t = np.abs(mean / n) / np.sqrt(variance / n)
-    p_at = {look: 2 * stdtr(look - 1, -t[:, look - 1]) for look in {*AIMS, *LOOK_BLOCKS}}
+    p_at = {look: 2 * stdtr(look - 1, -t[:, look - 1]) for look in {*AIMS, *INTERIM_BLOCKS}}
     for aim in AIMS:
-        rates = looks_aimed_at(aim, total).rates
+        rates = interim_aimed_at(aim, total).rates
         wrong = np.any([p_at[look] <= rate for look, rate in rates.items()], axis=0).mean()
         assert 0.8 * total < wrong <= total + 2 * np.sqrt(total / len(blocks)), (aim, wrong)
 
@@ -29,18 +29,18 @@ def test_the_looks_together_err_as_often_as_is_set_at_most(total: float) -> None
 @pytest.mark.parametrize("aim", [6, 9, 10, 25, 40])
 def test_looks_before_the_aim_have_the_same_rates_for_every_later_aim(aim: int) -> None:
     """So another look can be aimed for as long as this one was not made."""
-    before = {look: rate for look, rate in looks_aimed_at(aim).rates.items() if look < aim}
+    before = {look: rate for look, rate in interim_aimed_at(aim).rates.items() if look < aim}
     for other in range(aim + 1, 41):
-        assert before.items() <= looks_aimed_at(other).rates.items()
+        assert before.items() <= interim_aimed_at(other).rates.items()
 
 
 def test_the_look_aimed_for_has_most_of_the_error_rate_and_falls_on_any_block() -> None:
     for aim in AIMS:
-        looks = looks_aimed_at(aim)
+        looks = interim_aimed_at(aim)
         assert (looks.aim, looks.alpha_at(aim)) == (aim, 0.036)
-        assert set(looks.rates) == {aim, *LOOK_BLOCKS}
-    assert looks_aimed_at(EARLY).first == EARLY
-    assert [looks_aimed_at(n).aim for n in (1, 6, 7, 12, 40, 100)] == [4, 6, 7, 12, 40, 40]
+        assert set(looks.rates) == {aim, *INTERIM_BLOCKS}
+    assert interim_aimed_at(EARLY).first == EARLY
+    assert [interim_aimed_at(n).aim for n in (1, 6, 7, 12, 40, 100)] == [4, 6, 7, 12, 40, 40]
 
 
 def test_looks_are_at_fixed_numbers_of_blocks_beside_it() -> None:

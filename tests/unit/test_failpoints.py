@@ -1,4 +1,4 @@
-"""A test names the stages of a study after which the program stops itself."""
+"""A test names the failpoints of a study after which the program stops itself."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.failpoints import STOP_AT, failpoint
 from mydyno.files.journal import Journal
 from mydyno.hosts.local import LocalHost
-from mydyno.stages import STOP_AT, stage
 
 
 def reached(*names: str) -> list[tuple[int, int]]:
-    """The signals that these stages send."""
+    """The signals that these failpoints send."""
     sent: list[tuple[int, int]] = []
     for name in names:
-        stage(name, lambda pid, number: sent.append((pid, number)))
+        failpoint(name, lambda pid, number: sent.append((pid, number)))
     return sent
 
 
-def test_it_stops_at_the_last_of_the_stages_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_stops_at_the_last_of_the_failpoints_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(STOP_AT, "run_began,start cp,run_began")
     assert reached("start cp", "run_began", "run_began", "other", "start cp") == []
     assert reached("run_began") == [(os.getpid(), signal.SIGSTOP)]
@@ -33,7 +33,9 @@ def test_it_never_stops_where_no_test_wants_it(monkeypatch: pytest.MonkeyPatch) 
     assert reached("", "run_began") == []
 
 
-async def test_events_of_the_journal_and_programs_are_stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_events_of_the_journal_and_programs_are_failpoints(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv(STOP_AT, "run_began,start sleep,end sleep,never")
     Journal(tmp_path / "journal.jsonl").append("run_began")
     process = await LocalHost("test", None).start(["/usr/bin/sleep", "60"])

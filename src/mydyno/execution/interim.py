@@ -1,7 +1,7 @@
-"""Looks at a study's effects, on this host and over host groups: how many blocks lead to one, and when the study ends.
+"""Interim analyses on this host and over host groups: how many blocks lead to one, and when the study ends.
 
-With a time (design.time, --time) effects are examined at looks alone (model/definition/looks.py), and the study ends at
-the first one that decides every comparison. Without a time the planned blocks are made and examined once.
+With a time (design.time, --time) effects are examined at these alone (model/definition/interim.py), and the study ends
+at the first one that decides every comparison. Without a time the planned blocks are made and examined once.
 
 A study also stops because more runs would not help: see Stopping.
 """
@@ -16,7 +16,7 @@ from mydyno.evaluation.facts import summarise
 from mydyno.execution.planning.time_plan import TimePlan
 from mydyno.execution.validity.rules import refused_variables
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.looks import looks_aimed_at
+from mydyno.model.definition.interim import interim_aimed_at
 from mydyno.model.definition.plan import Plan, make_plan
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import RunRecord
@@ -28,7 +28,7 @@ from mydyno.store.study_folder import StudyFolder
 AIM_EVENT = "aim"
 
 Decided = Callable[[StudyFolder, Summary], bool]
-"""Whether a study may end, from its folder and the summary of a look."""
+"""Whether a study may end, from its folder and the summary of an interim analysis."""
 FAILED_RUNS_IN_A_ROW = 4
 """Number of consecutive invalid runs after which a study in blocks stops."""
 FAILED_CONTROLS_IN_A_ROW = 3
@@ -51,8 +51,8 @@ def is_decided(folder: StudyFolder, summary: Summary) -> bool:
 def extended(folder: StudyFolder, plan: Plan, experiment: Experiment, target: TimePlan, done: int) -> Plan:
     """The plan, also on disk, with the blocks of `target` if it has fewer; `done` of them are made.
 
-    The look that the time allows gets most of the error rate, unless that look was examined already. What decides are
-    durations alone, never an effect (model/definition/looks.py).
+    The analysis that the time allows gets most of the error rate, unless it was made already. What decides are
+    durations alone, never an effect (model/definition/interim.py).
     """
     if target.blocks > len(plan.blocks):
         plan = plan.model_copy(update={"blocks": make_plan(experiment, blocks=target.blocks).blocks})
@@ -60,14 +60,14 @@ def extended(folder: StudyFolder, plan: Plan, experiment: Experiment, target: Ti
     looks = plan.schedule
     if looks is None or not target.reaches_look or done >= looks.aim or target.blocks == looks.aim:
         return plan
-    plan = plan.model_copy(update={"looks": dict(looks_aimed_at(target.blocks, experiment.verdict.error_rate).rates)})
+    plan = plan.model_copy(update={"looks": dict(interim_aimed_at(target.blocks, experiment.verdict.error_rate).rates)})
     folder.write_plan(plan)
     folder.journal.append(AIM_EVENT, blocks=target.blocks, after=done)
     return plan
 
 
 def decided_at(folder: StudyFolder, plan: Plan, done: int, decided: Decided, say: Callable[[str], None]) -> bool:
-    """Whether there is a look at `done` blocks, and it shows that no more are needed."""
+    """Whether there is an interim analysis at `done` blocks, and it shows that no more are needed."""
     if not _is_look(plan, done) or not decided(folder, summarise(folder)):
         return False
     say(f"every comparison is decided after {done} blocks")
@@ -75,7 +75,7 @@ def decided_at(folder: StudyFolder, plan: Plan, done: int, decided: Decided, say
 
 
 def ended(folder: StudyFolder, plan: Plan, done: int) -> Summary:
-    """The summary of a study that makes no more than these blocks; if that is at a look, its plan ends there."""
+    """The summary of a study without more than these blocks, where its plan ends if there is an interim analysis."""
     if _is_look(plan, done) and done < len(plan.blocks):
         folder.write_plan(plan.ending_at(done))
     summary = summarise(folder)
