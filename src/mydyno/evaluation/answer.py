@@ -192,7 +192,7 @@ def _host_first(summary: Summary, study: StudyRecord, block_s: Callable[[], floa
         judged = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
         widths, able = half_widths(judged), detectables(judged)
         if able and widths and median(widths) <= MOST_PROMISED:
-            noun = summary.phrase(metric).short_subject
+            noun = summary.phrase(metric).short_noun
             shows.append(f"{size(median(able))} in {noun}")
             found = outlook(summary, [one for one in judged if one.verdict == "inconclusive"], length, sequential)
             times += [found.half_s] if found else []

@@ -109,7 +109,7 @@ class Clauses:
         open_ = [effect for effect in judged if effect.verdict == "inconclusive"]
         sentences = []
         if open_:
-            noun = self.summary.phrase(metric).short_subject
+            noun = self.summary.phrase(metric).short_noun
             widths = half_widths(open_)
             hidden = told = ""
             largest = _largest_difference(open_)
@@ -188,7 +188,7 @@ class Clauses:
             within = plus_minus(self._margin(metric))
             clauses.append(
                 f"{who} {'is' if _arms(same) == 1 else 'are'} equivalent to {control} within {within} in "
-                f"{words.short_subject}{self._where(same, effects)}{less_work(self.summary, same)}"
+                f"{words.short_noun}{self._where(same, effects)}{less_work(self.summary, same)}"
             )
         return clauses
 
@@ -203,7 +203,7 @@ class Clauses:
         where = self._where(group, effects)
         if words.cost and metric not in (self.summary.primary, *self.summary.also_primary):
             beside = "of" if _times(group) else "than"
-            amount = _amount(group, words.short_subject)
+            amount = _amount(group, words.short_noun)
             return f"{who} {verb} {amount} {beside} {control}{where}{less_work(self.summary, group)}"
         size, with_workloads = _span(group), self._with_workloads(group)
         if with_workloads:
@@ -254,7 +254,7 @@ class Clauses:
         if {effect.arm for effect in found} != arms or any(effect.ratio is None for effect in found):
             return ""
         merged.update(arms)
-        return f", at {_amount(found, self.summary.phrase(cost).short_subject)}"
+        return f", at {_amount(found, self.summary.phrase(cost).short_noun)}"
 
     def _each_with_size(self, group: Sequence[EffectRecord], among: Sequence[EffectRecord]) -> str:
         """ "a (−27 %) and b (−83 %)" of a few arms without a common level and with one effect each; else empty."""

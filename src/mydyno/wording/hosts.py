@@ -66,7 +66,7 @@ def differing(groups: HostGroupsRecord) -> list[HostsEffect]:
 
 def difference_clause(one: HostsEffect, summary: Summary) -> str:
     """That an effect differs between the hosts, and its size on each; of many hosts the least and the greatest."""
-    of = "" if one.metric == summary.primary else f" on {summary.phrase(one.metric).short_subject}"
+    of = "" if one.metric == summary.primary else f" on {summary.phrase(one.metric).short_noun}"
     against = "" if one.control == summary.control else f" against {one.control}"
     return f"{one.arm}'s effect{of}{against} differs between the hosts{_at(one, summary.steps)}: {sizes(one)}"
 

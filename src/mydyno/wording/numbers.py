@@ -237,7 +237,7 @@ def size(share: float) -> str:
 def signed(share: float) -> str:
     """A share of 1 as a signed percentage, e.g. "+4.2 %"; a factor from ten times as much on."""
     if share > 9:
-        return f"×{1 + share:.0f}"
+        return f"×{1 + share:.0f}" if share < 999 else "more than ×1000"
     sign = "" if abs(share) < 0.00005 else "+" if share > 0 else MINUS
     return sign + size(share)
 

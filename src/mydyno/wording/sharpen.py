@@ -121,7 +121,7 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool, inst
     lines = []
     done = finished_blocks(summary)
     for metric, effects, found in _outlooks(summary, records, sequential):
-        noun = summary.phrase(metric).short_subject
+        noun = summary.phrase(metric).short_noun
         noun = f"{noun[:1].upper()}{noun[1:]}"
         if instances > 1:
             width = half_widths_text(half_widths(effects))
@@ -211,7 +211,7 @@ def _odd_starts(summary: Summary, judged: Sequence[EffectRecord]) -> list[str]:
         if found is not None and one.arm not in lines:
             block, off = found
             lines[one.arm] = (
-                f"{one.arm} in block {block}: {summary.phrase(one.metric).short_subject} {size(math.expm1(off))} "
+                f"{one.arm} in block {block}: {summary.phrase(one.metric).short_noun} {size(math.expm1(off))} "
                 f"{'higher' if off > 0 else 'lower'} than in its other blocks, relative to {one.control}. "
                 "This widens its interval; more blocks make it narrower."
             )

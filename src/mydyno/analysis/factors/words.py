@@ -26,7 +26,7 @@ def say(summary: Summary, metric: str) -> list[str]:
     step = _step(summary, metric)
     if record is None or step is None:
         return []
-    where = summary.phrase(metric).short_subject
+    where = summary.phrase(metric).short_noun
     words = _Words(summary, record, metric, step.id)
     ordered = sorted(record.factors, key=lambda factor: bool(factor.values))
     clauses = [[words.clause(factor, level) for level in factor.levels if level != factor.base] for factor in ordered]

@@ -61,7 +61,7 @@ def answer(comparison: Comparison) -> tuple[str, ...]:
         found = [agreed(f"{len(different)} of {len(judged)} effects differ: {clauses}.")]
     hidden = [pair for pair in judged if pair[1].verdict == "inconclusive" and pair[1].reason]
     if hidden and len(found) < MOST_SENTENCES:
-        which = [f"{one.arm} on {phrase_of(one.metric).short_subject}" for one, _ in hidden]
+        which = [f"{one.arm} on {phrase_of(one.metric).short_noun}" for one, _ in hidden]
         found.append(
             f"The effect of {listing(list(dict.fromkeys(which)))} differs by more than the noise of both "
             f"sessions, but {hidden[0][1].reason}: no difference is claimed."
@@ -164,7 +164,7 @@ def indirect_words(comparison: Comparison, one: IndirectEffect) -> str:
     of = one.difference
     return (
         f"{one.second_arm} in {of.second} against {one.first_arm} in {of.first} over the common control {one.control}, "
-        f"{phrase_of(one.metric).subject} at {step_words(comparison.steps, one.step)}: {difference_words(of)}."
+        f"{phrase_of(one.metric).noun} at {step_words(comparison.steps, one.step)}: {difference_words(of)}."
     )
 
 
@@ -204,7 +204,7 @@ def _difference(comparison: Comparison, one: ComparedEffect, of: EffectDifferenc
 
 def effect_words(arm: str, metric: str, at: str) -> str:
     """The beginning of a sentence; `at`: as of at_step()."""
-    return f"The effect of {arm} on {phrase_of(metric).short_subject}{at}"
+    return f"The effect of {arm} on {phrase_of(metric).short_noun}{at}"
 
 
 def _effect(comparison: Comparison, one: ComparedEffect) -> str:
@@ -220,7 +220,7 @@ def _sizes(one: ComparedEffect, of: EffectDifference) -> tuple[str, str]:
 def _clauses(comparison: Comparison, pairs: Sequence[tuple[ComparedEffect, EffectDifference]]) -> str:
     ordered = sorted(pairs, key=lambda pair: -abs((pair[1].ratio or 1.0) - 1.0))[:MOST_SETTINGS]
     clauses = [
-        f"{one.arm} ({phrase_of(one.metric).short_subject}, {step_words(comparison.steps, one.step)}) is {of.verdict} "
+        f"{one.arm} ({phrase_of(one.metric).short_noun}, {step_words(comparison.steps, one.step)}) is {of.verdict} "
         f"in {of.second} than in {of.first} by {difference_words(of)}"
         for one, of in ordered
     ]
@@ -280,7 +280,7 @@ def _level_words(comparison: Comparison) -> list[str]:
     for second in dict.fromkeys(one.second for one in comparison.control_levels):
         levels = [one for one in comparison.control_levels if one.second == second]
         one = max(levels, key=lambda level: abs(level.ratio - 1.0))
-        noun = phrase_of(one.metric).short_subject
+        noun = phrase_of(one.metric).short_noun
         level = f"{noun[0].upper()}{noun[1:]} of the control{at_step(comparison.steps, one.step)}"
         size = f"{level}: {change_words(one.ratio, one.ci_low, one.ci_high)} in {second} against {one.first}"
         found.append(
