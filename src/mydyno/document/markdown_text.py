@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mydyno.document.parts import Document, Part
 from mydyno.document.section import Cell, Table
-from mydyno.wording.verdict_table import flat
+from mydyno.wording.verdicts import flat
 
 LONGEST = 65_000
 """Characters; a comment on GitHub has at most 65,536, and a bot may add its own."""
@@ -76,7 +76,7 @@ def of_table(table: Table, most: int | None = None) -> str:
 def _cell(cell: str | Cell) -> str:
     if isinstance(cell, str):
         return escape(flat(cell))
-    text = " ".join(filter(None, (cell.sign, escape(flat(cell.text)))))
+    text = " ".join(filter(None, (cell.sign, cell.symbol, escape(flat(cell.text)), cell.word)))
     text = f"**{text}**" if "strong" in cell.css else text
     return f"{text} ({escape(flat(cell.below))})" if cell.below else text
 

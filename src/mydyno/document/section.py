@@ -52,11 +52,15 @@ class Cell:
     """Before the text where there are no colours."""
     drawn: Markup | None = None
     """In place of the text where there are pictures."""
+    symbol: str = ""
+    """A verdict's sign, before the text: neither colour nor position is needed to read it."""
+    word: str = ""
+    """A verdict, after the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with a caption. The first column holds row headings; a row of one cell is the heading of those below."""
+    """A table with a caption. The first column has row headings; a row of one cell is the heading of those below."""
 
     caption: str
     head: Sequence[str]
@@ -66,6 +70,10 @@ class Table:
     """Whether a click on a heading sorts the rows."""
     most: int | None = None
     """Rows that a terminal has room for; of more, it has the number."""
+    compact: bool = False
+    """Whether a narrow terminal has the verdicts' signs alone, which a note explains."""
+    heads: int = 1
+    """Columns of row headings."""
 
     @property
     def css(self) -> str:

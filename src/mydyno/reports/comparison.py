@@ -27,6 +27,7 @@ from mydyno.model.stored.comparison import (
 )
 from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.overlay import overlay_data
+from mydyno.reports.verdicts import verdict_cell
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.across.sentences import indirect_words
 from mydyno.wording.numbers import (
@@ -40,7 +41,7 @@ from mydyno.wording.numbers import (
     signed_percent,
 )
 from mydyno.wording.reasons import failure_clause
-from mydyno.wording.verdict_table import NO_ESTIMATE, SYMBOLS, WORDS, merit_of
+from mydyno.wording.verdicts import NO_ESTIMATE, SYMBOLS, WORDS, merit_of
 
 LEVELS = f"95{NARROW_SPACE}% intervals"
 MOST_ROWS = 16
@@ -322,21 +323,19 @@ def _effect_row(one: ComparedEffect, several: bool) -> list[str | Cell]:
 
 def _effect_cell(effect: StudyEffect | ArmEffect, arm: str, control: str, metric: str) -> Cell:
     if why := failure_clause(effect.failure, arm, control):
-        return Cell(f"{SYMBOLS['failed']} {WORDS['failed']}", "verdict failed", below=why)
+        return verdict_cell("failed", WORDS["failed"], why, "failed")
     if effect.ratio is None:
-        return Cell(WORDS[effect.verdict] if effect.verdict else NO_ESTIMATE, "verdict none")
+        return verdict_cell(effect.verdict or "", WORDS[effect.verdict] if effect.verdict else NO_ESTIMATE, "", "none")
     return _cell(effect.ratio, effect, metric)
 
 
 def _difference_cell(of: EffectDifference, metric: str) -> Cell:
     if of.verdict == "not_measurable" or of.ratio is None:
-        return Cell(f"{SYMBOLS['not_measurable']} {WORDS['not_measurable']}", "verdict none", below=of.reason)
+        return verdict_cell("not_measurable", WORDS["not_measurable"], of.reason, "none")
     return _cell(of.ratio, of, metric)
 
 
 def _cell(ratio: float, of: StudyEffect | ArmEffect | EffectDifference, metric: str) -> Cell:
-    text, source = signed_percent(ratio - 1), metric_source(metric)
-    if of.verdict:
-        text = f"{SYMBOLS[of.verdict]} {text} {WORDS[of.verdict]}"
+    source = metric_source(metric)
     merit = merit_of(of.verdict, source.better if source else "none")
-    return Cell(text, f"verdict {merit}", below=ratio_interval(of.ci_low, of.ci_high))
+    return verdict_cell(of.verdict or "", signed_percent(ratio - 1), ratio_interval(of.ci_low, of.ci_high), merit)

@@ -12,13 +12,12 @@ from mydyno.language import agreed
 from mydyno.model.stored.reasons import joined
 from mydyno.reports.format import ReportFormat
 from mydyno.reports.sections.noise import noise_in_one_line
-from mydyno.reports.verdicts import verdict_tables
+from mydyno.reports.verdicts import verdicts_of
 from mydyno.results.precision import finished_blocks
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording import unsampled
 from mydyno.wording.numbers import blocks, percent
 from mydyno.wording.reasons import arm_failures
-from mydyno.wording.verdict_table import verdict_table
 
 COMPARISONS = "Every comparison in full"
 INVALID = "Runs that are not valid"
@@ -60,11 +59,11 @@ def write(folder: StudyFolder) -> str:
 
 def _answer_table(result: StudyResult) -> str:
     """The verdicts, arm by step, each step under its heading; arms of factors as a grid."""
-    table = verdict_table(result)
-    if table is None:
+    verdicts = verdicts_of(result)
+    if verdicts is None:
         return ""
-    notes = " ".join(filter(None, [f"{table.caption}.", *table.notes, table.unadjusted]))
-    return "\n\n".join([*map(of_table, verdict_tables(table)), escape(notes)])
+    notes = " ".join(filter(None, [f"{verdicts.caption}.", *verdicts.notes, verdicts.unadjusted]))
+    return "\n\n".join([*map(of_table, verdicts.tables), escape(notes)])
 
 
 def _sentences(result: StudyResult) -> str:

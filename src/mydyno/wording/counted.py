@@ -13,7 +13,7 @@ from mydyno.model.stored.profiles import ProfileContrast
 from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
 from mydyno.wording.numbers import level_percent, percent, percent_range, signed_percent, significant, time_text
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.verdict_table import step_heading
+from mydyno.wording.verdicts import step_heading
 
 FEWEST_BLOCKS = 3
 C = TypeVar("C", bound=CountedContrast)

@@ -24,7 +24,7 @@ from mydyno.model.stored.summary import CostRecord, CostsRecord
 from mydyno.wording import counted
 from mydyno.wording.numbers import NONE
 from mydyno.wording.reasons import alarm_clause
-from mydyno.wording.verdict_table import step_heading
+from mydyno.wording.verdicts import step_heading
 
 HEADING = "Costs that changed with the effect"
 Contrast = tuple[str, str]

@@ -26,7 +26,7 @@ from mydyno.wording.numbers import (
 )
 from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.verdict_table import step_heading
+from mydyno.wording.verdicts import step_heading
 
 FACTOR_FROM = 3.0
 """A ratio from which a change is printed as a factor."""

@@ -17,7 +17,7 @@ from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.stored.factors import FactorEffect, FactorLevels, FactorsRecord
 from mydyno.wording.numbers import display_unit, level_percent, signed_percent
 from mydyno.wording.stored_result import ReportStep
-from mydyno.wording.verdict_table import interval_text, step_heading
+from mydyno.wording.verdicts import interval_text, step_heading
 
 
 def part(result: StudyResult) -> Section | None:

@@ -8,7 +8,7 @@ from mydyno.results.host_facts import FIRST_FACTS, comparable_facts
 from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_name, fact_words
 from mydyno.wording.numbers import MOST_NAMES, ratio_interval, signed_percent
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.verdict_table import step_heading
+from mydyno.wording.verdicts import step_heading
 
 UNKNOWN = "unknown"
 

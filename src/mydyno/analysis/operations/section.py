@@ -29,7 +29,7 @@ from mydyno.wording.numbers import (
     whole,
 )
 from mydyno.wording.reasons import alarm_clause
-from mydyno.wording.verdict_table import step_heading
+from mydyno.wording.verdicts import step_heading
 
 HEADING = "Transactions and statements by name"
 MOST_NAMED = 3

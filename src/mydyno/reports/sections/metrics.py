@@ -17,7 +17,7 @@ from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.precision import answered_metrics
 from mydyno.wording.numbers import NONE, change, level_percent, signed_percent
 from mydyno.wording.stored_result import ReportStep
-from mydyno.wording.verdict_table import SYMBOLS, absolute, interval_text, step_heading, verdict_text, verdict_word
+from mydyno.wording.verdicts import SYMBOLS, absolute, interval_text, step_heading, verdict_text, verdict_word
 
 FIRST = ("ops", "qps", "tps", "latency_p99_us", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
 MOST_ROWS = 240

@@ -7,10 +7,10 @@ from markupsafe import Markup
 from mydyno.document.charts.noise import NoiseRow, noise_chart
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html
+from mydyno.reports.verdicts import verdicts_of
 from mydyno.wording.interference import adjustment_sentence
 from mydyno.wording.numbers import noise_text, percent_range
 from mydyno.wording.stored_result import ReportStep
-from mydyno.wording.verdict_table import verdict_table
 
 
 def build(result: StudyResult) -> Section:
@@ -30,10 +30,10 @@ def build(result: StudyResult) -> Section:
 
 def _adjustment(result: StudyResult) -> str:
     """What values are adjusted for, and the effects without it; empty where nothing is adjusted."""
-    table = verdict_table(result)
-    if result.summary.interleaving is None or table is None or not table.unadjusted:
+    verdicts = verdicts_of(result)
+    if result.summary.interleaving is None or verdicts is None or not verdicts.unadjusted:
         return ""
-    return " ".join((adjustment_sentence(result.summary.interleaving), table.unadjusted))
+    return " ".join((adjustment_sentence(result.summary.interleaving), verdicts.unadjusted))
 
 
 def noise_in_one_line(result: StudyResult) -> str:

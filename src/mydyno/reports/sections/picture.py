@@ -15,7 +15,7 @@ from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.precision import answered_metrics
 from mydyno.wording.numbers import NONE, change, display_unit, signed_percent
 from mydyno.wording.stored_result import ReportStep
-from mydyno.wording.verdict_table import (
+from mydyno.wording.verdicts import (
     NO_ESTIMATE,
     SYMBOLS,
     WORDS,

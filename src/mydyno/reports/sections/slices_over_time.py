@@ -19,7 +19,7 @@ from mydyno.model.stored.summary import InterleavingRecord, RunSummary
 from mydyno.store.samples import read_metric
 from mydyno.wording.interference import interference_sentences
 from mydyno.wording.numbers import DisplayUnit, display_unit, percent
-from mydyno.wording.verdict_table import step_heading
+from mydyno.wording.verdicts import step_heading
 
 T = TypeVar("T")
 MOST_MARKS = 3000
