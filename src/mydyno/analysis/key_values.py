@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mydyno.analysis.base import Analysis
-from mydyno.document.parts import Part
+from mydyno.document.parts import Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, glyph
+from mydyno.document.section import Cell, Table, glyph
 from mydyno.model.stored.records import RunRecord, StepRecord
 from mydyno.results.values.key_values import (
     CrashSurvival,
@@ -22,7 +22,7 @@ from mydyno.wording.numbers import MINUS, NONE
 from mydyno.wording.stored_result import ReportStep
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section, or None if the study has no keys and values."""
     if result.study.experiment.data.workload != "kv":
         return None
@@ -33,9 +33,9 @@ def part(result: StudyResult) -> Section | None:
         "share of keys found."
     )
     return Part(
-        id="key-values", heading="Keys and values: losses in a crash, and latency", short="Keys and values",
-        intro=intro, tables=[_kept(result), *(one for one in tables if one is not None)],
-    ).section  # fmt: skip
+        id="key-values", heading="Keys and values: losses in a crash, and latency",
+        body=[Note(intro, "intro"), _kept(result), *tables],
+    )  # fmt: skip
 
 
 def _records(result: StudyResult, arm: str) -> list[RunRecord]:

@@ -16,7 +16,7 @@ from typing import Literal
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, glyph
+from mydyno.document.section import Cell, Table, glyph
 from mydyno.hosts.network.link import FRAME_TO_PAYLOAD
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.quantities import load_level
@@ -188,7 +188,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """Which limit each arm met at each step, with the shares that say so."""
     found = {(limit.step, limit.arm): limit for limit in result.summary.limits}
     if not found:
@@ -214,7 +214,7 @@ def part(result: StudyResult) -> Section | None:
         "is the kernel's own threads and all other programs."
     )
     table = Table("From utilisation", ["arm", *head], rows, note)
-    return Part(id="limits", heading="What limited each arm", short="Limits", tables=[table]).section
+    return Part(id="limits", heading="What limited each arm", short="Limits", folded=True, body=[table])
 
 
 def _analyse(study: Examined) -> tuple[LimitRecord, ...]:
@@ -231,4 +231,4 @@ def sentences(result: StoredResult) -> tuple[str, ...]:
     return limit_sentences(result.summary.limits, result.study.experiment.resolved_steps)
 
 
-ANALYSIS = Analysis(part=part, folded=True, stored="limits", analyse=_analyse, worded=_worded, sentences=sentences)
+ANALYSIS = Analysis(part=part, stored="limits", analyse=_analyse, worded=_worded, sentences=sentences)

@@ -16,8 +16,9 @@ from markupsafe import Markup
 
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.document.charts.half_normal import SizedEffect, half_normal_chart
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.experiment_file.screen import CONTROL, coded
 from mydyno.experiment_file.vary import arm_name
 from mydyno.language import agreed, listing
@@ -221,23 +222,20 @@ LENTH = "With one block the standard error is Lenth's, which takes the small eff
 BLOCKS = "The standard error comes from the differences between blocks, of all variables together."
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """None if the study screens nothing."""
     records = result.summary.screening
     if not records:
         return None
     groups = [FigureGroup(record.step, [_figure(record)], text=_words(result, record)) for record in records]
-    return Section(
-        "screening",
-        "Main effects of the variables",
-        "Variables",
-        figures_html(
-            "The main effect of a variable is the change from its first to its last value, over all runs of "
-            "the design. In the plot, effects that are noise lie near the line; the dashed line is the "
-            "margin beyond which an effect counts.",
-            groups,
-        ),
+    intro = (
+        "The main effect of a variable is the change from its first to its last value, over all runs of the design. In "
+        "the plot, effects that are noise lie near the line; the dashed line is the margin beyond which an effect "
+        "counts."
     )
+    return Part(
+        id="screening", heading="Main effects of the variables", body=[Note(intro, "intro"), Figures(groups)]
+    )  # fmt: skip
 
 
 def _words(result: StudyResult, record: ScreenRecord) -> str:

@@ -10,11 +10,12 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mydyno.document.parts import Document, Part
+from mydyno.document.parts import Document, Listed, Note, Part
 from mydyno.document.section import Cell, Table
 from mydyno.visible import as_written, styled, visible
 from mydyno.wording.verdicts import SYMBOLS, flat
@@ -91,19 +92,26 @@ class Paper:
                 self.console.print(f"  {self.text(sentence.strip('`'))}", soft_wrap=True)
             else:
                 self.say(sentence, "  ")
-        self.say(part.intro)
-        for place, table in enumerate(part.tables):
-            if place or part.lead or part.intro:
-                self.console.print()
-            self.table(table)
-        for heading, lines in part.lists:
-            if lines and (heading or part.tables):
-                self.console.print()
-                self.say(heading, style="bold")
-            for line in lines:
-                self.say(line, "- ", "  ")
-        for sentence in part.text:
-            self.say(sentence, style="dim")
+        above: list[object] = list(part.lead)
+        for piece in part.pieces:
+            match piece:
+                case Table():
+                    if above:
+                        self.console.print()
+                    self.table(piece)
+                case Listed():
+                    if piece.heading or any(isinstance(one, Table) for one in above):
+                        self.console.print()
+                        self.say(piece.heading, style="bold")
+                    for line in piece.lines:
+                        self.say(line, "- ", "  ")
+                case Note():
+                    self.say(piece.text, style="dim" if piece.css == "note" else "")
+                case str() if not isinstance(piece, Markup):
+                    self.say(piece)
+                case _:
+                    continue
+            above.append(piece)
 
     def table(self, table: Table) -> None:
         """A table; a row of one cell is a heading of those below, whose columns are as wide as those of the others."""

@@ -6,8 +6,8 @@ from collections import Counter
 
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
 from mydyno.document.charts.palette import ArmStyle
-from mydyno.document.parts import Document, Part
-from mydyno.document.section import Cell, Figure, FigureGroup, Table, figures_html
+from mydyno.document.parts import Document, Figures, Listed, Part
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.language import agreed, listing
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison
@@ -43,10 +43,10 @@ def bisect_document(record: BisectRecord, result: BisectResult) -> Document:
             ),
             _chart(record, result),
             Part(
-                id="path", heading="The path", short="Path", tables=[path(result)],
-                lists=[("Why commits were skipped", reasons)],
+                id="path", heading="The path", short="Path",
+                body=[path(result), Listed(reasons, "Why commits were skipped")],
             ),
-            Part(id="how", heading="How it was decided", short="Method", lists=[("", _method(record, result))]),
+            Part(id="how", heading="How it was decided", short="Method", body=[Listed(_method(record, result))]),
         ],
     )  # fmt: skip
 
@@ -144,10 +144,10 @@ def _chart(record: BisectRecord, result: BisectResult) -> Part:
     label = f"{metric_name(record.metric)}{f', {step}' if step else ''}"
     groups = [ForestGroup(step or "every step", rows)]
     described = "Effect of each commit relative to the good end, with its interval"
-    charts = forest_charts("path", label, described, groups) if rows else []
+    figure = Figure(forest_charts("path", label, described, groups), css="double")
     intro = "Each row is one commit in the order of the comparisons."
-    drawn = figures_html(intro, [FigureGroup(label, [Figure(charts, css="double")])]) if rows else ""
-    return Part(id="effects", heading="Effects along the path", short="Effects", figures=drawn)
+    drawn = Figures([FigureGroup(label, [figure])], intro=intro)
+    return Part(id="effects", heading="Effects along the path", short="Effects", body=[drawn] if rows else [])
 
 
 def path(result: BisectResult) -> Table:

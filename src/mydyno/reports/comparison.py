@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
 from mydyno.document.charts.palette import COLOURS, SHAPES, ArmStyle
-from mydyno.document.parts import Document, Part
+from mydyno.document.parts import Document, Figures, Fold, Listed, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Table, figures_html
+from mydyno.document.section import Cell, Figure, FigureGroup, Table, render
 from mydyno.language import agreed
 from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import metric_source
@@ -71,7 +71,7 @@ def comparison_document(comparison: Comparison, folders: Sequence[StudyFolder] =
             ),
             Part(
                 id="studies", heading="What each study asked and answered", short="Studies",
-                lists=[_study(one, bool(folders)) for one in studies],
+                body=[_study(one, bool(folders)) for one in studies],
             ),
             *([_forests(comparison)] if folders else []),
             _settings(comparison.settings, [one.label for one in studies], bool(folders)),
@@ -80,7 +80,7 @@ def comparison_document(comparison: Comparison, folders: Sequence[StudyFolder] =
             *([_exploratory(comparison)] if folders else []),
             Part(
                 id="refused", heading="Not compared", folded=True, says=f"{len(refused)} without common ground",
-                lists=[("", refused)],
+                body=[Listed(refused)],
             ),
         ],
         data=data,
@@ -109,16 +109,16 @@ def arms_document(comparison: ArmComparison, folders: Sequence[StudyFolder] = ()
 def _answer(
     answer: Sequence[str], table: Table | None, conclusions: Sequence[str], indirect: Sequence[str] = ()
 ) -> Part:
-    lists = [("Arms over the common control (exploratory)", indirect), ("What may be concluded", conclusions)]
-    return Part(id="answer", heading="Answer", lead=answer, tables=[table] if table else [], lists=lists)
+    over_control = Listed(indirect, "Arms over the common control (exploratory)")
+    body = [table, over_control, Listed(conclusions, "What may be concluded")]
+    return Part(id="answer", heading="Answer", lead=answer, body=body)
 
 
-def _study(one: ComparedStudy, with_scope: bool) -> tuple[str, list[str]]:
+def _study(one: ComparedStudy, with_scope: bool) -> Listed:
     where = ", ".join((f"{when(one.created_unix_ns)} UTC", one.server, one.host, blocks(one.blocks), one.state))
     scope = [one.scope] if with_scope else []
-    return f"{one.label}  {one.study}: {one.question}", [
-        where, *one.answer, *scope, *(f"Note: {note}." for note in one.notes)
-    ]  # fmt: skip
+    lines = [where, *one.answer, *scope, *(f"Note: {note}." for note in one.notes)]
+    return Listed(lines, f"{one.label}  {one.study}: {one.question}")
 
 
 def _forests(comparison: Comparison) -> Part:
@@ -151,8 +151,8 @@ def _forests(comparison: Comparison) -> Part:
         charts = forest_charts(f"across:{metric}:{step}", heading, described, groups)
         figures.append(Figure(charts, None, heading, "double"))
     intro = "Each study's own effects, each relative to the control of that study."
-    drawn = figures_html(intro, [FigureGroup("Effects in each study", figures)]) if figures else ""
-    return Part(id="effects", heading="Effects with their intervals", short="Effects", figures=drawn)
+    drawn = Figures([FigureGroup("Effects in each study", figures)], intro=intro)
+    return Part(id="effects", heading="Effects with their intervals", short="Effects", body=[drawn])
 
 
 def _settings(groups: Sequence[SettingGroup], labels: Sequence[str], with_equal: bool) -> Part:
@@ -163,7 +163,7 @@ def _settings(groups: Sequence[SettingGroup], labels: Sequence[str], with_equal:
     tables = settings_tables(groups, ["in all"], lambda group: group.equal)
     return Part(
         id="settings", heading="Settings that differ" if differing else "No recorded setting differs", short="Settings",
-        tables=differing, text=[] if with_equal else [equal], details=[(equal, tables)] if with_equal else [],
+        body=[*differing, Fold(equal, tables) if with_equal else Note(equal)],
     )  # fmt: skip
 
 
@@ -178,13 +178,13 @@ def _over_time(results: Sequence[StudyResult], available: bool) -> Part:
         text += " The studies ran at different times: only the shapes can be compared."
     if not available:
         text = "The studies have no series in common that can be drawn in one chart."
-    return Part(id="over-time", heading="Load over time", short="Over time", text=[text], explorer=available)
+    explorer = render("explorer.html", what="This chart needs") if available else None
+    return Part(id="over-time", heading="Load over time", short="Over time", body=[Note(text), explorer])
 
 
 def _noise(studies: Sequence[ComparedStudy], steps: Sequence[StepLevel], levels: Table | None = None) -> Part:
     heading = "Noise: two copies of the control" + (", and the difference between the sessions" if levels else "")
-    tables = [table for table in (noise_table(studies, steps), levels) if table is not None]
-    return Part(id="noise", heading=heading, short="Noise", tables=tables)
+    return Part(id="noise", heading=heading, short="Noise", body=[noise_table(studies, steps), levels])
 
 
 def _exploratory(comparison: Comparison) -> Part:
@@ -193,7 +193,7 @@ def _exploratory(comparison: Comparison) -> Part:
     return Part(
         id="exploratory", heading="Other metrics: exploratory", short="Other metrics", folded=True,
         says=agreed(f"{len(found)} metrics with unadjusted intervals and without verdicts"),
-        details=[(name, [table]) for name, table in found if table is not None],
+        body=[Fold(name, [table]) for name, table in found],
     )  # fmt: skip
 
 

@@ -9,8 +9,8 @@ from markupsafe import Markup
 from mydyno.document.charts.forest import WIDE_AND_NARROW
 from mydyno.document.charts.history import LevelLine, StudyPoint, history_chart
 from mydyno.document.charts.sparkline import sparkline
-from mydyno.document.parts import Document, Part
-from mydyno.document.section import Cell, Figure, FigureGroup, Table, figures_html
+from mydyno.document.parts import Document, Figures, Fold, Listed, Note, Part
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.language import agreed
 from mydyno.model.stored.history import History, HistoryPoint, HistorySeries, SeriesLevel
 from mydyno.reports.comparison import Rows, metric_at, when
@@ -33,15 +33,15 @@ def history_document(history: History) -> Document:
         over="history",
         below=f"{history.question}{span}",
         parts=[
-            Part(id="answer", heading="Answer", lead=history.answer, tables=_series_tables(history)),
+            Part(id="answer", heading="Answer", lead=history.answer, body=[_series_table(history)]),
             _charts(history),
             _studies(history),
-            Part(id="left-out", heading="Left out", lists=[("", _left_out(history))]),
+            Part(id="left-out", heading="Left out", body=[Listed(_left_out(history))]),
         ],
     )
 
 
-def _series_tables(history: History) -> list[Table]:
+def _series_table(history: History) -> Table | None:
     """A row for each series: its course, its newest value, and whether it changed; no table without series."""
     rows: Rows = []
     for heading, several in _by_step(history).items():
@@ -60,7 +60,7 @@ def _series_tables(history: History) -> list[Table]:
         "level."
     )
     head = ("series", "course", "newest", "scatter", "change")
-    return [Table("Oldest study on the left, newest on the right", head, rows, note)] if rows else []
+    return Table("Oldest study on the left, newest on the right", head, rows, note) if rows else None
 
 
 def _by_step(history: History) -> dict[str, list[HistorySeries]]:
@@ -98,8 +98,7 @@ def _charts(history: History) -> Part:
         "Each dot is one study with its own 95 % interval. The line is the level with its interval; a rule marks a "
         "change that is larger than the scatter of studies explains."
     )
-    drawn = figures_html(intro, groups) if groups else ""
-    return Part(id="series", heading="Over the studies", short="Series", figures=drawn)
+    return Part(id="series", heading="Over the studies", short="Series", body=[Figures(groups, intro=intro)])
 
 
 def _figure(history: History, series: HistorySeries) -> Figure:
@@ -145,14 +144,12 @@ def _studies(history: History) -> Part:
         for point in one.points
         if point.changed
     }
-    is_open = len(tables) <= MOST_OPEN
-    return Part(
-        id="studies", heading="Every study", short="Studies",
-        tables=tables if is_open else [],
-        lists=[("What changed from study to study", list(changed))],
-        text=[] if is_open else ["--arm, --step and --metric select a series and print each study of it."],
-        details=[] if is_open else [(table.caption, [table]) for table in tables],
-    )  # fmt: skip
+    changes = Listed(list(changed), "What changed from study to study")
+    if len(tables) <= MOST_OPEN:
+        return Part(id="studies", heading="Every study", short="Studies", body=[*tables, changes])
+    hint = Note("--arm, --step and --metric select a series and print each study of it.")
+    folds = [Fold(table.caption, [table]) for table in tables]
+    return Part(id="studies", heading="Every study", short="Studies", body=[changes, hint, *folds])
 
 
 def _points_table(history: History, series: HistorySeries) -> Table:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from shlex import join
 
-from mydyno.document.markdown_text import code, escape, fitted, of_table
+from mydyno.document.markdown_text import code, escape, fitted, folded, of_pieces, of_table
+from mydyno.document.parts import Listed, Part
 from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
 from mydyno.evaluation.full_sentences import full_sentences
@@ -30,9 +31,10 @@ def write(folder: StudyFolder) -> str:
     result = StudyResult.load(folder)
     summary = result.summary
     # Analyses load numpy, and the templates of their sections.
-    from mydyno.analysis.catalogue import markdown_of
+    from mydyno.analysis.catalogue import comment_of
 
-    found, analysed = answer_of(result), markdown_of(result)
+    found = answer_of(result)
+    analysed = [(part.heading, _analysed(part)) for part in comment_of(result)]
     valid = sum(run.valid for run in result.runs)
     of_planned = agreed(f"{valid} of {len(result.plan.runs)} planned runs are valid")
     runs = ", ".join(filter(None, (of_planned, arm_failures(result.runs))))
@@ -66,14 +68,13 @@ def _answer_table(result: StudyResult) -> str:
     return "\n\n".join([*map(of_table, verdicts.tables), escape(notes)])
 
 
+def _analysed(part: Part) -> str:
+    return "\n\n".join(filter(None, (f"### {escape(part.heading)}", *of_pieces(part.pieces))))
+
+
 def _sentences(result: StudyResult) -> str:
     """The long sentences, folded."""
-    sentences = full_sentences(result)
-    if not sentences:
-        return ""
-    lines = [f"- {escape(sentence)}" for sentence in sentences]
-    heading = f"<details><summary>{COMPARISONS}</summary>"
-    return "\n".join([heading, "", *lines, "", "</details>"])
+    return folded(COMPARISONS, of_pieces([found] if (found := Listed(full_sentences(result))) else []))
 
 
 def _invalid(result: StudyResult) -> str:

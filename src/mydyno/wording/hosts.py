@@ -103,11 +103,14 @@ def hosts_sentences(summary: Summary) -> tuple[str, ...]:
         agreed(f"Blocks were executed on {len(names)} hosts: {listing(names)}. Effects are means over these hosts, "
             f"with equal weights; {claim_words(groups)}.")
     ]  # fmt: skip
-    for one in differing(groups):
-        p = one.p_heterogeneity_adjusted or 0.0
-        value = "< 0.001" if p < 0.001 else f"= {p:.3f}"
-        sentences.append(f"{difference_clause(one, summary)} (adjusted p {value}).")
+    sentences += [f"{difference_clause(one, summary)} (adjusted p {p_words(one)})." for one in differing(groups)]
     return tuple(sentences)
+
+
+def p_words(one: HostsEffect) -> str:
+    """The p of equal effects on all hosts, adjusted: "< 0.001", "= 0.012"."""
+    p = one.p_heterogeneity_adjusted or 0.0
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
 def hosts_answer(summary: Summary) -> str:

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from mydyno import reports
+from mydyno.document.parts import Figures, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Figure, FigureGroup, render
+from mydyno.document.section import Figure, FigureGroup
 from mydyno.evaluation.answer import Answer
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.reasons import Reason
@@ -384,7 +385,7 @@ def test_groups_of_one_chart_stand_beside_each_other_unless_folded_or_wide() -> 
         FigureGroup("d", [one], True),
     ]
     assert [group.stands_beside for group in beside] == [True, False, False, False]
-    text = render("figures.html", intro="", legend="", groups=beside, empty="")
+    text = Part(id="a", heading="A", body=[Figures(beside)]).html
     assert text.count('<div class="groups">') == 1 and text.count('<div class="alone">') == 1
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mydyno.analysis.costs.suggested import suggestion
+from mydyno.document.counted import accounting_sentence
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.kernel import KernelContrast, KernelRow
@@ -13,7 +14,6 @@ from mydyno.model.stored.profiles import FrameRecord, ProfileContrast
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
 from mydyno.model.stored.waits import WaitRecord, WaitsContrast
 from mydyno.results.why.explained import explained, is_of_latency, is_of_server_cpu
-from mydyno.wording.counted import accounting_sentence
 from mydyno.wording.numbers import (
     NARROW_SPACE,
     display_unit,

@@ -18,9 +18,9 @@ from mydyno.analysis.host_groups.words import (
     plain_words,
 )
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
-from mydyno.document.markdown_text import escape, of_table
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
 from mydyno.results.precision import cost_metric
 from mydyno.wording.numbers import change, signed_percent
@@ -29,7 +29,7 @@ OPEN_ROWS = 40
 """A table of more rows is folded below its chart."""
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section; None for a study of one host group."""
     groups = result.summary.host_groups
     if groups is None:
@@ -45,26 +45,17 @@ def part(result: StudyResult) -> Section | None:
         )
         for metric in (*first, *(metric for metric in metrics if metric not in first))
     ]
-    return Section(
-        "hosts",
-        f"Hosts ({len(groups.blocks)})",
-        "Hosts",
-        render(
-            "hosts.html",
-            alike=likeness(result, groups),
-            differences=_differences(groups),
-            words=plain_words(result, groups) if shown else (),
-            groups=figures,
-            note=_note(groups),
-        ),
-    )
+    words = plain_words(result, groups) if shown else ()
+    body = [*words, Note(likeness(result, groups), "intro"), _differences(groups), Figures(figures)]
+    note = Note(_note(groups) if figures else "")
+    return Part(id="hosts", heading=f"Hosts ({len(groups.blocks)})", short="Hosts", body=[*body, note])
 
 
 def _differences(groups: HostGroupsRecord) -> Table | None:
     rows = facts_rows(groups)
     if not rows:
         return None
-    return Table("What differs between the server hosts", ("fact", "value", "hosts"), [list(row) for row in rows])
+    return Table("What differs between the server hosts", ("fact", "value", "hosts"), rows, look="facts")
 
 
 def _note(groups: HostGroupsRecord) -> str:
@@ -165,22 +156,4 @@ def _overall_row(name: str, ratio: float | None, text: str, blocks: int) -> list
     return [Cell(name), Cell(effect, "num strong"), Cell(text, "num"), Cell(str(blocks) if effect else "", "num")]
 
 
-def markdown(result: StudyResult) -> str:
-    """What differs between the hosts, then each contrast on each of them; nothing in a study of one host group."""
-    groups = result.summary.host_groups
-    if groups is None:
-        return ""
-    parts = []
-    effects = () if result.before_first_look else groups.effects
-    if effects:
-        parts.append("\n".join(f"- {escape(sentence)}" for sentence in plain_words(result, groups)))
-    parts.append(escape(likeness(result, groups)))
-    parts += [of_table(table)] if (table := _differences(groups)) else []
-    for metric in dict.fromkeys(effect.metric for effect in effects):
-        parts.append(of_table(_effects_table(result, metric, [one for one in effects if one.metric == metric])))
-    return "\n\n".join(parts)
-
-
-ANALYSIS = Analysis(
-    chapter="answer", part=part, stored="host_groups", analyse=analyse, heading="Hosts", markdown=markdown
-)
+ANALYSIS = Analysis(chapter="answer", part=part, comment=part, stored="host_groups", analyse=analyse)

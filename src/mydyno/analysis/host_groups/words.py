@@ -5,7 +5,7 @@ from __future__ import annotations
 from mydyno.language import agreed, listing
 from mydyno.model.stored.summary import HostGroupsRecord, HostsEffect
 from mydyno.results.host_facts import FIRST_FACTS, comparable_facts
-from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_name, fact_words
+from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_name, fact_words, p_words
 from mydyno.wording.numbers import MOST_NAMES, ratio_interval, signed_percent
 from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.verdicts import step_heading
@@ -82,7 +82,7 @@ def difference_words(one: HostsEffect) -> str:
     if not one.differs:
         return ""
     sd = "" if one.between_sd is None else f", sd {signed_percent(one.between_sd).lstrip('+')}"
-    return f"differs between the hosts{sd}"
+    return f"differs between the hosts{sd}, adjusted p {p_words(one)}"
 
 
 def interval(low: float | None, high: float | None) -> str:

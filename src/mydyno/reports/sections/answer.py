@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, render
+from mydyno.document.section import Cell, Table, render
 from mydyno.evaluation.answer import Answer
 from mydyno.evaluation.full_sentences import full_sentences
 from mydyno.language import agreed
@@ -23,33 +24,29 @@ FEWEST_LEVELS = 3
 """Load levels of a workload from which on the answer is a matrix."""
 
 
-def build(result: StudyResult, found: Answer) -> Section:
+def build(result: StudyResult, found: Answer) -> Part:
     """The first section. Without effects it says why there is no answer."""
     verdicts = verdicts_of(result)
     matrix = by_level(result, verdicts) if verdicts else []
     shown = _picture(result, verdicts, found) if verdicts and not matrix else Markup("")
     steps = verdicts.steps if verdicts and not (shown or matrix) else None
-    return Section(
-        "answer",
-        "Answer",
-        "Answer",
-        render(
-            "answer.html",
-            state=_state_words(result),
-            answer=found.answer,
-            further=found.further,
-            verdicts=verdicts,
-            grids=(*verdicts.grids, *matrix) if verdicts else (),
-            steps=replace(steps, caption=verdicts.caption) if steps and verdicts else None,
-            picture=shown,
-            legend=verdicts.signs if verdicts and not shown else [],
-            sharpen=found.sharpen,
-            scope=found.scope,
-            claims="" if result.before_first_look else counted_claims(result.summary),
-            sentences=full_sentences(result),
-            margin=percent(result.summary.margin),
-        ),
+    html = render(
+        "answer.html",
+        state=_state_words(result),
+        answer=found.answer,
+        further=found.further,
+        verdicts=verdicts,
+        grids=(*verdicts.grids, *matrix) if verdicts else (),
+        steps=replace(steps, caption=verdicts.caption) if steps and verdicts else None,
+        picture=shown,
+        legend=verdicts.signs if verdicts and not shown else [],
+        sharpen=found.sharpen,
+        scope=found.scope,
+        claims="" if result.before_first_look else counted_claims(result.summary),
+        sentences=full_sentences(result),
+        margin=percent(result.summary.margin),
     )
+    return Part(id="answer", heading="Answer", body=[html])
 
 
 def _picture(result: StudyResult, verdicts: Verdicts, found: Answer) -> Markup:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, log
 
+from mydyno.document.parts import Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, render
+from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.precision import answered_metrics
@@ -29,7 +30,7 @@ Contrast = tuple[str, str]
 """(arm, control)."""
 
 
-def build(result: StudyResult) -> Section | None:
+def build(result: StudyResult) -> Part | None:
     """The section; None where no run has a value yet."""
     metrics = [metric for metric in result.metrics if not _is_zero(result, metric)]
     if not metrics:
@@ -38,13 +39,10 @@ def build(result: StudyResult) -> Section | None:
     found = {(one.metric, one.step, one.arm, one.control): one for one in shown}
     contrasts = list(dict.fromkeys((one.arm, one.control) for one in shown))
     table = _table(result, rows_of(result, metrics, shown), contrasts, found)
-    return Section(
-        "metrics",
-        agreed(f"All {len(metrics)} metrics"),
-        "Metrics",
-        render("metrics.html", intro=_intro(result, bool(contrasts)), table=table),
-        _in_one_line(shown),
-    )
+    return Part(
+        id="metrics", heading=agreed(f"All {len(metrics)} metrics"), says=_in_one_line(shown), folded=True,
+        body=[Note(_intro(result, bool(contrasts)), "intro"), table],
+    )  # fmt: skip
 
 
 def _intro(result: StudyResult, compared: bool) -> str:

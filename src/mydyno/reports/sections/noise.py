@@ -5,15 +5,16 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from mydyno.document.charts.noise import NoiseRow, noise_chart
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.reports.verdicts import verdicts_of
 from mydyno.wording.interference import adjustment_sentence
 from mydyno.wording.numbers import noise_text, percent_range
 from mydyno.wording.stored_result import ReportStep
 
 
-def build(result: StudyResult) -> Section:
+def build(result: StudyResult) -> Part:
     """Noise floor of the primary metric at every step."""
     metric = result.summary.primary
     found = _noise(result, metric)
@@ -21,11 +22,12 @@ def build(result: StudyResult) -> Section:
         FigureGroup("The control against itself", [found] if found else []),
         FigureGroup("The adjustment for the host's speed", [], text=_adjustment(result)),
     ]
-    groups = [group for group in groups if group.figures or group.text]
     intro = "Every block runs the control twice. The difference between the copies is the noise of this set-up."
     empty = "" if found else "No block has two valid runs of the control, so there is no noise floor."
-    html = figures_html(intro, groups, empty=empty)
-    return Section("noise", "Noise floor", "Noise", html, noise_in_one_line(result))
+    return Part(
+        id="noise", heading="Noise floor", says=noise_in_one_line(result), folded=True,
+        body=[Note(intro, "intro"), Note(empty, "empty"), Figures(groups)],
+    )  # fmt: skip
 
 
 def _adjustment(result: StudyResult) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from shlex import join
 
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, render
+from mydyno.document.section import Cell, Table, render
 from mydyno.language import agreed
 from mydyno.model.definition.plan import builds_of
 from mydyno.model.definition.quantities import format_bytes, format_duration
@@ -48,33 +49,29 @@ HOST_FACTS = {
 DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_doublewrite", "innodb_flush_method")
 
 
-def build(result: StudyResult) -> Section:
+def build(result: StudyResult) -> Part:
     """The section."""
     records = list(result.records.values())
     configuration, same = _configuration(result, records)
-    return Section(
-        "repeat",
-        "Reproduction and limits",
-        "Repeat",
-        render(
-            "repeat.html",
-            limits=limits(result),
-            command=join(result.study.command),
-            source=result.study.experiment_source,
-            seed=result.plan.seed,
-            host=_host(result.study.host) if result.summary.host_groups is None else None,
-            server_host=_host(result.study.server_host, "Host of the server"),
-            versions=facts_table("Versions", result.study.versions),
-            servers=_servers(result, records),
-            differing=_differing_variables(result, records),
-            metrics=_metrics(result),
-            windows=_windows(result),
-            configuration=configuration,
-            same_configuration=same,
-            commands=_commands(result, records),
-            variables=_variables(records),
-        ),
+    html = render(
+        "repeat.html",
+        limits=limits(result),
+        command=join(result.study.command),
+        source=result.study.experiment_source,
+        seed=result.plan.seed,
+        host=_host(result.study.host) if result.summary.host_groups is None else None,
+        server_host=_host(result.study.server_host, "Host of the server"),
+        versions=facts_table("Versions", result.study.versions),
+        servers=_servers(result, records),
+        differing=_differing_variables(result, records),
+        metrics=_metrics(result),
+        windows=_windows(result),
+        configuration=configuration,
+        same_configuration=same,
+        commands=_commands(result, records),
+        variables=_variables(records),
     )
+    return Part(id="repeat", heading="Repeat", body=[html])
 
 
 def _builds(result: StudyResult) -> str:

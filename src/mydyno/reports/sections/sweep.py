@@ -6,8 +6,9 @@ from markupsafe import Markup
 
 from mydyno.document.charts.palette import ArmStyle, copy_style
 from mydyno.document.charts.sweep import SweepSeries, sweep_chart
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Figure, FigureGroup, Section, figures_html, legend
+from mydyno.document.section import Figure, FigureGroup, legend
 from mydyno.language import agreed
 from mydyno.reports.sections.metrics import FIRST
 from mydyno.wording.numbers import display_unit
@@ -19,7 +20,7 @@ INTRO = (
 )
 
 
-def build(result: StudyResult) -> Section | None:
+def build(result: StudyResult) -> Part | None:
     """Small multiples of the leading metrics for each workload; None where each has one level."""
     leading = [metric for metric in dict.fromkeys((*FIRST, result.summary.primary)) if metric in result.metrics]
     groups = []
@@ -28,11 +29,9 @@ def build(result: StudyResult) -> Section | None:
         if len(steps) > 1:
             figures = [figure for metric in leading if (figure := metric_figure(result, metric, workload, steps))]
             groups.append(FigureGroup(workload, figures))
-    groups = [group for group in groups if group.figures]
-    if not groups:
-        return None
-    html = figures_html(INTRO, groups, legend(result, with_copy=True))
-    return Section("connections", "Each metric against the load", "Load", html)
+    drawn = Figures(groups, legend(result, with_copy=True))
+    found = Part(id="connections", heading="Each metric against the load", body=[Note(INTRO, "intro"), drawn])
+    return found if drawn else None
 
 
 def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...]) -> Figure | None:

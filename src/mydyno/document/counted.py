@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from mydyno.document.parts import Fold, Note, Piece
 from mydyno.language import agreed
 from mydyno.model.stored.profiles import ProfileContrast
 from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
@@ -16,6 +17,7 @@ from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.verdicts import step_heading
 
 FEWEST_BLOCKS = 3
+NO_LOOK = "No look is due yet, so no difference is claimed."
 C = TypeVar("C", bound=CountedContrast)
 
 
@@ -74,11 +76,23 @@ def connection_note(contrast: CountedContrast) -> str:
     )
 
 
-def why_nothing(result: StoredResult, contrasts: Sequence[object]) -> str:
-    """Why a section of these slices names no difference; empty where it may."""
-    if result.before_first_look:
-        return "No look is due yet, so no difference is claimed."
-    return "" if contrasts else "No arm is compared with another."
+def body(
+    result: StoredResult,
+    found: Sequence[tuple[ProfileContrast | CountedContrast, str, Sequence[Piece | None]]],
+    what: str,
+    drawn: Piece | None,
+    quality: Sequence[str],
+) -> list[Piece | None]:
+    """A sentence for each contrast and what follows it, which is folded of all but the first; then what is drawn of
+    all, and how it was made. `what`: the name of what follows.
+    """
+    nothing = "" if found else "No arm is compared with another."
+    pieces: list[Piece | None] = [NO_LOOK if result.before_first_look else nothing]
+    for place, (one, sentence, inside) in enumerate(found):
+        name = heading(result, one)
+        pieces.append(f"{name}: {sentence}" if len(found) > 1 else sentence)
+        pieces += [Fold(f"{name}: {what}", inside)] if place else inside
+    return [*pieces, drawn, *map(Note, (*quality, together(result)))]
 
 
 def contrast_lines(
