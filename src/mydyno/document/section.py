@@ -118,7 +118,7 @@ def templates() -> Environment:
     )
     environment.filters["percent"] = numbers.percent
     environment.filters["sentence"] = sentence_markup
-    environment.filters["deeper"] = lambda part: Markup(_HEADING.sub(r"\g<1>4", part))
+    environment.filters["deeper"] = lambda part: Markup(_HEADING.sub(r"\g<1>4", str(part)))
     environment.globals.update(agreed=agreed)
     return environment
 

@@ -118,7 +118,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyFolder
 
 def assert_clean(page: Page) -> None:
     """Nothing that a reader should never see, and every id once."""
-    for bad in (r"\bnan\b", r"\bNone\b", r"\binf\b", r"\bundefined\b", r"\{\{", r"\bTraceback\b"):
+    for bad in (r"\bnan\b", r"\bNone\b", r"\binf\b", r"\bundefined\b", r"\{\{", r"\bTraceback\b", r"</?h\d>"):
         assert not re.search(bad, page.visible, re.IGNORECASE if bad != r"\bNone\b" else 0), bad
     assert len(page.ids) == len(set(page.ids))
     assert not page.loads
