@@ -120,7 +120,7 @@ def _table(result: StudyResult, of_arm: Mapping[str, Mapping[str, list[Session]]
             *(_cell([session.last for session in found.get(metric, [])]) for metric, _ in columns),
         ])  # fmt: skip
     head = ["arm", "resident at the start", "growth", "resident at most", *(words for _, words in columns)]
-    return Table("The server's memory over a whole run", head, rows)
+    return Table("The server's memory over a whole run", head, rows, look="facts")
 
 
 def _cell(values: list[float], signed: bool = False) -> Cell:
@@ -147,7 +147,7 @@ def _kinds_table(result: StudyResult) -> Table | None:
     head = ["arm", *(words for words, _ in columns), "of it free"]
     if not any(run.get("allocator_held_bytes") for runs in of_arm.values() for run in runs):
         rows, head = [row[:-1] for row in rows], head[:-1]
-    return Table("Its parts after the last step", head, rows)
+    return Table("Its parts after the last step", head, rows, look="facts")
 
 
 def _untold(result: StudyResult) -> list[str]:

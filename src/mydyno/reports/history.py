@@ -11,7 +11,7 @@ from mydyno.document.charts.history import LevelLine, StudyPoint, history_chart
 from mydyno.document.charts.sparkline import sparkline
 from mydyno.document.parts import Document, Figures, Fold, Listed, Note, Part
 from mydyno.document.section import Cell, Figure, FigureGroup, Table
-from mydyno.language import agreed
+from mydyno.language import agreed, listing
 from mydyno.model.stored.history import History, HistoryPoint, HistorySeries, SeriesLevel
 from mydyno.reports.comparison import Rows, metric_at, when
 from mydyno.wording.across.history import date, series_name
@@ -138,18 +138,27 @@ def _figure(history: History, series: HistorySeries) -> Figure:
 def _studies(history: History) -> Part:
     """Every study of each series, and what changed from one to the next."""
     tables = [_points_table(history, one) for one in history.series]
-    changed = {
-        f"{point.study}: {'; '.join(point.changed)}": None
-        for one in history.series
-        for point in one.points
-        if point.changed
-    }
-    changes = Listed(list(changed), "What changed from study to study")
+    changes = Listed(_changed(history), "What changed from study to study")
     if len(tables) <= MOST_OPEN:
         return Part(id="studies", heading="Every study", short="Studies", body=[*tables, changes])
     hint = Note("--arm, --step and --metric select a series and print each study of it.")
     folds = [Fold(table.caption, [table]) for table in tables]
     return Part(id="studies", heading="Every study", short="Studies", body=[changes, hint, *folds])
+
+
+def _changed(history: History) -> list[str]:
+    """What changed at each study; where its series differ in that, as in the study before, with those that it is of."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for one in history.series:
+        for point in one.points[1:]:
+            of_study = found.setdefault(point.study, {})
+            of_study.setdefault("; ".join(point.changed), []).append(series_name(history, one))
+    return [
+        f"{study}: {text}" if len(of_study) == 1 else f"{study}: {text} ({listing(names)})"
+        for study, of_study in found.items()
+        for text, names in of_study.items()
+        if text
+    ]
 
 
 def _points_table(history: History, series: HistorySeries) -> Table:

@@ -20,7 +20,7 @@ import pytest
 from mydyno import reports
 from mydyno.document.parts import Figures, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Figure, FigureGroup
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.evaluation.answer import Answer
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.reasons import Reason
@@ -387,6 +387,12 @@ def test_groups_of_one_chart_stand_beside_each_other_unless_folded_or_wide() -> 
     assert [group.stands_beside for group in beside] == [True, False, False, False]
     text = Part(id="a", heading="A", body=[Figures(beside)]).html
     assert text.count('<div class="groups">') == 1 and text.count('<div class="alone">') == 1
+
+
+def test_a_row_heading_has_its_second_line() -> None:
+    row = [Cell("jemalloc", below="defined differently"), Cell("+3 %", "num", below="+1 … +5 %")]
+    text = Part(id="a", heading="A", body=[Table("Effects", ("arm", "effect"), [row])]).html
+    assert '<th scope="row">jemalloc<small>defined differently</small></th>' in text
 
 
 def test_folded_sections_say_in_one_line_what_they_hold(full: tuple[StudyFolder, str, Page]) -> None:
