@@ -20,7 +20,6 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Table, legend
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.definition.search import CAPACITIES
 from mydyno.model.stored.capacity import CapacityRecord
 from mydyno.model.stored.records import SliceRecord
@@ -136,8 +135,7 @@ def say(summary: Summary, metric: str) -> list[str]:
             continue
         metric = CAPACITIES[next(iter(records.values())).of]
         effects = [one for one in summary.effects if (one.metric, one.step) == (metric, step.id) and one.verdict]
-        level = load_level(step.connections)
-        where = f" ({step.workload}, {level})" if several else ""
+        where = f" ({step.workload}, {step.level})" if several else ""
         control = records.get(summary.control)
         if control is not None:
             found.append(f"{summary.control} sustains {sustained(control)} under {objective_words(control)}{where}.")

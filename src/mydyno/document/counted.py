@@ -14,7 +14,6 @@ from mydyno.model.stored.profiles import ProfileContrast
 from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
 from mydyno.wording.numbers import level_percent, percent, percent_range, signed_percent, significant, time_text
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.verdicts import step_heading
 
 FEWEST_BLOCKS = 3
 NO_LOOK = "No look is due yet, so no difference is claimed."
@@ -23,9 +22,7 @@ C = TypeVar("C", bound=CountedContrast)
 
 def heading(result: StoredResult, one: ProfileContrast | CountedContrast) -> str:
     """The arm with its control, and the step where there are several."""
-    arm = f"{one.arm} against {one.control}"
-    step = next((step for step in result.steps if step.id == one.step), None)
-    return arm if len(result.steps) == 1 or step is None else ", ".join((arm, step_heading(result, step)))
+    return ", ".join((f"{one.arm} against {one.control}", *result.step_headings(one.step)))
 
 
 def count_text(count: float) -> str:

@@ -12,7 +12,6 @@ from mydyno.document.parts import Document, Figures, Fold, Listed, Note, Part
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Table, render
 from mydyno.language import agreed
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import metric_source
 from mydyno.model.stored.comparison import (
     ArmComparison,
@@ -298,7 +297,7 @@ def _by_step(effects: Sequence[Effect]) -> dict[tuple[str, str], list[Effect]]:
 def step_heading(steps: Sequence[StepLevel], step: str) -> str:
     """A step by workload and level."""
     found = next((one for one in steps if one.id == step), None)
-    return step if found is None else ", ".join((found.workload, load_level(found.connections, found.rate)))
+    return step if found is None else ", ".join((found.workload, found.level))
 
 
 def metric_at(metric: str, steps: Sequence[StepLevel], step: str) -> str:

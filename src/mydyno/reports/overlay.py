@@ -15,7 +15,6 @@ from typing import Any
 from mydyno.document.charts.palette import COLOURS, DASHES
 from mydyno.document.result import StudyResult
 from mydyno.document.slices import rate
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import StepLevel
 from mydyno.reports import envelopes
@@ -77,7 +76,7 @@ def overlay_data(
             {
                 "id": step.id,
                 "workload": step.workload,
-                "level": load_level(step.connections) if step.rate is None else f"{step.rate:g}/s",
+                "level": step.short_level,
                 "duration": 0,
                 "window": None if unit == "" or window is None else [window.from_s, window.to_s],
             }

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.definition.factors import Factors, factors_of
-from mydyno.model.stored.summary import EffectRecord
+from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import answered_metrics, failed_arm, failed_blocks
 from mydyno.wording.numbers import level_percent, ratio_interval, signed_percent
 from mydyno.wording.scope_line import arms_words
-from mydyno.wording.stored_result import ReportStep, StoredResult
+from mydyno.wording.stored_result import StoredResult
 from mydyno.wording.verdicts import (
     NO_ESTIMATE,
     SYMBOLS,
@@ -26,7 +26,6 @@ from mydyno.wording.verdicts import (
     column_name,
     interval_text,
     merit,
-    step_heading,
     verdict_text,
     verdict_word,
 )
@@ -92,7 +91,7 @@ def verdicts_of(result: StoredResult) -> Verdicts | None:
             against = f", against {control}" if result.several_controls else ""
             if found:
                 values = [Cell(absolute(result, one, step.id, control), "verdict control") for one in metrics]
-                by_step[f"{step_heading(result, step)}{against}"] = {control: values, **found}
+                by_step[f"{result.step_heading(step)}{against}"] = {control: values, **found}
     notes = [] if factors else [words for words in (arms_words(result.study.experiment),) if words]
     if any(_exceeds_margin(result, one) for one in summary.effects if one.metric in metrics):
         notes.append(
@@ -133,7 +132,7 @@ def _cell(result: StoredResult, effect: EffectRecord | None) -> Cell:
     return verdict_cell(word, text, interval_text(effect), merit(result, effect))
 
 
-def _rows(result: StoredResult, step: ReportStep, metrics: Sequence[str], control: str) -> dict[str, list[Cell]]:
+def _rows(result: StoredResult, step: StepLevel, metrics: Sequence[str], control: str) -> dict[str, list[Cell]]:
     """The contrasts of one step with one control, in the order of the effects."""
     by_arm: dict[str, dict[str, EffectRecord]] = {}
     for metric in metrics:
@@ -163,7 +162,7 @@ def _grids(result: StoredResult, factors: Factors, metrics: Sequence[str]) -> li
                     arm = factors.arm([whole[index] for index in range(len(sizes))])
                     cells.append(value if arm == control else _cell(result, found.get(arm)))
                 rows.append((*levels, *cells))
-            heading = step_heading(result, step) if len(result.steps) > 1 else step.level
+            heading = result.step_heading(step) if len(result.steps) > 1 else step.level
             caption = f"{column_name(metric, result.workloads)}, {heading}"
             head = (*(factors.factors[index].name for index in down), *columns)
             grids.append(Table(caption, head, rows, compact=True, heads=len(down)))

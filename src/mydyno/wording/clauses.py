@@ -9,7 +9,6 @@ from statistics import median
 
 from mydyno.language import agreed, listing
 from mydyno.model.definition.factors import Factors
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.phrases import Phrase
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import MOST_PROMISED, cost_metric, half_widths
@@ -320,7 +319,7 @@ class Clauses:
     def _steps(self, chosen: set[str], among: set[str]) -> str:
         """Some of the steps in words: a level of load, a workload, one step, or how many."""
         found = {step.id: step for step in self.summary.steps if step.id in among}
-        levels = {name: load_level(step.connections, step.rate) for name, step in found.items()}
+        levels = {name: step.level for name, step in found.items()}
         workloads = {name: step.workload for name, step in found.items()}
         for level in dict.fromkeys(levels.values()):
             if {step for step, of in levels.items() if of == level} == chosen:

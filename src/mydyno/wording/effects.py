@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mydyno.language import agreed
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.summary import EffectRecord, StepLevel
@@ -67,7 +66,7 @@ def effect_sentence(effect: EffectRecord, level: StepLevel | None, hosts: int, m
             claim = f"against {control}, exploratory: {words.noun}"
             why = ", ".join(filter(None, (recorded_failure(effect), *lost_blocks(details))))
             change = change or f"no ratio{': ' + why if why else ''}"
-    at = f" at {load_level(level.connections, level.rate)}" if level else ""
+    at = f" at {level.level}" if level else ""
     number = blocks(effect.n) + (f" on {hosts} hosts" if hosts > 1 else "")
     where = f"{at} ({', '.join(filter(None, (level.workload if level else '', number)))})"
     found = "; ".join(filter(None, (change, *notes)))

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from mydyno.language import agreed, listing
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, StepLevel, Summary
 from mydyno.results.host_facts import Fact
 from mydyno.wording.numbers import MOST_NAMES, half_width_text, signed
@@ -87,7 +86,7 @@ def _at(one: HostsEffect, steps: Sequence[StepLevel]) -> str:
     step = next((step for step in steps if step.id == one.step), None)
     if step is None:
         return f" at {one.step}"
-    level = load_level(step.connections, step.rate)
+    level = step.level
     if len({step.workload for step in steps}) > 1:
         return f" at {level} ({step.workload})"
     return f" at {level}"

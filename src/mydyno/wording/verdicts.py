@@ -11,7 +11,7 @@ from mydyno.results.precision import failed_arm
 from mydyno.results.values.found import found_less
 from mydyno.wording.numbers import NARROW_SPACE, NONE, display_unit, metric_name, ratio_interval
 from mydyno.wording.reasons import failure_of
-from mydyno.wording.stored_result import ReportStep, StoredResult
+from mydyno.wording.stored_result import StoredResult
 
 WORDS = {
     "higher": "higher",
@@ -29,12 +29,6 @@ NO_ESTIMATE = "no estimate"
 def column_name(metric: str, workloads: Collection[str] = ()) -> str:
     """The heading of a metric's column, short."""
     return "CPU per query" if metric == COST_METRIC else metric_name(metric, workloads)
-
-
-def step_heading(result: StoredResult, step: ReportStep) -> str:
-    """A step as the table's groups name it."""
-    several = len(result.workloads) > 1 or len(result.steps) == 1
-    return ", ".join((step.workload, step.level)) if several else step.level
 
 
 def verdict_word(result: StoredResult, effect: EffectRecord) -> str:

@@ -24,10 +24,9 @@ from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.evaluation.answer import Answer
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.summary import ConclusionRecord
+from mydyno.model.stored.summary import ConclusionRecord, StepLevel
 from mydyno.reports.sections import answer, evidence
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.stored_result import ReportStep
 from tests.support.fake_study_folder import Shape, build
 from tests.support.worded import worded
 
@@ -452,10 +451,10 @@ def test_a_sweep_is_a_matrix_of_arms_and_levels(full: tuple[StudyFolder, str, Pa
 
 
 def test_a_level_of_an_open_loop_is_its_rate() -> None:
-    step = ReportStep("oltp_read_only-64-at-1500", "oltp_read_only", 64, 1500.0)
+    step = StepLevel(id="oltp_read_only-64-at-1500", workload="oltp_read_only", connections=64, rate=1500.0)
     assert (step.level, step.short_level) == ("1,500 transactions/s on 64 connections", "1,500/s")
     assert (step.amount, step.amount_text, step.amount_name) == (1500.0, "1500", "transactions/s")
-    closed = ReportStep("oltp_read_only-1", "oltp_read_only", 1)
+    closed = StepLevel(id="oltp_read_only-1", workload="oltp_read_only", connections=1)
     assert (closed.level, closed.short_level, closed.amount_text) == ("1 connection", "1 connection", "1")
     assert closed.amount_name == "connections"
 

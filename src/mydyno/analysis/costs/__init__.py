@@ -25,7 +25,6 @@ from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.summary import CostRecord, CostsRecord
 from mydyno.wording.numbers import NONE
 from mydyno.wording.reasons import alarm_clause
-from mydyno.wording.verdicts import step_heading
 
 HEADING = "Costs that changed with the effect"
 Contrast = tuple[str, str]
@@ -89,7 +88,7 @@ def _table(result: StudyResult, record: CostsRecord) -> Table:
         names = [name for name in COSTS if any(map(is_there, of_step.get(name, {}).values()))]
         names.sort(key=lambda name: _place(rank, list(of_step[name].values())))
         if names and len(result.steps) > 1:
-            rows.append([step_heading(result, step)])
+            rows.append([result.step_heading(step)])
         rows += [_row(result, name, contrasts, of_step[name], rank) for name in names]
         there.update(names)
     absent = [COSTS[one].label for one in dict.fromkeys(one.cost for one in record.costs) if one not in there]

@@ -26,7 +26,6 @@ from mydyno.wording.numbers import (
 )
 from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.verdicts import step_heading
 
 FACTOR_FROM = 3.0
 """A ratio from which a change is printed as a factor."""
@@ -67,7 +66,7 @@ def accompanied(result: StoredResult, record: CostsRecord) -> list[Accompanied]:
         ratio = effect.ratio or 1.0
         found.append(
             Accompanied(
-                f"{contrast(result, effect)}: {result.metric_name(effect.metric)} {signed_percent(ratio - 1)}",
+                f"{result.contrast_heading(effect)}: {result.metric_name(effect.metric)} {signed_percent(ratio - 1)}",
                 tuple(sentences) or (_nothing(record, effect),),
                 bool(sentences),
                 "cpu" if is_of_server_cpu(effect) else "latency" if is_of_latency(effect) else "time",
@@ -83,13 +82,6 @@ def caution(found: Sequence[Accompanied]) -> str:
     kinds = {one.kind for one in found if one.named}
     words = [of for kind, of in SHARES.items() if kind in kinds]
     return " ".join([*words, NO_CAUSE_SHOWN]) if words else ""
-
-
-def contrast(result: StoredResult, one: EffectRecord | CostRecord) -> str:
-    """The arm, what it is compared with where that is not always the same, and the step where there are several."""
-    arm = f"{one.arm} against {one.control}" if result.several_controls else one.arm
-    step = next((step for step in result.steps if step.id == one.step), None)
-    return arm if len(result.steps) == 1 or step is None else ", ".join((arm, step_heading(result, step)))
 
 
 def named_costs(candidates: Sequence[CandidateRecord]) -> dict[tuple[str, str, str, str], int]:

@@ -16,9 +16,9 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Table, render, swatch
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.stored.factors import FactorEffect, FactorLevels, FactorsRecord
+from mydyno.model.stored.summary import StepLevel
 from mydyno.wording.numbers import display_unit, level_percent, signed_percent
-from mydyno.wording.stored_result import ReportStep
-from mydyno.wording.verdicts import interval_text, step_heading
+from mydyno.wording.verdicts import interval_text
 
 
 def part(result: StudyResult) -> Part | None:
@@ -34,7 +34,7 @@ def part(result: StudyResult) -> Part | None:
             charts = [_lines(result, factors, over, metric, step) for over in record.factors if over.values]
             caption, css = ("", "") if charts else (result.metric_name(metric), "full")
             figures.append(Figure(charts, _table(result, record, effects), caption, css, not charts))
-        groups.append(FigureGroup(step_heading(result, step), figures))
+        groups.append(FigureGroup(result.step_heading(step), figures))
     drawn = Figures(groups, _legend(result, record, factors))
     return Part(id="factors", heading="What each factor does", body=[Note(_intro(result), "intro"), drawn])
 
@@ -77,7 +77,7 @@ def _legend(result: StudyResult, record: FactorsRecord, factors: Factors) -> Mar
     return render("legend.html", entries=[(style.css, swatch(style), style.label) for style in styles])
 
 
-def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: str, step: ReportStep) -> Markup:
+def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: str, step: StepLevel) -> Markup:
     """A line over the levels of a quantitative factor for each combination of the others."""
     series = [
         SweepSeries(

@@ -9,7 +9,6 @@ from math import exp
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.host_groups.effects import analyse
 from mydyno.analysis.host_groups.words import (
-    contrast_heading,
     difference_words,
     facts_rows,
     interval,
@@ -73,7 +72,7 @@ def _note(groups: HostGroupsRecord) -> str:
 
 def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) -> Figure:
     shown = [one for one in effects if one.arm in result.styles]
-    chart_groups = [ForestGroup(contrast_heading(result, one), _rows(result, one)) for one in shown]
+    chart_groups = [ForestGroup(result.contrast_heading(one), _rows(result, one)) for one in shown]
     title = f"{result.metric_name(metric)}: effect of each arm on each host"
     described = "The table that follows has the same numbers."
     charts = forest_charts(f"hosts:{metric}", title, described, chart_groups, result.margin_of(metric))
@@ -84,7 +83,7 @@ def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) ->
 def _effects_table(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) -> Table:
     rows: list[Sequence[str | Cell]] = []
     for one in effects:
-        rows.append([": ".join(filter(None, (contrast_heading(result, one), difference_words(one))))])
+        rows.append([": ".join(filter(None, (result.contrast_heading(one), difference_words(one))))])
         rows += [_table_row(group) for group in one.groups]
         effect = result.effect_of(one)
         rows += [_overall_row(*row, effect.n if effect else 0) for row in overall(result, one)]

@@ -8,7 +8,6 @@ from mydyno.results.host_facts import FIRST_FACTS, comparable_facts
 from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_name, fact_words, p_words
 from mydyno.wording.numbers import MOST_NAMES, ratio_interval, signed_percent
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.verdicts import step_heading
 
 UNKNOWN = "unknown"
 
@@ -68,13 +67,6 @@ def plain_words(result: StoredResult, groups: HostGroupsRecord) -> tuple[str, ..
         ]
     claim = claim_words(groups)
     return (*found, f"{claim[:1].upper()}{claim[1:]}.")
-
-
-def contrast_heading(result: StoredResult, one: HostsEffect) -> str:
-    """The arm, what it is compared with where that is not always the same, and the step where there are several."""
-    arm = f"{one.arm} against {one.control}" if result.several_controls else one.arm
-    step = next((step for step in result.steps if step.id == one.step), None)
-    return arm if len(result.steps) == 1 or step is None else ", ".join((arm, step_heading(result, step)))
 
 
 def difference_words(one: HostsEffect) -> str:

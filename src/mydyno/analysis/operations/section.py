@@ -28,7 +28,6 @@ from mydyno.wording.numbers import (
     whole,
 )
 from mydyno.wording.reasons import alarm_clause
-from mydyno.wording.verdicts import step_heading
 
 HEADING = "Transactions and statements by name"
 MOST_NAMED = 3
@@ -134,7 +133,7 @@ def _table(result: StudyResult, record: OperationsRecord) -> Table:
     of_row: dict[tuple[str, str], dict[tuple[str, str], OperationEffect]] = {}
     for one in sorted(record.effects, key=lambda one: -max(one.control_us * one.control_count, 0.0)):
         of_row.setdefault((one.step, one.name), {})[one.arm, one.control] = one
-    headings = {step.id: step_heading(result, step) for step in result.steps}
+    headings = {step.id: result.step_heading(step) for step in result.steps}
     has_steps = len({step for step, _ in of_row}) > 1
     texts = {(step, one.name): one for step, digests in record.digests.items() for one in digests}
     beside = [column for column in COLUMNS if any(column.has(one) for one in record.effects)]

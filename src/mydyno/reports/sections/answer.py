@@ -18,7 +18,6 @@ from mydyno.results.precision import finished_blocks
 from mydyno.wording.claims import counted_claims
 from mydyno.wording.numbers import blocks, percent
 from mydyno.wording.reasons import arm_failures
-from mydyno.wording.verdicts import step_heading
 
 FEWEST_LEVELS = 3
 """Load levels of a workload from which on the answer is a matrix."""
@@ -65,8 +64,8 @@ def by_level(result: StudyResult, verdicts: Verdicts) -> list[Table]:
     rows, grids = verdicts.by_step, []
     for index, column in enumerate(verdicts.columns):
         for workload in result.workloads:
-            steps = [one for one in result.steps_of_workload(workload) if step_heading(result, one) in rows]
-            found = [rows[step_heading(result, one)] for one in steps]
+            steps = [one for one in result.steps_of_workload(workload) if result.step_heading(one) in rows]
+            found = [rows[result.step_heading(one)] for one in steps]
             arms = dict.fromkeys(arm for of_step in found for arm in of_step)
             lines: list[list[str | Cell]] = [
                 [arm, *(of_step[arm][index] if arm in of_step else ABSENT for of_step in found)] for arm in arms

@@ -18,12 +18,12 @@ from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Figure, FigureGroup, legend
 from mydyno.hosts.network.link import FRAME_TO_PAYLOAD
+from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.envelopes import Panel
 from mydyno.reports.sections.over_time import time_series
 from mydyno.reports.sections.sweep import metric_figure
 from mydyno.reports.telemetry import read_one
 from mydyno.wording.numbers import DisplayUnit, display_unit
-from mydyno.wording.stored_result import ReportStep
 
 TREATMENTS = ("network", "compression", "tls")
 TRAFFIC = ("host", "network_tx_bytes_per_s")
@@ -91,7 +91,7 @@ def _traffic_groups(result: StudyResult, traffic: Traffic) -> list[FigureGroup]:
 
 
 def _traffic_figure(
-    result: StudyResult, traffic: Traffic, step: ReportStep, bandwidth: str, arms: Collection[str]
+    result: StudyResult, traffic: Traffic, step: StepLevel, bandwidth: str, arms: Collection[str]
 ) -> Figure | None:
     panel = traffic.panels.get(step.id)
     series = time_series(result, panel, POINTS, arms=arms) if panel else []

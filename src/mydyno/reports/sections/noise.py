@@ -8,10 +8,10 @@ from mydyno.document.charts.noise import NoiseRow, noise_chart
 from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Table
+from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.verdicts import verdicts_of
 from mydyno.wording.interference import adjustment_sentence
 from mydyno.wording.numbers import noise_text, percent_range
-from mydyno.wording.stored_result import ReportStep
 
 
 def build(result: StudyResult) -> Part:
@@ -82,5 +82,5 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
     )
 
 
-def _short(step: ReportStep) -> str:
+def _short(step: StepLevel) -> str:
     return f"{step.workload.removeprefix('oltp_').replace('_', '-')}, {step.amount_text}"

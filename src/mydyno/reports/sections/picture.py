@@ -11,10 +11,9 @@ from markupsafe import Markup
 from mydyno.document.charts.forest import ForestGroup, ForestRow
 from mydyno.document.charts.picture import Column, answer_picture
 from mydyno.document.result import StudyResult
-from mydyno.model.stored.summary import EffectRecord
+from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import answered_metrics
 from mydyno.wording.numbers import NONE, change, display_unit, signed_percent
-from mydyno.wording.stored_result import ReportStep
 from mydyno.wording.verdicts import (
     NO_ESTIMATE,
     SYMBOLS,
@@ -22,7 +21,6 @@ from mydyno.wording.verdicts import (
     absolute,
     column_name,
     merit,
-    step_heading,
     verdict_text,
     verdict_word,
 )
@@ -62,7 +60,7 @@ def _block_shares(result: StudyResult, effect: EffectRecord) -> tuple[float, ...
     return tuple(ratio - 1 for ratio in result.block_ratios(effect.metric, effect.step, effect.arm).values())
 
 
-def _arms(result: StudyResult, step: ReportStep, control: str) -> list[str]:
+def _arms(result: StudyResult, step: StepLevel, control: str) -> list[str]:
     """The arms with a verdict at a step against this control."""
     found = [
         effect.arm
@@ -73,7 +71,7 @@ def _arms(result: StudyResult, step: ReportStep, control: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _column(result: StudyResult, metric: str, bands: Sequence[tuple[ReportStep, str]]) -> Column:
+def _column(result: StudyResult, metric: str, bands: Sequence[tuple[StepLevel, str]]) -> Column:
     known = result.summary.metrics.get(metric)
     note = DIRECTIONS.get(known.better if known else "none", "")
     if not any(effect.verdict for effect in result.effects(metric)):
@@ -84,7 +82,7 @@ def _column(result: StudyResult, metric: str, bands: Sequence[tuple[ReportStep, 
         rows = tuple(_row(result, step, control, metric, arm, effects.get(arm)) for arm in _arms(result, step, control))
         floor = result.summary.noise_floor.get(metric, {}).get(step.id)
         noise = floor - 1 if floor and floor > 1 and control == result.summary.control else None
-        heading = step_heading(result, step)
+        heading = result.step_heading(step)
         groups.append(ForestGroup(f"{heading}, against {control}" if result.several_controls else heading, rows, noise))
         values.append(absolute(result, metric, step.id, control, digits=4))
     margin = result.margin_of(metric)
@@ -92,7 +90,7 @@ def _column(result: StudyResult, metric: str, bands: Sequence[tuple[ReportStep, 
 
 
 def _row(
-    result: StudyResult, step: ReportStep, control: str, metric: str, arm: str, effect: EffectRecord | None
+    result: StudyResult, step: StepLevel, control: str, metric: str, arm: str, effect: EffectRecord | None
 ) -> ForestRow:
     style = replace(result.styles[arm], name=arm)
     if effect is None:

@@ -20,7 +20,6 @@ from mydyno.model.stored.summary import InterleavingRecord, RunSummary
 from mydyno.store.samples import read_metric
 from mydyno.wording.interference import interference_sentences
 from mydyno.wording.numbers import DisplayUnit, display_unit, percent
-from mydyno.wording.verdicts import step_heading
 
 T = TypeVar("T")
 MOST_MARKS = 3000
@@ -107,7 +106,7 @@ def _load_panels(result: StudyResult) -> list[Panel]:
         if marks:
             height = TALL if len(slices.by_step) == 1 else LOW
             unit = display_unit(metric, max(mark.value for mark in marks))
-            panels.append(Panel(f"{result.metric_name(metric)}, {step_heading(result, step)}", unit, height, marks))
+            panels.append(Panel(f"{result.metric_name(metric)}, {result.step_heading(step)}", unit, height, marks))
     if not panels:
         return []
     panels += _strokes(slices, "CPU time of other programs", lambda one: _pct(one.strangers))

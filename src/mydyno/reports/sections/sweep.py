@@ -10,9 +10,9 @@ from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Figure, FigureGroup, legend
 from mydyno.language import agreed
+from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.sections.metrics import FIRST
 from mydyno.wording.numbers import display_unit
-from mydyno.wording.stored_result import ReportStep
 
 INTRO = (
     "Small dots are runs, large marks their geometric means, crosses runs that are not valid. The values are in the "
@@ -34,7 +34,7 @@ def build(result: StudyResult) -> Part | None:
     return found if drawn else None
 
 
-def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...]) -> Figure | None:
+def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[StepLevel, ...]) -> Figure | None:
     """A metric against the level of load; None if no run has a value."""
     series = _series(result, metric, steps)
     values = [value for one in series for _, value, _ in one.points]
@@ -54,7 +54,7 @@ def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[
     return Figure([Markup(chart)])
 
 
-def _series(result: StudyResult, metric: str, steps: tuple[ReportStep, ...]) -> list[SweepSeries]:
+def _series(result: StudyResult, metric: str, steps: tuple[StepLevel, ...]) -> list[SweepSeries]:
     looks: list[tuple[ArmStyle, str, int]] = [(style, arm, 1) for arm, style in result.styles.items()]
     control = result.summary.control
     looks.insert(1, (copy_style(result.styles[control]), control, 2))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mydyno.language import agreed, listing
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.comparison import (
     ComparedEffect,
@@ -149,7 +148,7 @@ def step_words(steps: Sequence[StepLevel], step: str) -> str:
     found = next((one for one in steps if one.id == step), None)
     if found is None:
         return step
-    level = load_level(found.connections, found.rate)
+    level = found.level
     several = len({one.workload for one in steps}) > 1
     return f"{found.workload}, {level}" if several else level
 
