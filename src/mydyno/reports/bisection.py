@@ -12,7 +12,7 @@ from mydyno.language import agreed, listing
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison
 from mydyno.reports.comparison import Rows
-from mydyno.wording.numbers import change, metric_name, signed
+from mydyno.wording.numbers import metric_name, signed
 
 MOST_SUSPECTS = 20
 SKIPPED = {
@@ -129,17 +129,12 @@ def _measured(result: BisectResult) -> list[Comparison]:
     return [one for one in (*ends, *result.comparisons) if one.ratio is not None]
 
 
+def _style(one: Comparison) -> ArmStyle:
+    return ArmStyle(one.commit.short, one.commit.short, *LOOKS[one.outcome], "")
+
+
 def _chart(record: BisectRecord, result: BisectResult) -> Part:
-    rows = tuple(
-        ForestRow(
-            ArmStyle(one.commit.short, one.commit.short, *LOOKS[one.outcome], ""),
-            change(one.ratio),
-            change(one.low),
-            change(one.high),
-            word=one.outcome,
-        )
-        for one in _measured(result)
-    )
+    rows = tuple(ForestRow.of(_style(one), one.ratio, one.low, one.high, word=one.outcome) for one in _measured(result))
     step = result.ends.step if result.ends is not None else ""
     label = f"{metric_name(record.metric)}{f', {step}' if step else ''}"
     groups = [ForestGroup(step or "every step", rows)]

@@ -33,14 +33,13 @@ from mydyno.wording.numbers import (
     NARROW_SPACE,
     NONE,
     blocks,
-    change,
     metric_name,
     percent,
     ratio_interval,
     signed_percent,
 )
 from mydyno.wording.reasons import failure_clause
-from mydyno.wording.verdicts import NO_ESTIMATE, SYMBOLS, WORDS, merit_of
+from mydyno.wording.verdicts import NO_ESTIMATE, WORDS, merit_of, sign_and_word
 
 LEVELS = f"95{NARROW_SPACE}% intervals"
 MOST_ROWS = 16
@@ -133,14 +132,8 @@ def _forests(comparison: Comparison) -> Part:
             ForestGroup(
                 one.arm,
                 tuple(
-                    ForestRow(
-                        style,
-                        change(effect.ratio),
-                        change(effect.ci_low),
-                        change(effect.ci_high),
-                        word=f"{SYMBOLS[effect.verdict]} {WORDS[effect.verdict]}" if effect.verdict else "",
-                    )
-                    for style, effect in zip(styles, one.effects, strict=True)
+                    ForestRow.of(style, of.ratio, of.ci_low, of.ci_high, word=sign_and_word(of.verdict))
+                    for style, of in zip(styles, one.effects, strict=True)
                 ),
             )
             for one in effects

@@ -25,38 +25,14 @@ from mydyno.wording.numbers import display_unit, metric_name
 
 CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
 EXPLAINING = (
-    "ops",
-    "kv_hit_pct",
-    "tpmc",
-    "cpu_system_pct",
-    "cpu_iowait_pct",
-    "innodb_checkpoint_age_bytes",
-    "innodb_dirty_pages_pct",
-    "disk_read_bytes_per_s",
-    "disk_write_bytes_per_s",
-    "disk_util_pct",
-    "network_rx_bytes_per_s",
-    "network_tx_bytes_per_s",
-    "server_cpu_user_pct",
-    "server_cpu_system_pct",
-    "cpu_steal_pct",
-    "driver_cpu_user_pct",
-    "innodb_buffer_pool_hit_pct",
-    "innodb_redo_written_bytes_per_s",
-    "innodb_data_fsyncs_per_s",
-    "innodb_row_lock_waits_per_s",
-    "threads_running",
-    "context_switches_per_s",
-    "server_minor_faults_per_s",
-    "server_pss_bytes",
-    "psi_cpu_some_pct",
-    "psi_io_some_pct",
-    "psi_memory_some_pct",
-    "innodb_checkpoint_max_age_bytes",
-    "server_voluntary_switches_per_s",
-    "tcp_retransmits_per_s",
-    "cgroup_throttled_pct",
-)
+    "ops", "kv_hit_pct", "tpmc", "cpu_system_pct", "cpu_iowait_pct", "innodb_checkpoint_age_bytes",
+    "innodb_dirty_pages_pct", "disk_read_bytes_per_s", "disk_write_bytes_per_s", "disk_util_pct",
+    "network_rx_bytes_per_s", "network_tx_bytes_per_s", "server_cpu_user_pct", "server_cpu_system_pct", "cpu_steal_pct",
+    "driver_cpu_user_pct", "innodb_buffer_pool_hit_pct", "innodb_redo_written_bytes_per_s", "innodb_data_fsyncs_per_s",
+    "innodb_row_lock_waits_per_s", "threads_running", "context_switches_per_s", "server_minor_faults_per_s",
+    "server_pss_bytes", "psi_cpu_some_pct", "psi_io_some_pct", "psi_memory_some_pct", "innodb_checkpoint_max_age_bytes",
+    "server_voluntary_switches_per_s", "tcp_retransmits_per_s", "cgroup_throttled_pct",
+)  # fmt: skip
 PREFERRED_SCOPES = {"qps": "driver", "tps": "driver", "cpu_user_pct": "host", "latency": "driver", "driver": "driver"}
 BYTES_PER_VALUE = 4 * 4 / 3
 COARSE_BUCKETS = 40

@@ -31,6 +31,11 @@ def column_name(metric: str, workloads: Collection[str] = ()) -> str:
     return "CPU per query" if metric == COST_METRIC else metric_name(metric, workloads)
 
 
+def sign_and_word(verdict: str | None) -> str:
+    """A verdict in a chart; empty without one."""
+    return f"{SYMBOLS[verdict]} {WORDS[verdict]}" if verdict else ""
+
+
 def verdict_word(result: StoredResult, effect: EffectRecord) -> str:
     """The effect's verdict, or "failed" where the arm or its control failed; empty if it has none."""
     if failure_of(result.summary, effect):

@@ -22,7 +22,7 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
 from mydyno.results.precision import cost_metric
-from mydyno.wording.numbers import change, signed_percent
+from mydyno.wording.numbers import signed_percent
 
 OPEN_ROWS = 40
 """A table of more rows is folded below its chart."""
@@ -98,35 +98,18 @@ def _rows(result: StudyResult, one: HostsEffect) -> tuple[ForestRow, ...]:
     small = replace(style, shape="circle")
     logs = _logs(result, one)
     rows = [
-        ForestRow(
-            replace(small, name=group.group),
-            change(group.ratio),
-            change(group.ci_low),
-            change(group.ci_high),
-            logs.get(group.group, ()),
+        ForestRow.of(
+            replace(small, name=of.group), of.ratio, of.ci_low, of.ci_high, blocks=logs.get(of.group, ())
         )
-        for group in one.groups
-    ]
+        for of in one.groups
+    ]  # fmt: skip
     effect = result.effect_of(one)
     if effect is not None and effect.ratio is not None:
-        rows.append(
-            ForestRow(
-                replace(style, name="these hosts", shape="diamond"),
-                change(effect.ratio),
-                change(effect.ci_low),
-                change(effect.ci_high),
-                word="mean of hosts",
-            )
-        )
+        mean = replace(style, name="these hosts", shape="diamond")
+        rows.append(ForestRow.of(mean, effect.ratio, effect.ci_low, effect.ci_high, word="mean of hosts"))
         if one.hosts_low is not None:
-            rows.append(
-                ForestRow(
-                    replace(style, name="hosts like these", shape="bar"),
-                    change(effect.ratio),
-                    change(one.hosts_low),
-                    change(one.hosts_high),
-                )
-            )
+            like = replace(style, name="hosts like these", shape="bar")
+            rows.append(ForestRow.of(like, effect.ratio, one.hosts_low, one.hosts_high))
     return tuple(rows)
 
 

@@ -13,14 +13,14 @@ from mydyno.document.charts.picture import Column, answer_picture
 from mydyno.document.result import StudyResult
 from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import answered_metrics
-from mydyno.wording.numbers import NONE, change, display_unit, signed_percent
+from mydyno.wording.numbers import NONE, display_unit, signed_percent
 from mydyno.wording.verdicts import (
     NO_ESTIMATE,
     SYMBOLS,
-    WORDS,
     absolute,
     column_name,
     merit,
+    sign_and_word,
     verdict_text,
     verdict_word,
 )
@@ -96,7 +96,7 @@ def _row(
     if effect is None:
         return ForestRow(style, None, None, None, word=NONE, css=PLAIN)
     word = verdict_word(result, effect)
-    verdict = f"{SYMBOLS[word]} {WORDS[word]}" if word else ""
+    verdict = sign_and_word(word)
     css = merit(result, effect).replace("none", PLAIN) if word else PLAIN
     if effect.ratio is None or word == "failed":
         text = verdict_text(result, effect) or NO_ESTIMATE
@@ -106,8 +106,5 @@ def _row(
     if value is not None:
         known = result.summary.metrics.get(metric)
         label += f" → {display_unit(metric, base or value, known.unit if known else '').number(value, 4)}"
-    low, high = change(effect.ci_low), change(effect.ci_high)
-    shares = _block_shares(result, effect)
-    return ForestRow(
-        style, change(effect.ratio), low, high, shares, f"{label} \u00a0{verdict}" if verdict else label, css=css
-    )
+    shares, text = _block_shares(result, effect), f"{label} \u00a0{verdict}" if verdict else label
+    return ForestRow.of(style, effect.ratio, effect.ci_low, effect.ci_high, blocks=shares, word=text, css=css)

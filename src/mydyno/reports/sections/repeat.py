@@ -19,21 +19,9 @@ from mydyno.wording.numbers import percent
 from mydyno.workloads.data import kind_of
 
 PER_RUN_VARIABLES = {
-    "datadir",
-    "general_log_file",
-    "log_error",
-    "pid_file",
-    "port",
-    "pseudo_thread_id",
-    "server_uid",
-    "server_uuid",
-    "slow_query_log_file",
-    "socket",
-    "timestamp",
-    "tmpdir",
-    "innodb_tmpdir",
-    "relay_log_info_file",
-}
+    "datadir", "general_log_file", "log_error", "pid_file", "port", "pseudo_thread_id", "server_uid", "server_uuid",
+    "slow_query_log_file", "socket", "timestamp", "tmpdir", "innodb_tmpdir", "relay_log_info_file",
+}  # fmt: skip
 """Variables that differ between any two runs and are irrelevant for the arms."""
 HOST_FACTS = {
     "hostname": "name",
