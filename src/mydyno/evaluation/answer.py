@@ -34,11 +34,10 @@ from mydyno.results.precision import (
 from mydyno.wording.clauses import Clauses
 from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
 from mydyno.wording.numbers import MOST_NAMES, blocks, duration_option, duration_words, option_s, size
-from mydyno.wording.reasons import alarm_clause, causes, cut, failure_of
+from mydyno.wording.reasons import alarm_clause, causes, cut, failure_of, taken_of_cpus
 from mydyno.wording.scope_line import memory_queries, scope_line
 from mydyno.wording.sharpen import sharpen_lines
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.taken import taken_of_cpus
 
 MUCH_TAKEN = 0.5
 """From this share on, of hypervisor and other programs together, the answer begins with what the host gives."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
@@ -37,6 +36,7 @@ from mydyno.wording.numbers import (
     percent,
     ratio_interval,
     signed_percent,
+    when,
 )
 from mydyno.wording.reasons import failure_clause
 from mydyno.wording.verdicts import NO_ESTIMATE, WORDS, merit_of, sign_and_word
@@ -296,11 +296,6 @@ def step_heading(steps: Sequence[StepLevel], step: str) -> str:
 def metric_at(metric: str, steps: Sequence[StepLevel], step: str) -> str:
     """A metric and a step in words."""
     return f"{metric_name(metric)}, {step_heading(steps, step)}"
-
-
-def when(unix_ns: int) -> str:
-    """Date and minute, UTC."""
-    return datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _effect_row(one: ComparedEffect, several: bool) -> list[str | Cell]:

@@ -16,9 +16,8 @@ from mydyno.reports.sections.noise import noise_in_one_line
 from mydyno.reports.verdicts import verdicts_of
 from mydyno.results.precision import finished_blocks
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording import unsampled
 from mydyno.wording.numbers import blocks, percent
-from mydyno.wording.reasons import arm_failures
+from mydyno.wording.reasons import arm_failures, unsampled
 
 COMPARISONS = "Every comparison in full"
 INVALID = "Runs that are not valid"
@@ -43,7 +42,7 @@ def write(folder: StudyFolder) -> str:
         "\n\n".join(f"**{escape(sentence)}**" for sentence in found.answer),
         _answer_table(result),
         "\n".join(f"- {escape(line)}" for line in found.sharpen),
-        "\n".join(f"- {escape(line)}" for line in unsampled.lines(result)),
+        "\n".join(f"- {escape(line)}" for line in unsampled(result.runs)),
         escape(found.scope),
         (COMPARISONS, _sentences(result)),
         f"Study `{code(summary.study)}`, state **{summary.state}**: {runs}, {blocks(finished_blocks(summary))}, scale "

@@ -25,6 +25,7 @@ from mydyno.reports.sections import (
 )
 from mydyno.reports.telemetry import Telemetry, page_data, read_telemetry
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.numbers import when
 
 TARGET_BYTES = 380_000
 """Without the charts of memory over time."""
@@ -43,7 +44,7 @@ def render_page(folder: StudyFolder) -> str:
         telemetry = read_telemetry(result, max(LEAST_TELEMETRY_BYTES, TARGET_BYTES - used))
     study = result.study
     ended = [record.ended_unix_ns for record in result.records.values()]
-    first = repeat.when(study.created_unix_ns)
+    first = when(study.created_unix_ns)
     return framed(
         "page.html",
         script_json(page_data(result, telemetry)) if telemetry and telemetry.panels else None,
@@ -51,7 +52,7 @@ def render_page(folder: StudyFolder) -> str:
         question=result.summary.question or study.experiment.question,
         experiment=result.summary.experiment,
         study=result.summary.study,
-        when=f"{first} to {repeat.when(max(ended))}" if ended else first,
+        when=f"{first} to {when(max(ended))} UTC" if ended else f"{first} UTC",
         version=result.mydyno_versions,
         chips=answer.chips(result),
         margin=repeat.margin_words(result),

@@ -9,8 +9,8 @@ from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
 from mydyno.reports.verdicts import verdicts_of
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording import unsampled
 from mydyno.wording.hosts import one_line
+from mydyno.wording.reasons import unsampled
 
 NO_BREAK = "\u00a0"
 
@@ -34,6 +34,6 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     # Analyses load numpy, and the templates of their sections.
     from mydyno.analysis.catalogue import lines_of
 
-    for lines in (lines_of(result), unsampled.lines(result), found.sharpen):
+    for lines in (lines_of(result), unsampled(result.runs), found.sharpen):
         paper.paragraph(lines)
     paper.paragraph([*filter(None, (one_line(result.summary), found.scope))], bullet="")

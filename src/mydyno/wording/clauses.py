@@ -13,8 +13,7 @@ from mydyno.model.phrases import Phrase
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import MOST_PROMISED, cost_metric, half_widths
 from mydyno.wording.numbers import MOST_NAMES, change_words, half_widths_text, plus_minus, signed, size
-from mydyno.wording.reasons import NO_PAIR, cut, failure_of, less_work, lost_blocks, unproved_words
-from mydyno.wording.taken import taken_of_cpus
+from mydyno.wording.reasons import NO_PAIR, cut, failure_of, less_work, lost_blocks, taken_of_cpus, unproved_words
 
 LONGEST = 170
 """Characters up to which two clauses make one sentence."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from statistics import median
 
 from mydyno.language import agreed
@@ -312,3 +313,8 @@ def rate_words(per_s: float) -> str:
     """A rate with three digits: 12,300; 87.4."""
     digits = 3 - len(f"{per_s:.0f}")
     return f"{round(per_s, digits):,.{max(0, digits)}f}"
+
+
+def when(unix_ns: int) -> str:
+    """Date and minute, UTC."""
+    return datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")

@@ -19,8 +19,8 @@ from mydyno.language import agreed
 from mydyno.model.stored.summary import ConclusionRecord, PublishedEntry, Summary
 from mydyno.model.stored.worded import WordedConclusion, WordedFigure
 from mydyno.results.precision import answered_metrics
-from mydyno.wording.claims import counted_claims
 from mydyno.wording.numbers import NONE, percent_range, signed_percent
+from mydyno.wording.reasons import counted_claims
 from mydyno.wording.stored_result import StoredResult
 
 

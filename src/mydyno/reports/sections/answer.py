@@ -15,9 +15,8 @@ from mydyno.language import agreed
 from mydyno.reports.sections.picture import picture
 from mydyno.reports.verdicts import ABSENT, Verdicts, verdicts_of
 from mydyno.results.precision import finished_blocks
-from mydyno.wording.claims import counted_claims
 from mydyno.wording.numbers import blocks, percent
-from mydyno.wording.reasons import arm_failures
+from mydyno.wording.reasons import arm_failures, counted_claims
 
 FEWEST_LEVELS = 3
 """Load levels of a workload from which on the answer is a matrix."""

@@ -11,7 +11,7 @@ from mydyno.language import agreed
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.summary import RunSummary
-from mydyno.wording import unsampled
+from mydyno.wording.reasons import unsampled
 
 MOST_TEXTS = 6
 """Different texts of one arm's evidence; run.json has each run's, with its facts."""
@@ -29,7 +29,7 @@ def build(result: StudyResult) -> Part:
         invalid_words=agreed(f"{len(invalid)} of {len(result.runs)} runs are not valid{_counts(reasons)}."),
         steps=_steps_table(result) if result.unused_steps else None,
         step_words=agreed(f"{len(result.unused_steps)} steps of valid runs are not valid{_counts(step_reasons)}."),
-        unsampled=unsampled.lines(result),
+        unsampled=unsampled(result.runs),
         warnings=warnings.most_common(),
         run_count=len(result.runs),
         arms=[_arm(result, arm) for arm in result.styles],

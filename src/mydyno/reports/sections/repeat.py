@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from shlex import join
 
 from mydyno.document.parts import Part
@@ -237,11 +236,6 @@ def _variables(records: list[RunRecord]) -> str:
     """SHOW GLOBAL VARIABLES of the first finished run."""
     server = next((server for record in records for server in record.servers if server.instance == 1), None)
     return "\n".join(f"{name} = {value}" for name, value in sorted(server.variables.items())) if server else ""
-
-
-def when(unix_ns: int) -> str:
-    """A time as text, in UTC."""
-    return datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def margin_words(result: StudyResult) -> str:
