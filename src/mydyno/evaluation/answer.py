@@ -31,12 +31,12 @@ from mydyno.results.precision import (
     looks_of,
     outlook,
 )
+from mydyno.wording.advice import resume, sharpen_lines
 from mydyno.wording.clauses import Clauses
 from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
-from mydyno.wording.numbers import MOST_NAMES, blocks, duration_option, duration_words, option_s, size
+from mydyno.wording.numbers import MOST_NAMES, blocks, duration_words, option_s, size
 from mydyno.wording.reasons import alarm_clause, causes, cut, failure_of, taken_of_cpus
 from mydyno.wording.scope_line import memory_queries, scope_line
-from mydyno.wording.sharpen import sharpen_lines
 from mydyno.wording.stored_result import StoredResult
 
 MUCH_TAKEN = 0.5
@@ -168,10 +168,8 @@ def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float |
     done = finished_blocks(summary)
     if is_sequential(summary, study.experiment) and summary.look is None:
         length, first = block_s(), looks_of(summary).first
-        time = duration_option((first - done) * length) if length else "10m"
-        return agreed(
-            f"No answer yet: {done} of {first} blocks; continue with: mydyno resume {summary.study} --time {time}."
-        )
+        command = resume(summary.study, (first - done) * length if length else 600.0)
+        return agreed(f"No answer yet: {done} of {first} blocks; continue with: {command}.")
     if not any(effect.verdict for effect in summary.effects) and not summary.screening:
         return "No answer: the study has no evaluated effect."
     return ""

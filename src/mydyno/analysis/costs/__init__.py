@@ -58,9 +58,8 @@ def _found(found: Sequence[Accompanied]) -> list[Piece | None]:
     """Each effect with what changed with it and how to test that, and what all this shows."""
     lists = []
     for one in found:
-        tests = [f"To test it: `{command}`" for command in one.commands]
         heading = f"{one.heading}, accompanied by" if one.named else one.heading
-        lists.append(Listed([*one.sentences, *tests, *one.hints], heading))
+        lists.append(Listed([*one.sentences, *one.tests], heading))
     return [*lists, Note(caution(found))]
 
 

@@ -50,10 +50,8 @@ class Accompanied:
     """Whether the sentences name costs; otherwise the one sentence states why there are none."""
     kind: str
     """Kind of the effect: a key of SHARES."""
-    commands: tuple[str, ...]
-    """mydyno commands that change these costs on purpose."""
-    hints: tuple[str, ...] = ()
-    """Sentences on how to test those that no command changes."""
+    tests: tuple[str, ...]
+    """How to change these costs on purpose."""
 
 
 def accompanied(result: StoredResult, record: CostsRecord) -> list[Accompanied]:
@@ -62,7 +60,7 @@ def accompanied(result: StoredResult, record: CostsRecord) -> list[Accompanied]:
     for effect in explained(result.summary.effects):
         own = [(_named(result, record, one), one) for one in result.summary.candidates if _of(one, effect)]
         sentences = [sentence for sentence, _ in own if sentence]
-        tests = [suggestion(result, one) for sentence, one in own if sentence]
+        tests = dict.fromkeys(suggestion(result, one) for sentence, one in own if sentence)
         ratio = effect.ratio or 1.0
         found.append(
             Accompanied(
@@ -70,8 +68,7 @@ def accompanied(result: StoredResult, record: CostsRecord) -> list[Accompanied]:
                 tuple(sentences) or (_nothing(record, effect),),
                 bool(sentences),
                 "cpu" if is_of_server_cpu(effect) else "latency" if is_of_latency(effect) else "time",
-                tuple(dict.fromkeys(one.command for one in tests if one.command)),
-                tuple(dict.fromkeys(one.sentence for one in tests if one.sentence)),
+                tuple(filter(None, tests)),
             )
         )
     return found
