@@ -34,7 +34,7 @@ from mydyno.wording.numbers import (
     half_width_text,
     metric_name,
     p_value,
-    percent_range,
+    ratio_interval,
     signed_percent,
     size,
 )
@@ -286,13 +286,10 @@ def _margin(record: ScreenRecord) -> float | None:
 def _table(record: ScreenRecord) -> Table:
     rows: list[list[str | Cell]] = []
     for one in sorted(record.factors, key=_size, reverse=True):
-        interval = ""
-        if one.ci_low is not None and one.ci_high is not None:
-            interval = percent_range(one.ci_low - 1, one.ci_high - 1)
         rows.append([
             one.name,
             Cell(f"{one.first} → {one.last}"),
-            Cell(signed_percent(one.ratio - 1), "num", below=interval),
+            Cell(signed_percent(one.ratio - 1), "num", below=ratio_interval(one.ci_low, one.ci_high)),
             Cell("–" if one.p is None else p_value(one.p), "num"),
             Cell("matters" if one.active else "not shown"),
             Cell(_mixed(one)),

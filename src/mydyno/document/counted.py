@@ -12,7 +12,7 @@ from mydyno.document.parts import Fold, Note, Piece
 from mydyno.language import agreed
 from mydyno.model.stored.profiles import ProfileContrast
 from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
-from mydyno.wording.numbers import level_percent, percent, percent_range, signed_percent, significant, time_text
+from mydyno.wording.numbers import level_percent, percent, ratio_interval, signed_percent, significant, time_text
 from mydyno.wording.stored_result import StoredResult
 
 FEWEST_BLOCKS = 3
@@ -58,7 +58,7 @@ def cost_sentences(record: SlicesApart, what: str, slices: str = "these slices",
     ratio, low, high = record.throughput_ratio, record.throughput_low, record.throughput_high
     if ratio is None:
         return []
-    interval = f" ({percent_range(low - 1, high - 1)})" if low and high else ""
+    interval = f" ({ratio_interval(low, high)})" if low and high else ""
     return [
         f"Cost of {what}: throughput {signed_percent(ratio - 1)}{interval} in {slices}, compared with the measured "
         f"slices before and after them{beside}."

@@ -89,6 +89,16 @@ def _shift(series: HistorySeries) -> float:
     return 1.0 if series.kind == "effect" else 0.0
 
 
+def _drawn_at(series: HistorySeries, of: HistoryPoint | SeriesLevel) -> tuple[float, float, float]:
+    """Value and interval as a chart has them: effects as shares of 1."""
+    shift = _shift(series)
+    return of.value - shift, of.ci_low - shift, of.ci_high - shift
+
+
+def _described(series: HistorySeries, point: HistoryPoint) -> str:
+    return f"{point.study}, {point.server}: {_value(series, point.value)} ({_interval(series, point)})"
+
+
 def _charts(history: History) -> Part:
     groups = [
         FigureGroup(heading, [_figure(history, one) for one in several])
@@ -102,30 +112,14 @@ def _charts(history: History) -> Part:
 
 
 def _figure(history: History, series: HistorySeries) -> Figure:
-    shift = _shift(series)
     studies = [point.study for point in series.points]
-    points = [
-        StudyPoint(
-            point.value - shift,
-            point.ci_low - shift,
-            point.ci_high - shift,
-            date(point),
-            f"{point.study}, {point.server}: {_value(series, point.value)} ({_interval(series, point)})",
-        )
-        for point in series.points
-    ]
+    points = [StudyPoint(*_drawn_at(series, point), date(point), _described(series, point)) for point in series.points]
     levels = [
-        LevelLine(
-            studies.index(one.first),
-            studies.index(one.last),
-            one.value - shift,
-            one.ci_low - shift,
-            one.ci_high - shift,
-        )
+        LevelLine(studies.index(one.first), studies.index(one.last), *_drawn_at(series, one))
         for one in series.levels
         if series.p is not None  # a level of so few studies is no more than their mean
     ]
-    unit = None if shift else display_unit(series.metric, max(point.high for point in points))
+    unit = None if _shift(series) else display_unit(series.metric, max(point.high for point in points))
     key = f"history:{series.kind}:{series.metric}:{series.step}:{series.arm}"
     name = series_name(history, series)
     charts = [

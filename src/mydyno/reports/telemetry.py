@@ -16,7 +16,7 @@ from pathlib import Path
 from sys import byteorder
 from typing import Any
 
-from mydyno.document.charts.palette import copy_style
+from mydyno.document.charts.palette import copy_name, copy_style
 from mydyno.document.result import StudyResult
 from mydyno.model.stored.summary import RunSummary, StepLevel, Window
 from mydyno.reports import envelopes
@@ -99,11 +99,9 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
 
 def read_one(result: StudyResult, series: Series, buckets: int) -> tuple[dict[str, Panel], dict[str, float]]:
     """({step: panel} of one series, coarse; {step: how long its load lasted}). Steps without a sample are absent."""
-    present = result.samples
     durations = _durations(result)
-    files, _ = _choose(present, list(durations))
     widths = {step: envelopes.bucket_width_s(length, buckets) for step, length in durations.items()}
-    panels = envelopes.read_panels(files, [series], widths, durations)
+    panels = read_these(result, [series], widths, durations)
     return {step: panel for (step, _, _), panel in panels.items()}, durations
 
 
@@ -117,8 +115,7 @@ def read_these(
     result: StudyResult, series: Sequence[Series], widths_s: Mapping[str, float], durations_s: Mapping[str, float]
 ) -> dict[PanelKey, Panel]:
     """The panels of these series at the steps of `widths_s`, cut into buckets of these widths."""
-    present = result.samples
-    files, _ = _choose(present, list(widths_s))
+    files, _ = _choose(result.samples, list(widths_s))
     return envelopes.read_panels(files, series, widths_s, durations_s)
 
 
@@ -152,7 +149,7 @@ def _choose(
         others = {path: run for path, run in present.items() if (run.arm, run.copy_number) not in groups}
         files[step] = sound | others
         if others:
-            names = (f"{run.arm} again" if run.copy_number == 2 else run.arm for run in others.values())
+            names = (copy_name(run.arm, run.copy_number) for run in others.values())
             invalid[step] = tuple(dict.fromkeys(names))
     return files, invalid
 

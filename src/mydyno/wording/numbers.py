@@ -186,11 +186,6 @@ def ratio_interval(low: float | None, high: float | None) -> str:
     return f"{signed_percent(low - 1).removesuffix(PERCENT)} … {signed_percent(high - 1)}"
 
 
-def percent_range(low: float, high: float) -> str:
-    """Two shares of 1, e.g. "+1.1 % … +7.4 %"."""
-    return f"{signed_percent(low)} … {signed_percent(high)}"
-
-
 def time_text(us: float) -> str:
     """A time per transaction."""
     if us == 0.0:

@@ -52,7 +52,7 @@ def test_the_leading_class_is_the_answer_with_its_event(tmp_path: Path) -> None:
     assert words in section
     assert "buf_pool_<mutex>" not in section
     assert "those that differ beyond noise first" in section
-    assert "Cost of the instruments: throughput −10.0 % (−15.0 % … −5.0 %)" in section
+    assert "Cost of the instruments: throughput −10.0 % (−15.0 … −5.0 %)" in section
     assert words in printed(made)
 
 

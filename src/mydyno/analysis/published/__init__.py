@@ -19,7 +19,7 @@ from mydyno.language import agreed
 from mydyno.model.stored.summary import ConclusionRecord, PublishedEntry, Summary
 from mydyno.model.stored.worded import WordedConclusion, WordedFigure
 from mydyno.results.precision import answered_metrics
-from mydyno.wording.numbers import NONE, percent_range, signed_percent
+from mydyno.wording.numbers import NONE, ratio_interval, signed_percent
 from mydyno.wording.reasons import counted_claims
 from mydyno.wording.stored_result import StoredResult
 
@@ -88,10 +88,8 @@ def _claim(result: StoredResult, one: PublishedEntry) -> str:
 def _effect(one: PublishedEntry) -> str:
     if one.ratio is None:
         return NONE
-    size = signed_percent(one.ratio - 1)
-    if one.ci_low is None or one.ci_high is None:
-        return size
-    return f"{size} ({percent_range(one.ci_low - 1, one.ci_high - 1)})"
+    size, interval = signed_percent(one.ratio - 1), ratio_interval(one.ci_low, one.ci_high)
+    return f"{size} ({interval})" if interval else size
 
 
 def _conditions(result: StoredResult) -> str:

@@ -48,4 +48,9 @@ def arm_styles(arms: tuple[str, ...]) -> dict[str, ArmStyle]:
 
 def copy_style(control: ArmStyle) -> ArmStyle:
     """The style of the control's second copy."""
-    return ArmStyle(control.name, f"{control.name} again (A/A)", control.colour, control.shape, "2 2", copy=True)
+    return ArmStyle(control.name, copy_name(control.name, 2), control.colour, control.shape, "2 2", copy=True)
+
+
+def copy_name(arm: str, copy_number: int) -> str:
+    """An arm's run by name; that of the control's second copy."""
+    return f"{arm} again (A/A)" if copy_number == 2 else arm

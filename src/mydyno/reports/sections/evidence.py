@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from mydyno.document.charts.palette import copy_name
 from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Table, glyph, render, swatch
@@ -73,10 +74,7 @@ def _invalid_table(invalid: list[RunSummary]) -> Table:
     return Table(
         "Runs that are not valid: kept and shown, not used",
         ("run", "arm", "reasons"),
-        [
-            [run.folder, run.arm + (" (A/A)" if run.copy_number == 2 else ""), joined(run.reasons) or "not recorded"]
-            for run in invalid
-        ],
+        [[run.folder, copy_name(run.arm, run.copy_number), joined(run.reasons) or "not recorded"] for run in invalid],
     )
 
 
@@ -117,7 +115,7 @@ def _grid(result: StudyResult) -> list[dict[str, object]]:
         state = "not run" if run is None else "valid" if run.valid else "not valid"
         style = result.styles.get(planned.arm)
         return {
-            "arm": planned.arm + (" (A/A)" if planned.copy_number == 2 else ""),
+            "arm": copy_name(planned.arm, planned.copy_number),
             "swatch": glyph(style) if style else "",
             "valid": state == "valid",
             "state": state,

@@ -11,7 +11,7 @@ from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.verdicts import verdicts_of
 from mydyno.wording.interference import adjustment_sentence
-from mydyno.wording.numbers import noise_text, percent_range
+from mydyno.wording.numbers import noise_text, ratio_interval
 
 
 def build(result: StudyResult) -> Part:
@@ -61,7 +61,7 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
         name = _short(step) if several else step.short_level
         shares = tuple(ratio - 1 for ratio in ratios.values())
         rows.append(NoiseRow(name, shares, share))
-        spread = percent_range(min(shares), max(shares)) if shares else "–"
+        spread = ratio_interval(min(ratios.values()), max(ratios.values())) if ratios else "–"
         table.append(
             [name, Cell(str(len(ratios)), "num"), Cell(spread, "num"), Cell(noise_text(share) if share else "–", "num")]
         )

@@ -8,7 +8,7 @@ from statistics import median
 
 from markupsafe import Markup
 
-from mydyno.document.charts.palette import copy_style
+from mydyno.document.charts.palette import copy_name, copy_style
 from mydyno.document.charts.timeline import TimeSeries, timeline_chart
 from mydyno.document.parts import Figures, Fold, Note, Part
 from mydyno.document.result import StudyResult
@@ -150,9 +150,9 @@ def _session_table(result: StudyResult, panel: Panel) -> Table:
     for (arm, copy), line in sorted(panel.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
         present = [value for value in line.middle if not math.isnan(value)]
         unit = display_unit("server_rss_bytes", max(present))
-        label = arm if copy == 1 else f"{arm} again (A/A)"
         cells = [present[0], median(present), present[-1], max(value for value in line.high if not math.isnan(value))]
-        rows.append([label, *(Cell(unit.text(value, 4), "num") for value in cells), Cell(str(line.runs), "num")])
+        sizes = (Cell(unit.text(value, 4), "num") for value in cells)
+        rows.append([copy_name(arm, copy), *sizes, Cell(str(line.runs), "num")])
     return Table(
         "Resident memory of the server over whole runs (medians of the arm's runs; the greatest of all)",
         ["arm", "first sample", "median", "last sample", "greatest", "runs"],
