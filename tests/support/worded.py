@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mydyno.evaluation.worded import worded_summary
 from mydyno.model.stored.worded import WordedSummary
+from mydyno.reports.json_report import worded_summary
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
 

@@ -9,8 +9,8 @@ from math import log
 from pathlib import Path
 from typing import Any, Literal
 
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Section
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
@@ -72,10 +72,10 @@ class Analysis:
     """One idea, as the last lines of its file declare it."""
 
     chapter: Chapter = "why"
-    part: Callable[[StudyResult], Section | None] = lambda _: None
-    """Its section of the report; None: the study has none."""
-    folded: bool = False
-    """Whether the section opens on demand."""
+    part: Callable[[StudyResult], Part | None] = lambda _: None
+    """Its part of the report; None: the study has none."""
+    comment: Callable[[StudyResult], Part | None] = lambda _: None
+    """Its part of a comment on a pull request."""
     stored: str = ""
     """The field of Summary that has its record; empty: nothing is stored."""
     analyse: Callable[[Examined], Any] | None = None
@@ -92,10 +92,6 @@ class Analysis:
     """What it adds to the long form of the answer."""
     lines: Callable[[StudyResult], list[str]] = lambda _: []
     """What a terminal shows of it below the answer."""
-    heading: str = ""
-    """The heading of its part in Markdown."""
-    markdown: Callable[[StudyResult], str] = lambda _: ""
-    """That part without its heading; empty: the study has none."""
     worded: Callable[[StoredResult], Any] | None = None
     """The record with its sentences, for programs; None: as it is stored."""
     files: Callable[[Experiment, Summary], Mapping[str, str]] = lambda *_: {}

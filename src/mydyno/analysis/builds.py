@@ -11,9 +11,9 @@ from statistics import mean
 from typing import Any
 
 from mydyno.analysis.base import Analysis
-from mydyno.document.parts import Part
+from mydyno.document.parts import Listed, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, glyph
+from mydyno.document.section import Cell, Table, glyph
 from mydyno.language import agreed
 from mydyno.model.definition.plan import builds_of
 from mydyno.wording.numbers import signed
@@ -21,7 +21,7 @@ from mydyno.wording.numbers import signed
 Facts = Mapping[str, Any]
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section, or None if no server was built from source."""
     found = facts_of_builds(result)
     if not found:
@@ -32,9 +32,9 @@ def part(result: StudyResult) -> Section | None:
     commands = list(dict.fromkeys(_recipe(one) for one in found.values()))
     programs = len({one["sha256"] for one in found.values()})
     return Part(
-        id="builds", heading="Builds from source", short="Builds", intro=INTRO, tables=tables,
-        lists=[("How they were built", commands)], says=agreed(f"{programs} programs"),
-    ).section  # fmt: skip
+        id="builds", heading="Builds from source", folded=True, says=agreed(f"{programs} programs"),
+        body=[Note(INTRO, "intro"), *tables, Listed(commands, "How they were built")],
+    )  # fmt: skip
 
 
 INTRO = (
@@ -98,4 +98,4 @@ def _recipe(facts: Facts) -> str:
     return f"{facts['origin']}: {environment}{facts['command']} ({', '.join(facts['compilers'])}{cached})"
 
 
-ANALYSIS = Analysis(folded=True, part=part)
+ANALYSIS = Analysis(part=part)

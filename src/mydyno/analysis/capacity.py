@@ -15,11 +15,11 @@ from markupsafe import Markup
 
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.document.charts.search import Offered, search_chart
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, legend
+from mydyno.document.section import Cell, Figure, FigureGroup, Table, legend
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.definition.search import CAPACITIES
 from mydyno.model.stored.capacity import CapacityRecord
 from mydyno.model.stored.records import SliceRecord
@@ -135,8 +135,7 @@ def say(summary: Summary, metric: str) -> list[str]:
             continue
         metric = CAPACITIES[next(iter(records.values())).of]
         effects = [one for one in summary.effects if (one.metric, one.step) == (metric, step.id) and one.verdict]
-        level = load_level(step.connections)
-        where = f" ({step.workload}, {level})" if several else ""
+        where = f" ({step.workload}, {step.level})" if several else ""
         control = records.get(summary.control)
         if control is not None:
             found.append(f"{summary.control} sustains {sustained(control)} under {objective_words(control)}{where}.")
@@ -167,7 +166,7 @@ def _arm(effect: EffectRecord, record: CapacityRecord | None) -> str:
     return f"{begin}; the difference to {effect.control}, {change}, is inconclusive"
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """None if the study searches nothing, or found nothing."""
     records = result.summary.capacities
     if not records:
@@ -179,18 +178,13 @@ def part(result: StudyResult) -> Section | None:
             figures = [Figure([], _table(own), "", "full", numbers_open=True)]
             figures += [figure for record in own if (figure := _chart(result, record)) is not None]
             groups.append(FigureGroup(", ".join((step.workload, step.level, objective_words(own[0]))), figures))
-    return Section(
-        "capacity",
-        "Capacity",
-        "Capacity",
-        figures_html(
-            "The capacity is the load at which half of the slices meet the objective. Each mark is a slice "
-            "at the load that it had: filled if it met the objective, hollow if it missed it. Lines "
-            "are the capacities of the blocks. The control's second copy is not drawn.",
-            groups,
-            legend(result, with_copy=False),
-        ),
+    intro = (
+        "The capacity is the load at which half of the slices meet the objective. Each mark is a slice at the load "
+        "that it had: filled if it met the objective, hollow if it missed it. Lines are the capacities of the blocks. "
+        "The control's second copy is not drawn."
     )
+    drawn = Figures(groups, legend(result, with_copy=False))
+    return Part(id="capacity", heading="Capacity", body=[Note(intro, "intro"), drawn])
 
 
 def _table(records: list[CapacityRecord]) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -29,8 +28,8 @@ from mydyno.analysis import (
     waits,
 )
 from mydyno.analysis.base import Analysis, Chapter, Examined
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Section
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.summary import Summary
 from mydyno.wording.stored_result import StoredResult
@@ -108,13 +107,11 @@ def lines_of(result: StudyResult) -> list[str]:
     return [line for one in ANALYSES for line in one.lines(result)]
 
 
-def markdown_of(result: StudyResult) -> list[tuple[str, str]]:
-    """(heading, part with its heading) in Markdown, of the analyses that have one."""
-    return [(one.heading, f"### {one.heading}\n\n{text}") for one in ANALYSES if (text := one.markdown(result))]
+def comment_of(result: StudyResult) -> list[Part]:
+    """The parts of a comment on a pull request."""
+    return [part for one in ANALYSES if (part := one.comment(result)) is not None]
 
 
-def sections_of(result: StudyResult, chapter: Chapter, folded: bool = False) -> Iterator[Section]:
-    """The sections of a chapter: those that open on demand, or the others."""
-    for one in ANALYSES:
-        if (one.chapter, one.folded) == (chapter, folded) and (section := one.part(result)) is not None:
-            yield section
+def parts_of(result: StudyResult, chapter: Chapter) -> list[Part]:
+    """The parts of a chapter of the report."""
+    return [part for one in ANALYSES if one.chapter == chapter and (part := one.part(result)) is not None]

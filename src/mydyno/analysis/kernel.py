@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.analysis.base import Analysis, Examined
+from mydyno.document import counted
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, render
+from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.stored.kernel import (
     MEASURES,
@@ -39,7 +41,6 @@ from mydyno.results.why.event_tables import (
 )
 from mydyno.results.why.slices_apart import slices_apart
 from mydyno.store.slices import KERNEL_FILE, read_totals
-from mydyno.wording import counted
 from mydyno.wording.numbers import count_interval, signed_count, signed_time, significant, time_interval, time_text
 from mydyno.wording.reasons import alarm_clause
 
@@ -250,32 +251,14 @@ def lines(result: StudyResult) -> list[str]:
     )
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section; None where the kernel was not traced."""
     record = result.summary.kernel
     if record is None:
         return None
-    return Section(
-        "kernel",
-        "What the kernel does for the server",
-        "Kernel",
-        render(
-            "counted.html",
-            found=[
-                (
-                    counted.heading(result, one),
-                    f"{counted.heading(result, one)}: kernel",
-                    sentence(one, record),
-                    _tables(one),
-                    "",
-                )
-                for one in record.contrasts
-            ],
-            nothing=counted.why_nothing(result, record.contrasts),
-            quality=[*quality(record), counted.together(result)],
-        ),
-        says="run queue, futex, fsync, block I/O and system calls per transaction",
-    )
+    found = [(one, sentence(one, record), _tables(one)) for one in record.contrasts]
+    body = counted.body(result, found, "kernel", None, quality(record))
+    return Part(id="kernel", heading="What the kernel does for the server", body=body)
 
 
 def _tables(contrast: KernelContrast) -> list[Table]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mydyno.analysis.base import Analysis
-from mydyno.document.parts import Part
+from mydyno.document.parts import Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, glyph
+from mydyno.document.section import Cell, Table, glyph
 from mydyno.model.stored.records import RunRecord, StepRecord
+from mydyno.model.stored.summary import StepLevel
 from mydyno.results.values.key_values import (
     CrashSurvival,
     Growth,
@@ -19,10 +20,9 @@ from mydyno.results.values.key_values import (
     spread_of,
 )
 from mydyno.wording.numbers import MINUS, NONE
-from mydyno.wording.stored_result import ReportStep
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section, or None if the study has no keys and values."""
     if result.study.experiment.data.workload != "kv":
         return None
@@ -33,9 +33,9 @@ def part(result: StudyResult) -> Section | None:
         "share of keys found."
     )
     return Part(
-        id="key-values", heading="Keys and values: losses in a crash, and latency", short="Keys and values",
-        intro=intro, tables=[_kept(result), *(one for one in tables if one is not None)],
-    ).section  # fmt: skip
+        id="key-values", heading="Keys and values: losses in a crash, and latency",
+        body=[Note(intro, "intro"), _kept(result), *tables],
+    )  # fmt: skip
 
 
 def _records(result: StudyResult, arm: str) -> list[RunRecord]:
@@ -43,7 +43,7 @@ def _records(result: StudyResult, arm: str) -> list[RunRecord]:
     return [result.records[run.folder] for run in result.runs if run.arm == arm and run.valid]
 
 
-def _steps(result: StudyResult, arm: str, step: ReportStep) -> list[StepRecord]:
+def _steps(result: StudyResult, arm: str, step: StepLevel) -> list[StepRecord]:
     """The arm's usable records of one step."""
     found = []
     for run in result.runs:
@@ -107,7 +107,7 @@ def _signed_mb(size_bytes: float) -> str:
     return f"{size_bytes / 1e6:+.2f}".replace("-", MINUS)
 
 
-def _latency(result: StudyResult, step: ReportStep) -> Table | None:
+def _latency(result: StudyResult, step: StepLevel) -> Table | None:
     """memaslap's figures for every arm."""
     found = {arm: spread_of(_steps(result, arm, step)) for arm in result.styles}
     rows: list[list[str | Cell]] = [
@@ -131,7 +131,7 @@ def _spread_cells(spread: Spread) -> list[str]:
     ]
 
 
-def _distribution(result: StudyResult, step: ReportStep) -> Table | None:
+def _distribution(result: StudyResult, step: StepLevel) -> Table | None:
     """Shares of the operations by powers of two of µs, one column an arm."""
     found = {arm: log2_of(_steps(result, arm, step)) for arm in result.styles}
     found = {arm: counts for arm, counts in found.items() if counts}

@@ -16,7 +16,7 @@ from typing import Literal
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, glyph
+from mydyno.document.section import Cell, Table, glyph
 from mydyno.hosts.network.link import FRAME_TO_PAYLOAD
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.quantities import load_level
@@ -40,7 +40,6 @@ DIRECTIONS = {
 
 MOST_ALONE = 3
 """Arms of one limit that each have their shares in the sentence; of more only the range is said."""
-WHOSE = {"server CPU": "the server's", "load CPU": "the load's", "others' CPU": "neither the server's nor the load's"}
 GROUPS = {
     "link": "the link limited",
     "server CPU": "the CPUs, most of them busy with the server, limited",
@@ -48,7 +47,7 @@ GROUPS = {
     "others' CPU": "the CPUs, most of them busy with neither server nor load, limited",
     "none": "neither link nor CPUs were full with",
 }
-NONE_SEEN = "neither the link nor this host's CPUs were full (the server's host is not measured) with"
+UNSEEN = "; the server's host is not measured"
 
 
 LIMITS = {"others' CPU": "other CPU"}
@@ -127,29 +126,6 @@ def _medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: median(one[name] for one in found) for name in found[0]} if found else {}
 
 
-def limit_sentence(found: LimitRecord, step: Step) -> str:
-    """What limited the arm at the step, with the shares that say so."""
-    shares = found.shares
-    server = f"server {_percent(shares['server'])}, " if "server" in shares else ""
-    taken = f"CPUs {_percent(shares['cpu'])} of {found.cpus} busy: {server}load {_percent(shares['load'])}"
-    taken += f", others {_percent(found.others)}"
-    taken += "" if server else "; the server's host is not measured"
-    carried = f"link {_percent(shares['link'])} of what it delivered in the timed transfer"
-    return f"{found.arm} at {load_level(step.connections, step.rate)}: {_met(found)} ({carried}; {taken})."
-
-
-def _met(found: LimitRecord) -> str:
-    if found.met == "link":
-        return "the link was the limit"
-    if found.met == "cpus":
-        return f"the CPUs were the limit, most of it {WHOSE[found.limit]}"
-    if found.met == "thread":
-        return f"the load program's busiest thread was the limit ({_percent(found.shares['thread'])} of a CPU)"
-    if "server" in found.shares:
-        return "neither link nor CPU was full: each connection waits for its own answers"
-    return "neither link nor this host's CPUs were full: the server does not answer faster"
-
-
 def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tuple[str, ...]:
     """One sentence per step: which arms met which limit, each with the share that says so."""
     sentences = []
@@ -161,11 +137,11 @@ def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tup
                 arms = [f"{found.arm} ({_telling_shares([found])})" for found in group]
                 if len(group) > MOST_ALONE:
                     arms = [*(found.arm for found in group[:-1]), f"{group[-1].arm} ({_telling_shares(group)})"]
-                seen = any("server" in found.shares for found in limits)
-                groups.append(f"{words if seen or limit != 'none' else NONE_SEEN} {', '.join(arms)}")
+                groups.append(f"{words} {', '.join(arms)}")
         if groups:
+            unseen = "" if any("server" in found.shares for found in limits) else UNSEEN
             level = load_level(step.connections, step.rate)
-            sentences.append(f"At {level} ({step.workload}): {'; '.join(groups)}.")
+            sentences.append(f"At {level} ({step.workload}): {'; '.join(groups)}{unseen}.")
     return tuple(sentences)
 
 
@@ -173,6 +149,8 @@ def _telling_shares(found: Sequence[LimitRecord]) -> str:
     """The shares that made these arms' common limit, each as a range over them."""
     if found[0].limit == "link":
         return f"{_range(found, 'link')} of the link"
+    if all(one.met == "thread" for one in found):
+        return f"its busiest thread {_range(found, 'thread')} of a CPU"
     if found[0].limit == "none":
         return f"link {_range(found, 'link')}, CPUs {_range(found, 'cpu')}"
     server = f"server {_range(found, 'server')}, " if all("server" in one.shares for one in found) else ""
@@ -188,7 +166,7 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """Which limit each arm met at each step, with the shares that say so."""
     found = {(limit.step, limit.arm): limit for limit in result.summary.limits}
     if not found:
@@ -203,7 +181,7 @@ def part(result: StudyResult) -> Section | None:
                 continue
             shares = limit.shares
             told: dict[str, float] = {name: shares[name] for name in ("link", "server", "load") if name in shares}
-            told["other"] = max(shares["cpu"] - shares.get("server", 0.0) - shares["load"], 0.0)
+            told["other"] = limit.others
             below = ", ".join(f"{name} {percent(share)}" for name, share in told.items())
             cells.append(Cell(LIMITS.get(limit.limit, limit.limit), "word", below=below))
         rows.append(cells)
@@ -214,7 +192,7 @@ def part(result: StudyResult) -> Section | None:
         "is the kernel's own threads and all other programs."
     )
     table = Table("From utilisation", ["arm", *head], rows, note)
-    return Part(id="limits", heading="What limited each arm", short="Limits", tables=[table]).section
+    return Part(id="limits", heading="What limited each arm", short="Limits", folded=True, body=[table])
 
 
 def _analyse(study: Examined) -> tuple[LimitRecord, ...]:
@@ -223,7 +201,9 @@ def _analyse(study: Examined) -> tuple[LimitRecord, ...]:
 
 def _worded(result: StoredResult) -> list[WordedLimit]:
     steps = {step.id: step for step in result.study.experiment.resolved_steps}
-    return [WordedLimit(**dict(one), sentence=limit_sentence(one, steps[one.step])) for one in result.summary.limits]
+    return [
+        WordedLimit(**dict(one), sentence=limit_sentences([one], [steps[one.step]])[0]) for one in result.summary.limits
+    ]
 
 
 def sentences(result: StoredResult) -> tuple[str, ...]:
@@ -231,4 +211,4 @@ def sentences(result: StoredResult) -> tuple[str, ...]:
     return limit_sentences(result.summary.limits, result.study.experiment.resolved_steps)
 
 
-ANALYSIS = Analysis(part=part, folded=True, stored="limits", analyse=_analyse, worded=_worded, sentences=sentences)
+ANALYSIS = Analysis(part=part, stored="limits", analyse=_analyse, worded=_worded, sentences=sentences)

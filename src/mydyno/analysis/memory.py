@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import median
 
 from mydyno.analysis.base import Analysis
-from mydyno.document.parts import Part
+from mydyno.document.parts import Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, glyph
+from mydyno.document.section import Cell, Table, glyph
 from mydyno.model.stored.summary import RunSummary
 from mydyno.store.query import file_names, reading
 from mydyno.wording.numbers import NONE, display_unit, percent
@@ -43,7 +43,7 @@ class Session:
     greatest: float
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section; None if no arm sets how memory is managed, or runs have several servers."""
     arms = result.study.experiment.arms
     if not any(name in arm.treatments for arm in arms for name in TREATMENTS):
@@ -58,10 +58,12 @@ def part(result: StudyResult) -> Section | None:
         return None
     kinds = _kinds_table(result)
     return Part(
-        id="memory", heading="Memory of the server", short="Memory",
-        tables=[_table(result, of_arm), *([kinds] if kinds else [])],
-        intro=_intro(of_arm), text=_untold(result) if kinds else (),
-    ).section  # fmt: skip
+        id="memory", heading="Memory of the server", folded=True,
+        body=[
+            Note(_intro(of_arm), "intro"), _table(result, of_arm), kinds,
+            *map(Note, _untold(result) if kinds else ()),
+        ],
+    )  # fmt: skip
 
 
 def _sessions(files: Mapping[Path, RunSummary]) -> dict[tuple[str, str], list[Session]]:
@@ -118,7 +120,7 @@ def _table(result: StudyResult, of_arm: Mapping[str, Mapping[str, list[Session]]
             *(_cell([session.last for session in found.get(metric, [])]) for metric, _ in columns),
         ])  # fmt: skip
     head = ["arm", "resident at the start", "growth", "resident at most", *(words for _, words in columns)]
-    return Table("The server's memory over a whole run", head, rows)
+    return Table("The server's memory over a whole run", head, rows, look="facts")
 
 
 def _cell(values: list[float], signed: bool = False) -> Cell:
@@ -145,7 +147,7 @@ def _kinds_table(result: StudyResult) -> Table | None:
     head = ["arm", *(words for words, _ in columns), "of it free"]
     if not any(run.get("allocator_held_bytes") for runs in of_arm.values() for run in runs):
         rows, head = [row[:-1] for row in rows], head[:-1]
-    return Table("Its parts after the last step", head, rows)
+    return Table("Its parts after the last step", head, rows, look="facts")
 
 
 def _untold(result: StudyResult) -> list[str]:
@@ -192,4 +194,4 @@ def _free_share(runs: list[Facts]) -> str:
     return percent(median(shares)) if shares else NONE
 
 
-ANALYSIS = Analysis(chapter="why", part=part, folded=True)
+ANALYSIS = Analysis(chapter="why", part=part)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mydyno.analysis.base import Analysis
+from mydyno.document.parts import Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, render
+from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord
@@ -304,7 +305,14 @@ def table(step: str, found: Sequence[ArmQueue]) -> Table:
     )
 
 
-def part(result: StudyResult) -> Section | None:
+LITTLE = (
+    "Numbers by Little's law: mean number = throughput × mean time. What is counted independently of the times has to "
+    "agree with them: no more connections can be busy than there are, and no more transactions can end than were due; "
+    "in a closed loop every connection always has a transaction."
+)
+
+
+def part(result: StudyResult) -> Part | None:
     """The section; None where no step has been counted."""
     experiment, cpus = result.study.experiment, float(result.study.host.get("cpus_usable", 1))
     if experiment.compares_statements:
@@ -320,18 +328,12 @@ def part(result: StudyResult) -> Section | None:
     if not found:
         return None
     of_step = {step: [one for one in found if one.step == step] for step in dict.fromkeys(one.step for one in found)}
-    title = "The queue" if any(isinstance(one.queue, Queue) for one in found) else "Utilisation"
-    return Section(
-        "queueing",
-        title,
-        title.removeprefix("The ").capitalize(),
-        render(
-            "queueing.html",
-            sentences=[text for own in of_step.values() for text in sentences(own)],
-            tables=[table(step, own) for step, own in of_step.items()],
-        ),
-        says="whether the counts agree by Little's law, and how busy each resource is",
-    )
+    said = [text for own in of_step.values() for text in sentences(own)]
+    return Part(
+        id="queueing", heading="The queue" if any(isinstance(one.queue, Queue) for one in found) else "Utilisation",
+        says="whether the counts agree by Little's law, and how busy each resource is", folded=True,
+        body=[*said, *(table(step, own) for step, own in of_step.items()), Note(LITTLE)],
+    )  # fmt: skip
 
 
 def _disks(result: StudyResult) -> dict[int, DiskReadings]:
@@ -344,4 +346,4 @@ def _disks(result: StudyResult) -> dict[int, DiskReadings]:
     return found
 
 
-ANALYSIS = Analysis(chapter="why", part=part, folded=True)
+ANALYSIS = Analysis(chapter="why", part=part)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mydyno.analysis.base import Analysis
-from mydyno.document.parts import Part
+from mydyno.document.parts import Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table
+from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.quantities import format_duration
@@ -22,7 +22,7 @@ NOTE = (
 )
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section; None without a replay at captured times in slices."""
     steps = [step for step in result.study.experiment.resolved_steps if speed_of(step) is not None]
     found = {step.id: [one for one in result.slices.of_step(step.id) if one.captured] for step in steps}
@@ -30,12 +30,14 @@ def part(result: StudyResult) -> Section | None:
     if not played:
         return None
     return Part(
-        id="replay", heading="What was replayed", short="Replay",
+        id="replay", heading="What was replayed", folded=True,
         says="which part of the capture was played, and how late its transactions began",
-        intro=" ".join(sentence(step, found[step.id]) for step in played),
-        tables=[table(step.id, found[step.id], tuple(result.styles)) for step in played],
-        text=[NOTE],
-    ).section  # fmt: skip
+        body=[
+            Note(" ".join(sentence(step, found[step.id]) for step in played), "intro"),
+            *(table(step.id, found[step.id], tuple(result.styles)) for step in played),
+            Note(NOTE),
+        ],
+    )  # fmt: skip
 
 
 def sentence(step: Step, slices: Sequence[SliceRecord]) -> str:
@@ -71,4 +73,4 @@ def table(step: str, slices: Sequence[SliceRecord], arms: Sequence[str]) -> Tabl
     return Table(step, head, rows)
 
 
-ANALYSIS = Analysis(chapter="trust", folded=True, part=part)
+ANALYSIS = Analysis(chapter="trust", part=part)

@@ -14,8 +14,9 @@ from markupsafe import Markup
 
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.document.charts.scalability import Swept, latency_chart, scalability_chart
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, legend
+from mydyno.document.section import Cell, Figure, FigureGroup, Table, legend
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.statement_steps import speed_of
@@ -152,7 +153,7 @@ def _interval(record: ScalabilityRecord) -> str:
     return f" ({low:.0f} or more)" if high > record.levels[-1] else f" ({low:.0f} to {high:.0f})"
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """None if no workload was measured at enough numbers of connections."""
     records = result.summary.scalabilities
     if not records:
@@ -173,23 +174,14 @@ def part(result: StudyResult) -> Section | None:
         )
         for index, own in enumerate(sweeps.values())
     ]
-    return Section(
-        "scalability",
-        "Scalability",
-        "Scalability",
-        figures_html(
-            (
-                "Marks are measured, as means over the blocks; lines are the Universal Scalability Law fitted "
-                "to them. Contention is the share of the work that waits for its turn; coherency is what each "
-                "pair of connections costs the other, and makes throughput fall beyond a peak (the short stroke "
-                "on the axis). The law describes these measurements and explains nothing by itself."
-            )
-            + _about_responses(records),
-            groups,
-            legend(result, with_copy=False),
-        ),
-        saturation(records[0]),
-    )
+    intro = (
+        "Marks are measured, as means over the blocks; lines are the Universal Scalability Law fitted to them. "
+        "Contention is the share of the work that waits for its turn; coherency is what each pair of connections costs "
+        "the other, and makes throughput fall beyond a peak (the short stroke on the axis). The law describes these "
+        "measurements and explains nothing by itself."
+    ) + _about_responses(records)
+    drawn = Figures(groups, legend(result, with_copy=False))
+    return Part(id="scalability", heading="Scalability", body=[Note(intro, "intro"), drawn])
 
 
 def _about_responses(records: Sequence[ScalabilityRecord]) -> str:

@@ -16,8 +16,9 @@ from markupsafe import Markup
 
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.document.charts.half_normal import SizedEffect, half_normal_chart
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.experiment_file.screen import CONTROL, coded
 from mydyno.experiment_file.vary import arm_name
 from mydyno.language import agreed, listing
@@ -33,7 +34,7 @@ from mydyno.wording.numbers import (
     half_width_text,
     metric_name,
     p_value,
-    percent_range,
+    ratio_interval,
     signed_percent,
     size,
 )
@@ -221,23 +222,20 @@ LENTH = "With one block the standard error is Lenth's, which takes the small eff
 BLOCKS = "The standard error comes from the differences between blocks, of all variables together."
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """None if the study screens nothing."""
     records = result.summary.screening
     if not records:
         return None
     groups = [FigureGroup(record.step, [_figure(record)], text=_words(result, record)) for record in records]
-    return Section(
-        "screening",
-        "Main effects of the variables",
-        "Variables",
-        figures_html(
-            "The main effect of a variable is the change from its first to its last value, over all runs of "
-            "the design. In the plot, effects that are noise lie near the line; the dashed line is the "
-            "margin beyond which an effect counts.",
-            groups,
-        ),
+    intro = (
+        "The main effect of a variable is the change from its first to its last value, over all runs of the design. In "
+        "the plot, effects that are noise lie near the line; the dashed line is the margin beyond which an effect "
+        "counts."
     )
+    return Part(
+        id="screening", heading="Main effects of the variables", body=[Note(intro, "intro"), Figures(groups)]
+    )  # fmt: skip
 
 
 def _words(result: StudyResult, record: ScreenRecord) -> str:
@@ -288,13 +286,10 @@ def _margin(record: ScreenRecord) -> float | None:
 def _table(record: ScreenRecord) -> Table:
     rows: list[list[str | Cell]] = []
     for one in sorted(record.factors, key=_size, reverse=True):
-        interval = ""
-        if one.ci_low is not None and one.ci_high is not None:
-            interval = percent_range(one.ci_low - 1, one.ci_high - 1)
         rows.append([
             one.name,
             Cell(f"{one.first} → {one.last}"),
-            Cell(signed_percent(one.ratio - 1), "num", below=interval),
+            Cell(signed_percent(one.ratio - 1), "num", below=ratio_interval(one.ci_low, one.ci_high)),
             Cell("–" if one.p is None else p_value(one.p), "num"),
             Cell("matters" if one.active else "not shown"),
             Cell(_mixed(one)),

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 from math import expm1
 
 from mydyno.analysis.base import Analysis
-from mydyno.document.markdown_text import escape, of_table
-from mydyno.document.parts import Part
+from mydyno.document.parts import Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, glyph
+from mydyno.document.section import Cell, Table, glyph
 from mydyno.language import agreed, listing
 from mydyno.model.definition.plan import instances_of_each
 from mydyno.model.definition.server_options import plain_name
@@ -24,7 +23,6 @@ from mydyno.treatments.dsn import dsns_of
 from mydyno.wording.numbers import signed
 from mydyno.wording.stored_result import StoredResult
 
-HEADING = "Servers, and how their settings differ"
 ABSENT = "has none"
 MOST_SETTINGS = 3
 """Settings that the sentence names, those that can explain most; of more it states how many there are."""
@@ -71,7 +69,7 @@ def most_explaining(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (rank.get(name, len(rank)), not name.startswith("innodb_"), name))
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section, or None if all arms run one version or no setting differs, and each arm has one server."""
     tables, count = _tables(result), len(result.summary.server_differences)
     if instances_of_each(result.study.experiment) > 1:
@@ -85,9 +83,10 @@ def part(result: StudyResult) -> Section | None:
         f"includes the effects of {'it' if count == 1 else 'these'}."
     )
     return Part(
-        id="servers", heading=HEADING, short="Servers", intro=intro if count else "", tables=tables,
-        says=settings_compared(result),
-    ).section  # fmt: skip
+        id="servers", heading="Servers, and how their settings differ", folded=True,
+        says=agreed(f"{count} settings that shape performance differ") if count else "",
+        body=[settings_compared(result), Note(intro if count else "", "intro"), *tables],
+    )  # fmt: skip
 
 
 def lines(result: StudyResult) -> list[str]:
@@ -95,14 +94,9 @@ def lines(result: StudyResult) -> list[str]:
     return [*filter(None, [settings_compared(result)])]
 
 
-def markdown(result: StudyResult) -> str:
-    """What differs, and the table; empty where nothing does."""
-    return "\n\n".join([*map(escape, lines(result)), *map(of_table, _tables(result))])
-
-
 def _tables(result: StudyResult) -> list[Table]:
     found = differing_settings(result)
-    return [] if found is None else [Table("As reported by the servers (SHOW GLOBAL VARIABLES)", *found)]
+    return [] if found is None else [Table("As reported by the servers (SHOW GLOBAL VARIABLES)", *found, look="facts")]
 
 
 def _instances(result: StudyResult) -> Table:
@@ -182,6 +176,6 @@ def differing_settings(result: StoredResult) -> tuple[list[str], list[list[str]]
 
 
 ANALYSIS = Analysis(
-    folded=True, part=part, stored="server_differences", lines=lines, heading=HEADING, markdown=markdown,
+    part=part, comment=part, stored="server_differences", lines=lines,
     analyse=lambda study: server_differences(study.every_record),
 )  # fmt: skip

@@ -7,18 +7,21 @@ letters for them.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from mydyno.document.parts import Document, Part
+from mydyno.document.parts import Document, Listed, Note, Part
 from mydyno.document.section import Cell, Table
 from mydyno.visible import as_written, styled, visible
-from mydyno.wording.verdict_table import SYMBOLS, flat
+from mydyno.wording.verdicts import SYMBOLS, flat
 
+Form = Callable[[Cell], str]
+"""How a cell is printed."""
 PLAIN_WIDTH = 80
 WIDEST = 120
 WIDEST_TEXT = 100
@@ -89,19 +92,26 @@ class Paper:
                 self.console.print(f"  {self.text(sentence.strip('`'))}", soft_wrap=True)
             else:
                 self.say(sentence, "  ")
-        self.say(part.intro)
-        for place, table in enumerate(part.tables):
-            if place or part.lead or part.intro:
-                self.console.print()
-            self.table(table)
-        for heading, lines in part.lists:
-            if lines and (heading or part.tables):
-                self.console.print()
-                self.say(heading, style="bold")
-            for line in lines:
-                self.say(line, "- ", "  ")
-        for sentence in part.text:
-            self.say(sentence, style="dim")
+        above: list[object] = list(part.lead)
+        for piece in part.pieces:
+            match piece:
+                case Table():
+                    if above:
+                        self.console.print()
+                    self.table(piece)
+                case Listed():
+                    if piece.heading or any(isinstance(one, Table) for one in above):
+                        self.console.print()
+                        self.say(piece.heading, style="bold")
+                    for line in piece.lines:
+                        self.say(line, "- ", "  ")
+                case Note():
+                    self.say(piece.text, style="dim" if piece.css == "note" else "")
+                case str() if not isinstance(piece, Markup):
+                    self.say(piece)
+                case _:
+                    continue
+            above.append(piece)
 
     def table(self, table: Table) -> None:
         """A table; a row of one cell is a heading of those below, whose columns are as wide as those of the others."""
@@ -109,25 +119,35 @@ class Paper:
         if table.most and len(table.rows) > table.most:
             self.say(f"{len(table.rows)} rows; --format html and json list them", style="dim")
             return
-        made = self._new(table)
+        forms = FORMS if table.compact else (_whole,)
+        form = next((one for one in forms if self._fits(self._columns(table, one))), forms[-1])
+        made = self._new(table, form)
         for row in table.rows:
             if len(row) > 1:
-                made.add_row(*map(self._cell, row))
+                made.add_row(*(self._cell(cell, form) for cell in row))
                 continue
             if made.row_count:
                 self.console.print(made)
             self.say(str(row[0]), style="bold")
-            made = self._new(table)
+            made = self._new(table, form)
         self.console.print(made)
         self.say(table.note, style="dim")
 
-    def _new(self, table: Table) -> RichTable:
+    def _columns(self, table: Table, form: Form) -> list[tuple[list[str], int]]:
+        """(texts, width) of each."""
+        rows = [row for row in (table.head, *table.rows) if len(row) == len(table.head)]
+        columns = [[self._cell(cell, form).plain for cell in column] for column in zip(*rows, strict=True)]
+        return [(texts, max(len(line) for text in texts for line in text.split("\n"))) for texts in columns]
+
+    def _fits(self, columns: Sequence[tuple[list[str], int]]) -> bool:
+        return sum(width + 2 for _, width in columns) <= self.console.width
+
+    def _new(self, table: Table, form: Form) -> RichTable:
         made = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        columns = list(zip(*(row for row in (table.head, *table.rows) if len(row) == len(table.head)), strict=True))
-        texts = [[self._cell(cell).plain for cell in column] for column in columns]
-        widths = [max(len(line) for text in column for line in text.split("\n")) for column in texts]
-        fits = sum(widths) + 2 * len(widths) <= self.console.width
-        for cells, lines, width in zip(columns, texts, widths, strict=True):
+        columns = self._columns(table, form)
+        fits = self._fits(columns)
+        rows = [row for row in table.rows if len(row) == len(table.head)]
+        for cells, (lines, width) in zip(zip(*rows, strict=True), columns, strict=True):
             whole = width <= SHORT and any(isinstance(cell, Cell) and "num" in cell.css for cell in cells)
             is_right = whole and not any("\n" in text for text in lines)
             made.add_column(
@@ -136,8 +156,34 @@ class Paper:
             )  # fmt: skip
         return made
 
-    def _cell(self, cell: str | Cell) -> Text:
+    def _cell(self, cell: str | Cell, form: Form) -> Text:
         if isinstance(cell, str):
             return Text(self.text(cell))
         colour = next((COLOURS[name] for name in cell.css.split() if name in COLOURS), "")
-        return Text(self.text("\n".join(filter(None, (cell.text, cell.below)))), style=colour)
+        return Text(self.text(form(cell)), style=colour)
+
+
+def _whole(cell: Cell) -> str:
+    return "\n".join(filter(None, (_spaced(cell.symbol, cell.text, cell.word), cell.below)))
+
+
+def _one_line(cell: Cell) -> str:
+    return _spaced(cell.symbol, cell.text, cell.below and f"({cell.below})", cell.word)
+
+
+def _with_signs(cell: Cell) -> str:
+    """Without the verdict's word, which its sign stands for."""
+    short = flat(cell.below).replace(" … ", " ").removesuffix(" %")
+    return _spaced(cell.symbol, cell.text, short and f"[{short}]")
+
+
+def _two_lines(cell: Cell) -> str:
+    return "\n".join(filter(None, (_spaced(cell.symbol, cell.text), cell.below and f"  {cell.below}")))
+
+
+def _spaced(*parts: str) -> str:
+    return " ".join(filter(None, parts))
+
+
+FORMS: tuple[Form, ...] = (_one_line, _with_signs, _two_lines)
+"""Of a compact table, the first that fits."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from mydyno.document.parts import Document, Part
+from markupsafe import Markup
+
+from mydyno.document.parts import Document, Figures, Fold, Listed, Note, Part, Piece
 from mydyno.document.section import Cell, Table
-from mydyno.wording.verdict_table import flat
+from mydyno.wording.verdicts import flat
 
 LONGEST = 65_000
 """Characters; a comment on GitHub has at most 65,536, and a bot may add its own."""
@@ -48,25 +50,41 @@ def _texts(parts: Iterable[Part]) -> Iterator[str]:
         first, *rest = [*map(sentence, part.lead), ""]
         yield f"**{first}**" if first else ""
         yield from rest
-        yield sentence(part.intro)
-        yield from map(of_table, part.tables)
-        for heading, lines in part.lists:
-            if lines:
-                yield f"#### {escape(heading)}" if heading else ""
-                yield "\n".join(f"- {sentence(line)}" for line in lines)
-        yield from map(sentence, part.text)
-        for heading, tables in part.details:
-            inside = "\n\n".join(map(of_table, tables))
-            yield f"<details><summary>{escape(heading)}</summary>\n\n{inside}\n\n</details>"
+        yield from of_pieces(part.pieces)
 
 
-def of_table(table: Table, most: int | None = None) -> str:
-    """A table, or so many of its rows, under its caption; of what is in two lines, the second is in parentheses."""
+def of_pieces(pieces: Iterable[Piece]) -> Iterator[str]:
+    """What stands below a heading; of charts their tables."""
+    for piece in pieces:
+        match piece:
+            case Table():
+                yield of_table(piece)
+            case Listed():
+                yield f"#### {escape(piece.heading)}" if piece.heading else ""
+                yield "\n".join(f"- {sentence(line)}" for line in piece.lines)
+            case Note():
+                yield sentence(piece.text)
+            case Figures():
+                tables = (figure.table for group in piece.groups for figure in group.figures)
+                yield from map(of_table, filter(None, tables))
+            case Fold():
+                yield folded(piece.heading, of_pieces(piece.pieces))
+            case str() if not isinstance(piece, Markup):
+                yield sentence(piece)
+
+
+def folded(heading: str, inside: Iterable[str]) -> str:
+    """What opens on demand."""
+    return "\n\n".join((f"<details><summary>{escape(heading)}</summary>", *filter(None, inside), "</details>"))
+
+
+def of_table(table: Table) -> str:
+    """A table under its caption; of what is in two lines, the second is in parentheses."""
     whole = next((row for row in table.rows if len(row) > 1), table.head)
     rules = ["--:" if isinstance(cell, Cell) and "num" in cell.css else "---" for cell in whole]
     rows = [
         [_cell(cell) for cell in row] if len(row) > 1 else [f"**{_cell(row[0])}**", *[""] * (len(table.head) - 1)]
-        for row in table.rows[:most]
+        for row in table.rows
     ]
     lines = (f"| {' | '.join(row)} |" for row in (map(_cell, table.head), rules, *rows))
     caption = [f"{escape(table.caption)}:", ""] if table.caption else []
@@ -76,7 +94,7 @@ def of_table(table: Table, most: int | None = None) -> str:
 def _cell(cell: str | Cell) -> str:
     if isinstance(cell, str):
         return escape(flat(cell))
-    text = " ".join(filter(None, (cell.sign, escape(flat(cell.text)))))
+    text = " ".join(filter(None, (cell.sign, cell.symbol, escape(flat(cell.text)), cell.word)))
     text = f"**{text}**" if "strong" in cell.css else text
     return f"{text} ({escape(flat(cell.below))})" if cell.below else text
 

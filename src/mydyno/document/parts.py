@@ -10,15 +10,69 @@ from typing import Any
 from markupsafe import Markup
 
 from mydyno.document.page_assets import asset, script_json
-from mydyno.document.section import Section, Table, render
+from mydyno.document.section import FigureGroup, Table, render
 
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Control characters that HTML forbids; server logs and status texts can contain them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A paragraph beside what is found: css "note", or "intro" for what has to be known before the rest."""
+
+    text: str
+    css: str = "note"
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Sentences as a list."""
+
+    lines: Sequence[str]
+    heading: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Charts with their legend, and how to read them; where there are none, the tables that say the same."""
+
+    groups: Sequence[FigureGroup]
+    legend: Markup | str = ""
+    intro: str = ""
+
+    def __bool__(self) -> bool:
+        return any(group.figures or group.text for group in self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What opens on demand under a heading. A terminal has none of it."""
+
+    heading: str
+    inside: Sequence[Piece | None]
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """Without what is empty."""
+        return [piece for piece in self.inside if piece]
+
+    def __bool__(self) -> bool:
+        return bool(self.pieces)
+
+
+Piece = str | Note | Listed | Table | Figures | Fold
+"""A paragraph, or more; markup is for pages alone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The answer's sentences, what follows, tables, charts, lists, notes and folded tables, in this order.
+    """A heading, the answer's sentences, and what follows in order.
 
     A sentence that is a command between backquotes, and nothing else, is printed unbroken, to be copied.
     """
@@ -32,28 +86,22 @@ class Part:
     says: str = ""
     """One line for a part that is folded: what is inside."""
     lead: Sequence[str] = ()
-    intro: str = ""
-    text: Sequence[str] = ()
-    tables: Sequence[Table] = ()
-    figures: str | Markup = ""
-    lists: Sequence[tuple[str, Sequence[str]]] = ()
-    """(heading, sentences)."""
-    details: Sequence[tuple[str, Sequence[Table]]] = ()
-    """Tables that open on demand under a heading. A terminal has none of them."""
-    explorer: bool = False
-    """Whether the chart over time stands here."""
+    body: Sequence[Piece | None] = ()
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The body without what is empty."""
+        return [piece for piece in self.body if piece]
 
     @property
     def has_words(self) -> bool:
         """Whether there is anything below the heading beside charts."""
-        return bool(
-            self.lead or self.intro or self.text or self.tables or self.details or any(lines for _, lines in self.lists)
-        )
+        return bool(self.lead) or not all(isinstance(piece, Figures | Markup) for piece in self.pieces)
 
     @property
-    def section(self) -> Section:
-        """The part as a section of a page."""
-        return Section(self.id, self.heading, self.short or self.heading, render("part.html", part=self), self.says)
+    def html(self) -> Markup:
+        """What stands below the heading of a page."""
+        return render("part.html", part=self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +123,9 @@ class Document:
     """The title's colour on a terminal is that of it."""
 
     @property
-    def sections(self) -> list[tuple[Section, bool]]:
-        """Each with whether it is folded."""
-        return [(part.section, part.folded) for part in self.parts if part.has_words or part.figures]
+    def sections(self) -> list[Part]:
+        """Those of a page."""
+        return [part for part in self.parts if part.lead or part.pieces]
 
     @property
     def script_data(self) -> Markup | None:

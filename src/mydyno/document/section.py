@@ -1,4 +1,4 @@
-"""What a section is, and the pieces of markup that sections share: tables, legends, figures."""
+"""Pieces of markup that parts share: tables, legends, figures."""
 
 from __future__ import annotations
 
@@ -23,20 +23,9 @@ if TYPE_CHECKING:
 
 LONGEST_UNBROKEN = 24
 """Characters of a name that no line is broken in; a phone has room for some 36."""
+_HEADING = re.compile(r"(</?h)3\b")
 _HYPHENATED = re.compile(r"(?<![\w.-])([\w.]+(?:-[\w.]*\w)+)(?![\w-])")
 _COMMAND = re.compile(r"(`[^`]+`|mydyno resume [^ ]+(?: --time \w+)?|--blocks \d+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One section of the page. `short` is its name in the page's table of contents."""
-
-    id: str
-    title: str
-    short: str
-    html: Markup
-    says: str = ""
-    """One line for a section that is folded: what is inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +41,15 @@ class Cell:
     """Before the text where there are no colours."""
     drawn: Markup | None = None
     """In place of the text where there are pictures."""
+    symbol: str = ""
+    """A verdict's sign, before the text: neither colour nor position is needed to read it."""
+    word: str = ""
+    """A verdict, after the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with a caption. The first column holds row headings; a row of one cell is the heading of those below."""
+    """A table with a caption. The first column has row headings; a row of one cell is the heading of those below."""
 
     caption: str
     head: Sequence[str]
@@ -66,12 +59,20 @@ class Table:
     """Whether a click on a heading sorts the rows."""
     most: int | None = None
     """Rows that a terminal has room for; of more, it has the number."""
+    compact: bool = False
+    """Whether a narrow terminal has the verdicts' signs alone, which a note explains."""
+    heads: int = 1
+    """Columns of row headings."""
+
+    look: str = ""
+    """facts: long values are wrapped."""
 
     @property
     def css(self) -> str:
-        """Its class: with verdicts, or without."""
+        """Its class."""
         cells = (cell for row in self.rows for cell in row)
-        return "verdicts across" if any(isinstance(cell, Cell) and "verdict" in cell.css for cell in cells) else ""
+        is_judged = any(isinstance(cell, Cell) and "verdict" in cell.css for cell in cells)
+        return self.look or ("verdicts across" if is_judged else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ def templates() -> Environment:
     )
     environment.filters["percent"] = numbers.percent
     environment.filters["sentence"] = sentence_markup
+    environment.filters["deeper"] = lambda part: Markup(_HEADING.sub(r"\g<1>4", str(part)))
     environment.globals.update(agreed=agreed)
     return environment
 
@@ -141,11 +143,6 @@ def _unbroken_names(text: str) -> Markup:
 def render(template: str, **values: Any) -> Markup:
     """One template with these values, as markup."""
     return Markup(templates().get_template(template).render(**values))
-
-
-def figures_html(intro: str, groups: Sequence[FigureGroup], legend: str | Markup = "", empty: str = "") -> Markup:
-    """Groups of figures with what they show; `empty`: why there is nothing to show."""
-    return render("figures.html", intro=intro, legend=legend, groups=groups, empty=empty)
 
 
 def legend(result: StudyResult, with_copy: bool) -> Markup:

@@ -31,14 +31,13 @@ from mydyno.results.precision import (
     looks_of,
     outlook,
 )
+from mydyno.wording.advice import resume, sharpen_lines
 from mydyno.wording.clauses import Clauses
 from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
-from mydyno.wording.numbers import MOST_NAMES, blocks, duration_option, duration_words, option_s, size
-from mydyno.wording.reasons import alarm_clause, causes, cut, failure_of
+from mydyno.wording.numbers import MOST_NAMES, blocks, duration_words, option_s, size
+from mydyno.wording.reasons import alarm_clause, causes, cut, failure_of, taken_of_cpus
 from mydyno.wording.scope_line import memory_queries, scope_line
-from mydyno.wording.sharpen import sharpen_lines
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.taken import taken_of_cpus
 
 MUCH_TAKEN = 0.5
 """From this share on, of hypervisor and other programs together, the answer begins with what the host gives."""
@@ -169,10 +168,8 @@ def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float |
     done = finished_blocks(summary)
     if is_sequential(summary, study.experiment) and summary.look is None:
         length, first = block_s(), looks_of(summary).first
-        time = duration_option((first - done) * length) if length else "10m"
-        return agreed(
-            f"No answer yet: {done} of {first} blocks; continue with: mydyno resume {summary.study} --time {time}."
-        )
+        command = resume(summary.study, (first - done) * length if length else 600.0)
+        return agreed(f"No answer yet: {done} of {first} blocks; continue with: {command}.")
     if not any(effect.verdict for effect in summary.effects) and not summary.screening:
         return "No answer: the study has no evaluated effect."
     return ""
@@ -192,7 +189,7 @@ def _host_first(summary: Summary, study: StudyRecord, block_s: Callable[[], floa
         judged = [effect for effect in summary.effects if effect.metric == metric and effect.verdict]
         widths, able = half_widths(judged), detectables(judged)
         if able and widths and median(widths) <= MOST_PROMISED:
-            noun = summary.phrase(metric).short_subject
+            noun = summary.phrase(metric).short_noun
             shows.append(f"{size(median(able))} in {noun}")
             found = outlook(summary, [one for one in judged if one.verdict == "inconclusive"], length, sequential)
             times += [found.half_s] if found else []

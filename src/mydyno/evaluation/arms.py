@@ -49,7 +49,7 @@ def _answer(made: ArmComparison, primary: str) -> tuple[str, ...]:
         of_arm = (one for one in made.effects if (one.metric, one.arm) == (primary, arm))
         clauses = [f"{_words(one)}{at_step(made.steps, one.step)}" for one in of_arm]
         if clauses:
-            found.append(f"{arm} against {made.arms[0]}, {phrase_of(primary).short_subject}: {'; '.join(clauses)}.")
+            found.append(f"{arm} against {made.arms[0]}, {phrase_of(primary).short_noun}: {'; '.join(clauses)}.")
     if len(found) > 3:
         return (*found[:2], f"{listing(made.arms[3:])}: see the table.")
     return tuple(found)

@@ -59,8 +59,7 @@ def _capacity(unit: str, description: str, label: str, counted: str) -> MetricSo
     """The load that meets the objective of a search."""
     noun = f"{counted} within the objective"
     more, fewer = f"more {noun}", f"fewer {noun}"
-    past = f"sustained {{x}} {more} than", f"sustained {{x}} {fewer} than"
-    phrase = Phrase(noun, past[0], past[1], "sustains", "sustain", more, fewer, "capacity")
+    phrase = Phrase(noun, "sustains", "sustain", more, fewer, "capacity")
     return MetricSource(unit, "higher", description, "driver", "slices", label=label, phrase=phrase)
 
 
@@ -184,8 +183,6 @@ METRICS: dict[str, MetricSource] = {
         "instance", "slices", label="Resident memory, growth per minute",
         phrase=Phrase(
             noun="growth of resident memory per minute",
-            past_more="grew in resident memory by {x} a minute more than",
-            past_less="grew in resident memory by {x} a minute less than",
             one="grows",
             several="grow",
             more="more in resident memory per minute",

@@ -6,13 +6,13 @@ from collections import Counter
 
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
 from mydyno.document.charts.palette import ArmStyle
-from mydyno.document.parts import Document, Part
-from mydyno.document.section import Cell, Figure, FigureGroup, Table, figures_html
+from mydyno.document.parts import Document, Figures, Listed, Part
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.language import agreed, listing
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison
 from mydyno.reports.comparison import Rows
-from mydyno.wording.numbers import change, metric_name, signed
+from mydyno.wording.numbers import metric_name, signed
 
 MOST_SUSPECTS = 20
 SKIPPED = {
@@ -43,10 +43,10 @@ def bisect_document(record: BisectRecord, result: BisectResult) -> Document:
             ),
             _chart(record, result),
             Part(
-                id="path", heading="The path", short="Path", tables=[path(result)],
-                lists=[("Why commits were skipped", reasons)],
+                id="path", heading="The path", short="Path",
+                body=[path(result), Listed(reasons, "Why commits were skipped")],
             ),
-            Part(id="how", heading="How it was decided", short="Method", lists=[("", _method(record, result))]),
+            Part(id="how", heading="How it was decided", short="Method", body=[Listed(_method(record, result))]),
         ],
     )  # fmt: skip
 
@@ -129,25 +129,20 @@ def _measured(result: BisectResult) -> list[Comparison]:
     return [one for one in (*ends, *result.comparisons) if one.ratio is not None]
 
 
+def _style(one: Comparison) -> ArmStyle:
+    return ArmStyle(one.commit.short, one.commit.short, *LOOKS[one.outcome], "")
+
+
 def _chart(record: BisectRecord, result: BisectResult) -> Part:
-    rows = tuple(
-        ForestRow(
-            ArmStyle(one.commit.short, one.commit.short, *LOOKS[one.outcome], ""),
-            change(one.ratio),
-            change(one.low),
-            change(one.high),
-            word=one.outcome,
-        )
-        for one in _measured(result)
-    )
+    rows = tuple(ForestRow.of(_style(one), one.ratio, one.low, one.high, word=one.outcome) for one in _measured(result))
     step = result.ends.step if result.ends is not None else ""
     label = f"{metric_name(record.metric)}{f', {step}' if step else ''}"
     groups = [ForestGroup(step or "every step", rows)]
     described = "Effect of each commit relative to the good end, with its interval"
-    charts = forest_charts("path", label, described, groups) if rows else []
+    figure = Figure(forest_charts("path", label, described, groups), css="double")
     intro = "Each row is one commit in the order of the comparisons."
-    drawn = figures_html(intro, [FigureGroup(label, [Figure(charts, css="double")])]) if rows else ""
-    return Part(id="effects", heading="Effects along the path", short="Effects", figures=drawn)
+    drawn = Figures([FigureGroup(label, [figure])], intro=intro)
+    return Part(id="effects", heading="Effects along the path", short="Effects", body=[drawn] if rows else [])
 
 
 def path(result: BisectResult) -> Table:

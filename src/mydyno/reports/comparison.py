@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
 from mydyno.document.charts.palette import COLOURS, SHAPES, ArmStyle
-from mydyno.document.parts import Document, Part
+from mydyno.document.parts import Document, Figures, Fold, Listed, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Table, figures_html
+from mydyno.document.section import Cell, Figure, FigureGroup, Table, render
 from mydyno.language import agreed
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import metric_source
 from mydyno.model.stored.comparison import (
     ArmComparison,
@@ -27,20 +25,21 @@ from mydyno.model.stored.comparison import (
 )
 from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.overlay import overlay_data
+from mydyno.reports.verdicts import verdict_cell
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.across.sentences import indirect_words
 from mydyno.wording.numbers import (
     NARROW_SPACE,
     NONE,
     blocks,
-    change,
     metric_name,
     percent,
     ratio_interval,
     signed_percent,
+    when,
 )
 from mydyno.wording.reasons import failure_clause
-from mydyno.wording.verdict_table import NO_ESTIMATE, SYMBOLS, WORDS, merit_of
+from mydyno.wording.verdicts import NO_ESTIMATE, WORDS, merit_of, sign_and_word
 
 LEVELS = f"95{NARROW_SPACE}% intervals"
 MOST_ROWS = 16
@@ -70,7 +69,7 @@ def comparison_document(comparison: Comparison, folders: Sequence[StudyFolder] =
             ),
             Part(
                 id="studies", heading="What each study asked and answered", short="Studies",
-                lists=[_study(one, bool(folders)) for one in studies],
+                body=[_study(one, bool(folders)) for one in studies],
             ),
             *([_forests(comparison)] if folders else []),
             _settings(comparison.settings, [one.label for one in studies], bool(folders)),
@@ -79,7 +78,7 @@ def comparison_document(comparison: Comparison, folders: Sequence[StudyFolder] =
             *([_exploratory(comparison)] if folders else []),
             Part(
                 id="refused", heading="Not compared", folded=True, says=f"{len(refused)} without common ground",
-                lists=[("", refused)],
+                body=[Listed(refused)],
             ),
         ],
         data=data,
@@ -108,16 +107,16 @@ def arms_document(comparison: ArmComparison, folders: Sequence[StudyFolder] = ()
 def _answer(
     answer: Sequence[str], table: Table | None, conclusions: Sequence[str], indirect: Sequence[str] = ()
 ) -> Part:
-    lists = [("Arms over the common control (exploratory)", indirect), ("What may be concluded", conclusions)]
-    return Part(id="answer", heading="Answer", lead=answer, tables=[table] if table else [], lists=lists)
+    over_control = Listed(indirect, "Arms over the common control (exploratory)")
+    body = [table, over_control, Listed(conclusions, "What may be concluded")]
+    return Part(id="answer", heading="Answer", lead=answer, body=body)
 
 
-def _study(one: ComparedStudy, with_scope: bool) -> tuple[str, list[str]]:
+def _study(one: ComparedStudy, with_scope: bool) -> Listed:
     where = ", ".join((f"{when(one.created_unix_ns)} UTC", one.server, one.host, blocks(one.blocks), one.state))
     scope = [one.scope] if with_scope else []
-    return f"{one.label}  {one.study}: {one.question}", [
-        where, *one.answer, *scope, *(f"Note: {note}." for note in one.notes)
-    ]  # fmt: skip
+    lines = [where, *one.answer, *scope, *(f"Note: {note}." for note in one.notes)]
+    return Listed(lines, f"{one.label}  {one.study}: {one.question}")
 
 
 def _forests(comparison: Comparison) -> Part:
@@ -133,14 +132,8 @@ def _forests(comparison: Comparison) -> Part:
             ForestGroup(
                 one.arm,
                 tuple(
-                    ForestRow(
-                        style,
-                        change(effect.ratio),
-                        change(effect.ci_low),
-                        change(effect.ci_high),
-                        word=f"{SYMBOLS[effect.verdict]} {WORDS[effect.verdict]}" if effect.verdict else "",
-                    )
-                    for style, effect in zip(styles, one.effects, strict=True)
+                    ForestRow.of(style, of.ratio, of.ci_low, of.ci_high, word=sign_and_word(of.verdict))
+                    for style, of in zip(styles, one.effects, strict=True)
                 ),
             )
             for one in effects
@@ -150,8 +143,8 @@ def _forests(comparison: Comparison) -> Part:
         charts = forest_charts(f"across:{metric}:{step}", heading, described, groups)
         figures.append(Figure(charts, None, heading, "double"))
     intro = "Each study's own effects, each relative to the control of that study."
-    drawn = figures_html(intro, [FigureGroup("Effects in each study", figures)]) if figures else ""
-    return Part(id="effects", heading="Effects with their intervals", short="Effects", figures=drawn)
+    drawn = Figures([FigureGroup("Effects in each study", figures)], intro=intro)
+    return Part(id="effects", heading="Effects with their intervals", short="Effects", body=[drawn])
 
 
 def _settings(groups: Sequence[SettingGroup], labels: Sequence[str], with_equal: bool) -> Part:
@@ -162,7 +155,7 @@ def _settings(groups: Sequence[SettingGroup], labels: Sequence[str], with_equal:
     tables = settings_tables(groups, ["in all"], lambda group: group.equal)
     return Part(
         id="settings", heading="Settings that differ" if differing else "No recorded setting differs", short="Settings",
-        tables=differing, text=[] if with_equal else [equal], details=[(equal, tables)] if with_equal else [],
+        body=[*differing, Fold(equal, tables) if with_equal else Note(equal)],
     )  # fmt: skip
 
 
@@ -177,13 +170,13 @@ def _over_time(results: Sequence[StudyResult], available: bool) -> Part:
         text += " The studies ran at different times: only the shapes can be compared."
     if not available:
         text = "The studies have no series in common that can be drawn in one chart."
-    return Part(id="over-time", heading="Load over time", short="Over time", text=[text], explorer=available)
+    explorer = render("explorer.html", what="This chart needs") if available else None
+    return Part(id="over-time", heading="Load over time", short="Over time", body=[Note(text), explorer])
 
 
 def _noise(studies: Sequence[ComparedStudy], steps: Sequence[StepLevel], levels: Table | None = None) -> Part:
     heading = "Noise: two copies of the control" + (", and the difference between the sessions" if levels else "")
-    tables = [table for table in (noise_table(studies, steps), levels) if table is not None]
-    return Part(id="noise", heading=heading, short="Noise", tables=tables)
+    return Part(id="noise", heading=heading, short="Noise", body=[noise_table(studies, steps), levels])
 
 
 def _exploratory(comparison: Comparison) -> Part:
@@ -192,7 +185,7 @@ def _exploratory(comparison: Comparison) -> Part:
     return Part(
         id="exploratory", heading="Other metrics: exploratory", short="Other metrics", folded=True,
         says=agreed(f"{len(found)} metrics with unadjusted intervals and without verdicts"),
-        details=[(name, [table]) for name, table in found if table is not None],
+        body=[Fold(name, [table]) for name, table in found],
     )  # fmt: skip
 
 
@@ -297,17 +290,12 @@ def _by_step(effects: Sequence[Effect]) -> dict[tuple[str, str], list[Effect]]:
 def step_heading(steps: Sequence[StepLevel], step: str) -> str:
     """A step by workload and level."""
     found = next((one for one in steps if one.id == step), None)
-    return step if found is None else ", ".join((found.workload, load_level(found.connections, found.rate)))
+    return step if found is None else ", ".join((found.workload, found.level))
 
 
 def metric_at(metric: str, steps: Sequence[StepLevel], step: str) -> str:
     """A metric and a step in words."""
     return f"{metric_name(metric)}, {step_heading(steps, step)}"
-
-
-def when(unix_ns: int) -> str:
-    """Date and minute, UTC."""
-    return datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _effect_row(one: ComparedEffect, several: bool) -> list[str | Cell]:
@@ -322,21 +310,19 @@ def _effect_row(one: ComparedEffect, several: bool) -> list[str | Cell]:
 
 def _effect_cell(effect: StudyEffect | ArmEffect, arm: str, control: str, metric: str) -> Cell:
     if why := failure_clause(effect.failure, arm, control):
-        return Cell(f"{SYMBOLS['failed']} {WORDS['failed']}", "verdict failed", below=why)
+        return verdict_cell("failed", WORDS["failed"], why, "failed")
     if effect.ratio is None:
-        return Cell(WORDS[effect.verdict] if effect.verdict else NO_ESTIMATE, "verdict none")
+        return verdict_cell(effect.verdict or "", WORDS[effect.verdict] if effect.verdict else NO_ESTIMATE, "", "none")
     return _cell(effect.ratio, effect, metric)
 
 
 def _difference_cell(of: EffectDifference, metric: str) -> Cell:
     if of.verdict == "not_measurable" or of.ratio is None:
-        return Cell(f"{SYMBOLS['not_measurable']} {WORDS['not_measurable']}", "verdict none", below=of.reason)
+        return verdict_cell("not_measurable", WORDS["not_measurable"], of.reason, "none")
     return _cell(of.ratio, of, metric)
 
 
 def _cell(ratio: float, of: StudyEffect | ArmEffect | EffectDifference, metric: str) -> Cell:
-    text, source = signed_percent(ratio - 1), metric_source(metric)
-    if of.verdict:
-        text = f"{SYMBOLS[of.verdict]} {text} {WORDS[of.verdict]}"
+    source = metric_source(metric)
     merit = merit_of(of.verdict, source.better if source else "none")
-    return Cell(text, f"verdict {merit}", below=ratio_interval(of.ci_low, of.ci_high))
+    return verdict_cell(of.verdict or "", signed_percent(ratio - 1), ratio_interval(of.ci_low, of.ci_high), merit)

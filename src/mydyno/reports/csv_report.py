@@ -20,21 +20,9 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import joined_reasons
 
 COLUMNS = (
-    "study",
-    "block",
-    "position",
-    "arm",
-    "copy",
-    "valid",
-    "step",
-    "workload",
-    "connections",
-    "metric",
-    "unit",
-    "value",
-    "reasons",
-    "unadjusted",
-)
+    "study", "block", "position", "arm", "copy", "valid", "step", "workload", "connections", "metric", "unit", "value",
+    "reasons", "unadjusted",
+)  # fmt: skip
 
 HOST_GROUP = "host_group"
 """The last column of studies over several host groups."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mydyno.document.parts import Document, Part
+from mydyno.document.parts import Document, Listed, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table
+from mydyno.document.section import Cell, Table
 from mydyno.verdicts.threshold import Comparison, Outcome
 from mydyno.wording.gate import GateResult, answer, bounds_text, effect_text, gate_study, limit_text, notes
 from mydyno.wording.numbers import metric_name
@@ -14,19 +14,20 @@ SIGNS = {Outcome.PASSED: "✅", Outcome.WORSE: "❌", Outcome.FAILED: "❌", Out
 
 def gate_document(result: GateResult) -> Document:
     """All of it."""
+    scope = [Note(result.scope), Note(f"Study {result.study}.")]
     return Document(
         title=f"{result.experiment}: {result.outcome}",
         over="gate",
         below=result.question,
-        parts=[_part(result), Part(id="scope", heading="Scope", text=[result.scope, f"Study {result.study}."])],
+        parts=[_part(result), Part(id="scope", heading="Scope", body=scope)],
         sign=SIGNS[result.outcome],
         outcome=result.outcome,
     )
 
 
-def gate_section(result: StudyResult) -> Section | None:
+def gate_part(result: StudyResult) -> Part | None:
     """None where the study declares no limit."""
-    return _part(gate_study(result.folder, result.summary)).section if result.study.experiment.thresholds else None
+    return _part(gate_study(result.folder, result.summary)) if result.study.experiment.thresholds else None
 
 
 def _part(result: GateResult) -> Part:
@@ -41,9 +42,7 @@ def _part(result: GateResult) -> Part:
         heading=f"Limits: {result.outcome}",
         short="Limits",
         lead=[*filter(None, (answer(result), result.next_step, result.builds))],
-        tables=[Table("Limits of the gate", head, rows)],
-        lists=[("", _reasons(result))],
-        text=notes(result),
+        body=[Table("Limits of the gate", head, rows), Listed(_reasons(result)), *map(Note, notes(result))],
     )
 
 

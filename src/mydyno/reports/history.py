@@ -9,13 +9,13 @@ from markupsafe import Markup
 from mydyno.document.charts.forest import WIDE_AND_NARROW
 from mydyno.document.charts.history import LevelLine, StudyPoint, history_chart
 from mydyno.document.charts.sparkline import sparkline
-from mydyno.document.parts import Document, Part
-from mydyno.document.section import Cell, Figure, FigureGroup, Table, figures_html
-from mydyno.language import agreed
+from mydyno.document.parts import Document, Figures, Fold, Listed, Note, Part
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
+from mydyno.language import agreed, listing
 from mydyno.model.stored.history import History, HistoryPoint, HistorySeries, SeriesLevel
-from mydyno.reports.comparison import Rows, metric_at, when
+from mydyno.reports.comparison import Rows, metric_at
 from mydyno.wording.across.history import date, series_name
-from mydyno.wording.numbers import NONE, display_unit, noise_text, percent, ratio_interval, signed_percent
+from mydyno.wording.numbers import NONE, display_unit, noise_text, percent, ratio_interval, signed_percent, when
 
 SPARKS = "▁▂▃▄▅▆▇█"
 MOST_OPEN = 2
@@ -33,15 +33,15 @@ def history_document(history: History) -> Document:
         over="history",
         below=f"{history.question}{span}",
         parts=[
-            Part(id="answer", heading="Answer", lead=history.answer, tables=_series_tables(history)),
+            Part(id="answer", heading="Answer", lead=history.answer, body=[_series_table(history)]),
             _charts(history),
             _studies(history),
-            Part(id="left-out", heading="Left out", lists=[("", _left_out(history))]),
+            Part(id="left-out", heading="Left out", body=[Listed(_left_out(history))]),
         ],
     )
 
 
-def _series_tables(history: History) -> list[Table]:
+def _series_table(history: History) -> Table | None:
     """A row for each series: its course, its newest value, and whether it changed; no table without series."""
     rows: Rows = []
     for heading, several in _by_step(history).items():
@@ -60,7 +60,7 @@ def _series_tables(history: History) -> list[Table]:
         "level."
     )
     head = ("series", "course", "newest", "scatter", "change")
-    return [Table("Oldest study on the left, newest on the right", head, rows, note)] if rows else []
+    return Table("Oldest study on the left, newest on the right", head, rows, note) if rows else None
 
 
 def _by_step(history: History) -> dict[str, list[HistorySeries]]:
@@ -89,6 +89,16 @@ def _shift(series: HistorySeries) -> float:
     return 1.0 if series.kind == "effect" else 0.0
 
 
+def _drawn_at(series: HistorySeries, of: HistoryPoint | SeriesLevel) -> tuple[float, float, float]:
+    """Value and interval as a chart has them: effects as shares of 1."""
+    shift = _shift(series)
+    return of.value - shift, of.ci_low - shift, of.ci_high - shift
+
+
+def _described(series: HistorySeries, point: HistoryPoint) -> str:
+    return f"{point.study}, {point.server}: {_value(series, point.value)} ({_interval(series, point)})"
+
+
 def _charts(history: History) -> Part:
     groups = [
         FigureGroup(heading, [_figure(history, one) for one in several])
@@ -98,35 +108,18 @@ def _charts(history: History) -> Part:
         "Each dot is one study with its own 95 % interval. The line is the level with its interval; a rule marks a "
         "change that is larger than the scatter of studies explains."
     )
-    drawn = figures_html(intro, groups) if groups else ""
-    return Part(id="series", heading="Over the studies", short="Series", figures=drawn)
+    return Part(id="series", heading="Over the studies", short="Series", body=[Figures(groups, intro=intro)])
 
 
 def _figure(history: History, series: HistorySeries) -> Figure:
-    shift = _shift(series)
     studies = [point.study for point in series.points]
-    points = [
-        StudyPoint(
-            point.value - shift,
-            point.ci_low - shift,
-            point.ci_high - shift,
-            date(point),
-            f"{point.study}, {point.server}: {_value(series, point.value)} ({_interval(series, point)})",
-        )
-        for point in series.points
-    ]
+    points = [StudyPoint(*_drawn_at(series, point), date(point), _described(series, point)) for point in series.points]
     levels = [
-        LevelLine(
-            studies.index(one.first),
-            studies.index(one.last),
-            one.value - shift,
-            one.ci_low - shift,
-            one.ci_high - shift,
-        )
+        LevelLine(studies.index(one.first), studies.index(one.last), *_drawn_at(series, one))
         for one in series.levels
         if series.p is not None  # a level of so few studies is no more than their mean
     ]
-    unit = None if shift else display_unit(series.metric, max(point.high for point in points))
+    unit = None if _shift(series) else display_unit(series.metric, max(point.high for point in points))
     key = f"history:{series.kind}:{series.metric}:{series.step}:{series.arm}"
     name = series_name(history, series)
     charts = [
@@ -139,20 +132,27 @@ def _figure(history: History, series: HistorySeries) -> Figure:
 def _studies(history: History) -> Part:
     """Every study of each series, and what changed from one to the next."""
     tables = [_points_table(history, one) for one in history.series]
-    changed = {
-        f"{point.study}: {'; '.join(point.changed)}": None
-        for one in history.series
-        for point in one.points
-        if point.changed
-    }
-    is_open = len(tables) <= MOST_OPEN
-    return Part(
-        id="studies", heading="Every study", short="Studies",
-        tables=tables if is_open else [],
-        lists=[("What changed from study to study", list(changed))],
-        text=[] if is_open else ["--arm, --step and --metric select a series and print each study of it."],
-        details=[] if is_open else [(table.caption, [table]) for table in tables],
-    )  # fmt: skip
+    changes = Listed(_changed(history), "What changed from study to study")
+    if len(tables) <= MOST_OPEN:
+        return Part(id="studies", heading="Every study", short="Studies", body=[*tables, changes])
+    hint = Note("--arm, --step and --metric select a series and print each study of it.")
+    folds = [Fold(table.caption, [table]) for table in tables]
+    return Part(id="studies", heading="Every study", short="Studies", body=[changes, hint, *folds])
+
+
+def _changed(history: History) -> list[str]:
+    """What changed at each study; where its series differ in that, as in the study before, with those that it is of."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for one in history.series:
+        for point in one.points[1:]:
+            of_study = found.setdefault(point.study, {})
+            of_study.setdefault("; ".join(point.changed), []).append(series_name(history, one))
+    return [
+        f"{study}: {text}" if len(of_study) == 1 else f"{study}: {text} ({listing(names)})"
+        for study, of_study in found.items()
+        for text, names in of_study.items()
+        if text
+    ]
 
 
 def _points_table(history: History, series: HistorySeries) -> Table:

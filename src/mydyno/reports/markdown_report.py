@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from shlex import join
 
-from mydyno.document.markdown_text import code, escape, fitted, of_table
+from mydyno.document.markdown_text import code, escape, fitted, folded, of_pieces, of_table
+from mydyno.document.parts import Listed, Part
 from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
 from mydyno.evaluation.full_sentences import full_sentences
@@ -12,13 +13,11 @@ from mydyno.language import agreed
 from mydyno.model.stored.reasons import joined
 from mydyno.reports.format import ReportFormat
 from mydyno.reports.sections.noise import noise_in_one_line
-from mydyno.reports.verdicts import verdict_tables
+from mydyno.reports.verdicts import verdicts_of
 from mydyno.results.precision import finished_blocks
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording import unsampled
 from mydyno.wording.numbers import blocks, percent
-from mydyno.wording.reasons import arm_failures
-from mydyno.wording.verdict_table import verdict_table
+from mydyno.wording.reasons import arm_failures, unsampled
 
 COMPARISONS = "Every comparison in full"
 INVALID = "Runs that are not valid"
@@ -31,9 +30,10 @@ def write(folder: StudyFolder) -> str:
     result = StudyResult.load(folder)
     summary = result.summary
     # Analyses load numpy, and the templates of their sections.
-    from mydyno.analysis.catalogue import markdown_of
+    from mydyno.analysis.catalogue import comment_of
 
-    found, analysed = answer_of(result), markdown_of(result)
+    found = answer_of(result)
+    analysed = [(part.heading, _analysed(part)) for part in comment_of(result)]
     valid = sum(run.valid for run in result.runs)
     of_planned = agreed(f"{valid} of {len(result.plan.runs)} planned runs are valid")
     runs = ", ".join(filter(None, (of_planned, arm_failures(result.runs))))
@@ -42,7 +42,7 @@ def write(folder: StudyFolder) -> str:
         "\n\n".join(f"**{escape(sentence)}**" for sentence in found.answer),
         _answer_table(result),
         "\n".join(f"- {escape(line)}" for line in found.sharpen),
-        "\n".join(f"- {escape(line)}" for line in unsampled.lines(result)),
+        "\n".join(f"- {escape(line)}" for line in unsampled(result.runs)),
         escape(found.scope),
         (COMPARISONS, _sentences(result)),
         f"Study `{code(summary.study)}`, state **{summary.state}**: {runs}, {blocks(finished_blocks(summary))}, scale "
@@ -60,21 +60,20 @@ def write(folder: StudyFolder) -> str:
 
 def _answer_table(result: StudyResult) -> str:
     """The verdicts, arm by step, each step under its heading; arms of factors as a grid."""
-    table = verdict_table(result)
-    if table is None:
+    verdicts = verdicts_of(result)
+    if verdicts is None:
         return ""
-    notes = " ".join(filter(None, [f"{table.caption}.", *table.notes, table.unadjusted]))
-    return "\n\n".join([*map(of_table, verdict_tables(table)), escape(notes)])
+    notes = " ".join(filter(None, [f"{verdicts.caption}.", *verdicts.notes, verdicts.unadjusted]))
+    return "\n\n".join([*map(of_table, verdicts.tables), escape(notes)])
+
+
+def _analysed(part: Part) -> str:
+    return "\n\n".join(filter(None, (f"### {escape(part.heading)}", *of_pieces(part.pieces))))
 
 
 def _sentences(result: StudyResult) -> str:
     """The long sentences, folded."""
-    sentences = full_sentences(result)
-    if not sentences:
-        return ""
-    lines = [f"- {escape(sentence)}" for sentence in sentences]
-    heading = f"<details><summary>{COMPARISONS}</summary>"
-    return "\n".join([heading, "", *lines, "", "</details>"])
+    return folded(COMPARISONS, of_pieces([found] if (found := Listed(full_sentences(result))) else []))
 
 
 def _invalid(result: StudyResult) -> str:

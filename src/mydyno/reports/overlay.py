@@ -7,39 +7,25 @@ were not at the same time.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
 from mydyno.document.charts.palette import COLOURS, DASHES
 from mydyno.document.result import StudyResult
 from mydyno.document.slices import rate
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import StepLevel
 from mydyno.reports import envelopes
-from mydyno.reports.envelopes import Panel, PanelKey, Series
-from mydyno.reports.telemetry import CORE, EXPLAINING, label, offered, pack, read_these
+from mydyno.reports.envelopes import PanelKey
+from mydyno.reports.telemetry import CORE, EXPLAINING, Lines, chart_data, offered, read_these
 from mydyno.results.across.labels import label as letter
-from mydyno.wording.numbers import display_unit, metric_name
 
 BUCKETS = 240
 MOST_SERIES = 16
 MOST_ARMS = 4
 """Arms of each study that are drawn: more lines cannot be distinguished."""
 WANTED = frozenset((*CORE, *EXPLAINING))
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a panel: the study, the arm, its values, and the band around them where there is one."""
-
-    place: int
-    arm: str
-    middle: list[float]
-    low: list[float] | None = None
-    high: list[float] | None = None
 
 
 def overlay_data(
@@ -49,48 +35,32 @@ def overlay_data(
     designs = {result.summary.design for result in results}
     if len(designs) > 1 or not steps:
         return None
-    shown = arms[:MOST_ARMS]
-    unit = " s"
-    if designs != {"blocks"}:
+    shown, is_blocks = arms[:MOST_ARMS], designs == {"blocks"}
+    if is_blocks:
+        found = _telemetry(results, steps, shown)
+    else:
         metric = results[0].summary.primary
         found = _slices(results, steps, shown, metric if metric in ("tps", "qps", "ops", "tpmc") else "qps")
-        widths: dict[str, float] = {step.id: 1.0 for step in steps}
-        unit = ""
-    else:
-        found, widths = _telemetry(results, steps, shown)
     if not found:
         return None
-    windows = [results[0].summary.windows.get(step.id) for step in steps]
-    return {
-        "unit": unit,
-        "groups": [
-            {
-                "label": f"{letter(place)} {arm}" if len(results) > 1 else arm,
-                "colour": index % COLOURS,
-                "dash": DASHES[place % len(DASHES)],
-                "copy": False,
-            }
-            for place in range(len(results))
-            for index, arm in enumerate(shown)
-        ],
-        "steps": [
-            {
-                "id": step.id,
-                "workload": step.workload,
-                "level": load_level(step.connections) if step.rate is None else f"{step.rate:g}/s",
-                "duration": 0,
-                "window": None if unit == "" or window is None else [window.from_s, window.to_s],
-            }
-            for step, window in zip(steps, windows, strict=True)
-        ],
-        "series": [_series(key, found) for key in dict.fromkeys(key[1:] for key in found)],
-        "panels": _panels(found, steps, widths, shown),
-    }
+    groups = [
+        {
+            "label": f"{letter(place)} {arm}" if len(results) > 1 else arm,
+            "colour": index % COLOURS,
+            "dash": DASHES[place % len(DASHES)],
+            "copy": False,
+        }
+        for place in range(len(results))
+        for index, arm in enumerate(shown)
+    ]
+    series = list(dict.fromkeys((scope, metric) for _, scope, metric in found))
+    windows = results[0].summary.windows if is_blocks else {}
+    return chart_data(groups, steps, windows, series, found, median, " s" if is_blocks else "")
 
 
 def _telemetry(
     results: Sequence[StudyResult], steps: Sequence[StepLevel], arms: Sequence[str]
-) -> tuple[dict[PanelKey, list[Line]], dict[str, float]]:
+) -> dict[PanelKey, Lines]:
     """Per-second samples of the studies' runs, on one grid for all of them."""
     each = [offered(result) for result in results]
     common = [pair for pair in each[0][0] if pair[1] in WANTED and all(pair in series for series, _ in each)]
@@ -101,27 +71,28 @@ def _telemetry(
         if all(step.id in lengths for _, lengths in each)
     }
     widths = {step: envelopes.bucket_width_s(length, BUCKETS) for step, length in durations.items()}
-    panels: list[dict[PanelKey, Panel]] = [read_these(result, common, widths, durations) for result in results]
-    found: dict[PanelKey, list[Line]] = {}
+    panels = [read_these(result, common, widths, durations) for result in results]
+    found: dict[PanelKey, Lines] = {}
     for key in ((step, *pair) for pair in common for step in widths):
         for place, of_study in enumerate(panels):
-            for arm in arms:
+            for index, arm in enumerate(arms):
                 one = of_study.get(key, {}).get((arm, 1))
                 if one is not None:
-                    found.setdefault(key, []).append(Line(place, arm, one.middle, one.low, one.high))
-    return found, widths
+                    _, lines = found.setdefault(key, (widths[key[0]], []))
+                    lines.append((place * len(arms) + index, [one.middle, one.low, one.high]))
+    return found
 
 
 def _slices(
     results: Sequence[StudyResult], steps: Sequence[StepLevel], arms: Sequence[str], metric: str
-) -> dict[PanelKey, list[Line]]:
+) -> dict[PanelKey, Lines]:
     """One value for each cycle: the slices of an arm, blocks one after the other."""
-    found: dict[PanelKey, list[Line]] = {}
+    found: dict[PanelKey, Lines] = {}
     for step in steps:
         for place, result in enumerate(results):
             slices = result.slices.of_step(step.id)
             cycles = {key: index for index, key in enumerate(dict.fromkeys((one.block, one.cycle) for one in slices))}
-            for arm in arms:
+            for index, arm in enumerate(arms):
                 own = [one for one in slices if one.arm == arm and one.copy_number == 1]
                 for name, scope in (
                     (metric, "driver:1"),
@@ -133,7 +104,8 @@ def _slices(
                     known = {at: value for at, value in values.items() if value is not None}
                     if known:
                         line = [known.get(at, math.nan) for at in range(len(cycles))]
-                        found.setdefault((step.id, scope, name), []).append(Line(place, arm, line))
+                        _, lines = found.setdefault((step.id, scope, name), (1.0, []))
+                        lines.append((place * len(arms) + index, [line]))
     return found
 
 
@@ -147,39 +119,3 @@ def _value(one: SliceRecord, name: str, metric: str) -> float | None:
     if name == "cpu_steal_pct":
         return None if one.steal is None else one.steal * 100.0
     return one.server_cpu_s * 1e6 / one.queries if one.server_cpu_s and one.queries else None
-
-
-def _series(pair: tuple[str, ...], found: Mapping[PanelKey, Sequence[Line]]) -> dict[str, Any]:
-    scope, metric = pair
-    values = [
-        value
-        for key, lines in found.items()
-        if key[1:] == pair
-        for line in lines
-        for value in line.middle
-        if not math.isnan(value)
-    ]
-    unit = display_unit(metric, median(values) if values else 0.0)
-    series: Series = (scope, metric)
-    name = label(series) if metric in WANTED else metric_name(metric)
-    return {"metric": metric, "scope": scope, "label": name, "divisor": unit.divisor, "unit": unit.label}
-
-
-def _panels(
-    found: Mapping[PanelKey, Sequence[Line]],
-    steps: Sequence[StepLevel],
-    widths: Mapping[str, float],
-    arms: Sequence[str],
-) -> dict[str, Any]:
-    names = [step.id for step in steps]
-    series = list(dict.fromkeys(key[1:] for key in found))
-    panels: dict[str, Any] = {}
-    for key, lines in found.items():
-        longest = max(len(line.middle) for line in lines)
-        packed = []
-        for line in lines:
-            group = line.place * len(arms) + arms.index(line.arm)
-            parts = [line.middle] if line.low is None or line.high is None else [line.middle, line.low, line.high]
-            packed.append([group, *(pack([*part, *[math.nan] * (longest - len(part))]) for part in parts)])
-        panels[f"{names.index(key[0])}:{series.index(key[1:])}"] = {"width": widths[key[0]], "lines": packed}
-    return panels

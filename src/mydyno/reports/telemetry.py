@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from sys import byteorder
@@ -19,45 +19,23 @@ from typing import Any
 from mydyno.document.charts.palette import copy_style
 from mydyno.document.result import StudyResult
 from mydyno.model.phrases import lane_name
-from mydyno.model.stored.summary import RunSummary
+from mydyno.model.stored.summary import RunSummary, StepLevel, Window
 from mydyno.reports import envelopes
 from mydyno.reports.envelopes import Panel, PanelKey, Series
 from mydyno.wording.numbers import display_unit, metric_name
 
 CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
 EXPLAINING = (
-    "ops",
-    "kv_hit_pct",
-    "tpmc",
-    "cpu_system_pct",
-    "cpu_iowait_pct",
-    "innodb_checkpoint_age_bytes",
-    "innodb_dirty_pages_pct",
-    "disk_read_bytes_per_s",
-    "disk_write_bytes_per_s",
-    "disk_util_pct",
-    "network_rx_bytes_per_s",
-    "network_tx_bytes_per_s",
-    "server_cpu_user_pct",
-    "server_cpu_system_pct",
-    "cpu_steal_pct",
-    "driver_cpu_user_pct",
-    "innodb_buffer_pool_hit_pct",
-    "innodb_redo_written_bytes_per_s",
-    "innodb_data_fsyncs_per_s",
-    "innodb_row_lock_waits_per_s",
-    "threads_running",
-    "context_switches_per_s",
-    "server_minor_faults_per_s",
-    "server_pss_bytes",
-    "psi_cpu_some_pct",
-    "psi_io_some_pct",
-    "psi_memory_some_pct",
-    "innodb_checkpoint_max_age_bytes",
-    "server_voluntary_switches_per_s",
-    "tcp_retransmits_per_s",
-    "cgroup_throttled_pct",
-)
+    "ops", "kv_hit_pct", "tpmc", "cpu_system_pct", "cpu_iowait_pct", "innodb_checkpoint_age_bytes",
+    "innodb_dirty_pages_pct", "disk_read_bytes_per_s", "disk_write_bytes_per_s", "disk_util_pct",
+    "network_rx_bytes_per_s", "network_tx_bytes_per_s", "server_cpu_user_pct", "server_cpu_system_pct", "cpu_steal_pct",
+    "driver_cpu_user_pct", "innodb_buffer_pool_hit_pct", "innodb_redo_written_bytes_per_s", "innodb_data_fsyncs_per_s",
+    "innodb_row_lock_waits_per_s", "threads_running", "context_switches_per_s", "server_minor_faults_per_s",
+    "server_pss_bytes", "psi_cpu_some_pct", "psi_io_some_pct", "psi_memory_some_pct", "innodb_checkpoint_max_age_bytes",
+    "server_voluntary_switches_per_s", "tcp_retransmits_per_s", "cgroup_throttled_pct",
+)  # fmt: skip
+Lines = tuple[float, list[tuple[int, list[list[float]]]]]
+"""Of a panel: (width of a bucket, [(place of a group, its middle, or middle, low and high)])."""
 PREFERRED_SCOPES = {"qps": "driver", "tps": "driver", "cpu_user_pct": "host", "latency": "driver", "driver": "driver"}
 BYTES_PER_VALUE = 4 * 4 / 3
 COARSE_BUCKETS = 40
@@ -122,11 +100,9 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
 
 def read_one(result: StudyResult, series: Series, buckets: int) -> tuple[dict[str, Panel], dict[str, float]]:
     """({step: panel} of one series, coarse; {step: how long its load lasted}). Steps without a sample are absent."""
-    present = result.samples
     durations = _durations(result)
-    files, _ = _choose(present, list(durations))
     widths = {step: envelopes.bucket_width_s(length, buckets) for step, length in durations.items()}
-    panels = envelopes.read_panels(files, [series], widths, durations)
+    panels = read_these(result, [series], widths, durations)
     return {step: panel for (step, _, _), panel in panels.items()}, durations
 
 
@@ -140,8 +116,7 @@ def read_these(
     result: StudyResult, series: Sequence[Series], widths_s: Mapping[str, float], durations_s: Mapping[str, float]
 ) -> dict[PanelKey, Panel]:
     """The panels of these series at the steps of `widths_s`, cut into buckets of these widths."""
-    present = result.samples
-    files, _ = _choose(present, list(widths_s))
+    files, _ = _choose(result.samples, list(widths_s))
     return envelopes.read_panels(files, series, widths_s, durations_s)
 
 
@@ -234,62 +209,66 @@ def pack(values: Sequence[float]) -> str:
 
 
 def page_data(result: StudyResult, telemetry: Telemetry) -> dict[str, Any]:
-    """What the page's script reads: arms, steps, series, and for every panel its groups' packed lines."""
-    styles = result.styles
-    groups: list[tuple[str, int]] = [(arm, 1) for arm in styles] + [(result.summary.control, 2)]
-    looks = [*styles.values(), copy_style(styles[result.summary.control])]
-    steps = [step for step in result.steps if step.id in telemetry.durations_s]
-    windows = result.summary.windows
-    panels = {}
-    for (step, scope, metric), panel in telemetry.panels.items():
-        where = f"{[one.id for one in steps].index(step)}:{telemetry.series.index((scope, metric))}"
-        first = next(iter(panel.values()))
-        panels[where] = {
-            "width": first.width_s,
-            "lines": [
-                [index, pack(panel[group].middle)]
-                + ([pack(panel[group].low), pack(panel[group].high)] if group[1] == 1 else [])
-                for index, group in enumerate(groups)
-                if group in panel
+    """What the page's script reads of one study, with the control's copy as a line without a band."""
+    styles, control = result.styles, result.summary.control
+    groups: list[tuple[str, int]] = [(arm, 1) for arm in styles] + [(control, 2)]
+    looks = [*styles.values(), copy_style(styles[control])]
+    lines: dict[PanelKey, Lines] = {}
+    for key, panel in telemetry.panels.items():
+        found = [(index, panel[group]) for index, group in enumerate(groups) if group in panel]
+        width_s = next(iter(panel.values())).width_s
+        lines[key] = (
+            width_s,
+            [
+                (index, [one.middle] if groups[index][1] == 2 else [one.middle, one.low, one.high])
+                for index, one in found
             ],
-        }
+        )
+    drawn = [{"label": one.label, "colour": one.colour, "dash": one.dash, "copy": one.copy} for one in looks]
+    steps = [step for step in result.steps if step.id in telemetry.durations_s]
+    return chart_data(drawn, steps, result.summary.windows, telemetry.series, lines, max)
+
+
+def chart_data(
+    groups: Sequence[Mapping[str, Any]],
+    steps: Sequence[StepLevel],
+    windows: Mapping[str, Window],
+    series: Sequence[Series],
+    lines: Mapping[PanelKey, Lines],
+    size: Callable[[Sequence[float]], float],
+    unit: str = " s",
+) -> dict[str, Any]:
+    """What the page's script reads: groups, steps, series, and for every panel its groups' packed lines.
+
+    `size`: of its values, the one that a series' unit is chosen by. `unit`: that of the time.
+    """
+    ids = [step.id for step in steps]
+    panels: dict[str, Any] = {}
+    values: dict[Series, list[float]] = {pair: [] for pair in series}
+    for (step, *pair), (width_s, of_panel) in lines.items():
+        at = (pair[0], pair[1])
+        longest = max(len(parts[0]) for _, parts in of_panel)
+        packed = []
+        for group, parts in of_panel:
+            packed.append([group, *(pack([*part, *[math.nan] * (longest - len(part))]) for part in parts)])
+        panels[f"{ids.index(step)}:{series.index(at)}"] = {"width": width_s, "lines": packed}
+        values[at] += [value for _, parts in of_panel for value in parts[0] if not math.isnan(value)]
+    units = {pair: display_unit(pair[1], size(found or [0.0])) for pair, found in values.items()}
     return {
-        "groups": [
-            {"label": look.label, "colour": look.colour, "dash": look.dash, "copy": look.copy} for look in looks
-        ],
+        "unit": unit,
+        "groups": groups,
         "steps": [
             {
                 "id": step.id,
                 "workload": step.workload,
                 "level": step.level,
-                "duration": telemetry.durations_s[step.id],
                 "window": [windows[step.id].from_s, windows[step.id].to_s] if step.id in windows else None,
             }
             for step in steps
         ],
         "series": [
-            {"metric": metric, "scope": scope, "label": label((scope, metric)), **_unit(telemetry, scope, metric)}
-            for scope, metric in telemetry.series
+            {"metric": pair[1], "scope": pair[0], "label": label(pair), "divisor": of.divisor, "unit": of.label}
+            for pair, of in units.items()
         ],
         "panels": panels,
     }
-
-
-def _unit(telemetry: Telemetry, scope: str, metric: str) -> dict[str, Any]:
-    unit = display_unit(metric, largest(telemetry, scope, metric))
-    return {"divisor": unit.divisor, "unit": unit.label}
-
-
-def largest(telemetry: Telemetry, scope: str, metric: str) -> float:
-    """The greatest value of a series over all steps: what its unit is chosen by."""
-    return max(
-        (
-            value
-            for key, panel in telemetry.panels.items()
-            if key[1:] == (scope, metric)
-            for line in panel.values()
-            for value in line.middle
-            if not math.isnan(value)
-        ),
-        default=0.0,
-    )

@@ -9,13 +9,11 @@ from statistics import median
 
 from mydyno.language import agreed, listing
 from mydyno.model.definition.factors import Factors
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.phrases import Phrase
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import MOST_PROMISED, cost_metric, half_widths
 from mydyno.wording.numbers import MOST_NAMES, change_words, half_widths_text, plus_minus, signed, size
-from mydyno.wording.reasons import NO_PAIR, cut, failure_of, less_work, lost_blocks, unproved_words
-from mydyno.wording.taken import taken_of_cpus
+from mydyno.wording.reasons import NO_PAIR, cut, failure_of, less_work, lost_blocks, taken_of_cpus, unproved_words
 
 LONGEST = 170
 """Characters up to which two clauses make one sentence."""
@@ -109,7 +107,7 @@ class Clauses:
         open_ = [effect for effect in judged if effect.verdict == "inconclusive"]
         sentences = []
         if open_:
-            noun = self.summary.phrase(metric).short_subject
+            noun = self.summary.phrase(metric).short_noun
             widths = half_widths(open_)
             hidden = told = ""
             largest = _largest_difference(open_)
@@ -188,7 +186,7 @@ class Clauses:
             within = plus_minus(self._margin(metric))
             clauses.append(
                 f"{who} {'is' if _arms(same) == 1 else 'are'} equivalent to {control} within {within} in "
-                f"{words.short_subject}{self._where(same, effects)}{less_work(self.summary, same)}"
+                f"{words.short_noun}{self._where(same, effects)}{less_work(self.summary, same)}"
             )
         return clauses
 
@@ -203,7 +201,7 @@ class Clauses:
         where = self._where(group, effects)
         if words.cost and metric not in (self.summary.primary, *self.summary.also_primary):
             beside = "of" if _times(group) else "than"
-            amount = _amount(group, words.short_subject)
+            amount = _amount(group, words.short_noun)
             return f"{who} {verb} {amount} {beside} {control}{where}{less_work(self.summary, group)}"
         size, with_workloads = _span(group), self._with_workloads(group)
         if with_workloads:
@@ -254,7 +252,7 @@ class Clauses:
         if {effect.arm for effect in found} != arms or any(effect.ratio is None for effect in found):
             return ""
         merged.update(arms)
-        return f", at {_amount(found, self.summary.phrase(cost).short_subject)}"
+        return f", at {_amount(found, self.summary.phrase(cost).short_noun)}"
 
     def _each_with_size(self, group: Sequence[EffectRecord], among: Sequence[EffectRecord]) -> str:
         """ "a (−27 %) and b (−83 %)" of a few arms without a common level and with one effect each; else empty."""
@@ -320,7 +318,7 @@ class Clauses:
     def _steps(self, chosen: set[str], among: set[str]) -> str:
         """Some of the steps in words: a level of load, a workload, one step, or how many."""
         found = {step.id: step for step in self.summary.steps if step.id in among}
-        levels = {name: load_level(step.connections, step.rate) for name, step in found.items()}
+        levels = {name: step.level for name, step in found.items()}
         workloads = {name: step.workload for name, step in found.items()}
         for level in dict.fromkeys(levels.values()):
             if {step for step, of in levels.items() if of == level} == chosen:

@@ -1,21 +1,17 @@
-"""The sentence that one effect allows: in English, with sizes, load and blocks, and with what weakens it."""
+"""The sentence that one effect allows: as the answer speaks of it, with load and blocks, and with what weakens it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mydyno.language import agreed
-from mydyno.model.definition.quantities import load_level
-from mydyno.model.metrics import metric_source, phrase_of
-from mydyno.model.phrases import Phrase
+from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import MOST_PROMISED, UNPLANNED
 from mydyno.results.values.found import found_less
+from mydyno.wording.numbers import blocks, change_words, p_value, plus_minus, signed, size
 from mydyno.wording.reasons import NO_PAIR, alarm_clause, lost_blocks, recorded_failure, unproved_words
 from mydyno.wording.stored_result import StoredResult
 
-TENFOLD = 10.0
 WEAKNESSES = {
     "before_look": "no verdict before the look at {after} blocks",
     "between_looks": "no verdict between looks",
@@ -32,195 +28,123 @@ def sentence_of(result: StoredResult, effect: EffectRecord) -> str:
     level = next((step for step in result.summary.steps if step.id == effect.step), None)
     hosts = {result.group_of.get(block, "") for block in effect.details.log_ratios or {}}
     margin = result.study.experiment.verdict.margin_of(effect.metric)
-    sentence = agreed(effect_sentence(effect, level, len(hosts), margin, result.summary.looks is not None))
+    sentence = effect_sentence(effect, level, len(hosts), margin, result.summary.looks is not None)
     if unproved := unproved_words(result.summary, (effect,)):
         sentence += f" Not proved: {unproved}."
     pair = found_less(result.summary.found, effect)
     if pair is None:
         return sentence
     less, more = sorted(pair, key=lambda one: one.share)
-    claim = f"{less.arm} found {percent(less.share)} of the {less.of} that it looked for"
-    return f"{sentence} Not the same work: {claim}, {more.arm} {percent(more.share)}."
+    claim = f"{less.arm} found {size(less.share)} of the {less.of} that it looked for"
+    return f"{sentence} Not the same work: {claim}, {more.arm} {size(more.share)}."
 
 
 def effect_sentence(effect: EffectRecord, level: StepLevel | None, hosts: int, margin: float, sequential: bool) -> str:
     """The sentence of an effect at this load level (None: not said), of blocks on so many hosts, with the declared
     margin. `sequential`: the study has looks.
     """
-    one = _Contrast(effect, level, hosts, margin, sequential)
+    words = phrase_of(effect.metric, (level.workload if level else "",))
+    details, control = effect.details, effect.control
+    change = "" if effect.ratio is None else change_words(effect.ratio, effect.ci_low, effect.ci_high)
+    notes: list[str] = []
     match effect.verdict:
         case "higher":
-            return one.difference(one.phrase.past_more)
+            claim = f"{words.one} {words.more} than {control}"
         case "lower":
-            return one.difference(one.phrase.past_less)
+            claim = f"{words.one} {words.less} than {control}"
         case "equivalent":
-            return one.equivalent()
+            claim = f"is equivalent to {control} within {plus_minus(margin)} in {words.noun}"
+            low, high = details.equivalence_low, details.equivalence_high
+            change = "" if low is None or high is None else f"between {signed(low - 1)} and {signed(high - 1)}"
         case "inconclusive":
-            return one.inconclusive()
+            claim = f"against {control} is inconclusive in {words.noun}"
+            notes = [_weakness(effect), _ability(effect), _remedy(effect, margin, sequential)]
+            change += " in the only block, without an interval" if effect.ci_low is None else ""
         case "not_measurable":
-            return one.not_measurable()
+            claim, change = f"against {control} is not measurable in {words.noun}", _obstacle(effect)
         case None:
-            return one.exploratory()
+            claim = f"against {control}, exploratory: {words.noun}"
+            why = ", ".join(filter(None, (recorded_failure(effect), *lost_blocks(details))))
+            change = change or f"no ratio{': ' + why if why else ''}"
+    at = f" at {level.level}" if level else ""
+    number = blocks(effect.n) + (f" on {hosts} hosts" if hosts > 1 else "")
+    where = f"{at} ({', '.join(filter(None, (level.workload if level else '', number)))})"
+    found = "; ".join(filter(None, (change, *notes)))
+    return agreed(" ".join((f"{effect.arm} {claim}{where}: {found}.", *_caveats(effect, margin))))
 
 
-@dataclass(frozen=True, slots=True)
-class _Contrast:
-    effect: EffectRecord
-    level: StepLevel | None
-    hosts: int
-    margin: float
-    sequential: bool
-
-    @property
-    def phrase(self) -> Phrase:
-        return phrase_of(self.effect.metric, (self.level.workload if self.level else "",))
-
-    def difference(self, words: str) -> str:
-        """Sizes are without sign, because the words carry the direction."""
-        effect = self.effect
-        assert effect.ratio is not None and effect.ci_low is not None and effect.ci_high is not None
-        low, high = sorted(abs(end - 1.0) for end in (effect.ci_low, effect.ci_high))
-        claim = f"{effect.arm} {words.format(x=percent(effect.ratio - 1.0))} {effect.control}"
-        source = metric_source(effect.metric)
-        lower = "lower is better" if source is not None and source.better == "lower" else ""
-        small = f" The difference is within ±{self._margin}." if self.fact("within_margin") else ""
-        return f"{claim} [{percent(low)}, {percent(high)}]{self._at}{self._where(lower)}.{small}{self._caveats()}"
-
-    def equivalent(self) -> str:
-        low, high = self.effect.details.equivalence_low, self.effect.details.equivalence_high
-        interval = "" if low is None or high is None else f" [{_signed(low)}, {_signed(high)}]"
-        claim = f"{self.effect.arm} and {self.effect.control} are equivalent within ±{self._margin}"
-        return f"{claim} in {self.phrase.noun}{interval}{self._at}{self._where()}.{self._caveats()}"
-
-    def inconclusive(self) -> str:
-        """What the difference could be, what this study can show, and about how many more blocks would decide."""
-        effect = self.effect
-        subject = f"the difference in {self.phrase.noun} between {effect.arm} and {effect.control}"
-        around = f"{self._at}{self._where()}"
-        if effect.ci_low is None or effect.ci_high is None:
-            only = _signed(effect.ratio or 1.0)
-            claim = f"Inconclusive: {subject}{around} was {only} in the only block, without an interval"
-        else:
-            claim = f"Inconclusive: {subject} is between {_signed(effect.ci_low)} and {_signed(effect.ci_high)}{around}"
-        half, found = effect.details.half_width, effect.details.detectable
-        promised = found is not None and half is not None and half <= MOST_PROMISED
-        ability = f"such a study finds a true difference of {percent(found or 0.0)} with 80 % power" if promised else ""
-        return "; ".join(filter(None, (claim, self._weakness(), ability, self._remedy()))) + f".{self._caveats()}"
-
-    def not_measurable(self) -> str:
-        subject = f"{self.phrase.noun} of {self.effect.arm} against {self.effect.control}"
-        return f"Not measurable here: {subject}{self._at}{self._where()}: {self._obstacle()}."
-
-    def exploratory(self) -> str:
-        """An unadjusted interval, and none of the verdicts' words."""
-        effect = self.effect
-        subject = f"Exploratory: {self.phrase.noun} of {effect.arm} against {effect.control}"
-        around = self._at + self._where()
-        if effect.ratio is None:
-            reasons = ", ".join(filter(None, (recorded_failure(effect), *lost_blocks(effect.details))))
-            return f"{subject}{around}: no ratio{': ' + reasons if reasons else ''}."
-        if effect.ci_low is None or effect.ci_high is None:
-            return f"{subject} {_signed(effect.ratio)}{around}; one block gives no interval."
-        return f"{subject} {_signed(effect.ratio)} [{_signed(effect.ci_low)}, {_signed(effect.ci_high)}]{around}."
-
-    @property
-    def _margin(self) -> str:
-        return f"{self.margin * 100.0:g} %"
-
-    @property
-    def _copied(self) -> str:
-        """The arm that every block runs twice."""
-        return self.effect.details.copied or self.effect.control
-
-    @property
-    def _at(self) -> str:
-        return f" at {load_level(self.level.connections, self.level.rate)}" if self.level else ""
-
-    def _where(self, direction: str = "") -> str:
-        hosts = f" on {self.hosts} hosts" if self.hosts > 1 else ""
-        workload = self.level.workload if self.level else ""
-        return f" ({', '.join(filter(None, (direction, workload, blocks(self.effect.n) + hosts)))})"
-
-    def fact(self, *names: str) -> Fact | None:
-        """The first of its facts that is one of these."""
-        return next((one for one in self.effect.details.facts if one.fact in names), None)
-
-    def _weakness(self) -> str:
-        found, effect = self.fact(*WEAKNESSES), self.effect
-        p = effect.details.p_adjusted_permutation
-        if found is None:
-            return ""
-        own = {"n": blocks(effect.n), "p": "" if p is None else p_value(p), "copied": self._copied}
-        return WEAKNESSES[found.fact].format(**own, **found.values)
-
-    def _remedy(self) -> str:
-        """About how many more blocks would decide; empty if one block leaves no spread to plan from."""
-        more = self.effect.details.blocks_needed
-        half = self.effect.details.half_width
-        if more is None or (half is not None and half > MOST_PROMISED):
-            return ""
-        needed = self.effect.n + more
-        if needed >= UNPLANNED:
-            number = "no look" if self.sequential else "no practical number of blocks"
-            return f"{number} decides within ±{self._margin} with this noise"
-        extra = "1 more block" if more == 1 else f"{more} more blocks"
-        where_to = f"up to the look at {needed}" if self.sequential else f"{needed} in a new study"
-        aim = "to show a difference of this size" if self.fact("seems_different") else f"for ±{self._margin}"
-        return f"about {extra} ({where_to}) {'is' if more == 1 else 'are'} needed {aim}"
-
-    def _obstacle(self) -> str:
-        """Why the contrast cannot be measured."""
-        details, n, lost = self.effect.details, self.effect.n, sum(self.effect.details.lost.values())
-        gates = ", ".join(f"{reason} ({blocks(count)})" for reason, count in sorted(details.lost.items()))
-        if details.failure:
-            return recorded_failure(self.effect)
-        if n == 0:
-            return f"{NO_PAIR}{': ' + gates if gates else ''}"
-        if lost > n:
-            return f"{lost} of {lost + n} blocks are not used: {gates}"
-        if self.fact("no_second_copy"):
-            return (
-                f"the second copy of {self._copied} has no valid run, so the difference between equal servers is "
-                "unknown"
-            )
-        alarm = alarm_clause(details.alarm)
-        return f"{alarm} although they are identical, so this study claims neither a difference nor equivalence"
-
-    def _caveats(self) -> str:
-        """What weakens the answer, as sentences with a space before each."""
-        details, notes = self.effect.details, ""
-        if lost := sum(details.lost.values()):
-            counts = sorted(details.lost.items())
-            why = ", ".join(f"{reason} ({count})" if lost > 1 else reason for reason, count in counts)
-            verb = "is" if lost == 1 else "are"
-            notes += f" {blocks(lost).capitalize()} of {lost + self.effect.n} {verb} not used: {why}."
-        if details.skewed:
-            notes += " The block differences are skewed, so the interval may be too narrow."
-        if details.half_width == 0.0:
-            notes += " Every block has exactly the same ratio, so the interval has no width."
-        if details.copied:
-            notes += f" The A/A comparison is that of {details.copied}, the arm that every block runs twice."
-        return notes
+def _fact(effect: EffectRecord, *names: str) -> Fact | None:
+    """The first of its facts that is one of these."""
+    return next((one for one in effect.details.facts if one.fact in names), None)
 
 
-def _signed(ratio: float) -> str:
-    """A ratio as a signed difference: +4.2 % or −4.2 %; beyond a tenfold its digits mean nothing and are left out."""
-    if ratio > TENFOLD:
-        return "more than +900 %"
-    return ("+" if ratio >= 1.0 else "\N{MINUS SIGN}") + percent(ratio - 1.0)
+def _copied(effect: EffectRecord) -> str:
+    """The arm that every block runs twice."""
+    return effect.details.copied or effect.control
 
 
-def percent(fraction: float) -> str:
-    """The size of a fraction as a percentage: one decimal, none from 100 % on, two below 0.1 %."""
-    size = abs(fraction) * 100.0
-    return f"{size:.{0 if size >= 100.0 else 1 if size >= 0.095 or size < 0.005 else 2}f} %"
+def _weakness(effect: EffectRecord) -> str:
+    found = _fact(effect, *WEAKNESSES)
+    if found is None:
+        return ""
+    own = {"n": blocks(effect.n), "p": p_value(effect.details.p_adjusted_permutation), "copied": _copied(effect)}
+    return WEAKNESSES[found.fact].format(**own, **found.values)
 
 
-def blocks(count: int) -> str:
-    """1 block, 2 blocks."""
-    return f"{count} block" if count == 1 else f"{count} blocks"
+def _ability(effect: EffectRecord) -> str:
+    """What such a study can show; empty where its noise is too large for a promise."""
+    half, found = effect.details.half_width, effect.details.detectable
+    promised = found is not None and half is not None and half <= MOST_PROMISED
+    return f"such a study finds a true difference of {size(found or 0.0)} with 80 % power" if promised else ""
 
 
-def p_value(p: float) -> str:
-    """A p value of two significant digits, never 0."""
-    return f"{p:.2g}" if p >= 0.0001 else "below 0.0001"
+def _remedy(effect: EffectRecord, margin: float, sequential: bool) -> str:
+    """About how many more blocks would decide; empty if one block leaves no spread to plan from."""
+    more, half = effect.details.blocks_needed, effect.details.half_width
+    if more is None or (half is not None and half > MOST_PROMISED):
+        return ""
+    needed = effect.n + more
+    if needed >= UNPLANNED:
+        number = "no look" if sequential else "no practical number of blocks"
+        return f"{number} decides within {plus_minus(margin)} with this noise"
+    where_to = f"up to the look at {needed}" if sequential else f"{needed} in a new study"
+    aim = "to show a difference of this size" if _fact(effect, "seems_different") else f"for {plus_minus(margin)}"
+    extra, verb = ("1 more block", "is") if more == 1 else (f"{more} more blocks", "are")
+    return f"about {extra} ({where_to}) {verb} needed {aim}"
+
+
+def _obstacle(effect: EffectRecord) -> str:
+    """Why the contrast cannot be measured."""
+    details, n, lost = effect.details, effect.n, sum(effect.details.lost.values())
+    gates = ", ".join(f"{reason} ({blocks(count)})" for reason, count in sorted(details.lost.items()))
+    if details.failure:
+        return recorded_failure(effect)
+    if n == 0:
+        return f"{NO_PAIR}{': ' + gates if gates else ''}"
+    if lost > n:
+        return f"{lost} of {lost + n} blocks are not used: {gates}"
+    if _fact(effect, "no_second_copy"):
+        copy = f"the second copy of {_copied(effect)} has no valid run"
+        return f"{copy}, so the difference between equal servers is unknown"
+    alarm = alarm_clause(details.alarm)
+    return f"{alarm} although they are identical, so this study claims neither a difference nor equivalence"
+
+
+def _caveats(effect: EffectRecord, margin: float) -> list[str]:
+    """What weakens the answer, as sentences."""
+    if effect.verdict in ("not_measurable", None):
+        return []
+    details, notes = effect.details, []
+    if _fact(effect, "within_margin"):
+        notes.append(f"The difference is within {plus_minus(margin)}.")
+    if lost := sum(details.lost.values()):
+        counts = sorted(details.lost.items())
+        why = ", ".join(f"{reason} ({count})" if lost > 1 else reason for reason, count in counts)
+        notes.append(f"{blocks(lost)} of {lost + effect.n} {'is' if lost == 1 else 'are'} not used: {why}.")
+    if details.skewed:
+        notes.append("The block differences are skewed, so the interval may be too narrow.")
+    if details.half_width == 0.0:
+        notes.append("Every block has exactly the same ratio, so the interval has no width.")
+    if details.copied:
+        notes.append(f"The A/A comparison is that of {details.copied}, the arm that every block runs twice.")
+    return notes

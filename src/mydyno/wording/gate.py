@@ -16,7 +16,8 @@ from mydyno.results.precision import finished_blocks
 from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.threshold import Comparison, Outcome
-from mydyno.wording.numbers import blocks, duration_option, duration_words, metric_name, option_s, signed
+from mydyno.wording.advice import further
+from mydyno.wording.numbers import blocks, metric_name, signed
 from mydyno.wording.reasons import alarm_clause, cut, failure_clause
 from mydyno.wording.scope_line import scope_line
 
@@ -157,13 +158,7 @@ def _time(study: str, needed: Needed) -> str:
             f"The effect is too close to the limit, or this host too noisy: a decision takes more than {MOST_BLOCKS} "
             "blocks or a week. Use a quieter host, or another limit."
         )
-    if needed.resumes:
-        command = f"mydyno resume {study} --time {duration_option(needed.time_s)}"
-        return f"{begin} {duration_words(option_s(needed.time_s))} more: {command}"
-    return (
-        f"{begin} {blocks(needed.blocks)}, {duration_words(needed.time_s)}, in a new study with a fixed number of "
-        f"blocks: --blocks {needed.blocks}"
-    )
+    return f"{begin} {further(study, needed.blocks, needed.time_s, needed.resumes)}"
 
 
 def _duration_s(records: Sequence[RunRecord]) -> float:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from mydyno.language import agreed, listing
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, StepLevel, Summary
 from mydyno.results.host_facts import Fact
 from mydyno.wording.numbers import MOST_NAMES, half_width_text, signed
@@ -66,7 +65,7 @@ def differing(groups: HostGroupsRecord) -> list[HostsEffect]:
 
 def difference_clause(one: HostsEffect, summary: Summary) -> str:
     """That an effect differs between the hosts, and its size on each; of many hosts the least and the greatest."""
-    of = "" if one.metric == summary.primary else f" on {summary.phrase(one.metric).short_subject}"
+    of = "" if one.metric == summary.primary else f" on {summary.phrase(one.metric).short_noun}"
     against = "" if one.control == summary.control else f" against {one.control}"
     return f"{one.arm}'s effect{of}{against} differs between the hosts{_at(one, summary.steps)}: {sizes(one)}"
 
@@ -87,7 +86,7 @@ def _at(one: HostsEffect, steps: Sequence[StepLevel]) -> str:
     step = next((step for step in steps if step.id == one.step), None)
     if step is None:
         return f" at {one.step}"
-    level = load_level(step.connections, step.rate)
+    level = step.level
     if len({step.workload for step in steps}) > 1:
         return f" at {level} ({step.workload})"
     return f" at {level}"
@@ -103,11 +102,14 @@ def hosts_sentences(summary: Summary) -> tuple[str, ...]:
         agreed(f"Blocks were executed on {len(names)} hosts: {listing(names)}. Effects are means over these hosts, "
             f"with equal weights; {claim_words(groups)}.")
     ]  # fmt: skip
-    for one in differing(groups):
-        p = one.p_heterogeneity_adjusted or 0.0
-        value = "< 0.001" if p < 0.001 else f"= {p:.3f}"
-        sentences.append(f"{difference_clause(one, summary)} (adjusted p {value}).")
+    sentences += [f"{difference_clause(one, summary)} (adjusted p {p_words(one)})." for one in differing(groups)]
     return tuple(sentences)
+
+
+def p_words(one: HostsEffect) -> str:
+    """The p of equal effects on all hosts, adjusted: "< 0.001", "= 0.012"."""
+    p = one.p_heterogeneity_adjusted or 0.0
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
 def hosts_answer(summary: Summary) -> str:

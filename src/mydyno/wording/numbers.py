@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from statistics import median
 
 from mydyno.language import agreed
@@ -185,11 +186,6 @@ def ratio_interval(low: float | None, high: float | None) -> str:
     return f"{signed_percent(low - 1).removesuffix(PERCENT)} … {signed_percent(high - 1)}"
 
 
-def percent_range(low: float, high: float) -> str:
-    """Two shares of 1, e.g. "+1.1 % … +7.4 %"."""
-    return f"{signed_percent(low)} … {signed_percent(high)}"
-
-
 def time_text(us: float) -> str:
     """A time per transaction."""
     if us == 0.0:
@@ -237,7 +233,7 @@ def size(share: float) -> str:
 def signed(share: float) -> str:
     """A share of 1 as a signed percentage, e.g. "+4.2 %"; a factor from ten times as much on."""
     if share > 9:
-        return f"×{1 + share:.0f}"
+        return f"×{1 + share:.0f}" if share < 999 else "more than ×1000"
     sign = "" if abs(share) < 0.00005 else "+" if share > 0 else MINUS
     return sign + size(share)
 
@@ -312,3 +308,8 @@ def rate_words(per_s: float) -> str:
     """A rate with three digits: 12,300; 87.4."""
     digits = 3 - len(f"{per_s:.0f}")
     return f"{round(per_s, digits):,.{max(0, digits)}f}"
+
+
+def when(unix_ns: int) -> str:
+    """Date and minute, UTC."""
+    return datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")

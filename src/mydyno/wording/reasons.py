@@ -1,4 +1,4 @@
-"""Reasons as sentences quote them."""
+"""Reasons as sentences quote them, and what limits a study in a few words."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from mydyno.hosts.telemetry import EVERYTHING
 from mydyno.language import agreed, listing
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.obstacles import GIVEN_UP, ArmFailure, CopiesDiffer
 from mydyno.model.stored.reasons import CHECK_LABELS
 from mydyno.model.stored.summary import EffectDetails, EffectRecord, FoundRecord, RunSummary, Summary
-from mydyno.results.precision import failed_blocks, failures_of
+from mydyno.results.precision import failed_blocks, failures_of, steal_share, strangers_share
 from mydyno.results.values.found import found_less
 from mydyno.wording.numbers import blocks, p_value, size
 
@@ -19,6 +20,10 @@ NO_PAIR = "no block has a valid run of both arms"
 """Why a contrast has no block where no run was lost."""
 REASON_CHARACTERS, SENTENCE_CHARACTERS = 90, 240
 """Of a reason in the answer, and in a sentence in full."""
+NAMED_SHARE = 0.05
+"""Share of the CPU time below which neither hypervisor nor other programs are named."""
+CLAIMS = {"agrees": "agree", "partly": "partly", "disagrees": "disagree", "cannot tell": "undecided"}
+"""Answers to claims of published studies as they are counted."""
 LOG_HEAD = re.compile(
     r"\s*error log: (?:(?:\d{4}-\d\d-\d\d|\d{6}) +[\d:]+ (?:\d+ )?)?(?:\[\w+\] )?(?:\S*/(?:mysqld|mariadbd): )?"
 )
@@ -132,7 +137,44 @@ def alarm_clause(alarm: CopiesDiffer | None) -> str:
         case "metric" if alarm.difference is not None:
             return (
                 f"two copies of {alarm.control} differ by {size(alarm.difference)} in "
-                f"{phrase_of(alarm.of).subject} at step {alarm.step} (adjusted p = {p_value(alarm.p)})"
+                f"{phrase_of(alarm.of).noun} at step {alarm.step} (adjusted p = {p_value(alarm.p)})"
             )
     of = f"sessions in {alarm.of}" if alarm.kind == "sessions" else alarm.of
     return f"two copies of {alarm.control} differ in {of} at step {alarm.step}"
+
+
+def unsampled(runs: Sequence[RunSummary]) -> list[str]:
+    """A sentence for each family of metrics that runs lack, with the first reason; empty if every run has all."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        for family, reason in run.unsampled.items():
+            found.setdefault(family, []).append(reason)
+    return [
+        agreed(
+            f"Not sampled in {len(reasons)} of {len(runs)} runs: "
+            f"{'host and servers' if family == EVERYTHING else family} ({reasons[0]})."
+        )
+        for family, reasons in found.items()
+    ]
+
+
+def taken_of_cpus(summary: Summary, least: float = NAMED_SHARE) -> str:
+    """A clause on what hypervisor and other programs took of the CPU time; empty if that is less than `least`."""
+    steal, others = steal_share(summary) or 0.0, strangers_share(summary) or 0.0
+    if steal + others < least:
+        return ""
+    whose = "this host's" if summary.host_groups is None else "these hosts'"
+    if others < NAMED_SHARE:
+        return f"The hypervisor took {steal * 100:.0f} % of {whose} CPU time"
+    if steal < NAMED_SHARE:
+        return f"Other programs used {others * 100:.0f} % of {whose} CPU time"
+    return f"The hypervisor took {steal * 100:.0f} % of {whose} CPU time, and other programs used {others * 100:.0f} %"
+
+
+def counted_claims(summary: Summary) -> str:
+    """The number of each answer: "2 agree, 1 undecided"; empty without claims."""
+    answers = [one.answer for one in summary.conclusions] + [one.agreement for one in summary.published]
+    return ", ".join(
+        f"{count} {answer if count == 1 and answer.endswith('agrees') else CLAIMS[answer]}"
+        for answer, count in Counter(answers).most_common()
+    )

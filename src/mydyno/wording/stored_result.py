@@ -10,7 +10,6 @@ from typing import Self
 
 from mydyno.language import listing
 from mydyno.model.definition.plan import Plan
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, HostsEffect, RunSummary, StepLevel, Summary, block_groups
@@ -18,42 +17,6 @@ from mydyno.results.precision import is_sequential
 from mydyno.stats.absolute import absolute_mean
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.numbers import metric_name
-
-
-@dataclass(frozen=True, slots=True)
-class ReportStep:
-    """One load level as reports name it."""
-
-    id: str
-    workload: str
-    connections: int
-    rate: float | None = None
-    """Transactions a second of an open loop; None: a closed loop."""
-
-    @property
-    def level(self) -> str:
-        """The level alone, as `load_level` says it."""
-        return load_level(self.connections, self.rate)
-
-    @property
-    def short_level(self) -> str:
-        """The level where there is little room, e.g. "32 connections", "5,000/s"."""
-        return self.level if self.rate is None else f"{self.rate:,.10g}/s"
-
-    @property
-    def amount(self) -> float:
-        """The level as a number: of connections, or of transactions a second in an open loop."""
-        return self.connections if self.rate is None else self.rate
-
-    @property
-    def amount_text(self) -> str:
-        """That number for a table or an axis."""
-        return f"{self.amount:.10g}"
-
-    @property
-    def amount_name(self) -> str:
-        """What that number counts."""
-        return "connections" if self.rate is None else "transactions/s"
 
 
 @dataclass(frozen=True)
@@ -98,10 +61,10 @@ class StoredResult:
             for run in sorted(self.summary.runs, key=lambda run: (run.block, run.position))
         )
 
-    @cached_property
-    def steps(self) -> tuple[ReportStep, ...]:
+    @property
+    def steps(self) -> tuple[StepLevel, ...]:
         """Every step, as the experiment lists them."""
-        return tuple(ReportStep(step.id, step.workload, step.connections, step.rate) for step in self.summary.steps)
+        return self.summary.steps
 
     @cached_property
     def workloads(self) -> tuple[str, ...]:
@@ -129,7 +92,7 @@ class StoredResult:
         """Whether a single step of a single run may be used."""
         return any(run.usable(step.id) for run in self.runs for step in self.steps)
 
-    def steps_of_workload(self, workload: str) -> tuple[ReportStep, ...]:
+    def steps_of_workload(self, workload: str) -> tuple[StepLevel, ...]:
         """The steps of one workload."""
         return tuple(step for step in self.steps if step.workload == workload)
 
@@ -146,7 +109,7 @@ class StoredResult:
         return absolute_mean(values) if values else None
 
     @cached_property
-    def unused_steps(self) -> tuple[tuple[RunSummary, ReportStep, tuple[Reason, ...]], ...]:
+    def unused_steps(self) -> tuple[tuple[RunSummary, StepLevel, tuple[Reason, ...]], ...]:
         """(run, step, reasons) of every step of a valid run that is not used."""
         known = {step.id: step for step in self.steps}
         return tuple(
@@ -178,11 +141,22 @@ class StoredResult:
         """Whether arms are compared with more than the study's own control."""
         return any(effect.control != self.summary.control for effect in self.summary.effects)
 
-    def contrast_name(self, effect: EffectRecord) -> str:
+    def contrast_name(self, one: EffectRecord | HostsEffect) -> str:
         """The arm, and what it is compared with where that is not always the same."""
-        if not self.several_controls:
-            return effect.arm
-        return f"{effect.arm} against {effect.control}"
+        return f"{one.arm} against {one.control}" if self.several_controls else one.arm
+
+    def contrast_heading(self, one: EffectRecord | HostsEffect) -> str:
+        """The same with the step where there are several."""
+        return ", ".join((self.contrast_name(one), *self.step_headings(one.step)))
+
+    def step_heading(self, step: StepLevel) -> str:
+        """A step as groups of tables name it."""
+        several = len(self.workloads) > 1 or len(self.steps) == 1
+        return ", ".join((step.workload, step.level)) if several else step.level
+
+    def step_headings(self, step: str) -> list[str]:
+        """That of a step by its id, where there are several."""
+        return [self.step_heading(one) for one in self.steps if one.id == step and len(self.steps) > 1]
 
     @cached_property
     def relative_to(self) -> str:

@@ -21,9 +21,3 @@ def test_what_is_stored_is_a_field_of_the_summary() -> None:
     fields = [one.stored for one in catalogue.ANALYSES if one.stored]
     assert len(fields) == len(set(fields)) and set(fields) <= Summary.model_fields.keys()
     assert all((one.analyse is not None) == bool(one.stored) for one in catalogue.ANALYSES)
-
-
-def test_parts_in_markdown_have_headings_of_their_own() -> None:
-    headings = [one.heading for one in catalogue.ANALYSES if one.heading]
-    assert len(headings) == len(set(headings))
-    assert all(bool(one.heading) == (one.markdown.__name__ == "markdown") for one in catalogue.ANALYSES)

@@ -75,7 +75,7 @@ def test_an_effect_without_a_cost_that_explains_it_says_so(tmp_path: Path) -> No
     (found,) = accompanied(StudyResult.load(folder), CostsRecord(costs=COSTS))
     assert not found.named
     assert found.sentences == ("No counted cost changed beyond noise and far enough to account for this effect.",)
-    assert found.commands == ()
+    assert found.tests == ()
 
 
 def test_without_an_effect_no_cause_is_looked_for(tmp_path: Path) -> None:

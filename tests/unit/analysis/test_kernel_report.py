@@ -65,7 +65,7 @@ def test_the_largest_time_that_transactions_wait_for_is_the_answer(tmp_path: Pat
     assert text.index(words) < text.index("<table>")
     assert "sched_yield()" in text
     assert "4.10 ms" in text, "p99 of single events"
-    assert "Cost of the tracing: throughput −3.0 % (−5.0 % … −1.0 %)" in text
+    assert "Cost of the tracing: throughput −3.0 % (−5.0 … −1.0 %)" in text
     assert words in printed(made)
 
 

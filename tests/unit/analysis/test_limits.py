@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mydyno.analysis.limits import judge, limit_sentence, limit_sentences, limits_of, utilisation
+from mydyno.analysis.limits import judge, limit_sentences, limits_of, utilisation
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.records import DriverResult, Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.model.stored.summary import RunSummary
@@ -22,27 +22,41 @@ SHARES = {"link": 0.2, "link_reached": 1.0, "cpu": 0.5, "server": 0.2, "load": 0
 @pytest.mark.parametrize(
     ("changed", "limit", "words"),
     [
-        ({"link": 0.97}, "link", "the link was the limit (link 97 %"),
-        ({"link": 0.97, "link_reached": 0.0}, "none", "neither link nor CPU was full"),
-        ({"cpu": 0.98, "server": 0.6, "load": 0.3}, "server CPU", "most of it the server's"),
-        ({"cpu": 0.98, "server": 0.3, "load": 0.6}, "load CPU", "most of it the load's"),
-        ({"cpu": 0.98, "server": 0.2, "load": 0.2}, "others' CPU", "neither the server's nor the load's"),
-        ({"thread": 0.97}, "load CPU", "busiest thread was the limit"),
-        ({}, "none", "each connection waits for its own answers"),
+        ({"link": 0.97}, "link", "the link limited 1gbit (97 % of the link)"),
+        (
+            {"link": 0.97, "link_reached": 0.0},
+            "none",
+            "full with 1gbit (link 97 %, CPUs 50 %)",
+        ),
+        (
+            {"cpu": 0.98, "server": 0.6, "load": 0.3},
+            "server CPU",
+            "most of them busy with the server, limited",
+        ),
+        (
+            {"cpu": 0.98, "server": 0.3, "load": 0.6},
+            "load CPU",
+            "limited 1gbit (server 30 %, load 60 % of all CPUs)",
+        ),
+        (
+            {"cpu": 0.98, "server": 0.2, "load": 0.2},
+            "others' CPU",
+            "busy with neither server nor load, limited",
+        ),
+        ({"thread": 0.97}, "load CPU", "limited 1gbit (its busiest thread 97 % of a CPU)"),
     ],
 )
 def test_the_limit_is_named_with_its_shares(changed: dict[str, float], limit: str, words: str) -> None:
     found = judge("1gbit", STEP_64, {**SHARES, **changed}, 2)
-    sentence = limit_sentence(found, STEP_64)
+    (sentence,) = limit_sentences([found], [STEP_64])
     assert found.limit == limit
     assert words in sentence
-    assert sentence.startswith("1gbit at 64 connections: ")
+    assert sentence.startswith("At 64 connections (oltp_read_only): ")
 
 
 def test_an_open_loop_is_named_by_its_rate() -> None:
     paced = STEP.model_copy(update={"rate": 5000.0})
     found = judge("1gbit", paced, SHARES, 2)
-    assert limit_sentence(found, paced).startswith("1gbit at 5,000 transactions/s on 4 connections: ")
     (told,) = limit_sentences([found], [paced])
     assert told.startswith("At 5,000 transactions/s on 4 connections (w): ")
 
@@ -85,15 +99,9 @@ def test_of_an_external_server_the_load_s_interface_counts_and_its_host_is_not_s
     busy = judge("1gbit", STEP, shares, 2)
     assert busy.limit == "others' CPU"
     idle = judge("1gbit", STEP, {**shares, "cpu": 0.4}, 2)
-    assert limit_sentence(idle, STEP) == (
-        "1gbit at 4 connections: neither link nor this host's CPUs were full: the server does not answer faster "
-        "(link 50 % of "
-        "what it delivered in the timed transfer; CPUs 40 % of 2 busy: load 30 %, others 10 %; the server's host is "
-        "not measured)."
-    )
     assert limit_sentences([idle], [STEP]) == (
-        "At 4 connections (w): neither the link nor this host's CPUs were full (the server's host is not "
-        "measured) with 1gbit (link 50 %, CPUs 40 %).",
+        "At 4 connections (w): neither link nor CPUs were full with 1gbit (link 50 %, CPUs 40 %); the server's host is "
+        "not measured.",
     )
 
 

@@ -102,7 +102,7 @@ def test_the_function_that_leads_is_the_answer_and_its_callers_are_left_out(tmp_
     assert "those that differ beyond noise" in text
     section = text[text.index('id="cpu"') : text.index('id="flame"')]
     assert "send (libspin.so)" not in section
-    assert "Cost of the profile: throughput −7.0 % (−9.0 % … −5.0 %)" in text
+    assert "Cost of the profile: throughput −7.0 % (−9.0 … −5.0 %)" in text
     assert "16 % of the frames have no name, as symbols are missing (mysqld 22 %)" in text
     assert "In the CPU profile plant_spin (libspin.so) leads: +160 µs of CPU time per transaction" in text
 

@@ -40,6 +40,8 @@ def test_settings_that_differ_stand_in_a_section_of_their_own(tmp_path: Path) ->
         "query_cache_size (1048576 → has none) and sql_mode ((empty) → <STRICT>)."
     )
     assert page.visible.index(answer_of(StudyResult.load(folder)).answer[0]) < page.visible.index(lead)
+    section = servers.part(StudyResult.load(folder))
+    assert section is not None and '<div class="scroll facts"' in section.html, "a long value is wrapped"
     markdown = str(reports.write(folder, "md"))
     assert "3 settings that shape performance differ" in markdown
     assert "| innodb\\_change\\_buffering | all | none |" in markdown

@@ -97,6 +97,31 @@ def test_a_history_as_markdown_is_as_the_golden_file(history: History) -> None:
     check_golden("history.md", as_markdown(history_document(history), "`--format html`"))
 
 
+def test_a_history_of_many_series_has_a_row_for_each_and_no_table_of_studies(history: History) -> None:
+    """More than two: on a terminal their studies are printed for a selection only."""
+    one = history.series[0]
+    more = [one.model_copy(update={"arm": arm}) for arm in ("y", "z")]
+    text = printed(history_document(history.model_copy(update={"series": (*history.series, *more)})))
+    rows = [line.partition("  ")[0] for line in text.splitlines() if re.match(r"(effect|level) of ", line)]
+    assert rows == ["effect of x", "level of x", "effect of y", "effect of z"]
+    studies = text[text.index("Every study") :]
+    assert "date (UTC)" not in studies
+    assert "--arm, --step and --metric select a series and print each study of it." in studies
+
+
+def test_what_changed_between_studies_names_the_series_where_they_differ(history: History) -> None:
+    one, other = history.series
+    changed = ("version: A → B",)
+    points = tuple(
+        point.model_copy(update={"changed": changed}) if point.study == "allocators-5" else point
+        for point in one.points
+    )
+    spoilt = one.model_copy(update={"points": points})
+    text = " ".join(printed(history_document(history.model_copy(update={"series": (spoilt, other)}))).split())
+    assert "- allocators-5: version: A → B (The effect of x on queries per second)" in text
+    assert "10.11.15 (The level of queries per second of x)" in text
+
+
 def test_what_is_printed_as_json_has_a_schema(
     comparison: Comparison, history: History, interleaved: list[StudyFolder]
 ) -> None:

@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 
 from mydyno import reports
+from mydyno.document.parts import Figures, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Figure, FigureGroup, render
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.evaluation.answer import Answer
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.summary import ConclusionRecord
+from mydyno.model.stored.summary import ConclusionRecord, StepLevel
 from mydyno.reports.sections import answer, evidence
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.stored_result import ReportStep
 from tests.support.fake_study_folder import Shape, build
 from tests.support.worded import worded
 
@@ -117,7 +117,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StudyFolder
 
 def assert_clean(page: Page) -> None:
     """Nothing that a reader should never see, and every id once."""
-    for bad in (r"\bnan\b", r"\bNone\b", r"\binf\b", r"\bundefined\b", r"\{\{", r"\bTraceback\b"):
+    for bad in (r"\bnan\b", r"\bNone\b", r"\binf\b", r"\bundefined\b", r"\{\{", r"\bTraceback\b", r"</?h\d>"):
         assert not re.search(bad, page.visible, re.IGNORECASE if bad != r"\bNone\b" else 0), bad
     assert len(page.ids) == len(set(page.ids))
     assert not page.loads
@@ -384,8 +384,14 @@ def test_groups_of_one_chart_stand_beside_each_other_unless_folded_or_wide() -> 
         FigureGroup("d", [one], True),
     ]
     assert [group.stands_beside for group in beside] == [True, False, False, False]
-    text = render("figures.html", intro="", legend="", groups=beside, empty="")
+    text = Part(id="a", heading="A", body=[Figures(beside)]).html
     assert text.count('<div class="groups">') == 1 and text.count('<div class="alone">') == 1
+
+
+def test_a_row_heading_has_its_second_line() -> None:
+    row = [Cell("jemalloc", below="defined differently"), Cell("+3 %", "num", below="+1 … +5 %")]
+    text = Part(id="a", heading="A", body=[Table("Effects", ("arm", "effect"), [row])]).html
+    assert '<th scope="row">jemalloc<small>defined differently</small></th>' in text
 
 
 def test_folded_sections_say_in_one_line_what_they_hold(full: tuple[StudyFolder, str, Page]) -> None:
@@ -445,10 +451,10 @@ def test_a_sweep_is_a_matrix_of_arms_and_levels(full: tuple[StudyFolder, str, Pa
 
 
 def test_a_level_of_an_open_loop_is_its_rate() -> None:
-    step = ReportStep("oltp_read_only-64-at-1500", "oltp_read_only", 64, 1500.0)
+    step = StepLevel(id="oltp_read_only-64-at-1500", workload="oltp_read_only", connections=64, rate=1500.0)
     assert (step.level, step.short_level) == ("1,500 transactions/s on 64 connections", "1,500/s")
     assert (step.amount, step.amount_text, step.amount_name) == (1500.0, "1500", "transactions/s")
-    closed = ReportStep("oltp_read_only-1", "oltp_read_only", 1)
+    closed = StepLevel(id="oltp_read_only-1", workload="oltp_read_only", connections=1)
     assert (closed.level, closed.short_level, closed.amount_text) == ("1 connection", "1 connection", "1")
     assert closed.amount_name == "connections"
 

@@ -17,14 +17,16 @@ from mydyno import reports
 from mydyno.analysis.base import Examined
 from mydyno.analysis.factors.effects import analyse
 from mydyno.document.result import StudyResult
+from mydyno.document.section import Cell
 from mydyno.evaluation.answer import answer_of
 from mydyno.evaluation.full_sentences import full_sentences
+from mydyno.reports.verdicts import verdict_cell, verdicts_of
 from mydyno.results.families import families
 from mydyno.store.slices import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.decide import decide
 from mydyno.wording.numbers import signed_percent
-from mydyno.wording.verdict_table import VerdictCell, absolute, verdict_table
+from mydyno.wording.verdicts import absolute
 from tests.support.fake_interleaved_folder import COST, FACTORS, Interleaved, build
 from tests.support.worded import worded
 from tests.unit.reports.test_html import Page, assert_clean, make
@@ -71,20 +73,21 @@ def test_the_page_is_clean_and_has_the_chapters_in_order(study: tuple[StudyFolde
 def test_the_table_has_effect_interval_and_verdict_of_throughput_and_cost(study: tuple[StudyFolder, str, Page]) -> None:
     folder = study[0]
     result = StudyResult.load(folder)
-    table = verdict_table(result)
-    assert table is not None and table.columns == ("QPS", "CPU per query") and not table.grids
-    assert [len(step.rows) for step in table.steps] == [4, 4], "the control with its absolute values, and three arms"
-    for step, of_step in zip(STEPS, table.steps, strict=True):
-        for arm, cells in of_step.rows[1:]:
+    table = verdicts_of(result)
+    assert table is not None and table.columns == ["QPS", "CPU per query"] and not table.grids
+    of_steps = [list(arms.items()) for arms in table.by_step.values()]
+    assert list(map(len, of_steps)) == [4, 4], "the control with its absolute values, and three arms"
+    for step, of_step in zip(STEPS, of_steps, strict=True):
+        for arm, cells in of_step[1:]:
             for metric, cell in zip(("qps", COST), cells, strict=True):
                 (effect,) = (one for one in result.effects(metric, step) if one.arm == arm)
                 assert cell.word == effect.verdict
                 assert effect.ratio is not None
-                number = float(cell.effect.replace("−", "-").rstrip("\u202f %"))
+                number = float(cell.text.replace("−", "-").rstrip("\u202f %"))
                 assert number == pytest.approx(100 * (effect.ratio - 1), abs=0.051)
-                assert " … " in cell.interval
-    better = {cell.css for step in table.steps for _, cells in step.rows for cell in cells if cell.word == "higher"}
-    assert better == {"better"}
+                assert " … " in cell.below
+    better = {cell.css for of_step in of_steps for _, cells in of_step for cell in cells if cell.word == "higher"}
+    assert better == {"verdict better"}
 
 
 @pytest.mark.parametrize(("half", "explained"), [(0.019, False), (0.024, True)])
@@ -95,7 +98,7 @@ def test_an_equivalent_effect_with_an_interval_beyond_the_margin_is_explained(
     changes = {"verdict": "equivalent", "ratio": 1.0, "ci_low": 1 - half, "ci_high": 1 + half}
     effects = tuple(one.model_copy(update=changes if one.metric == "qps" else {}) for one in result.summary.effects)
     summary = result.summary.model_copy(update={"effects": effects, "alpha": 0.03125})
-    table = verdict_table(replace(result, summary=summary))
+    table = verdicts_of(replace(result, summary=summary))
     assert table is not None
     note = (
         "Equivalent: the 93.8\u202f% interval of the comparison by itself is within ±margin (two one-sided tests); the "
@@ -126,10 +129,10 @@ def test_the_picture_has_values_changes_and_verdicts(study: tuple[StudyFolder, s
 def test_a_failed_arm_is_failed_in_the_table_and_has_no_number(failed: tuple[StudyFolder, str, Page]) -> None:
     folder, _, page = failed
     assert_clean(page)
-    table = verdict_table(StudyResult.load(folder))
-    assert table is not None
-    cells = [cell for step in table.steps for name, row in step.rows if name == "tcmalloc" for cell in row]
-    assert {(cell.word, cell.effect, cell.interval) for cell in cells} == {("failed", "failed", "2 of 6 blocks")}
+    found = verdicts_of(StudyResult.load(folder))
+    assert found is not None
+    cells = [cell for arms in found.by_step.values() for cell in arms["tcmalloc"]]
+    assert {(cell.symbol, cell.text, cell.below) for cell in cells} == {("✕", "failed", "2 of 6 blocks")}
     assert worded(folder).answer[-1] == f"tcmalloc failed in 2 of 6 blocks ({REASON})."
     assert "an arm failed in 2 runs" in page.visible
     markdown = str(reports.write(folder, "md"))
@@ -137,9 +140,9 @@ def test_a_failed_arm_is_failed_in_the_table_and_has_no_number(failed: tuple[Stu
 
 
 def test_a_contrast_without_a_number_says_its_verdict_once() -> None:
-    cell = VerdictCell("not_measurable", "not measurable", "", "none")
-    assert (cell.symbol, cell.verdict) == ("∅", "")
-    assert VerdictCell("lower", "−4.0 %").verdict == "lower"
+    cell = verdict_cell("not_measurable", "not measurable", "", "none")
+    assert (cell.symbol, cell.word) == ("∅", "")
+    assert verdict_cell("lower", "−4.0 %", "", "worse").word == "lower"
 
 
 def test_csv_has_failures_and_unadjusted_values(failed: tuple[StudyFolder, str, Page]) -> None:
@@ -155,15 +158,16 @@ def test_csv_has_failures_and_unadjusted_values(failed: tuple[StudyFolder, str, 
 def test_twelve_arms_of_factors_are_a_grid(factors: tuple[StudyFolder, str, Page]) -> None:
     folder, text, page = factors
     assert_clean(page)
-    table = verdict_table(StudyResult.load(folder))
+    table = verdicts_of(StudyResult.load(folder))
     assert table is not None and not table.steps and len(table.grids) == 2
     grid = table.grids[0]
-    assert grid.row_factors == ("network", "tls") and grid.columns == ("raw", "zlib")
-    assert [levels for levels, _ in grid.rows][:3] == [("10gbit", "plain"), ("10gbit", "tls"), ("1gbit", "plain")]
-    assert [cells.index(None) for _, cells in grid.rows if None in cells] == [0], "the control is in one cell"
-    words = {levels: [cell.word if cell else "" for cell in cells] for levels, cells in grid.rows}
-    assert all(of_row[1] == "lower" for of_row in words.values())
-    assert len(re.findall(r'<td class="verdict control">control<small>[\d.]+\W[^<]+</small></td>', text)) == 2
+    assert (grid.heads, grid.head) == (2, ("network", "tls", "raw", "zlib"))
+    assert [row[:2] for row in grid.rows][:3] == [("10gbit", "plain"), ("10gbit", "tls"), ("1gbit", "plain")]
+    cells = [[cell for cell in row[2:] if isinstance(cell, Cell)] for row in grid.rows]
+    assert [row[0].text[:8] == "control " for row in cells] == [True, *[False] * 5]
+    assert all(row[1].word == "lower" for row in cells)
+    control = r'<td class="verdict control"><b>control [\d.]+\W[^<]+</b></td>'
+    assert len(re.findall(control, text)) == 2
     assert "**network**" not in str(reports.write(folder, "md"))
     assert "| network | tls | raw | zlib |" in str(reports.write(folder, "md"))
     assert worded(folder).answer[0].startswith("All 6 arms with zlib serve fewer queries than ")

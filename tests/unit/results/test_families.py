@@ -14,7 +14,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.results.families import WEIGHT_OF_OTHERS, expected_contrasts
 from mydyno.results.precision import answered_metrics
 from mydyno.stats.contrast import Estimate
-from mydyno.wording.verdict_table import column_name
+from mydyno.wording.verdicts import column_name
 from tests.support.fake_script import Script, experiment
 from tests.unit.execution.interleaved.test_study import noisy, study
 

@@ -63,7 +63,7 @@ def test_one_block_gives_a_ratio_without_an_interval_and_is_inconclusive() -> No
     effect = jemalloc(three(ARM[:1], A[:1], COPY[:1]))
     assert (effect.n, effect.ci_low, effect.p, effect.verdict) == (1, None, pytest.approx(1 / 3), "inconclusive")
     assert effect.ratio == pytest.approx(105.0 / (100.0 * 100.2) ** 0.5)
-    assert "was +4.9 % in the only block, without an interval" in said(effect)
+    assert ": +4.9 % in the only block, without an interval" in said(effect)
     assert "1 block cannot give a p of 0.05 or less: 3 are needed to claim a difference" in said(effect)
 
 
@@ -212,29 +212,28 @@ def test_a_margin_in_percent_is_a_bug_of_the_caller() -> None:
 
 def test_a_sentence_has_the_load_the_blocks_and_the_number_of_hosts() -> None:
     paced = StepLevel(id="tpcc-8", workload="tpcc", connections=8, rate=500.0)
-    assert said(jemalloc(study(0.1)), paced, hosts=3).endswith(
-        "] at 500 transactions/s on 8 connections (tpcc, 8 blocks on 3 hosts)."
+    assert said(jemalloc(study(0.1)), paced, hosts=3).startswith(
+        "jemalloc serves more queries than glibc at 500 transactions/s on 8 connections (tpcc, 8 blocks on 3 hosts): +"
     )
 
 
 def test_without_a_load_level_a_sentence_has_the_blocks() -> None:
-    sentence = said(jemalloc(study(0.1)), None)
-    assert "than glibc [" in sentence and "] (8 blocks)." in sentence
+    assert "than glibc (8 blocks): +" in said(jemalloc(study(0.1)), None)
 
 
 @pytest.mark.parametrize(
     ("metric", "words"),
     [
-        ("tpmc", "completed 10.0 % more New-Order transactions per minute than"),
-        ("latency_p999_us", "had 10.0 % higher 99.9th-percentile latency than"),
-        ("server_rss_bytes", "used 10.0 % more resident memory than"),
-        ("cpu_user_pct", "used 10.0 % more user CPU than"),
-        ("fsyncs_per_s", "had 10.0 % higher fsyncs_per_s than"),
+        ("tpmc", "completes more New-Order transactions than"),
+        ("latency_p999_us", "has a higher 99.9th-percentile latency than"),
+        ("server_rss_bytes", "uses more resident memory than"),
+        ("cpu_user_pct", "uses more user CPU than"),
+        ("fsyncs_per_s", "has a higher fsyncs_per_s than"),
     ],
 )
 def test_each_metric_is_spoken_of_in_its_own_words(metric: str, words: str) -> None:
     effect = jemalloc(study(0.1, metric=Metric(metric), run_sd=0.0005))
-    assert words in said(effect)
+    assert f"jemalloc {words} glibc" in said(effect) and ": +10 % (between +10 % and +10 %)" in said(effect)
 
 
 def test_the_five_verdicts_are_the_words_of_summary_json() -> None:

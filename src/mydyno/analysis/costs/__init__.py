@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.costs.per_operation import analyse
 from mydyno.analysis.costs.words import (
+    Accompanied,
     accompanied,
     caution,
     change_text,
@@ -15,42 +16,51 @@ from mydyno.analysis.costs.words import (
     named_costs,
     value_text,
 )
-from mydyno.document.markdown_text import code, escape
+from mydyno.document import counted
+from mydyno.document.parts import Fold, Listed, Note, Part, Piece
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, render
+from mydyno.document.section import Cell, Table
 from mydyno.language import agreed, listing
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.summary import CostRecord, CostsRecord
-from mydyno.wording import counted
 from mydyno.wording.numbers import NONE
 from mydyno.wording.reasons import alarm_clause
-from mydyno.wording.verdict_table import step_heading
 
 HEADING = "Costs that changed with the effect"
 Contrast = tuple[str, str]
 """(arm, control)."""
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section; None where no step has counters."""
     record = result.summary.costs
     if record is None or not record.costs or result.before_first_look:
         return None
     found = accompanied(result, record)
     beyond = {one.cost for one in record.costs if one.beyond_noise}
-    return Section(
-        "costs",
-        HEADING if found else "What a transaction costs",
-        "Costs",
-        render(
-            "costs.html",
-            found=found,
-            caution=caution(found),
-            intro=_intro(record, bool(found), result),
-            heading=agreed(f"Costs of a transaction: {len(beyond)} changed beyond noise"),
-            table=_table(result, record),
-        ),
-    )
+    return Part(
+        id="costs", heading=HEADING if found else "What a transaction costs",
+        body=[
+            *_found(found), Note(_intro(record, bool(found), result), "intro"),
+            Fold(agreed(f"Costs of a transaction: {len(beyond)} changed beyond noise"), [_table(result, record)]),
+        ],
+    )  # fmt: skip
+
+
+def comment(result: StudyResult) -> Part | None:
+    """Costs that changed with the effects; None where no such effect is shown."""
+    record = result.summary.costs
+    found = accompanied(result, record) if record is not None and not result.before_first_look else []
+    return Part(id="costs", heading=HEADING, body=_found(found)) if found else None
+
+
+def _found(found: Sequence[Accompanied]) -> list[Piece | None]:
+    """Each effect with what changed with it and how to test that, and what all this shows."""
+    lists = []
+    for one in found:
+        heading = f"{one.heading}, accompanied by" if one.named else one.heading
+        lists.append(Listed([*one.sentences, *one.tests], heading))
+    return [*lists, Note(caution(found))]
 
 
 def _intro(record: CostsRecord, effects: bool, result: StudyResult) -> str:
@@ -77,7 +87,7 @@ def _table(result: StudyResult, record: CostsRecord) -> Table:
         names = [name for name in COSTS if any(map(is_there, of_step.get(name, {}).values()))]
         names.sort(key=lambda name: _place(rank, list(of_step[name].values())))
         if names and len(result.steps) > 1:
-            rows.append([step_heading(result, step)])
+            rows.append([result.step_heading(step)])
         rows += [_row(result, name, contrasts, of_step[name], rank) for name in names]
         there.update(names)
     absent = [COSTS[one].label for one in dict.fromkeys(one.cost for one in record.costs) if one not in there]
@@ -115,20 +125,4 @@ def _row(
     return [COSTS[name].label, *cells]
 
 
-def markdown(result: StudyResult) -> str:
-    """Costs that changed with the effects; empty where no such effect is shown."""
-    record = result.summary.costs
-    found = accompanied(result, record) if record is not None and not result.before_first_look else []
-    if not found:
-        return ""
-    parts = []
-    for one in found:
-        lines = [f"- {escape(sentence)}" for sentence in one.sentences]
-        lines += [f"- To test it: `{code(command)}`" for command in one.commands]
-        lines += [f"- {escape(hint)}" for hint in one.hints]
-        named = f"{escape(one.heading)}, accompanied by:"
-        parts += [named if one.named else f"{escape(one.heading)}:", "\n".join(lines)]
-    return "\n\n".join(part for part in (*parts, caution(found)) if part)
-
-
-ANALYSIS = Analysis(chapter="why", part=part, stored="costs", analyse=analyse, heading=HEADING, markdown=markdown)
+ANALYSIS = Analysis(chapter="why", part=part, comment=comment, stored="costs", analyse=analyse)

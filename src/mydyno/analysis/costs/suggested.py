@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
@@ -59,31 +58,23 @@ ROOM = 4
 """Servers of this size that must fit into the host's memory: the arms, the control's second copy, and the load."""
 
 
-@dataclass(frozen=True)
-class Suggestion:
-    """How to test one candidate: a command, or a sentence where there is none; both empty: nothing is known."""
-
-    command: str = ""
-    sentence: str = ""
-
-
-def suggestion(result: StoredResult, one: CandidateRecord) -> Suggestion:
-    """For a candidate of this study."""
+def suggestion(result: StoredResult, one: CandidateRecord) -> str:
+    """How to test a candidate of this study; empty: nothing is known."""
     setting = setting_of(one)
     if setting == BUILD:
         what = one.name if one.kind == "function" else COSTS[one.name].label
-        return Suggestion(
-            sentence=f"No setting is known to change {what} alone. To test it, add an arm with another build of the "
-            'server, e.g. { server = { basedir = "/opt/other-build" } }.'
+        return (
+            f"No setting is known to change {what} alone. To test it, add an arm with another build of the server, "
+            'e.g. { server = { basedir = "/opt/other-build" } }.'
         )
     if not setting:
-        return Suggestion()
+        return ""
     setting = _differing(result, one, setting)
     if _vary_alone(result, one) == {setting}:
-        return Suggestion(sentence=f"{one.arm} differs from {one.control} in {setting} alone: this study is its test.")
+        return f"{one.arm} differs from {one.control} in {setting} alone: this study is its test."
     if result.study.experiment.server.dsn is not None and setting not in (CPU, NETWORK):
-        return Suggestion(sentence=f"To test it, change {setting} of the external server and repeat the study.")
-    return Suggestion(_command(result, one.control, *_changes(result, one, setting)))
+        return f"To test it, change {setting} of the external server and repeat the study."
+    return f"To test it: `{_command(result, one.control, *_changes(result, one, setting))}`"
 
 
 def setting_of(one: CandidateRecord) -> str:

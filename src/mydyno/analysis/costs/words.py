@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mydyno.analysis.costs.suggested import suggestion
+from mydyno.document.counted import accounting_sentence
 from mydyno.model.stored.candidates import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.kernel import KernelContrast, KernelRow
@@ -13,7 +14,6 @@ from mydyno.model.stored.profiles import FrameRecord, ProfileContrast
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
 from mydyno.model.stored.waits import WaitRecord, WaitsContrast
 from mydyno.results.why.explained import explained, is_of_latency, is_of_server_cpu
-from mydyno.wording.counted import accounting_sentence
 from mydyno.wording.numbers import (
     NARROW_SPACE,
     display_unit,
@@ -26,7 +26,6 @@ from mydyno.wording.numbers import (
 )
 from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.verdict_table import step_heading
 
 FACTOR_FROM = 3.0
 """A ratio from which a change is printed as a factor."""
@@ -51,10 +50,8 @@ class Accompanied:
     """Whether the sentences name costs; otherwise the one sentence states why there are none."""
     kind: str
     """Kind of the effect: a key of SHARES."""
-    commands: tuple[str, ...]
-    """mydyno commands that change these costs on purpose."""
-    hints: tuple[str, ...] = ()
-    """Sentences on how to test those that no command changes."""
+    tests: tuple[str, ...]
+    """How to change these costs on purpose."""
 
 
 def accompanied(result: StoredResult, record: CostsRecord) -> list[Accompanied]:
@@ -63,16 +60,15 @@ def accompanied(result: StoredResult, record: CostsRecord) -> list[Accompanied]:
     for effect in explained(result.summary.effects):
         own = [(_named(result, record, one), one) for one in result.summary.candidates if _of(one, effect)]
         sentences = [sentence for sentence, _ in own if sentence]
-        tests = [suggestion(result, one) for sentence, one in own if sentence]
+        tests = dict.fromkeys(suggestion(result, one) for sentence, one in own if sentence)
         ratio = effect.ratio or 1.0
         found.append(
             Accompanied(
-                f"{contrast(result, effect)}: {result.metric_name(effect.metric)} {signed_percent(ratio - 1)}",
+                f"{result.contrast_heading(effect)}: {result.metric_name(effect.metric)} {signed_percent(ratio - 1)}",
                 tuple(sentences) or (_nothing(record, effect),),
                 bool(sentences),
                 "cpu" if is_of_server_cpu(effect) else "latency" if is_of_latency(effect) else "time",
-                tuple(dict.fromkeys(one.command for one in tests if one.command)),
-                tuple(dict.fromkeys(one.sentence for one in tests if one.sentence)),
+                tuple(filter(None, tests)),
             )
         )
     return found
@@ -83,13 +79,6 @@ def caution(found: Sequence[Accompanied]) -> str:
     kinds = {one.kind for one in found if one.named}
     words = [of for kind, of in SHARES.items() if kind in kinds]
     return " ".join([*words, NO_CAUSE_SHOWN]) if words else ""
-
-
-def contrast(result: StoredResult, one: EffectRecord | CostRecord) -> str:
-    """The arm, what it is compared with where that is not always the same, and the step where there are several."""
-    arm = f"{one.arm} against {one.control}" if result.several_controls else one.arm
-    step = next((step for step in result.steps if step.id == one.step), None)
-    return arm if len(result.steps) == 1 or step is None else ", ".join((arm, step_heading(result, step)))
 
 
 def named_costs(candidates: Sequence[CandidateRecord]) -> dict[tuple[str, str, str, str], int]:

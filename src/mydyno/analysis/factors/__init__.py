@@ -11,16 +11,17 @@ from mydyno.analysis.factors.effects import analyse
 from mydyno.analysis.factors.words import crossing_words, level_name, say
 from mydyno.document.charts.palette import ArmStyle
 from mydyno.document.charts.sweep import SweepSeries, sweep_chart
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, render, swatch
+from mydyno.document.section import Cell, Figure, FigureGroup, Table, render, swatch
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.stored.factors import FactorEffect, FactorLevels, FactorsRecord
+from mydyno.model.stored.summary import StepLevel
 from mydyno.wording.numbers import display_unit, level_percent, signed_percent
-from mydyno.wording.stored_result import ReportStep
-from mydyno.wording.verdict_table import interval_text, step_heading
+from mydyno.wording.verdicts import interval_text
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section; None for a study without factors."""
     record, factors = result.summary.factors, factors_of(result.study.experiment.arms)
     if record is None or factors is None or result.before_first_look:
@@ -33,14 +34,9 @@ def part(result: StudyResult) -> Section | None:
             charts = [_lines(result, factors, over, metric, step) for over in record.factors if over.values]
             caption, css = ("", "") if charts else (result.metric_name(metric), "full")
             figures.append(Figure(charts, _table(result, record, effects), caption, css, not charts))
-        groups.append(FigureGroup(step_heading(result, step), figures))
-    groups = [group for group in groups if group.figures]
-    return Section(
-        "factors",
-        "What each factor does",
-        "Factors",
-        figures_html(_intro(result), groups, _legend(result, record, factors)),
-    )
+        groups.append(FigureGroup(result.step_heading(step), figures))
+    drawn = Figures(groups, _legend(result, record, factors))
+    return Part(id="factors", heading="What each factor does", body=[Note(_intro(result), "intro"), drawn])
 
 
 def _intro(result: StudyResult) -> str:
@@ -81,7 +77,7 @@ def _legend(result: StudyResult, record: FactorsRecord, factors: Factors) -> Mar
     return render("legend.html", entries=[(style.css, swatch(style), style.label) for style in styles])
 
 
-def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: str, step: ReportStep) -> Markup:
+def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: str, step: StepLevel) -> Markup:
     """A line over the levels of a quantitative factor for each combination of the others."""
     series = [
         SweepSeries(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import log
 
 from mydyno.language import listing
-from mydyno.model.definition.quantities import format_bytes, load_level
+from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.stored.factors import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
 from mydyno.model.stored.summary import StepLevel, Summary
 from mydyno.wording.numbers import change_words, signed, size
@@ -26,7 +26,7 @@ def say(summary: Summary, metric: str) -> list[str]:
     step = _step(summary, metric)
     if record is None or step is None:
         return []
-    where = summary.phrase(metric).short_subject
+    where = summary.phrase(metric).short_noun
     words = _Words(summary, record, metric, step.id)
     ordered = sorted(record.factors, key=lambda factor: bool(factor.values))
     clauses = [[words.clause(factor, level) for level in factor.levels if level != factor.base] for factor in ordered]
@@ -34,7 +34,7 @@ def say(summary: Summary, metric: str) -> list[str]:
     if metric in summary.also_primary:
         said = [[clause for of in said for clause in of]]
     if len(summary.steps) > 1:
-        where += f" at {load_level(step.connections, step.rate)}"
+        where += f" at {step.level}"
     if len({one.workload for one in summary.steps}) > 1:
         where += f" ({step.workload})"
     return [f"In {where}, {'; '.join(of)}." for of in said if of]

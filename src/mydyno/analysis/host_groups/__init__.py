@@ -9,7 +9,6 @@ from math import exp
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.host_groups.effects import analyse
 from mydyno.analysis.host_groups.words import (
-    contrast_heading,
     difference_words,
     facts_rows,
     interval,
@@ -18,18 +17,18 @@ from mydyno.analysis.host_groups.words import (
     plain_words,
 )
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
-from mydyno.document.markdown_text import escape, of_table
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, render
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
 from mydyno.results.precision import cost_metric
-from mydyno.wording.numbers import change, signed_percent
+from mydyno.wording.numbers import signed_percent
 
 OPEN_ROWS = 40
 """A table of more rows is folded below its chart."""
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section; None for a study of one host group."""
     groups = result.summary.host_groups
     if groups is None:
@@ -45,26 +44,17 @@ def part(result: StudyResult) -> Section | None:
         )
         for metric in (*first, *(metric for metric in metrics if metric not in first))
     ]
-    return Section(
-        "hosts",
-        f"Hosts ({len(groups.blocks)})",
-        "Hosts",
-        render(
-            "hosts.html",
-            alike=likeness(result, groups),
-            differences=_differences(groups),
-            words=plain_words(result, groups) if shown else (),
-            groups=figures,
-            note=_note(groups),
-        ),
-    )
+    words = plain_words(result, groups) if shown else ()
+    body = [*words, Note(likeness(result, groups), "intro"), _differences(groups), Figures(figures)]
+    note = Note(_note(groups) if figures else "")
+    return Part(id="hosts", heading=f"Hosts ({len(groups.blocks)})", short="Hosts", body=[*body, note])
 
 
 def _differences(groups: HostGroupsRecord) -> Table | None:
     rows = facts_rows(groups)
     if not rows:
         return None
-    return Table("What differs between the server hosts", ("fact", "value", "hosts"), [list(row) for row in rows])
+    return Table("What differs between the server hosts", ("fact", "value", "hosts"), rows, look="facts")
 
 
 def _note(groups: HostGroupsRecord) -> str:
@@ -82,7 +72,7 @@ def _note(groups: HostGroupsRecord) -> str:
 
 def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) -> Figure:
     shown = [one for one in effects if one.arm in result.styles]
-    chart_groups = [ForestGroup(contrast_heading(result, one), _rows(result, one)) for one in shown]
+    chart_groups = [ForestGroup(result.contrast_heading(one), _rows(result, one)) for one in shown]
     title = f"{result.metric_name(metric)}: effect of each arm on each host"
     described = "The table that follows has the same numbers."
     charts = forest_charts(f"hosts:{metric}", title, described, chart_groups, result.margin_of(metric))
@@ -93,7 +83,7 @@ def _figure(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) ->
 def _effects_table(result: StudyResult, metric: str, effects: Sequence[HostsEffect]) -> Table:
     rows: list[Sequence[str | Cell]] = []
     for one in effects:
-        rows.append([": ".join(filter(None, (contrast_heading(result, one), difference_words(one))))])
+        rows.append([": ".join(filter(None, (result.contrast_heading(one), difference_words(one))))])
         rows += [_table_row(group) for group in one.groups]
         effect = result.effect_of(one)
         rows += [_overall_row(*row, effect.n if effect else 0) for row in overall(result, one)]
@@ -108,35 +98,18 @@ def _rows(result: StudyResult, one: HostsEffect) -> tuple[ForestRow, ...]:
     small = replace(style, shape="circle")
     logs = _logs(result, one)
     rows = [
-        ForestRow(
-            replace(small, name=group.group),
-            change(group.ratio),
-            change(group.ci_low),
-            change(group.ci_high),
-            logs.get(group.group, ()),
+        ForestRow.of(
+            replace(small, name=of.group), of.ratio, of.ci_low, of.ci_high, blocks=logs.get(of.group, ())
         )
-        for group in one.groups
-    ]
+        for of in one.groups
+    ]  # fmt: skip
     effect = result.effect_of(one)
     if effect is not None and effect.ratio is not None:
-        rows.append(
-            ForestRow(
-                replace(style, name="these hosts", shape="diamond"),
-                change(effect.ratio),
-                change(effect.ci_low),
-                change(effect.ci_high),
-                word="mean of hosts",
-            )
-        )
+        mean = replace(style, name="these hosts", shape="diamond")
+        rows.append(ForestRow.of(mean, effect.ratio, effect.ci_low, effect.ci_high, word="mean of hosts"))
         if one.hosts_low is not None:
-            rows.append(
-                ForestRow(
-                    replace(style, name="hosts like these", shape="bar"),
-                    change(effect.ratio),
-                    change(one.hosts_low),
-                    change(one.hosts_high),
-                )
-            )
+            like = replace(style, name="hosts like these", shape="bar")
+            rows.append(ForestRow.of(like, effect.ratio, one.hosts_low, one.hosts_high))
     return tuple(rows)
 
 
@@ -165,22 +138,4 @@ def _overall_row(name: str, ratio: float | None, text: str, blocks: int) -> list
     return [Cell(name), Cell(effect, "num strong"), Cell(text, "num"), Cell(str(blocks) if effect else "", "num")]
 
 
-def markdown(result: StudyResult) -> str:
-    """What differs between the hosts, then each contrast on each of them; nothing in a study of one host group."""
-    groups = result.summary.host_groups
-    if groups is None:
-        return ""
-    parts = []
-    effects = () if result.before_first_look else groups.effects
-    if effects:
-        parts.append("\n".join(f"- {escape(sentence)}" for sentence in plain_words(result, groups)))
-    parts.append(escape(likeness(result, groups)))
-    parts += [of_table(table)] if (table := _differences(groups)) else []
-    for metric in dict.fromkeys(effect.metric for effect in effects):
-        parts.append(of_table(_effects_table(result, metric, [one for one in effects if one.metric == metric])))
-    return "\n\n".join(parts)
-
-
-ANALYSIS = Analysis(
-    chapter="answer", part=part, stored="host_groups", analyse=analyse, heading="Hosts", markdown=markdown
-)
+ANALYSIS = Analysis(chapter="answer", part=part, comment=part, stored="host_groups", analyse=analyse)

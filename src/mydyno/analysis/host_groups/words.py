@@ -5,10 +5,9 @@ from __future__ import annotations
 from mydyno.language import agreed, listing
 from mydyno.model.stored.summary import HostGroupsRecord, HostsEffect
 from mydyno.results.host_facts import FIRST_FACTS, comparable_facts
-from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_name, fact_words
+from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_name, fact_words, p_words
 from mydyno.wording.numbers import MOST_NAMES, ratio_interval, signed_percent
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.verdict_table import step_heading
 
 UNKNOWN = "unknown"
 
@@ -70,19 +69,12 @@ def plain_words(result: StoredResult, groups: HostGroupsRecord) -> tuple[str, ..
     return (*found, f"{claim[:1].upper()}{claim[1:]}.")
 
 
-def contrast_heading(result: StoredResult, one: HostsEffect) -> str:
-    """The arm, what it is compared with where that is not always the same, and the step where there are several."""
-    arm = f"{one.arm} against {one.control}" if result.several_controls else one.arm
-    step = next((step for step in result.steps if step.id == one.step), None)
-    return arm if len(result.steps) == 1 or step is None else ", ".join((arm, step_heading(result, step)))
-
-
 def difference_words(one: HostsEffect) -> str:
     """That the contrast differs between the hosts, for a table's heading; empty if that is not shown."""
     if not one.differs:
         return ""
     sd = "" if one.between_sd is None else f", sd {signed_percent(one.between_sd).lstrip('+')}"
-    return f"differs between the hosts{sd}"
+    return f"differs between the hosts{sd}, adjusted p {p_words(one)}"
 
 
 def interval(low: float | None, high: float | None) -> str:

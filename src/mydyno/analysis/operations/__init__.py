@@ -8,9 +8,8 @@ adjusted for the host's speed; of a load that sends as fast as it can, times fol
 
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.operations.effects import analyse
-from mydyno.analysis.operations.section import HEADING, lines, markdown, most_changed, part
+from mydyno.analysis.operations.section import lines, most_changed, part
 
 ANALYSIS = Analysis(
-    chapter="why", part=part, folded=True, stored="operations", analyse=analyse, adds=most_changed, lines=lines,
-    heading=HEADING, markdown=markdown,
+    chapter="why", part=part, comment=part, stored="operations", analyse=analyse, adds=most_changed, lines=lines,
 )  # fmt: skip

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from mydyno.document.markdown_text import escape, of_table
-from mydyno.document.parts import Part
+from mydyno.document.counted import count_text, together
+from mydyno.document.parts import Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table
+from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.stored.operations import OperationChange, OperationEffect, OperationsRecord
 from mydyno.model.stored.records import Digest
 from mydyno.model.stored.summary import Summary
-from mydyno.wording.counted import count_text, together
 from mydyno.wording.numbers import (
     NONE,
     change_words,
@@ -29,7 +28,6 @@ from mydyno.wording.numbers import (
     whole,
 )
 from mydyno.wording.reasons import alarm_clause
-from mydyno.wording.verdict_table import step_heading
 
 HEADING = "Transactions and statements by name"
 MOST_NAMED = 3
@@ -118,15 +116,14 @@ def most_changed(summary: Summary) -> str:
     return f"The time that changed most {_where(summary, first)} is that of {first.name}: {change}."
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section; None where the load has no names."""
     record = result.summary.operations
     if record is None or result.before_first_look or not record.effects:
         return None
     says = sentence(result.summary, record)
-    intro = f"{says} {together(result)} Not adjusted for the host's speed."
-    table = _table(result, record)
-    return Part(id="operations", heading=HEADING, short="Transactions", intro=intro, tables=[table], says=says).section
+    intro = Note(f"{says} {together(result)} Not adjusted for the host's speed.", "intro")
+    return Part(id="operations", heading=HEADING, says=says, folded=True, body=[intro, _table(result, record)])
 
 
 def _table(result: StudyResult, record: OperationsRecord) -> Table:
@@ -136,7 +133,7 @@ def _table(result: StudyResult, record: OperationsRecord) -> Table:
     of_row: dict[tuple[str, str], dict[tuple[str, str], OperationEffect]] = {}
     for one in sorted(record.effects, key=lambda one: -max(one.control_us * one.control_count, 0.0)):
         of_row.setdefault((one.step, one.name), {})[one.arm, one.control] = one
-    headings = {step.id: step_heading(result, step) for step in result.steps}
+    headings = {step.id: result.step_heading(step) for step in result.steps}
     has_steps = len({step for step, _ in of_row}) > 1
     texts = {(step, one.name): one for step, digests in record.digests.items() for one in digests}
     beside = [column for column in COLUMNS if any(column.has(one) for one in record.effects)]
@@ -254,11 +251,3 @@ def lines(result: StudyResult) -> list[str]:
     changed = [_change(result.summary, one) for one in beyond[:MOST_LINES]]
     first = f"Times that changed, {_all_of(record)}: {len(beyond)}.{rest}"
     return [first, *changed, *_others(result.summary, record)]
-
-
-def markdown(result: StudyResult) -> str:
-    """The sentence and the table; empty where the load has no names."""
-    record = result.summary.operations
-    if record is None or result.before_first_look or not record.effects:
-        return ""
-    return f"{escape(sentence(result.summary, record))}\n\n{of_table(_table(result, record))}"

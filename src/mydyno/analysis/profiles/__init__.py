@@ -10,15 +10,16 @@ from mydyno.analysis.base import Analysis
 from mydyno.analysis.profiles import words
 from mydyno.analysis.profiles.contrasts import analyse
 from mydyno.analysis.profiles.drawn import graphs_of, page_graphs
+from mydyno.document import counted
 from mydyno.document.page_assets import asset, script_json
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, render
+from mydyno.document.section import Cell, Table, render
 from mydyno.model.stored.profiles import ProfileContrast
-from mydyno.wording import counted
 from mydyno.wording.numbers import percent
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section; None where nothing was profiled."""
     record = result.summary.profiles
     if record is None:
@@ -28,22 +29,13 @@ def part(result: StudyResult) -> Section | None:
     by_key = {(one.step, one.arm, one.control): one for one in contrasts}
     drawn = [one for one in graphs if (one.step, one.arm, one.control) in by_key]
     labels = [counted.heading(result, by_key[one.step, one.arm, one.control]) for one in drawn]
-    return Section(
-        "cpu",
-        "Where the CPU goes",
-        "CPU profile",
-        render(
-            "profile.html",
-            found=[(counted.heading(result, one), words.sentence(one, record), _table(one)) for one in contrasts],
-            several=len(contrasts) > 1,
-            waits=counted.why_nothing(result, contrasts),
-            quality=[*words.quality(record), counted.together(result)],
-            least=percent(share),
-            data=script_json(page_graphs(result, drawn, labels)) if drawn else None,
-            script=Markup(asset("flame.js")) if drawn else None,
-        ),
-        says="functions of server and kernel with their CPU time per transaction, as a flame graph",
-    )
+    flame = None
+    if drawn:
+        data, script = script_json(page_graphs(result, drawn, labels)), Markup(asset("flame.js"))
+        flame = render("flame.html", least=percent(share), data=data, script=script)
+    found = [(one, words.sentence(one, record), [_table(one)]) for one in contrasts]
+    body = counted.body(result, found, "functions", flame, words.quality(record))
+    return Part(id="cpu", heading="Where the CPU goes", body=body)
 
 
 def _table(contrast: ProfileContrast) -> Table:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from mydyno.document import counted
 from mydyno.language import agreed
 from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
-from mydyno.wording import counted, numbers
+from mydyno.wording import numbers
 from mydyno.wording.numbers import percent, time_interval
 from mydyno.wording.reasons import alarm_clause
 

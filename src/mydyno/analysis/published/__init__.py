@@ -11,26 +11,24 @@ from mydyno.analysis.published.figures import compare_with_published, figures_of
 from mydyno.analysis.published.next_steps import NextSteps
 from mydyno.analysis.published.words import SIGNED, fact_clauses
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
-from mydyno.document.markdown_text import of_table
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.experiment_file.published_studies import published_studies
 from mydyno.language import agreed
 from mydyno.model.stored.summary import ConclusionRecord, PublishedEntry, Summary
 from mydyno.model.stored.worded import WordedConclusion, WordedFigure
 from mydyno.results.precision import answered_metrics
-from mydyno.wording.claims import counted_claims
-from mydyno.wording.numbers import NONE, percent_range, signed_percent
+from mydyno.wording.numbers import NONE, ratio_interval, signed_percent
+from mydyno.wording.reasons import counted_claims
 from mydyno.wording.stored_result import StoredResult
-
-HEADING = "What published studies claim"
 
 
 def _has_claims(result: StudyResult) -> bool:
     return bool(not result.before_first_look and (result.summary.conclusions or result.summary.published))
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section, or None if the experiment repeats no published study."""
     if not _has_claims(result):
         return None
@@ -39,12 +37,12 @@ def part(result: StudyResult) -> Section | None:
         FigureGroup(study, [_figure(result, study, [entry for entry in entries if entry.study == study])])
         for study in dict.fromkeys(entry.study for entry in entries)
     ]
-    intro = "Absolute figures of another host cannot be compared; ratios of arm to control can."
-    if charts:
-        intro += " The hollow diamond is the published ratio, the mark with its interval is that of this study."
-    table = FigureGroup("", [Figure([], _table(result), "", "full claims", numbers_open=True)])
-    return Section("published", HEADING, "Published", figures_html(intro, [table, *charts]),
-                   counted_claims(result.summary))  # fmt: skip
+    ratios = "Absolute figures of another host cannot be compared; ratios of arm to control can."
+    intro = "The hollow diamond is the published ratio, the mark with its interval is that of this study."
+    return Part(
+        id="published", heading="What published studies claim", says=counted_claims(result.summary), folded=True,
+        body=[Note(ratios, "intro"), _table(result), Figures(charts, intro=intro)],
+    )  # fmt: skip
 
 
 def lines(result: StudyResult) -> list[str]:
@@ -55,11 +53,6 @@ def lines(result: StudyResult) -> list[str]:
 
 def _studies(summary: Summary) -> list[str]:
     return list(dict.fromkeys([*(one.study for one in summary.conclusions), *(one.study for one in summary.published)]))
-
-
-def markdown(result: StudyResult) -> str:
-    """The table; empty if the experiment repeats no published study."""
-    return of_table(_table(result)) if _has_claims(result) else ""
 
 
 def _table(result: StudyResult) -> Table:
@@ -76,7 +69,7 @@ def _table(result: StudyResult) -> Table:
         because = f"{because[:1].upper()}{because[1:]}." if because else ""
         rows.append(_row(one.study, _claim(result, one), one.agreement, _effect(one), because, steps.of_figure(one)))
     caption = f"Claims of published studies, and what this host shows: {counted_claims(summary)}"
-    return Table(caption, ("claim", "agreement", "what this host shows"), rows, _conditions(result))
+    return Table(caption, ("claim", "agreement", "what this host shows"), rows, _conditions(result), look="claims")
 
 
 def _row(study: str, claim: str, answer: str, here: str, because: str, next_step: str) -> list[str | Cell]:
@@ -95,10 +88,8 @@ def _claim(result: StoredResult, one: PublishedEntry) -> str:
 def _effect(one: PublishedEntry) -> str:
     if one.ratio is None:
         return NONE
-    size = signed_percent(one.ratio - 1)
-    if one.ci_low is None or one.ci_high is None:
-        return size
-    return f"{size} ({percent_range(one.ci_low - 1, one.ci_high - 1)})"
+    size, interval = signed_percent(one.ratio - 1), ratio_interval(one.ci_low, one.ci_high)
+    return f"{size} ({interval})" if interval else size
 
 
 def _conditions(result: StoredResult) -> str:
@@ -153,6 +144,6 @@ def _compared(study: Examined) -> tuple[PublishedEntry, ...]:
 
 CONCLUSIONS = Analysis(stored="conclusions", analyse=_conclusions, worded=_worded_conclusions)
 ANALYSIS = Analysis(
-    chapter="trust", folded=True, part=part, stored="published", analyse=_compared,
-    worded=_worded_figures, lines=lines, heading=HEADING, markdown=markdown,
+    chapter="trust", part=part, comment=part, stored="published", analyse=_compared, worded=_worded_figures,
+    lines=lines,
 )  # fmt: skip

@@ -20,7 +20,7 @@ from mydyno.model.definition.plan import instances_of_each
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, PublishedEntry, Summary
 from mydyno.results.precision import block_duration_s, is_sequential, outlook
-from mydyno.wording.numbers import duration_option, duration_words, option_s
+from mydyno.wording.advice import further
 
 CANNOT_TELL = "cannot tell"
 
@@ -112,13 +112,9 @@ class NextSteps:
             return "more blocks, for a narrower interval"
         if found.every is None or found.every_s is None:
             return "a quieter host: with the noise of this one, more blocks do not decide it"
-        time = duration_words(option_s(found.every_s) if sequential else found.every_s)
-        if not sequential:
-            return agreed(f"a new study of {found.every} blocks, about {time}")
         seems = any(one.fact == "seems_different" for effect in open_ for one in effect.details.facts)
         condition = ", if the difference is of this size" if seems else ""
-        command = f"mydyno resume {self.summary.study} --time {duration_option(found.every_s)}"
-        return f"about {time} more on this host{condition}: {command}"
+        return f"about {further(self.summary.study, found.every, found.every_s, sequential)}{condition}"
 
 
 def _is_of(effect: EffectRecord, entry: PublishedEntry) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from mydyno.language import agreed
 from mydyno.model.stored.fact import ComparedRatio, Fact, FactEffect, FactValue, Figure
+from mydyno.wording.numbers import plus_minus, ratio_interval, signed_percent, size
+from mydyno.wording.verdicts import flat
 
 SIGNED = {"agrees": "= agrees", "partly": "~ partly", "disagrees": "≠ disagrees", "cannot tell": "? undecided"}
 """The answers in a table, with a sign, so that no colour is needed to read them."""
@@ -64,21 +66,21 @@ def _value(name: str, value: FactValue) -> str:
         case ComparedRatio():
             return _comparison(value)
         case float():
-            return f"{value * 100:.1f} %"
+            return size(value)
         case int() if name == "connections":
             return "one connection" if value == 1 else f"{value} connections"
     return TREATMENT_NAMES.get(str(value), str(value)) if name == "treatment" else str(value)
 
 
 def _figure(one: Figure) -> str:
-    """+3.2 % [+1.0 %, +5.4 %]."""
+    """+3.2 % (+1.0 … +5.4 %)."""
     if one.ratio is None:
         return "not measured"
     if one.low is None or one.high is None:
         from mydyno.stats.tost import FEWEST_BLOCKS  # the statistics take a third of a second to load
 
         return f"{_signed(one.ratio)} in fewer than {FEWEST_BLOCKS} blocks"
-    return f"{_signed(one.ratio)} {_interval(one.low, one.high)}"
+    return f"{_signed(one.ratio)} ({flat(ratio_interval(one.low, one.high))})"
 
 
 def _effect(one: FactEffect) -> str:
@@ -90,14 +92,14 @@ def _effect(one: FactEffect) -> str:
 
 def _comparison(one: ComparedRatio) -> str:
     """The fact that a comparison of ratios rests on."""
-    published, ours = (_tenfold(one.published), f"[{_tenfold(one.low)}, {_tenfold(one.high)}]")
+    published, ours = _signed(one.published), flat(ratio_interval(one.low, one.high))
     match one.because:
         case "exploratory":
             return "the metric is exploratory in this study, and its interval does not decide"
         case "undecided":
             return f"this study's own verdict is {one.verdict.replace('_', ' ')}"
         case "both within":
-            return f"both are within ±{_percent(one.margin)}: here {ours}"
+            return f"both are within {plus_minus(one.margin)}: here {ours}"
         case "equivalent":
             return f"the published {published} lies outside {ours}, equivalent here"
         case "contains both":
@@ -105,7 +107,7 @@ def _comparison(one: ComparedRatio) -> str:
         case "opposite":
             return f"the published {published} points the other way: measured here {ours}, {one.verdict}"
         case "near":
-            return f"the published {published} is within ±{_percent(one.margin)} of what was measured here: {ours}"
+            return f"the published {published} is within {plus_minus(one.margin)} of what was measured here: {ours}"
         case "another size":
             return f"the same direction, another size: published {published}, measured here {ours}"
         case "outside":
@@ -114,18 +116,5 @@ def _comparison(one: ComparedRatio) -> str:
             return f"the published {published} lies inside {ours}, {one.verdict}"
 
 
-def _percent(share: float) -> str:
-    return f"{share:.1%}".replace("%", " %")
-
-
-def _tenfold(ratio: float) -> str:
-    """An interval that wide shows nothing more by its digits."""
-    return "more than +900 %" if ratio > 10.0 else _signed(ratio)
-
-
-def _interval(low: float, high: float) -> str:
-    return f"[{_signed(low)}, {_signed(high)}]"
-
-
 def _signed(ratio: float) -> str:
-    return f"{(ratio - 1) * 100:+.1f} %".replace("-", "−")
+    return flat(signed_percent(ratio - 1))

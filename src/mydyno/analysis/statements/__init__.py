@@ -2,9 +2,9 @@
 
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.statements.effects import analyse
-from mydyno.analysis.statements.section import HEADING, always, lines, markdown, part, say
+from mydyno.analysis.statements.section import always, comment, lines, part, say
 
 ANALYSIS = Analysis(
-    chapter="answer", part=part, stored="statements", analyse=analyse, say=say, always=always, lines=lines,
-    heading=HEADING, markdown=markdown,
+    chapter="answer", part=part, comment=comment, stored="statements", analyse=analyse, say=say, always=always,
+    lines=lines,
 )  # fmt: skip

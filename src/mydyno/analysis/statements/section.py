@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
-from mydyno.document.markdown_text import escape, of_table
+from mydyno.document.parts import Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, render
+from mydyno.document.section import Cell, Table, render
 from mydyno.language import agreed, listing
 from mydyno.model.metrics import COST_METRIC
 from mydyno.model.stored.statements import (
@@ -21,7 +19,6 @@ from mydyno.model.stored.statements import (
 from mydyno.model.stored.summary import Summary
 from mydyno.wording.numbers import NONE, latency_text, percent, ratio_interval, signed_percent
 
-HEADING = "Statements"
 MOST_ROWS = 300
 """Of the report's table; summary.json has all."""
 MOST_CHANGED = 60
@@ -138,21 +135,27 @@ def _details(one: StatementRecord) -> str:
     return ", ".join(filter(None, (*parts, _beside(one))))
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section; None where no statements are compared."""
     record = result.summary.statements
     if record is None:
         return None
-    figures = []
-    for of in record.arms:
-        figures.append(Figure([], _table(of, of.statements), "", "full", numbers_open=True))
     changed = [
         (one, of, WORDS[one.verdict], _details(one), _pairs(one)) for of in record.arms for one in of.having(*CHANGED)
     ]
-    body = figures_html(_intro(record), [FigureGroup("", figures)])
     details = render("statements.html", first=changed[:MOST_FOLDS], further=changed[MOST_FOLDS:MOST_CHANGED],
                      beyond=len(changed) - MOST_CHANGED)  # fmt: skip
-    return Section("statements", HEADING, HEADING, Markup("").join([body, details]), says=sentences(record)[0])
+    tables = [_table(of, of.statements) for of in record.arms]
+    return Part(id="statements", heading="Statements", body=[Note(_intro(record), "intro"), *tables, details])
+
+
+def comment(result: StudyResult) -> Part | None:
+    """The sentences, and a row for each statement that changed."""
+    record = result.summary.statements
+    if record is None:
+        return None
+    changed = [_table(of, found) for of in record.arms if (found := of.having(*CHANGED))]
+    return Part(id="statements", heading="Statements", body=[*sentences(record), *changed])
 
 
 def _intro(record: StatementsRecord) -> str:
@@ -213,13 +216,3 @@ def _change(one: StatementInterval | None) -> Cell:
 def _pairs(one: StatementRecord) -> list[tuple[str, str, str]]:
     """(counter, control, arm) of one execution."""
     return [(name, f"{old:,}", f"{new:,}") for name, (old, new) in one.counters.items()]
-
-
-def markdown(result: StudyResult) -> str:
-    """The sentences, and a row for each statement that changed; empty where no statements are compared."""
-    record = result.summary.statements
-    if record is None:
-        return ""
-    text = "\n\n".join(escape(one) for one in sentences(record))
-    changed = [of_table(_table(of, found)) for of in record.arms if (found := of.having(*CHANGED))]
-    return "\n\n".join([text, *changed])

@@ -7,50 +7,31 @@ from collections.abc import Sequence
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.waits import words
 from mydyno.analysis.waits.contrasts import analyse
-from mydyno.document.markdown_text import escape, of_table
+from mydyno.document import counted
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, render
+from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
-from mydyno.wording import counted
-from mydyno.wording.counted import heading
 from mydyno.wording.numbers import count_interval, signed_count, significant, time_text
 
-HEADING = "What the server waits for"
-MOST_EVENTS = 10
-"""Rows of each table in Markdown."""
 CLASS = "class of waits"
 LOCK = "lock"
 SESSION_KINDS = {"active": "all", "state": "state", "wait": "wait"}
 KINDS = {"wait": "wait", "stage": "stage", "statement": "statement"}
 
 
-def part(result: StudyResult) -> Section | None:
+def part(result: StudyResult) -> Part | None:
     """The section; None where waits were not counted."""
     record = result.summary.waits
     if record is None:
         return None
-    return Section(
-        "waits",
-        HEADING,
-        "Waits",
-        render(
-            "counted.html",
-            found=[
-                (
-                    heading(result, one),
-                    f"{heading(result, one)}: waits",
-                    words.sentence(one, record),
-                    [table for made in TABLES if (table := made(one)) is not None],
-                    _no_metrics(one),
-                )
-                for one in record.contrasts
-            ],
-            nothing=counted.why_nothing(result, record.contrasts),
-            quality=[*words.quality(record), counted.together(result)],
-        ),
-        says="waits, locks, stages and statements with their time per transaction; what sessions do",
-    )
+    found = [
+        (one, words.sentence(one, record), [*(made(one) for made in TABLES), _no_metrics(one)])
+        for one in record.contrasts
+    ]
+    body = counted.body(result, found, "waits", None, words.quality(record))
+    return Part(id="waits", heading="What the server waits for", body=body)
 
 
 def _classes(contrast: WaitsContrast) -> Table | None:
@@ -147,24 +128,4 @@ TABLES = (_classes, _locks, _events, _sessions, _metrics)
 """In the order of the page."""
 
 
-def markdown(result: StudyResult) -> str:
-    """For each contrast a sentence and the first rows of its tables."""
-    record = result.summary.waits
-    if record is None:
-        return ""
-    parts = []
-    if result.before_first_look:
-        parts.append("No look is due yet, so no difference is claimed.")
-    for one in record.contrasts:
-        named = f"{escape(heading(result, one))}: " if len(record.contrasts) > 1 else ""
-        parts.append(f"{named}{escape(words.sentence(one, record))}")
-        differing = [event for event in one.events if event.beyond_noise and not event.is_class]
-        tables = (_classes(one), _table(one, "event", "Events that differ beyond noise", differing), _sessions(one))
-        parts += [of_table(table, MOST_EVENTS) for table in tables if table is not None]
-    parts.append("\n".join(f"- {escape(line)}" for line in words.quality(record)))
-    return "\n\n".join(part for part in parts if part)
-
-
-ANALYSIS = Analysis(
-    chapter="why", part=part, stored="waits", analyse=analyse, lines=words.lines, heading=HEADING, markdown=markdown
-)
+ANALYSIS = Analysis(chapter="why", part=part, comment=part, stored="waits", analyse=analyse, lines=words.lines)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mydyno.document import counted
 from mydyno.document.result import StudyResult
 from mydyno.language import agreed
 from mydyno.model.stored.waits import ROW_LOCKS, WaitRecord, WaitsContrast, WaitsRecord
-from mydyno.wording import counted
 from mydyno.wording.numbers import percent, signed_time, time_interval, time_text
 from mydyno.wording.reasons import alarm_clause
 

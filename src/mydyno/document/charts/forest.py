@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 from markupsafe import Markup
 
 from mydyno.document.charts.palette import ArmStyle
 from mydyno.document.charts.scale import Linear, nice_ticks, tick_decimals
 from mydyno.document.charts.svg import Svg
-from mydyno.wording.numbers import signed_percent
+from mydyno.wording.numbers import change, signed_percent
 
 WIDE_AND_NARROW = (("", 560.0), (":narrow", 350.0))
 """(what follows the name of a chart, its width)."""
@@ -43,6 +44,11 @@ class ForestRow:
     """A published effect, drawn as a hollow diamond."""
     css: str = ""
     """What the verdict means, for the picture of the answer: better, worse, same, …"""
+
+    @classmethod
+    def of(cls, style: ArmStyle, ratio: float | None, low: float | None, high: float | None, **more: Any) -> Self:
+        """Of ratios of arm to control."""
+        return cls(style, change(ratio), change(low), change(high), **more)
 
 
 @dataclass(frozen=True, slots=True)

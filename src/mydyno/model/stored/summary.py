@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from mydyno.model.definition.experiment import DesignKind, Step
+from mydyno.model.definition.quantities import load_level
 from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.metrics import phrase_of
 from mydyno.model.phrases import Phrase
@@ -85,6 +86,31 @@ class StepLevel(Record):
     def of(cls, step: Step) -> StepLevel:
         """The level of one resolved step."""
         return cls(id=step.id, workload=step.workload, connections=step.connections, rate=step.rate)
+
+    @property
+    def level(self) -> str:
+        """The level alone, as `load_level` says it."""
+        return load_level(self.connections, self.rate)
+
+    @property
+    def short_level(self) -> str:
+        """The level where there is little room, e.g. "32 connections", "5,000/s"."""
+        return self.level if self.rate is None else f"{self.rate:,.10g}/s"
+
+    @property
+    def amount(self) -> float:
+        """The level as a number: of connections, or of transactions a second in an open loop."""
+        return self.connections if self.rate is None else self.rate
+
+    @property
+    def amount_text(self) -> str:
+        """That number for a table or an axis."""
+        return f"{self.amount:.10g}"
+
+    @property
+    def amount_name(self) -> str:
+        """What that number counts."""
+        return "connections" if self.rate is None else "transactions/s"
 
 
 class EffectDetails(Record):

@@ -2,79 +2,76 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from markupsafe import Markup
 
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Section, render
+from mydyno.document.section import Cell, Table, render
 from mydyno.evaluation.answer import Answer
 from mydyno.evaluation.full_sentences import full_sentences
 from mydyno.language import agreed
 from mydyno.reports.sections.picture import picture
+from mydyno.reports.verdicts import ABSENT, Verdicts, verdicts_of
 from mydyno.results.precision import finished_blocks
-from mydyno.wording.claims import counted_claims
 from mydyno.wording.numbers import blocks, percent
-from mydyno.wording.reasons import arm_failures
-from mydyno.wording.verdict_table import SYMBOLS, WORDS, Grid, VerdictCell, VerdictTable, step_heading, verdict_table
+from mydyno.wording.reasons import arm_failures, counted_claims
 
 FEWEST_LEVELS = 3
 """Load levels of a workload from which on the answer is a matrix."""
 
 
-def build(result: StudyResult, found: Answer) -> Section:
+def build(result: StudyResult, found: Answer) -> Part:
     """The first section. Without effects it says why there is no answer."""
-    table = verdict_table(result)
-    matrix = by_level(result, table) if table else ()
-    shown = _picture(result, table, found) if table and not matrix else Markup("")
-    return Section(
-        "answer",
-        "Answer",
-        "Answer",
-        render(
-            "answer.html",
-            state=_state_words(result),
-            answer=found.answer,
-            further=found.further,
-            table=table,
-            grids=(*table.grids, *matrix) if table else (),
-            steps=table.steps if table and not (shown or matrix) else (),
-            picture=shown,
-            legend=[(SYMBOLS[word], WORDS[word], css) for word, css in table.words()] if table and not shown else [],
-            sharpen=found.sharpen,
-            scope=found.scope,
-            claims="" if result.before_first_look else counted_claims(result.summary),
-            sentences=full_sentences(result),
-            margin=percent(result.summary.margin),
-        ),
+    verdicts = verdicts_of(result)
+    matrix = by_level(result, verdicts) if verdicts else []
+    shown = _picture(result, verdicts, found) if verdicts and not matrix else Markup("")
+    steps = verdicts.steps if verdicts and not (shown or matrix) else None
+    html = render(
+        "answer.html",
+        state=_state_words(result),
+        answer=found.answer,
+        further=found.further,
+        verdicts=verdicts,
+        grids=(*verdicts.grids, *matrix) if verdicts else (),
+        steps=replace(steps, caption=verdicts.caption) if steps and verdicts else None,
+        picture=shown,
+        legend=verdicts.signs if verdicts and not shown else [],
+        sharpen=found.sharpen,
+        scope=found.scope,
+        claims="" if result.before_first_look else counted_claims(result.summary),
+        sentences=full_sentences(result),
+        margin=percent(result.summary.margin),
     )
+    return Part(id="answer", heading="Answer", body=[html])
 
 
-def _picture(result: StudyResult, table: VerdictTable, found: Answer) -> Markup:
+def _picture(result: StudyResult, verdicts: Verdicts, found: Answer) -> Markup:
     """The contrasts that are not in a grid of factors."""
-    controls = dict.fromkeys((result.summary.control, *(one.control for one in result.summary.effects if one.verdict)))
-    return picture(
-        result, " ".join(found.answer), [one for one in controls if not (table.grids and one == result.summary.control)]
-    )
+    summary = result.summary
+    controls = dict.fromkeys((summary.control, *(one.control for one in summary.effects if one.verdict)))
+    drawn = [one for one in controls if not (verdicts.grids and one == summary.control)]
+    return picture(result, " ".join(found.answer), drawn)
 
 
-def by_level(result: StudyResult, table: VerdictTable) -> tuple[Grid, ...]:
+def by_level(result: StudyResult, verdicts: Verdicts) -> list[Table]:
     """Of a sweep a matrix for each metric and workload: arms by load levels; empty for fewer than FEWEST_LEVELS."""
     most = max(len(result.steps_of_workload(workload)) for workload in result.workloads)
-    if table.grids or result.several_controls or most < FEWEST_LEVELS:
-        return ()
-    rows = {step.heading: dict(step.rows) for step in table.steps}
-    grids = []
-    for index, column in enumerate(table.columns):
+    if verdicts.grids or result.several_controls or most < FEWEST_LEVELS:
+        return []
+    rows, grids = verdicts.by_step, []
+    for index, column in enumerate(verdicts.columns):
         for workload in result.workloads:
-            steps = [one for one in result.steps_of_workload(workload) if step_heading(result, one) in rows]
-            found = [rows[step_heading(result, one)] for one in steps]
+            steps = [one for one in result.steps_of_workload(workload) if result.step_heading(one) in rows]
+            found = [rows[result.step_heading(one)] for one in steps]
             arms = dict.fromkeys(arm for of_step in found for arm in of_step)
-            lines = tuple(
-                ((arm,), tuple(of_step[arm][index] if arm in of_step else VerdictCell() for of_step in found))
-                for arm in arms
-            )
+            lines: list[list[str | Cell]] = [
+                [arm, *(of_step[arm][index] if arm in of_step else ABSENT for of_step in found)] for arm in arms
+            ]
             caption = f"{column}, {workload}" if len(result.workloads) > 1 else column
-            grids.append(Grid(caption, "", ("arm",), tuple(one.short_level for one in steps), lines))
-    return tuple(grid for grid in grids if grid.rows)
+            grids.append(Table(caption, ("arm", *(one.short_level for one in steps)), lines))
+    return [grid for grid in grids if grid.rows]
 
 
 def _state_words(result: StudyResult) -> str:

@@ -4,44 +4,41 @@ from __future__ import annotations
 
 from collections import Counter
 
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Section, Table, glyph, render, swatch
+from mydyno.document.section import Table, glyph, render, swatch
 from mydyno.language import agreed
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.phrases import lane_name
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.summary import RunSummary
-from mydyno.wording import unsampled
+from mydyno.wording.reasons import unsampled
 
 MOST_TEXTS = 6
 """Different texts of one arm's evidence; run.json has each run's, with its facts."""
 
 
-def build(result: StudyResult) -> Section:
+def build(result: StudyResult) -> Part:
     """The plan as a grid with each run's validity, failed validity checks, and the evidence per arm."""
     invalid = [run for run in result.runs if not run.valid]
     reasons = Counter(reason.label for run in invalid for reason in run.reasons)
     step_reasons = Counter(reason.label for _, _, reasons in result.unused_steps for reason in reasons)
     warnings = Counter(warning for run in result.runs for warning in run.warnings)
-    return Section(
-        "evidence",
-        "Runs that count, and evidence for each treatment",
-        "Evidence",
-        render(
-            "evidence.html",
-            invalid=_invalid_table(invalid) if invalid else None,
-            invalid_words=agreed(f"{len(invalid)} of {len(result.runs)} runs are not valid{_counts(reasons)}."),
-            steps=_steps_table(result) if result.unused_steps else None,
-            step_words=agreed(f"{len(result.unused_steps)} steps of valid runs are not valid{_counts(step_reasons)}."),
-            unsampled=unsampled.lines(result),
-            warnings=warnings.most_common(),
-            run_count=len(result.runs),
-            arms=[_arm(result, arm) for arm in result.styles],
-            grid=_grid(result),
-            ordered=result.summary.design == "blocks",
-        ),
-        _in_one_line(result, len(invalid)),
+    html = render(
+        "evidence.html",
+        invalid=_invalid_table(invalid) if invalid else None,
+        invalid_words=agreed(f"{len(invalid)} of {len(result.runs)} runs are not valid{_counts(reasons)}."),
+        steps=_steps_table(result) if result.unused_steps else None,
+        step_words=agreed(f"{len(result.unused_steps)} steps of valid runs are not valid{_counts(step_reasons)}."),
+        unsampled=unsampled(result.runs),
+        warnings=warnings.most_common(),
+        run_count=len(result.runs),
+        arms=[_arm(result, arm) for arm in result.styles],
+        grid=_grid(result),
+        ordered=result.summary.design == "blocks",
     )
+    heading, says = "Runs that count, and evidence for each treatment", _in_one_line(result, len(invalid))
+    return Part(id="evidence", heading=heading, says=says, folded=True, body=[html])
 
 
 def _in_one_line(result: StudyResult, invalid: int) -> str:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, log
 
+from mydyno.document.parts import Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, render
+from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
-from mydyno.model.stored.summary import EffectRecord
+from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import answered_metrics
 from mydyno.wording.numbers import NONE, change, level_percent, signed_percent
-from mydyno.wording.stored_result import ReportStep
-from mydyno.wording.verdict_table import SYMBOLS, absolute, interval_text, step_heading, verdict_text, verdict_word
+from mydyno.wording.verdicts import SYMBOLS, absolute, interval_text, verdict_text, verdict_word
 
 FIRST = ("ops", "qps", "tps", "latency_p99_us", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
 MOST_ROWS = 240
@@ -29,7 +29,7 @@ Contrast = tuple[str, str]
 """(arm, control)."""
 
 
-def build(result: StudyResult) -> Section | None:
+def build(result: StudyResult) -> Part | None:
     """The section; None where no run has a value yet."""
     metrics = [metric for metric in result.metrics if not _is_zero(result, metric)]
     if not metrics:
@@ -38,13 +38,10 @@ def build(result: StudyResult) -> Section | None:
     found = {(one.metric, one.step, one.arm, one.control): one for one in shown}
     contrasts = list(dict.fromkeys((one.arm, one.control) for one in shown))
     table = _table(result, rows_of(result, metrics, shown), contrasts, found)
-    return Section(
-        "metrics",
-        agreed(f"All {len(metrics)} metrics"),
-        "Metrics",
-        render("metrics.html", intro=_intro(result, bool(contrasts)), table=table),
-        _in_one_line(shown),
-    )
+    return Part(
+        id="metrics", heading=agreed(f"All {len(metrics)} metrics"), says=_in_one_line(shown), folded=True,
+        body=[Note(_intro(result, bool(contrasts)), "intro"), table],
+    )  # fmt: skip
 
 
 def _intro(result: StudyResult, compared: bool) -> str:
@@ -85,7 +82,7 @@ def size_over_noise(effect: EffectRecord) -> float:
 
 def rows_of(
     result: StudyResult, metrics: Sequence[str], effects: Sequence[EffectRecord], most: int = MOST_ROWS
-) -> list[tuple[str, ReportStep]]:
+) -> list[tuple[str, StepLevel]]:
     """(metric, step) of each row in order; of more than `most` the further metrics lose all levels but one."""
     strength: dict[tuple[str, str], float] = {}
     for one in effects:
@@ -100,7 +97,7 @@ def rows_of(
     every = [(metric, step) for metric in (*first, *others) for step in result.steps if _known(result, metric, step)]
     if len(every) <= most:
         return every
-    chosen: dict[str, ReportStep] = {}
+    chosen: dict[str, StepLevel] = {}
     for metric, step in every:
         if metric not in chosen or strength.get((metric, step.id), 0.0) > strength.get(
             (metric, chosen[metric].id), 0.0
@@ -109,7 +106,7 @@ def rows_of(
     return [(metric, step) for metric, step in every if metric in first or chosen[metric] == step]
 
 
-def _known(result: StudyResult, metric: str, step: ReportStep) -> bool:
+def _known(result: StudyResult, metric: str, step: StepLevel) -> bool:
     return next(result.values(metric, step.id), None) is not None
 
 
@@ -120,7 +117,7 @@ def _is_zero(result: StudyResult, metric: str) -> bool:
 
 def _table(
     result: StudyResult,
-    places: Sequence[tuple[str, ReportStep]],
+    places: Sequence[tuple[str, StepLevel]],
     contrasts: Sequence[Contrast],
     found: dict[tuple[str, str, str, str], EffectRecord],
 ) -> Table:
@@ -133,7 +130,7 @@ def _table(
             cells += [_cell(result, metric, step, found.get((metric, step.id, *contrast))) for contrast in contrasts]
         else:
             cells += [Cell(_value(result, metric, step, arm), "num") for arm in result.styles if arm != control]
-        where = [step_heading(result, step)] if several else []
+        where = [result.step_heading(step)] if several else []
         rows.append([result.metric_name(metric), *where, *cells])
     names = [arm if of == control else f"{arm} against {of}" for arm, of in contrasts]
     head = [
@@ -146,11 +143,11 @@ def _table(
     return Table(caption, head, rows, sortable=True)
 
 
-def _value(result: StudyResult, metric: str, step: ReportStep, arm: str) -> str:
+def _value(result: StudyResult, metric: str, step: StepLevel, arm: str) -> str:
     return absolute(result, metric, step.id, arm, digits=4)
 
 
-def _cell(result: StudyResult, metric: str, step: ReportStep, effect: EffectRecord | None) -> Cell:
+def _cell(result: StudyResult, metric: str, step: StepLevel, effect: EffectRecord | None) -> Cell:
     """The change; below it the interval and the arm's value."""
     if effect is None:
         return Cell(NONE, "num")

@@ -14,15 +14,16 @@ from statistics import median
 from markupsafe import Markup
 
 from mydyno.document.charts.timeline import timeline_chart
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Figure, FigureGroup, Section, figures_html, legend
+from mydyno.document.section import Figure, FigureGroup, legend
 from mydyno.hosts.network.link import FRAME_TO_PAYLOAD
+from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.envelopes import Panel
 from mydyno.reports.sections.over_time import time_series
 from mydyno.reports.sections.sweep import metric_figure
 from mydyno.reports.telemetry import read_one
 from mydyno.wording.numbers import DisplayUnit, display_unit
-from mydyno.wording.stored_result import ReportStep
 
 TREATMENTS = ("network", "compression", "tls")
 TRAFFIC = ("host", "network_tx_bytes_per_s")
@@ -47,7 +48,7 @@ class Traffic:
     """{arm: bytes per second of frames}; absent if the bandwidth was not reached."""
 
 
-def build(result: StudyResult) -> Section | None:
+def build(result: StudyResult) -> Part | None:
     """The section; None for an experiment that leaves the network alone."""
     experiment = result.study.experiment
     if not any(name in arm.treatments for arm in experiment.arms for name in TREATMENTS) or not result.runs:
@@ -65,8 +66,10 @@ def build(result: StudyResult) -> Section | None:
         f"Traffic is what {_whose_interface(result)}, headers included. CPU per transaction is that of the server's "
         "and the load's processes; the kernel may charge the processing of a packet to either side."
     )
-    html = figures_html(intro, [group for group in groups if group.figures], legend(result, with_copy=True))
-    return Section("network", "Network: traffic, bytes and CPU per transaction", "Network", html)
+    return Part(
+        id="network", heading="Network: traffic, bytes and CPU per transaction", folded=True,
+        body=[Note(intro, "intro"), Figures(groups, legend(result, with_copy=True))],
+    )  # fmt: skip
 
 
 def _traffic_groups(result: StudyResult, traffic: Traffic) -> list[FigureGroup]:
@@ -88,7 +91,7 @@ def _traffic_groups(result: StudyResult, traffic: Traffic) -> list[FigureGroup]:
 
 
 def _traffic_figure(
-    result: StudyResult, traffic: Traffic, step: ReportStep, bandwidth: str, arms: Collection[str]
+    result: StudyResult, traffic: Traffic, step: StepLevel, bandwidth: str, arms: Collection[str]
 ) -> Figure | None:
     panel = traffic.panels.get(step.id)
     series = time_series(result, panel, POINTS, arms=arms) if panel else []

@@ -5,15 +5,16 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from mydyno.document.charts.noise import NoiseRow, noise_chart
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
+from mydyno.model.stored.summary import StepLevel
+from mydyno.reports.verdicts import verdicts_of
 from mydyno.wording.interference import adjustment_sentence
-from mydyno.wording.numbers import noise_text, percent_range
-from mydyno.wording.stored_result import ReportStep
-from mydyno.wording.verdict_table import verdict_table
+from mydyno.wording.numbers import noise_text, ratio_interval
 
 
-def build(result: StudyResult) -> Section:
+def build(result: StudyResult) -> Part:
     """Noise floor of the primary metric at every step."""
     metric = result.summary.primary
     found = _noise(result, metric)
@@ -21,19 +22,20 @@ def build(result: StudyResult) -> Section:
         FigureGroup("The control against itself", [found] if found else []),
         FigureGroup("The adjustment for the host's speed", [], text=_adjustment(result)),
     ]
-    groups = [group for group in groups if group.figures or group.text]
     intro = "Every block runs the control twice. The difference between the copies is the noise of this set-up."
     empty = "" if found else "No block has two valid runs of the control, so there is no noise floor."
-    html = figures_html(intro, groups, empty=empty)
-    return Section("noise", "Noise floor", "Noise", html, noise_in_one_line(result))
+    return Part(
+        id="noise", heading="Noise floor", says=noise_in_one_line(result), folded=True,
+        body=[Note(intro, "intro"), Note(empty, "empty"), Figures(groups)],
+    )  # fmt: skip
 
 
 def _adjustment(result: StudyResult) -> str:
     """What values are adjusted for, and the effects without it; empty where nothing is adjusted."""
-    table = verdict_table(result)
-    if result.summary.interleaving is None or table is None or not table.unadjusted:
+    verdicts = verdicts_of(result)
+    if result.summary.interleaving is None or verdicts is None or not verdicts.unadjusted:
         return ""
-    return " ".join((adjustment_sentence(result.summary.interleaving), table.unadjusted))
+    return " ".join((adjustment_sentence(result.summary.interleaving), verdicts.unadjusted))
 
 
 def noise_in_one_line(result: StudyResult) -> str:
@@ -59,7 +61,7 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
         name = _short(step) if several else step.short_level
         shares = tuple(ratio - 1 for ratio in ratios.values())
         rows.append(NoiseRow(name, shares, share))
-        spread = percent_range(min(shares), max(shares)) if shares else "–"
+        spread = ratio_interval(min(ratios.values()), max(ratios.values())) if ratios else "–"
         table.append(
             [name, Cell(str(len(ratios)), "num"), Cell(spread, "num"), Cell(noise_text(share) if share else "–", "num")]
         )
@@ -80,5 +82,5 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
     )
 
 
-def _short(step: ReportStep) -> str:
+def _short(step: StepLevel) -> str:
     return f"{step.workload.removeprefix('oltp_').replace('_', '-')}, {step.amount_text}"

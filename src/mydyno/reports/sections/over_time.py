@@ -10,8 +10,9 @@ from markupsafe import Markup
 
 from mydyno.document.charts.palette import copy_style
 from mydyno.document.charts.timeline import TimeSeries, timeline_chart
+from mydyno.document.parts import Figures, Fold, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Section, Table, figures_html, legend, render
+from mydyno.document.section import Cell, Figure, FigureGroup, Table, legend, render
 from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.phrases import lane_name
@@ -19,18 +20,22 @@ from mydyno.reports.envelopes import Panel
 from mydyno.reports.telemetry import Telemetry, read_session_rss
 from mydyno.wording.numbers import display_unit, signed_percent
 
+INTRO = (
+    "Lines are the median over an arm's valid runs, bands reach from the least to the greatest value of any of them; "
+    "the control's second copy is the thin dotted line. Shaded time is outside the measured window."
+)
 
-def build(telemetry: Telemetry) -> Section:
+
+def build(telemetry: Telemetry) -> Part:
     """The explorer, which needs a script."""
-    return Section(
-        "telemetry",
-        "Telemetry over time",
-        "Over time",
-        render("over_time.html", notes=_notes(telemetry), lists=_lists(telemetry), available=bool(telemetry.panels)),
-    )
+    names = [Note(f"{heading}: {names}.") for heading, names in _lists(telemetry)]
+    drawn = render("explorer.html", what="These charts need") if telemetry.panels else None
+    empty = Note("" if drawn else "No run has telemetry.", "empty")
+    body = [Note(INTRO, "intro"), *_notes(telemetry), Fold("Series that are not drawn", names), empty, drawn]
+    return Part(id="telemetry", heading="Telemetry over time", body=body)
 
 
-def _notes(telemetry: Telemetry) -> list[str]:
+def _notes(telemetry: Telemetry) -> list[Note]:
     notes = []
     if telemetry.invalid:
         steps = "; ".join([f"{step}: {', '.join(arms)}" for step, arms in telemetry.invalid.items()])
@@ -40,7 +45,7 @@ def _notes(telemetry: Telemetry) -> list[str]:
     widths = sorted(set(telemetry.widths_s.values()))
     if widths and widths[-1] > 1:
         notes.append(f"To keep this page small a point stands for up to {widths[-1]:g} s; the band keeps the extremes.")
-    return notes
+    return [*map(Note, notes)]
 
 
 def _lists(telemetry: Telemetry) -> list[tuple[str, str]]:
@@ -93,7 +98,7 @@ def _thinned(line: Sequence[float], factor: int, how: str) -> list[float | None]
     return thinned
 
 
-def memory(result: StudyResult) -> Section | None:
+def memory(result: StudyResult) -> Part | None:
     """Resident memory over whole runs, of all blocks together; None without samples of it."""
     panel = read_session_rss(result)
     if not panel:
@@ -124,9 +129,11 @@ def memory(result: StudyResult) -> Section | None:
         "are medians of each arm's runs, bands their range."
     )
     figure = Figure(charts, _session_table(result, panel), "", "full", numbers_open=True)
-    html = figures_html(intro, [FigureGroup("", [figure])], legend(result, with_copy=True))
-    title = f"Resident memory over the whole run ({format_duration(duration)})"
-    return Section("memory-over-time", title, "Memory", html, _growth(result, panel))
+    return Part(
+        id="memory-over-time", heading=f"Resident memory over the whole run ({format_duration(duration)})",
+        says=_growth(result, panel), folded=True,
+        body=[Note(intro, "intro"), Figures([FigureGroup("", [figure])], legend(result, with_copy=True))],
+    )  # fmt: skip
 
 
 def _growth(result: StudyResult, panel: Panel) -> str:
@@ -145,9 +152,8 @@ def _session_table(result: StudyResult, panel: Panel) -> Table:
         present = [value for value in line.middle if not math.isnan(value)]
         unit = display_unit("server_rss_bytes", max(present))
         cells = [present[0], median(present), present[-1], max(value for value in line.high if not math.isnan(value))]
-        rows.append(
-            [lane_name(arm, copy), *(Cell(unit.text(value, 4), "num") for value in cells), Cell(str(line.runs), "num")]
-        )
+        sizes = (Cell(unit.text(value, 4), "num") for value in cells)
+        rows.append([lane_name(arm, copy), *sizes, Cell(str(line.runs), "num")])
     return Table(
         "Resident memory of the server over whole runs (medians of the arm's runs; the greatest of all)",
         ["arm", "first sample", "median", "last sample", "greatest", "runs"],

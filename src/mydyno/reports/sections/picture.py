@@ -11,18 +11,16 @@ from markupsafe import Markup
 from mydyno.document.charts.forest import ForestGroup, ForestRow
 from mydyno.document.charts.picture import Column, answer_picture
 from mydyno.document.result import StudyResult
-from mydyno.model.stored.summary import EffectRecord
+from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import answered_metrics
-from mydyno.wording.numbers import NONE, change, display_unit, signed_percent
-from mydyno.wording.stored_result import ReportStep
-from mydyno.wording.verdict_table import (
+from mydyno.wording.numbers import NONE, display_unit, signed_percent
+from mydyno.wording.verdicts import (
     NO_ESTIMATE,
     SYMBOLS,
-    WORDS,
     absolute,
     column_name,
     merit,
-    step_heading,
+    sign_and_word,
     verdict_text,
     verdict_word,
 )
@@ -62,7 +60,7 @@ def _block_shares(result: StudyResult, effect: EffectRecord) -> tuple[float, ...
     return tuple(ratio - 1 for ratio in result.block_ratios(effect.metric, effect.step, effect.arm).values())
 
 
-def _arms(result: StudyResult, step: ReportStep, control: str) -> list[str]:
+def _arms(result: StudyResult, step: StepLevel, control: str) -> list[str]:
     """The arms with a verdict at a step against this control."""
     found = [
         effect.arm
@@ -73,7 +71,7 @@ def _arms(result: StudyResult, step: ReportStep, control: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _column(result: StudyResult, metric: str, bands: Sequence[tuple[ReportStep, str]]) -> Column:
+def _column(result: StudyResult, metric: str, bands: Sequence[tuple[StepLevel, str]]) -> Column:
     known = result.summary.metrics.get(metric)
     note = DIRECTIONS.get(known.better if known else "none", "")
     if not any(effect.verdict for effect in result.effects(metric)):
@@ -84,7 +82,7 @@ def _column(result: StudyResult, metric: str, bands: Sequence[tuple[ReportStep, 
         rows = tuple(_row(result, step, control, metric, arm, effects.get(arm)) for arm in _arms(result, step, control))
         floor = result.summary.noise_floor.get(metric, {}).get(step.id)
         noise = floor - 1 if floor and floor > 1 and control == result.summary.control else None
-        heading = step_heading(result, step)
+        heading = result.step_heading(step)
         groups.append(ForestGroup(f"{heading}, against {control}" if result.several_controls else heading, rows, noise))
         values.append(absolute(result, metric, step.id, control, digits=4))
     margin = result.margin_of(metric)
@@ -92,13 +90,13 @@ def _column(result: StudyResult, metric: str, bands: Sequence[tuple[ReportStep, 
 
 
 def _row(
-    result: StudyResult, step: ReportStep, control: str, metric: str, arm: str, effect: EffectRecord | None
+    result: StudyResult, step: StepLevel, control: str, metric: str, arm: str, effect: EffectRecord | None
 ) -> ForestRow:
     style = replace(result.styles[arm], name=arm)
     if effect is None:
         return ForestRow(style, None, None, None, word=NONE, css=PLAIN)
     word = verdict_word(result, effect)
-    verdict = f"{SYMBOLS[word]} {WORDS[word]}" if word else ""
+    verdict = sign_and_word(word)
     css = merit(result, effect).replace("none", PLAIN) if word else PLAIN
     if effect.ratio is None or word == "failed":
         text = verdict_text(result, effect) or NO_ESTIMATE
@@ -108,8 +106,5 @@ def _row(
     if value is not None:
         known = result.summary.metrics.get(metric)
         label += f" → {display_unit(metric, base or value, known.unit if known else '').number(value, 4)}"
-    low, high = change(effect.ci_low), change(effect.ci_high)
-    shares = _block_shares(result, effect)
-    return ForestRow(
-        style, change(effect.ratio), low, high, shares, f"{label} \u00a0{verdict}" if verdict else label, css=css
-    )
+    shares, text = _block_shares(result, effect), f"{label} \u00a0{verdict}" if verdict else label
+    return ForestRow.of(style, effect.ratio, effect.ci_low, effect.ci_high, blocks=shares, word=text, css=css)

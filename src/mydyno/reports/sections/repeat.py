@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from shlex import join
 
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Section, Table, render
+from mydyno.document.section import Cell, Table, render
 from mydyno.language import agreed
 from mydyno.model.definition.plan import builds_of
 from mydyno.model.definition.quantities import format_bytes, format_duration
@@ -18,21 +18,9 @@ from mydyno.wording.numbers import percent
 from mydyno.workloads.data import kind_of
 
 PER_RUN_VARIABLES = {
-    "datadir",
-    "general_log_file",
-    "log_error",
-    "pid_file",
-    "port",
-    "pseudo_thread_id",
-    "server_uid",
-    "server_uuid",
-    "slow_query_log_file",
-    "socket",
-    "timestamp",
-    "tmpdir",
-    "innodb_tmpdir",
-    "relay_log_info_file",
-}
+    "datadir", "general_log_file", "log_error", "pid_file", "port", "pseudo_thread_id", "server_uid", "server_uuid",
+    "slow_query_log_file", "socket", "timestamp", "tmpdir", "innodb_tmpdir", "relay_log_info_file",
+}  # fmt: skip
 """Variables that differ between any two runs and are irrelevant for the arms."""
 HOST_FACTS = {
     "hostname": "name",
@@ -48,33 +36,29 @@ HOST_FACTS = {
 DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_doublewrite", "innodb_flush_method")
 
 
-def build(result: StudyResult) -> Section:
+def build(result: StudyResult) -> Part:
     """The section."""
     records = list(result.records.values())
     configuration, same = _configuration(result, records)
-    return Section(
-        "repeat",
-        "Reproduction and limits",
-        "Repeat",
-        render(
-            "repeat.html",
-            limits=limits(result),
-            command=join(result.study.command),
-            source=result.study.experiment_source,
-            seed=result.plan.seed,
-            host=_host(result.study.host) if result.summary.host_groups is None else None,
-            server_host=_host(result.study.server_host, "Host of the server"),
-            versions=facts_table("Versions", result.study.versions),
-            servers=_servers(result, records),
-            differing=_differing_variables(result, records),
-            metrics=_metrics(result),
-            windows=_windows(result),
-            configuration=configuration,
-            same_configuration=same,
-            commands=_commands(result, records),
-            variables=_variables(records),
-        ),
+    html = render(
+        "repeat.html",
+        limits=limits(result),
+        command=join(result.study.command),
+        source=result.study.experiment_source,
+        seed=result.plan.seed,
+        host=_host(result.study.host) if result.summary.host_groups is None else None,
+        server_host=_host(result.study.server_host, "Host of the server"),
+        versions=facts_table("Versions", result.study.versions),
+        servers=_servers(result, records),
+        differing=_differing_variables(result, records),
+        metrics=_metrics(result),
+        windows=_windows(result),
+        configuration=configuration,
+        same_configuration=same,
+        commands=_commands(result, records),
+        variables=_variables(records),
     )
+    return Part(id="repeat", heading="Repeat", body=[html])
 
 
 def _builds(result: StudyResult) -> str:
@@ -252,11 +236,6 @@ def _variables(records: list[RunRecord]) -> str:
     """SHOW GLOBAL VARIABLES of the first finished run."""
     server = next((server for record in records for server in record.servers if server.instance == 1), None)
     return "\n".join(f"{name} = {value}" for name, value in sorted(server.variables.items())) if server else ""
-
-
-def when(unix_ns: int) -> str:
-    """A time as text, in UTC."""
-    return datetime.fromtimestamp(unix_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def margin_words(result: StudyResult) -> str:

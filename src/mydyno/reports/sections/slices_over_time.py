@@ -9,8 +9,9 @@ from markupsafe import Markup
 
 from mydyno.document.charts.clock import Mark, Panel, clock_chart
 from mydyno.document.charts.palette import ArmStyle, copy_style
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Figure, FigureGroup, Section, figures_html, legend
+from mydyno.document.section import Figure, FigureGroup, legend
 from mydyno.document.slices import BlockTime, StudySlices, rate
 from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
@@ -19,7 +20,6 @@ from mydyno.model.stored.summary import InterleavingRecord, RunSummary
 from mydyno.store.samples import read_metric
 from mydyno.wording.interference import interference_sentences
 from mydyno.wording.numbers import DisplayUnit, display_unit, percent
-from mydyno.wording.verdict_table import step_heading
 
 T = TypeVar("T")
 MOST_MARKS = 3000
@@ -30,7 +30,7 @@ OF_ARMS = ("innodb_checkpoint_age_bytes", "innodb_dirty_pages_pct")
 OF_HOST = ("disk_write_bytes_per_s", "disk_util_pct")
 
 
-def build(result: StudyResult) -> Section | None:
+def build(result: StudyResult) -> Part | None:
     """The section, or None for a study of blocks, and for one of statements, whose slices are sums."""
     if result.summary.design == "blocks" or result.study.experiment.compares_statements:
         return None
@@ -42,19 +42,11 @@ def build(result: StudyResult) -> Section | None:
         figure = _figure(slices, "clock:resources", name, resources)
         groups.append(FigureGroup(name, [figure], folded=True))
     every = drawn_every(slices)
-    return Section(
-        "slices",
-        _title(result),
-        "Slices",
-        figures_html(
-            _intro(result.summary.interleaving, result.summary.control)
-            + (f" Only one cycle in {every} is drawn, to limit the size of the page." if every > 1 else "")
-            + (f" Missing: {slices.missing}." if slices.missing else ""),
-            groups,
-            legend(result, with_copy=True),
-            "" if groups else "No block has slices.",
-        ),
-    )
+    intro = _intro(result.summary.interleaving, result.summary.control)
+    intro += f" Only one cycle in {every} is drawn, to limit the size of the page." if every > 1 else ""
+    intro += f" Missing: {slices.missing}." if slices.missing else ""
+    drawn = Figures(groups, legend(result, with_copy=True)) if groups else Note("No block has slices.", "empty")
+    return Part(id="slices", heading=_title(result), body=[Note(intro, "intro"), drawn])
 
 
 def drawn_every(slices: StudySlices) -> int:
@@ -114,7 +106,7 @@ def _load_panels(result: StudyResult) -> list[Panel]:
         if marks:
             height = TALL if len(slices.by_step) == 1 else LOW
             unit = display_unit(metric, max(mark.value for mark in marks))
-            panels.append(Panel(f"{result.metric_name(metric)}, {step_heading(result, step)}", unit, height, marks))
+            panels.append(Panel(f"{result.metric_name(metric)}, {result.step_heading(step)}", unit, height, marks))
     if not panels:
         return []
     panels += _strokes(slices, "CPU time of other programs", lambda one: _pct(one.strangers))

@@ -6,12 +6,13 @@ from markupsafe import Markup
 
 from mydyno.document.charts.palette import ArmStyle, copy_style
 from mydyno.document.charts.sweep import SweepSeries, sweep_chart
+from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Figure, FigureGroup, Section, figures_html, legend
+from mydyno.document.section import Figure, FigureGroup, legend
 from mydyno.language import agreed
+from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.sections.metrics import FIRST
 from mydyno.wording.numbers import display_unit
-from mydyno.wording.stored_result import ReportStep
 
 INTRO = (
     "Small dots are runs, large marks their geometric means, crosses runs that are not valid. The values are in the "
@@ -19,7 +20,7 @@ INTRO = (
 )
 
 
-def build(result: StudyResult) -> Section | None:
+def build(result: StudyResult) -> Part | None:
     """Small multiples of the leading metrics for each workload; None where each has one level."""
     leading = [metric for metric in dict.fromkeys((*FIRST, result.summary.primary)) if metric in result.metrics]
     groups = []
@@ -28,14 +29,12 @@ def build(result: StudyResult) -> Section | None:
         if len(steps) > 1:
             figures = [figure for metric in leading if (figure := metric_figure(result, metric, workload, steps))]
             groups.append(FigureGroup(workload, figures))
-    groups = [group for group in groups if group.figures]
-    if not groups:
-        return None
-    html = figures_html(INTRO, groups, legend(result, with_copy=True))
-    return Section("connections", "Each metric against the load", "Load", html)
+    drawn = Figures(groups, legend(result, with_copy=True))
+    found = Part(id="connections", heading="Each metric against the load", body=[Note(INTRO, "intro"), drawn])
+    return found if drawn else None
 
 
-def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[ReportStep, ...]) -> Figure | None:
+def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[StepLevel, ...]) -> Figure | None:
     """A metric against the level of load; None if no run has a value."""
     series = _series(result, metric, steps)
     values = [value for one in series for _, value, _ in one.points]
@@ -55,7 +54,7 @@ def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[
     return Figure([Markup(chart)])
 
 
-def _series(result: StudyResult, metric: str, steps: tuple[ReportStep, ...]) -> list[SweepSeries]:
+def _series(result: StudyResult, metric: str, steps: tuple[StepLevel, ...]) -> list[SweepSeries]:
     looks: list[tuple[ArmStyle, str, int]] = [(style, arm, 1) for arm, style in result.styles.items()]
     control = result.summary.control
     looks.insert(1, (copy_style(result.styles[control]), control, 2))

@@ -68,7 +68,7 @@ def _metric_names(path: Path) -> Markup:
     with suppress(MydynoError):
         experiment = StudyFolder.open(path).study().experiment
         workloads = {step.workload for step in experiment.resolved_steps}
-        names |= {one: phrase_of(one, workloads).short_subject for one in verdict_metrics(experiment)}
+        names |= {one: phrase_of(one, workloads).short_noun for one in verdict_metrics(experiment)}
     return script_json(names)
 
 

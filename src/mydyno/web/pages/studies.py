@@ -17,7 +17,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.web.index import STATES, Row, StudyIndex
 from mydyno.web.rendering import render
 from mydyno.wording.numbers import signed_percent
-from mydyno.wording.verdict_table import SYMBOLS
+from mydyno.wording.verdicts import SYMBOLS
 
 LINES_PER_PAGE = 100
 FEW = 25

@@ -133,7 +133,7 @@ def series_name(history: History, series: HistorySeries) -> str:
     at = at_step(history.steps, series.step)
     if series.kind == "effect":
         return effect_words(series.arm, series.metric, at)
-    return f"The level of {phrase_of(series.metric).short_subject} of {series.arm}{at}"
+    return f"The level of {phrase_of(series.metric).short_noun} of {series.arm}{at}"
 
 
 def date(point: HistoryPoint) -> str:

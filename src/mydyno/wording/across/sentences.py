@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mydyno.language import agreed, listing
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.comparison import (
     ComparedEffect,
@@ -61,7 +60,7 @@ def answer(comparison: Comparison) -> tuple[str, ...]:
         found = [agreed(f"{len(different)} of {len(judged)} effects differ: {clauses}.")]
     hidden = [pair for pair in judged if pair[1].verdict == "inconclusive" and pair[1].reason]
     if hidden and len(found) < MOST_SENTENCES:
-        which = [f"{one.arm} on {phrase_of(one.metric).short_subject}" for one, _ in hidden]
+        which = [f"{one.arm} on {phrase_of(one.metric).short_noun}" for one, _ in hidden]
         found.append(
             f"The effect of {listing(list(dict.fromkeys(which)))} differs by more than the noise of both "
             f"sessions, but {hidden[0][1].reason}: no difference is claimed."
@@ -149,7 +148,7 @@ def step_words(steps: Sequence[StepLevel], step: str) -> str:
     found = next((one for one in steps if one.id == step), None)
     if found is None:
         return step
-    level = load_level(found.connections, found.rate)
+    level = found.level
     several = len({one.workload for one in steps}) > 1
     return f"{found.workload}, {level}" if several else level
 
@@ -164,7 +163,7 @@ def indirect_words(comparison: Comparison, one: IndirectEffect) -> str:
     of = one.difference
     return (
         f"{one.second_arm} in {of.second} against {one.first_arm} in {of.first} over the common control {one.control}, "
-        f"{phrase_of(one.metric).subject} at {step_words(comparison.steps, one.step)}: {difference_words(of)}."
+        f"{phrase_of(one.metric).noun} at {step_words(comparison.steps, one.step)}: {difference_words(of)}."
     )
 
 
@@ -204,7 +203,7 @@ def _difference(comparison: Comparison, one: ComparedEffect, of: EffectDifferenc
 
 def effect_words(arm: str, metric: str, at: str) -> str:
     """The beginning of a sentence; `at`: as of at_step()."""
-    return f"The effect of {arm} on {phrase_of(metric).short_subject}{at}"
+    return f"The effect of {arm} on {phrase_of(metric).short_noun}{at}"
 
 
 def _effect(comparison: Comparison, one: ComparedEffect) -> str:
@@ -220,7 +219,7 @@ def _sizes(one: ComparedEffect, of: EffectDifference) -> tuple[str, str]:
 def _clauses(comparison: Comparison, pairs: Sequence[tuple[ComparedEffect, EffectDifference]]) -> str:
     ordered = sorted(pairs, key=lambda pair: -abs((pair[1].ratio or 1.0) - 1.0))[:MOST_SETTINGS]
     clauses = [
-        f"{one.arm} ({phrase_of(one.metric).short_subject}, {step_words(comparison.steps, one.step)}) is {of.verdict} "
+        f"{one.arm} ({phrase_of(one.metric).short_noun}, {step_words(comparison.steps, one.step)}) is {of.verdict} "
         f"in {of.second} than in {of.first} by {difference_words(of)}"
         for one, of in ordered
     ]
@@ -280,7 +279,7 @@ def _level_words(comparison: Comparison) -> list[str]:
     for second in dict.fromkeys(one.second for one in comparison.control_levels):
         levels = [one for one in comparison.control_levels if one.second == second]
         one = max(levels, key=lambda level: abs(level.ratio - 1.0))
-        noun = phrase_of(one.metric).short_subject
+        noun = phrase_of(one.metric).short_noun
         level = f"{noun[0].upper()}{noun[1:]} of the control{at_step(comparison.steps, one.step)}"
         size = f"{level}: {change_words(one.ratio, one.ci_low, one.ci_high)} in {second} against {one.first}"
         found.append(

@@ -108,7 +108,7 @@ def test_a_link_that_was_never_full_is_named() -> None:
     assert claim.answer == "cannot tell"
     assert (
         fact_clauses(claim.facts)
-        == "no link was full: the fullest was that of 1gbit-plain-raw at oltp_read_only-40, 40.0 %"
+        == "no link was full: the fullest was that of 1gbit-plain-raw at oltp_read_only-40, 40 %"
     )
 
 

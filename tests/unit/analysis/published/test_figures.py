@@ -52,7 +52,7 @@ def test_an_interval_that_does_not_reach_the_published_ratio_disagrees() -> None
     (entry,) = compare_with_published(asked(GLIBC, JEMALLOC), [effect("b", "a", 0.9, 0.03)])
     assert entry.agreement == "disagrees"
     assert fact_clauses(entry.facts) == (
-        "the published +13.5 % points the other way: measured here [−13.0 %, −7.0 %], lower"
+        "the published +13.5 % points the other way: measured here −13.0 … −7.0 %, lower"
     )
 
 

@@ -55,7 +55,7 @@ def conclusion(start: str, answer: str = "cannot tell") -> ConclusionRecord:
         ("a full link carries", "link", "more blocks: at least 6"),
         ("once the link is full", "none", "two loads at which a link is full: --set 'steps.connections=[64,256]'"),
         ("where the link is the limit", "none", "a host with more CPUs, or a slower link"),
-        ("where it is not", "none", "about 8 minutes more on this host: mydyno resume allocators-1 --time 8m"),
+        ("where it is not", "none", "about 8 minutes more (mydyno resume allocators-1 --time 8m)"),
         ("TLS costs about 10 %", "none", "a study at 1 connection: --set 'steps.connections=[1]'"),
         ("away from it", "none", "loads at which throughput grows without it (--set 'steps.connections=[32,256]')"),
     ],
@@ -99,7 +99,7 @@ def test_a_figure_of_a_full_link_needs_a_full_link() -> None:
     assert of.of_figure(entry(of.summary, facts=(fact("no link full"),))).startswith(
         "a host with more CPUs, or a slower link"
     )
-    assert of.of_figure(entry(of.summary)).startswith("about 8 minutes more on this host")
+    assert of.of_figure(entry(of.summary)).startswith("about 8 minutes more (mydyno resume ")
 
 
 def test_a_figure_at_another_load_needs_that_load_and_not_time() -> None:

@@ -1,4 +1,4 @@
-"""What would improve a study's answer: more time, a quieter host, more starts."""
+"""What would improve a study's answer: more time, a quieter host, more starts; and how a command for it reads."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool, inst
     lines = []
     done = finished_blocks(summary)
     for metric, effects, found in _outlooks(summary, records, sequential):
-        noun = summary.phrase(metric).short_subject
+        noun = summary.phrase(metric).short_noun
         noun = f"{noun[:1].upper()}{noun[1:]}"
         if instances > 1:
             width = half_widths_text(half_widths(effects))
@@ -134,7 +134,8 @@ def _time(summary: Summary, records: Sequence[RunRecord], sequential: bool, inst
         if found.half is None:
             lines.append(now + _unreachable(summary, found, effects))
             continue
-        needs = _needs(summary, found, done, sequential)
+        more = found.half - done if sequential else found.half
+        needs = blocks(more) if found.half_s is None else further(summary.study, more, found.half_s, sequential)
         if found.every == found.half:
             lines.append(f"{now}a verdict needs about {needs}.")
             continue
@@ -157,15 +158,16 @@ def _unreachable(summary: Summary, found: Outlook, effects: Sequence[EffectRecor
     return f"with this noise no look decides{more}, up to the last one at {last}: use a quieter host."
 
 
-def _needs(summary: Summary, found: Outlook, done: int, sequential: bool) -> str:
-    """What deciding half of the contrasts takes, and the command for it."""
-    assert found.half is not None
-    if found.half_s is None:
-        return blocks(found.half - done if sequential else found.half)
-    if not sequential:
-        return f"{blocks(found.half)}, {duration_words(found.half_s)}, in a new study: --blocks {found.half}"
-    command = f"mydyno resume {summary.study} --time {duration_option(found.half_s)}"
-    return f"{duration_words(option_s(found.half_s))} more ({command})"
+def further(study: str, count: int, time_s: float, resumes: bool) -> str:
+    """The time that a study goes on for, or the blocks of a new one and their time, with the command or option."""
+    if not resumes:
+        return f"{blocks(count)}, {duration_words(time_s)}, in a new study: --blocks {count}"
+    return f"{duration_words(option_s(time_s))} more ({resume(study, time_s)})"
+
+
+def resume(study: str, time_s: float) -> str:
+    """The command that goes on for so long."""
+    return f"mydyno resume {study} --time {duration_option(time_s)}"
 
 
 def _look(summary: Summary, records: Sequence[RunRecord]) -> list[str]:
@@ -211,7 +213,7 @@ def _odd_starts(summary: Summary, judged: Sequence[EffectRecord]) -> list[str]:
         if found is not None and one.arm not in lines:
             block, off = found
             lines[one.arm] = (
-                f"{one.arm} in block {block}: {summary.phrase(one.metric).short_subject} {size(math.expm1(off))} "
+                f"{one.arm} in block {block}: {summary.phrase(one.metric).short_noun} {size(math.expm1(off))} "
                 f"{'higher' if off > 0 else 'lower'} than in its other blocks, relative to {one.control}. "
                 "This widens its interval; more blocks make it narrower."
             )

@@ -8,22 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from mydyno.document.parts import Fold, Note, Piece
 from mydyno.language import agreed
 from mydyno.model.stored.profiles import ProfileContrast
 from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
-from mydyno.wording.numbers import level_percent, percent, percent_range, signed_percent, significant, time_text
+from mydyno.wording.numbers import level_percent, percent, ratio_interval, signed_percent, significant, time_text
 from mydyno.wording.stored_result import StoredResult
-from mydyno.wording.verdict_table import step_heading
 
 FEWEST_BLOCKS = 3
+NO_LOOK = "No look is due yet, so no difference is claimed."
 C = TypeVar("C", bound=CountedContrast)
 
 
 def heading(result: StoredResult, one: ProfileContrast | CountedContrast) -> str:
     """The arm with its control, and the step where there are several."""
-    arm = f"{one.arm} against {one.control}"
-    step = next((step for step in result.steps if step.id == one.step), None)
-    return arm if len(result.steps) == 1 or step is None else ", ".join((arm, step_heading(result, step)))
+    return ", ".join((f"{one.arm} against {one.control}", *result.step_headings(one.step)))
 
 
 def count_text(count: float) -> str:
@@ -59,7 +58,7 @@ def cost_sentences(record: SlicesApart, what: str, slices: str = "these slices",
     ratio, low, high = record.throughput_ratio, record.throughput_low, record.throughput_high
     if ratio is None:
         return []
-    interval = f" ({percent_range(low - 1, high - 1)})" if low and high else ""
+    interval = f" ({ratio_interval(low, high)})" if low and high else ""
     return [
         f"Cost of {what}: throughput {signed_percent(ratio - 1)}{interval} in {slices}, compared with the measured "
         f"slices before and after them{beside}."
@@ -74,11 +73,23 @@ def connection_note(contrast: CountedContrast) -> str:
     )
 
 
-def why_nothing(result: StoredResult, contrasts: Sequence[object]) -> str:
-    """Why a section of these slices names no difference; empty where it may."""
-    if result.before_first_look:
-        return "No look is due yet, so no difference is claimed."
-    return "" if contrasts else "No arm is compared with another."
+def body(
+    result: StoredResult,
+    found: Sequence[tuple[ProfileContrast | CountedContrast, str, Sequence[Piece | None]]],
+    what: str,
+    drawn: Piece | None,
+    quality: Sequence[str],
+) -> list[Piece | None]:
+    """A sentence for each contrast and what follows it, which is folded of all but the first; then what is drawn of
+    all, and how it was made. `what`: the name of what follows.
+    """
+    nothing = "" if found else "No arm is compared with another."
+    pieces: list[Piece | None] = [NO_LOOK if result.before_first_look else nothing]
+    for place, (one, sentence, inside) in enumerate(found):
+        name = heading(result, one)
+        pieces.append(f"{name}: {sentence}" if len(found) > 1 else sentence)
+        pieces += [Fold(f"{name}: {what}", inside)] if place else inside
+    return [*pieces, drawn, *map(Note, (*quality, together(result)))]
 
 
 def contrast_lines(
