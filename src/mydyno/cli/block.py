@@ -17,7 +17,7 @@ from mydyno.cli.exit_codes import ExitCode, exit_code_of
 from mydyno.cli.streams import warn
 from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import HostError, MydynoError, UserError
-from mydyno.fleet.channels import LINE_LIMIT_BYTES
+from mydyno.fleet.messages import LINE_LIMIT_BYTES
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.host_groups import LoadHosts, address_problem
 from mydyno.store.study_folder import StudyFolder

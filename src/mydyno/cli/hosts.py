@@ -29,8 +29,7 @@ from mydyno.fleet.installation import (
     remove,
     state_of,
 )
-from mydyno.fleet.parts import archives_folder, remove_old_archives
-from mydyno.fleet.study_packages import package_folders
+from mydyno.fleet.parts import archives_folder, package_folders, remove_old_archives
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.model.definition.host_groups import LOCAL, HostGroup

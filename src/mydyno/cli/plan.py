@@ -19,8 +19,7 @@ from mydyno.errors import UserError
 from mydyno.execution.planning.forecast import Forecast, shared_host_caution
 from mydyno.execution.planning.plan_text import plan_parts
 from mydyno.execution.planning.preview import preview
-from mydyno.fleet.group_rules import check_groups
-from mydyno.fleet.groups import parse_hosts
+from mydyno.fleet.groups import check_groups, parse_hosts
 from mydyno.hosts.paths import HostPaths
 from mydyno.language import agreed
 from mydyno.model.definition.batch import BatchJob

@@ -20,18 +20,7 @@ from mydyno.drivers.base import Agent
 from mydyno.errors import HostError
 from mydyno.execution.environments.far_clock import FarClock
 from mydyno.execution.environments.load_clients import CLIENT_SCOPE, ClientSampler
-from mydyno.fleet.channels import (
-    LINE_LIMIT_BYTES,
-    Closed,
-    Ended,
-    Opened,
-    ProgramName,
-    Received,
-    Sent,
-    parse_to_block,
-)
-from mydyno.fleet.messages import HEARTBEAT_S
-from mydyno.fleet.network_messages import (
+from mydyno.fleet.client_network import (
     AnyRequest,
     Examine,
     NetworkAnswer,
@@ -40,6 +29,17 @@ from mydyno.fleet.network_messages import (
     ShapePorts,
     TimeTransfer,
     Unshape,
+)
+from mydyno.fleet.messages import (
+    HEARTBEAT_S,
+    LINE_LIMIT_BYTES,
+    Closed,
+    Ended,
+    Opened,
+    ProgramName,
+    Received,
+    Sent,
+    parse_to_block,
 )
 from mydyno.hosts.network.link import Shape, Transfer
 from mydyno.hosts.network.load_end import ClassState, ShapedPort

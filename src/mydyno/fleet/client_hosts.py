@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from mydyno.errors import HostError
-from mydyno.fleet.channels import MYDYNO, PROGRAMS, Closed, Ended, Opened, Received, Sent
 from mydyno.fleet.installation import Say
 from mydyno.fleet.links import HostLink, HostProcess, undo_left
+from mydyno.fleet.messages import MYDYNO, PROGRAMS, Closed, Ended, Opened, Received, Sent
 from mydyno.fleet.study_files import StudyFiles
 
 END_TIMEOUT_S = 10.0

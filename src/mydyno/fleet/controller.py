@@ -30,9 +30,8 @@ from mydyno.execution.planning.time_plan import TimePlan, check_time, plan_time,
 from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno
 from mydyno.fleet.block import design_of
 from mydyno.fleet.client_hosts import ClientHosts
-from mydyno.fleet.cluster import Cluster, GroupLostError
-from mydyno.fleet.group_rules import check_groups
-from mydyno.fleet.leases import Leases
+from mydyno.fleet.cluster import Cluster, GroupLostError, Leases
+from mydyno.fleet.groups import check_groups
 from mydyno.fleet.links import HostLink, link_to
 from mydyno.fleet.live import FleetLive, FleetWatcher
 from mydyno.fleet.messages import Finished, Prepared

@@ -16,9 +16,9 @@ from typing import Protocol
 
 from mydyno.errors import HostError
 from mydyno.files.atomic import write_text
-from mydyno.fleet.channels import LINE_LIMIT_BYTES as CHANNEL_LIMIT_BYTES
 from mydyno.fleet.installation import Say, ensure_installed
 from mydyno.fleet.messages import GRACE_S
+from mydyno.fleet.messages import LINE_LIMIT_BYTES as CHANNEL_LIMIT_BYTES
 from mydyno.fleet.study_files import FOLDER, StudyFiles
 from mydyno.hosts.commands import report_start
 from mydyno.hosts.local import exit_with_parent

@@ -12,7 +12,6 @@ from typing import Protocol, TypeVar
 
 from mydyno.errors import HostError, UserError
 from mydyno.execution.interleaved.order import BlockOrder
-from mydyno.fleet.channels import Closed, Opened, Sent
 from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.cluster import GroupLostError
 from mydyno.fleet.links import CLEAN_TIMEOUT_S, HostLink, HostProcess, undo_left
@@ -20,11 +19,14 @@ from mydyno.fleet.messages import (
     HEARTBEAT_S,
     SILENCE_S,
     AnyMessage,
+    Closed,
     Finished,
     Lived,
+    Opened,
     Prepared,
     Progressed,
     Said,
+    Sent,
     manifest,
     parse_message,
 )

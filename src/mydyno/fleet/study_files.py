@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from mydyno.errors import HostError, UserError
 from mydyno.experiments.files import SYSBENCH_FOLDERS
 from mydyno.files.atomic import sha256_of
-from mydyno.fleet.channels import LINE_LIMIT_BYTES
+from mydyno.fleet.messages import LINE_LIMIT_BYTES
 from mydyno.model.definition.experiment import FILE_KINDS, DataSpec, Experiment, StepSpec
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.stored.records import StudyRecord

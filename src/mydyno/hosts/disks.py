@@ -19,7 +19,7 @@ from pathlib import Path
 
 from mydyno.errors import HostError
 from mydyno.files.private import new_file
-from mydyno.hosts.cgroup_mounts import lines
+from mydyno.hosts.cgroups import lines
 
 WRITEBACK_FILESYSTEMS = ("ext2", "ext3", "ext4", "btrfs", "f2fs", "xfs")
 """File systems whose written-back pages are charged to the group that dirtied them (cgroup-v2.rst, Writeback)."""

@@ -12,9 +12,9 @@ import pytest
 
 from mydyno.errors import HostError, StudyError, UserError
 from mydyno.files.atomic import sha256_of
-from mydyno.fleet import block, cluster, controller, turn
+from mydyno.fleet import block, cluster, controller
+from mydyno.fleet.cluster import Leases
 from mydyno.fleet.controller import FleetRequest, resume_on_groups, run_on_groups
-from mydyno.fleet.leases import Leases
 from mydyno.fleet.live import FleetLive
 from mydyno.fleet.runner import GroupRunner
 from mydyno.hosts.lock import study_lock
@@ -142,7 +142,7 @@ async def test_a_lost_host_that_can_be_reached_again_at_the_end_is_cleaned(hosts
 async def test_a_host_whose_earlier_block_is_still_ending_is_waited_for(
     hosts: FakeHosts, paths: HostPaths, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
-    monkeypatch.setattr(turn, "STEP_S", 0.01)
+    monkeypatch.setattr(block, "STEP_S", 0.01)
     held = contextlib.ExitStack()
     watcher = FleetWatched()
     say = watcher.group_says

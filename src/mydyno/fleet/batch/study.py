@@ -35,8 +35,8 @@ from mydyno.fleet.batch.kubernetes import Kubernetes
 from mydyno.fleet.batch.slurm import Slurm
 from mydyno.fleet.batch.system import BatchSystem, Task, label_of, last_lines
 from mydyno.fleet.block import HOST_EVENT
-from mydyno.fleet.group_rules import check_server
-from mydyno.fleet.leases import LOST_EVENT
+from mydyno.fleet.cluster import LOST_EVENT
+from mydyno.fleet.groups import check_server
 from mydyno.fleet.live import FleetLive, FleetWatcher
 from mydyno.fleet.study_files import FOLDER, find_files, on_host
 from mydyno.hosts.lock import folder_lock
