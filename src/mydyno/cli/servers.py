@@ -30,10 +30,9 @@ from mydyno.servers.catalogue import CATALOGUE, CatalogueEntry, get_build, known
 from mydyno.servers.compiled.cached import read_builds, remove_build
 from mydyno.servers.compiled.record import BuildRecord
 from mydyno.servers.dsn import FORM, PASSWORD_VARIABLE, parse_dsn
-from mydyno.servers.sources.archive import AddedServer, add_image, read_added
+from mydyno.servers.sources.archive import AddedServer, add_image, add_pulled, read_added
 from mydyno.servers.sources.archive import add as add_archive
 from mydyno.servers.sources.archive import remove as remove_added
-from mydyno.servers.sources.registry import add_pulled
 from mydyno.servers.sql import Control
 from mydyno.servers.statistics import OptimizerStatistics, read_statistics
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mydyno.drivers import dynoload_kv as kv
+from mydyno.drivers import dynoload_arguments as kv
 from mydyno.drivers import dynoload_output as output
 from mydyno.drivers.base import Agent, DriverOutcome, Progress, StepContext
 from mydyno.drivers.dynoload_arguments import ARGUMENTS, OF_FILE, load_level, load_of_file, option_arguments

@@ -19,8 +19,17 @@ from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.compiled.cached import get_compiled, present_compiled
 from mydyno.servers.compiled.source import is_memcached
 from mydyno.servers.sources.archive import LIBRARIES as LIBRARIES_WITH_NUMA
-from mydyno.servers.sources.archive import AddedServer, ArchiveSource, read_added
-from mydyno.servers.sources.debian import DebianReleaseSource, DebianSource
+from mydyno.servers.sources.archive import (
+    AddedServer,
+    ArchiveSource,
+    add_named,
+    is_archive,
+    is_image,
+    read_added,
+    unpacked,
+    unpacked_already,
+)
+from mydyno.servers.sources.debian import DebianReleaseSource, DebianSource, MemcachedSource
 from mydyno.servers.sources.maven import (
     SYSTEMD_LIBRARIES,
     MavenSource,
@@ -30,9 +39,6 @@ from mydyno.servers.sources.maven import (
     unpack_tarball_in_jar,
     unpack_tarball_tree,
 )
-from mydyno.servers.sources.memcached import MemcachedSource
-from mydyno.servers.sources.registry import add_named, is_image
-from mydyno.servers.sources.tarball import is_archive, unpacked, unpacked_already
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,11 @@ from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, present_build
 from mydyno.servers.my_cnf import option_value
-from mydyno.servers.option_file import read_option_file
-from mydyno.servers.option_values import OptionValues, changed_by_server, option_values
-from mydyno.servers.performance_schema import start_variables
+from mydyno.servers.option_file import OptionValues, changed_by_server, option_values, read_option_file
 from mydyno.servers.variables_by_version import adapt_variables, is_known, is_unshown, removed_in
+from mydyno.servers.wait_counting import start_variables
+from mydyno.treatments.coexistence import is_switched
 from mydyno.treatments.server import server_of
-from mydyno.treatments.switching import is_switched
 
 OF_THE_START = ("max_connections", "open_files_limit", "table_open_cache", "table_cache", "table_definition_cache")
 """Variables that a server adapts to the files that it may open, which differs here; they are read back later."""

@@ -36,13 +36,11 @@ from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.stored.records import Evidence
 from mydyno.packages.progress import silent
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.performance_schema import start_variables
 from mydyno.servers.running.base import LOAD_USER, WHOLE_HOST, CpuSlot, InstanceSettings, RunningServer
 from mydyno.servers.running.memcached import MemcachedServer
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials, PrivateServer, as_private
-from mydyno.servers.statistics import read_file, set_statistics
-from mydyno.servers.tables import analyze
+from mydyno.servers.statistics import analyze, read_file, set_statistics
 from mydyno.servers.templates import (
     Template,
     build_template,
@@ -52,7 +50,7 @@ from mydyno.servers.templates import (
     template_key,
 )
 from mydyno.servers.variables_by_version import adapt_variables
-from mydyno.servers.wait_counting import WaitCounting, stop_counting
+from mydyno.servers.wait_counting import WaitCounting, start_variables, stop_counting
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.workloads.data import kind_of
 

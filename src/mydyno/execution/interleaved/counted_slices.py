@@ -36,10 +36,9 @@ from mydyno.model.stored.waits import (
     WaitKind,
     WaitTotals,
 )
-from mydyno.servers.lock_instances import LockUse
-from mydyno.servers.performance_schema import Counts as EventCounts
 from mydyno.servers.running.base import RunningServer
-from mydyno.servers.wait_counting import Counted
+from mydyno.servers.wait_counting import Counted, LockUse
+from mydyno.servers.wait_counting import Counts as EventCounts
 from mydyno.store.slices import (
     KERNEL_FILE,
     PROFILED_FILE,

@@ -24,9 +24,9 @@ from mydyno.model.definition.statement_steps import speed_of
 from mydyno.model.metrics import EXECUTED
 from mydyno.servers.catalogue import known_servers
 from mydyno.servers.dsn import parse_dsn
-from mydyno.servers.performance_schema import version_obstacle
-from mydyno.servers.sources.registry import how_fetched
+from mydyno.servers.sources.archive import how_fetched
 from mydyno.servers.variables_by_version import adapt_variables
+from mydyno.servers.wait_counting import version_obstacle
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import server_bytes
 from mydyno.treatments.server import server_of

@@ -17,9 +17,7 @@ from mydyno.model.definition.plan import Design, make_plan
 from mydyno.model.definition.specs import ProfileSpec
 from mydyno.model.stored.summary import Summary
 from mydyno.model.stored.waits import ROW_LOCKS, EventTotal, WaitTotals
-from mydyno.servers.lock_instances import LockUse
-from mydyno.servers.performance_schema import Counts, grown
-from mydyno.servers.wait_counting import Activity, Counted, SessionSample
+from mydyno.servers.wait_counting import Activity, Counted, Counts, LockUse, SessionSample, grown
 from mydyno.store.slices import SLICES_FILE, WAITS_FILE, read_slices, read_totals
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import Request, run_study
