@@ -5,7 +5,7 @@ commit is decided there: a commit is bad if it is significantly beyond the limit
 (verdicts/threshold.py). Without a threshold the limit is half of the difference of the ends (the square root of their
 ratio): a commit that has the whole difference and one that has none are then equally far from it. But an estimate can
 be more than twice the truth; so the limit is never beyond the near end of the interval, which the true difference is
-beyond. Every study has its share of the bisection's error rate (error_rate.py).
+beyond. Every study has its share of the bisection's error rate (folder.py).
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from mydyno.bisect.error_rate import LEAST_RATE
-from mydyno.bisect.folder import BisectFolder
+from mydyno.bisect.folder import LEAST_RATE, BisectFolder
 from mydyno.errors import BuildError, ServerError
 from mydyno.evaluation.facts import summarise
 from mydyno.execution.environments.environment import Opener

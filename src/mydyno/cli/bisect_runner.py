@@ -16,8 +16,7 @@ import typer
 from mydyno import __version__, clock
 from mydyno.bisect.bisection import count_commits, describe, run_bisection
 from mydyno.bisect.compare import ENDS_LONGER, Tools, build_of
-from mydyno.bisect.error_rate import comparisons_needed, rate_of_study
-from mydyno.bisect.folder import BisectFolder
+from mydyno.bisect.folder import BisectFolder, comparisons_needed, rate_of_study
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.streams import warn
 from mydyno.cli.study_runner import shown_path, with_signals

@@ -11,10 +11,9 @@ from typing import Any
 
 from mydyno.drivers import dynoload_arguments as kv
 from mydyno.drivers import dynoload_output as output
-from mydyno.drivers.base import Agent, DriverOutcome, Progress, StepContext
+from mydyno.drivers.base import Agent, DriverOutcome, Progress, StepContext, run_measured
 from mydyno.drivers.dynoload_arguments import ARGUMENTS, OF_FILE, load_level, load_of_file, option_arguments
 from mydyno.drivers.held import HeldLoad, HeldProcess, HoldingDriver
-from mydyno.drivers.measured import run_measured
 from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.paths import HostPaths

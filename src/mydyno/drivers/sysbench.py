@@ -20,8 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno import clock
-from mydyno.drivers.base import SCHEMA, DriverOutcome, PackagedDriver, Progress, Reading, StepContext, closed_loop_alone
-from mydyno.drivers.measured import run_measured
+from mydyno.drivers.base import (
+    SCHEMA,
+    DriverOutcome,
+    PackagedDriver,
+    Progress,
+    Reading,
+    StepContext,
+    closed_loop_alone,
+    run_measured,
+)
 from mydyno.errors import DriverError
 from mydyno.files.private import write_private
 from mydyno.hosts.limits import whole_cpus

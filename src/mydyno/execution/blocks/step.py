@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mydyno.drivers.base import DriverOutcome, Progress, StepContext
-from mydyno.drivers.measured import ChildCpu
+from mydyno.drivers.base import ChildCpu, DriverOutcome, Progress, StepContext
 from mydyno.drivers.merged import merged
 from mydyno.errors import ServerError, StudyError
 from mydyno.execution.concurrency import all_or_none

@@ -14,8 +14,7 @@ from starlette.routing import Route
 from mydyno.errors import MydynoError
 from mydyno.experiments import built_in
 from mydyno.web.access import read_body
-from mydyno.web.designing import TEMPLATES, Draft, checked, start_text
-from mydyno.web.launch import Launcher
+from mydyno.web.launch import TEMPLATES, Draft, Launcher, checked, start_text
 from mydyno.web.rendering import render
 
 MOST_DESIGN_BYTES = 256 * 1024

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from mydyno.errors import UserError
 from mydyno.reports.telemetry import CORE, EXPLAINING, scope_name
-from mydyno.store.query import file_names
+from mydyno.store.samples import file_names
 from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import StudyIndex
 from mydyno.web.rendering import render
