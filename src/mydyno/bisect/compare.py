@@ -24,6 +24,7 @@ from mydyno.execution.environments.environment import Opener
 from mydyno.execution.interleaved.study_time import overhead_s
 from mydyno.execution.live.observer import Watcher
 from mydyno.execution.planning.time_plan import next_look_s, shape_of
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment, StepSpec, ThresholdSpec
 from mydyno.model.definition.source_build import BuildSpec
@@ -33,7 +34,7 @@ from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.gate import gate_facts, is_interrupted
 from mydyno.results.precision import alarm_of, half_width, looks_of
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, resume_study, run_study
+from mydyno.study import resume_study, run_study
 from mydyno.verdicts import threshold as judged
 from mydyno.wording.effects import sentence_of
 from mydyno.wording.gate import gate_study

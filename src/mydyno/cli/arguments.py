@@ -106,7 +106,13 @@ Trust = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Print each command as it is started, and debug messages, on stderr.")
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Print each command as it is started, and debug messages, on stderr.",
+        callback=streams.use_verbosity,
+    ),
 ]
 Serve = Annotated[
     bool,
@@ -174,6 +180,15 @@ def all_settings(
     if kernel:
         found.append("profile.kernel=true")
     return found
+
+
+def given(context: typer.Context, names: str) -> str:
+    """The options of these parameters that the user gave, in words; empty if there are none."""
+    return ", ".join(
+        option.opts[0]
+        for option in context.command.params
+        if option.name in names.split() and "COMMANDLINE" in str(context.get_parameter_source(option.name))
+    )
 
 
 def study_path(study: str, studies: Path) -> Path:

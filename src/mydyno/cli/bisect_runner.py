@@ -25,7 +25,6 @@ from mydyno.document.console import Paper
 from mydyno.document.markdown_text import printed
 from mydyno.errors import MydynoError, StudyError, UserError
 from mydyno.execution.environments.open_environment import open_environment
-from mydyno.execution.planning.forecast import RUN_OVERHEAD_S
 from mydyno.files.atomic import write_text
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.lock import folder_lock
@@ -175,8 +174,7 @@ def _run(folder: BisectFolder, build: BuildSpec, paths: HostPaths, host: LocalHo
 
     @contextmanager
     def watch(experiment: Experiment) -> Iterator[ProgressWatcher]:
-        load_s = sum(step.warmup_s + step.measure_s for step in experiment.resolved_steps)
-        with ProgressWatcher(load_s, RUN_OVERHEAD_S) as watcher:
+        with ProgressWatcher(experiment) as watcher:
             yield watcher
 
     async def compiled(spec: BuildSpec) -> object:

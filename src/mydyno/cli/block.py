@@ -15,7 +15,6 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode, exit_code_of
 from mydyno.cli.streams import warn
-from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import HostError, MydynoError, UserError
 from mydyno.fleet.messages import LINE_LIMIT_BYTES
 from mydyno.hosts.paths import HostPaths
@@ -24,15 +23,6 @@ from mydyno.store.study_folder import StudyFolder
 
 END_S = 3.0
 """For asyncio to end what is left of its tasks and threads, after the host is restored."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        name="block",
-        help="Execute one block of a study on this host (for `run --hosts`, Slurm and Kubernetes). Progress and result "
-        "are JSON lines on standard output.",
-    )(block)
 
 
 def block(
@@ -83,8 +73,9 @@ def block(
     allow_writes: arguments.AllowWrites = False,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Execute one block; exit codes as in ExitCode."""
-    set_verbosity(verbose)
+    """Execute one block of a study on this host (for `run --hosts`, Slurm and Kubernetes). Progress and result are JSON
+    lines on standard output.
+    """
     if prepare == (number is not None):
         raise UserError("one of --block N and --prepare is needed", "--prepare once on each host, then --block N")
     path = Path(study)

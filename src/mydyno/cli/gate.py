@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.experiments import load_for_study
-from mydyno.cli.output import warn_of_damage
-from mydyno.cli.verbosity import set_verbosity
+from mydyno.cli.streams import warn_of_damage
+from mydyno.cli.study_options import load_for_study
 from mydyno.errors import UserError
 from mydyno.experiment_file.thresholds import with_thresholds
 from mydyno.experiments import built_in
@@ -40,12 +39,8 @@ Thresholds = Annotated[
 File = Path | None
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="gate", help="Decide by exit code whether an arm is worse than allowed: for CI.")(gate)
-
-
 def gate(
+    context: typer.Context,
     target: Target,
     thresholds: Thresholds = None,
     base: Annotated[
@@ -68,20 +63,16 @@ def gate(
     wait: arguments.Wait = False,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Exit codes 0, 4 and 5; those of `run` where the experiment could not be run."""
-    set_verbosity(verbose)
+    """Decide by exit code whether an arm is worse than allowed: for CI."""
     if (base is None) != (head is None):
         raise UserError(f"{'--head' if head is None else '--base'}: missing: --base and --head belong together")
     files = {"--junit": junit, "--markdown": markdown, "--json": as_json}
     _check_files(files)
     path = arguments.study_path(target, studies)
     if is_study(path):
-        given = {"--scale": scale, "--set": settings, "--blocks": blocks, "--time": time, "--hosts": hosts,
-                 "--data": data, "--base": base, "--head": head}  # fmt: skip
-        wrong = [name for name, value in given.items() if value is not None]
-        if wrong:
+        if wrong := arguments.given(context, "scale settings blocks time hosts data base head"):
             raise UserError(
-                f"{', '.join(wrong)}: {target} is a study, which has been run already",
+                f"{wrong}: {target} is a study, which has been run already",
                 f"to add blocks: mydyno resume {target} --time DURATION",
             )
         declared = _of_study(path, thresholds or [])
@@ -102,7 +93,7 @@ def gate(
             f"{target} declares no threshold; nothing was started",
             "add [thresholds] to the file, or --threshold qps='no worse than -2%'",
         )
-    groups = None if hosts is None else parse_hosts(hosts)
+    groups = () if hosts is None else parse_hosts(hosts, data)
     paths = HostPaths.resolve(data, allow_writes, allow_changes, wait)
     # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
     from mydyno.cli.gate_runner import finish, run_experiment

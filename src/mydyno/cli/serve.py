@@ -17,13 +17,6 @@ from mydyno.hosts.identity import ProcessIdentity
 from mydyno.hosts.paths import HostPaths
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="serve", help="Show studies, and the one that runs, in a browser on this host. Ctrl-C ends it.")(
-        serve
-    )
-
-
 def serve(
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     port: Annotated[
@@ -54,7 +47,7 @@ def serve(
     ] = False,
     study_pid: Annotated[int | None, typer.Option(hidden=True, help="End soon after this process.")] = None,
 ) -> None:
-    """Serve until Ctrl-C; exit codes as in ExitCode."""
+    """Show studies, and the one that runs, in a browser on this host. Ctrl-C ends it."""
     if port is not None and socket is not None:
         raise UserError("--port and --socket exclude each other")
     if socket is not None and open_:

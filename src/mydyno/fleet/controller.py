@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mydyno import __version__
 from mydyno.errors import HostError, StudyError, UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.evaluation.projection import precision_so_far
@@ -27,7 +26,7 @@ from mydyno.execution.interleaved.washout import lengthen_washout
 from mydyno.execution.live.writer import Listener
 from mydyno.execution.looks import Decided, Stopping, decided_at, ended, is_decided
 from mydyno.execution.planning.time_plan import TimePlan, check_time, plan_time, shape_of
-from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno
+from mydyno.execution.study_record import Request, note_resumed, nothing_to_resume
 from mydyno.fleet.block import design_of
 from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.cluster import Cluster, GroupLostError, Leases
@@ -57,42 +56,29 @@ KEPT_OUT = frozenset({"study_created", "run_began", "run_finished", "block_began
 """Events of a host's journal that the controller's own events stand for."""
 
 
-@dataclass(frozen=True)
-class FleetRequest:
-    """What to run on which hosts, and where to keep it."""
-
-    experiment: Experiment
-    source_text: str
-    studies: Path
-    groups: tuple[HostGroup, ...]
-    command: tuple[str, ...] = ()
-    decided: Decided = is_decided
-    """When a study with a time may end at a look."""
-    listeners: tuple[Listener, ...] = ()
-    """Receive every record of live.jsonl."""
-    timing: type[StudyTime] = StudyTime
-    """What divides an interleaved study's time into blocks."""
-
-
 async def run_on_groups(
-    request: FleetRequest, paths: HostPaths, watcher: FleetWatcher, linker: Linker = link_to
+    request: Request,
+    groups: tuple[HostGroup, ...],
+    paths: HostPaths,
+    watcher: FleetWatcher,
+    linker: Linker = link_to,
 ) -> tuple[StudyFolder, Summary]:
     """A new study over host groups. Raises UserError and HostError before any block, StudyError when it went wrong."""
-    check_groups(request.experiment, request.groups)
+    check_groups(request.experiment, groups)
     check_writable(request.studies, "--studies")
     time_s = request.experiment.design.time
     if time_s is not None and request.experiment.design.kind != "blocks":
-        check_time(time_s, shape_of(request.experiment), len(request.groups))
-    files = await _files(request.experiment, request.groups)
+        check_time(time_s, shape_of(request.experiment), len(groups))
+    files = await _files(request.experiment, groups)
     with ExitStack() as stack:
         commands = stack.enter_context(recorded_commands())
-        study = new_study(request.experiment, request.source_text, request.command, paths)
+        study = request.new_study(paths)
         path = stack.enter_context(StudyFolder.claimed(request.studies.resolve(), study.study))
         study = study.model_copy(
-            update={"study": path.name, "host_groups": request.groups, "files": files.checksums}
+            update={"study": path.name, "host_groups": groups, "files": files.checksums}
         )  # fmt: skip
         live = stack.enter_context(FleetLive(watcher, request.listeners))
-        async with _Runners(request.groups, paths, live, linker, files) as runners:
+        async with _Runners(groups, paths, live, linker, files) as runners:
             try:
                 prepared = await _prepare_all(runners, study, live)
             except BaseException:
@@ -151,9 +137,7 @@ async def resume_on_groups(
             live.say(f"dropped the unfinished copy {name}")
         async with _Runners(study.host_groups, paths, live, linker, files) as runners:
             prepared = await _prepare_all(runners, study, live)
-            if study.mydyno_version != __version__:
-                live.say(other_mydyno(study.mydyno_version))
-            folder.journal.append("study_resumed", mydyno_version=__version__)
+            note_resumed(folder, study, live.say)
             leases = Leases(folder.journal)
             for run in folder.runs():
                 leases.adopt(run.block, run.host_group)

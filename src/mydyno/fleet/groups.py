@@ -23,11 +23,21 @@ MOST_HOSTS = 1000
 _RANGE = re.compile(r"\[([^\[\]:]*)\]")
 
 
-def parse_hosts(text: str) -> tuple[HostGroup, ...]:
+def parse_hosts(text: str, data: Path | None = None) -> tuple[HostGroup, ...]:
     """The groups that `local`, `bench@vm[01-20]`, a list of these, or the path of a .toml file names.
 
-    Raises UserError for an empty list or range, a host that is named twice, and every mistake of a file.
+    `data`: --data, for groups that have no folder of their own. Raises UserError for an empty list or range, a host
+    that is named twice, every mistake of a file, and a relative path of the data.
     """
+    groups = _groups_of(text)
+    if data is None:
+        return groups
+    if any(group.server for group in groups) and not data.is_absolute():
+        raise UserError(f"--data {data}: on other hosts only an absolute path", "it is the same on each host")
+    return tuple(group.model_copy(update={"data": group.data or str(data.absolute())}) for group in groups)
+
+
+def _groups_of(text: str) -> tuple[HostGroup, ...]:
     if not text.endswith(".toml"):
         return groups_of_list(text)
     try:
@@ -37,13 +47,6 @@ def parse_hosts(text: str) -> tuple[HostGroup, ...]:
     except OSError as error:
         raise UserError(f"--hosts {text}: cannot be read: {error}") from None
     return groups_of_file(text, toml_text(text, content))
-
-
-def with_data(groups: Sequence[HostGroup], data: Path) -> tuple[HostGroup, ...]:
-    """The groups with `--data` for those that have no folder of their own. Raises UserError for a relative path."""
-    if any(group.server for group in groups) and not data.is_absolute():
-        raise UserError(f"--data {data}: on other hosts only an absolute path", "it is the same on each host")
-    return tuple(group.model_copy(update={"data": group.data or str(data.absolute())}) for group in groups)
 
 
 class GroupTable(Frozen):

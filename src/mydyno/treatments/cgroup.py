@@ -10,11 +10,6 @@
 
 Proved by every thread's membership and allowed CPUs, the kernel's own reading of each limit, and the bytes that the
 group was charged for: the limits do not apply to what the kernel writes back for the server outside of the group.
-
-A direct write and read inside a control group, timed: whether the kernel enforces the group's I/O limits.
-
-By dd(1) with O_DIRECT, so that neither the page cache nor later write-back is in the time; dd's own clock counts. A
-disk that is slower than the limit shows less than the limit, which proves nothing against it.
 """
 
 from __future__ import annotations
@@ -74,7 +69,11 @@ class ThrottledTransfer:
 
 
 async def paced_io(host: LocalHost, group: Group, limits: Limits, path: Path) -> list[ThrottledTransfer]:
-    """Write and read a file for some seconds each, as far as they are limited. Raises HostError if dd fails."""
+    """Write and read a file for some seconds each, as far as they are limited. Raises HostError if dd fails.
+
+    By dd(1) with O_DIRECT, so that neither the page cache nor later write-back is in the time; dd's own clock counts.
+    A disk that is slower than the limit shows less than the limit, which proves nothing against it.
+    """
     rates = (
         ("write", limits.write_bps, limits.write_iops),
         ("read", limits.read_bps, limits.read_iops),

@@ -20,14 +20,6 @@ server `memcached` every other treatment.
 `crash = true` sets 200 keys, sends kill -9 after the last reply, starts the server again, and counts what is lost:
 nothing with `innodb_only` or `caching`, innodb_flush_log_at_trx_commit = 1 and w_batch_size = 1; all keys with
 `cache_only` and memcached.
-
-Where a step's hits and sets went, and what memory the server took meanwhile, from its own counters and samples.
-
-memcached's own get_hits does not distinguish the sources: the plugin counts a hit in the table like one in the cache.
-Nor does Innodb_rows_read, which does not include the plugin's gets (5.6.14, tested). Innodb_buffer_pool_read_requests
-does: a get from the table reads a page on each level of the index, a get from the cache reads none. Sets of the table
-count as Innodb_rows_inserted and Innodb_rows_updated. Counters are of the whole step, warm-up included; the memory's
-growth is of the measured window's samples.
 """
 
 from __future__ import annotations
@@ -326,9 +318,14 @@ async def _rows(instance: RunningServer) -> int:
 def sources_of_hits(
     treatment: str, policies: Mapping[str, str] | None, step: StepRecord, samples: Sequence[Sample]
 ) -> Evidence:
-    """One sentence and its facts; it does not hold if gets or sets went to the wrong place for the policy.
+    """Where a step's hits and sets went, and what memory the server took meanwhile; it does not hold if gets or sets
+    went to the wrong place for the policy. `policies` is None for a memcached without a table.
 
-    `policies` is None for a memcached without a table.
+    memcached's own get_hits does not distinguish the sources: the plugin counts a hit in the table like one in the
+    cache. Nor does Innodb_rows_read, which does not include the plugin's gets (5.6.14, tested).
+    Innodb_buffer_pool_read_requests does: a get from the table reads a page on each level of the index, a get from the
+    cache reads none. Sets of the table count as Innodb_rows_inserted and Innodb_rows_updated. Counters are of the whole
+    step, warm-up included; the memory's growth is of the measured window's samples.
     """
     counted = step.server_counters
     gets, hits = counted.get("memcached_cmd_get", 0.0), counted.get("memcached_get_hits", 0.0)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import mydyno
-from mydyno.cli.verbosity import set_verbosity
+from mydyno.cli.streams import set_verbosity
 from mydyno.errors import HostError
 from mydyno.files.command_log import COMMANDS_FILE, read_commands
 from mydyno.hosts.commands import protect, recorded_commands, run_command

@@ -20,7 +20,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from mydyno import __version__
 from mydyno.errors import HostError, StudyError
 from mydyno.evaluation.facts import summarise
 from mydyno.evaluation.projection import precision_so_far
@@ -29,7 +28,7 @@ from mydyno.execution.live.writer import Listener
 from mydyno.execution.looks import ended
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import forecast
-from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno
+from mydyno.execution.study_record import Request, note_resumed, nothing_to_resume
 from mydyno.files.journal import Journal
 from mydyno.fleet.batch.kubernetes import Kubernetes
 from mydyno.fleet.batch.slurm import Slurm
@@ -68,18 +67,6 @@ class Watching:
     sleep: Callable[[float], Awaitable[None]] = sleep
 
 
-@dataclass(frozen=True)
-class BatchRequest:
-    """What to run where, and where to keep it."""
-
-    experiment: Experiment
-    source_text: str
-    studies: Path
-    job: BatchJob
-    command: tuple[str, ...] = ()
-    listeners: tuple[Listener, ...] = ()
-
-
 def planned(
     experiment: Experiment, job: BatchJob, paths: HostPaths, systems: Systems = SYSTEMS
 ) -> tuple[Plan, BatchJob]:
@@ -92,14 +79,14 @@ def planned(
 
 
 async def run_on_batch(
-    request: BatchRequest, paths: HostPaths, watcher: FleetWatcher, how: Watching = Watching()
+    request: Request, job: BatchJob, paths: HostPaths, watcher: FleetWatcher, how: Watching = Watching()
 ) -> tuple[StudyFolder, Summary]:
     """A new study. Raises UserError and HostError before any block, StudyError when it went wrong."""
-    plan, job = planned(request.experiment, request.job, paths, how.systems)
+    plan, job = planned(request.experiment, job, paths, how.systems)
     check_writable(request.studies, "--studies")
     files = find_files(request.experiment)
     with ExitStack() as stack:
-        made = new_study(request.experiment, request.source_text, request.command, paths)
+        made = request.new_study(paths)
         path = stack.enter_context(StudyFolder.claimed(request.studies.resolve(), made.study))
         # Another user's study of the same second may have the same name.
         job = job.model_copy(update={"name": f"mydyno-{label_of(path.name)}-{token_hex(2)}"})
@@ -151,9 +138,7 @@ async def resume_on_batch(
             tasks = await system.tasks(batch.left)
             lost = [block for block in sorted(batch.left) if block not in tasks or tasks[block].is_over]
         live.keep_in(folder, plan, len(finished), resumed=True)
-        if study.mydyno_version != __version__:
-            live.say(other_mydyno(study.mydyno_version))
-        folder.journal.append("study_resumed", mydyno_version=__version__)
+        note_resumed(folder, study, live.say)
         if lost:
             await batch.submit(lost)
         return folder, await batch.watch()

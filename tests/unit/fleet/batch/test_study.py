@@ -13,7 +13,8 @@ from mydyno.errors import HostError, StudyError, UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.execution.environments.environment import Opener
 from mydyno.execution.interleaved.order import BlockOrder
-from mydyno.fleet.batch.study import BatchRequest, Watching, resume_on_batch, run_on_batch
+from mydyno.execution.study_record import Request
+from mydyno.fleet.batch.study import Watching, resume_on_batch, run_on_batch
 from mydyno.fleet.batch.system import Task, label_of, last_lines, numbers_of, ranges
 from mydyno.fleet.block import execute_block
 from mydyno.hosts.paths import HostPaths
@@ -117,8 +118,8 @@ def watcher() -> FleetWatched:
 
 @pytest.fixture
 def run(cluster: Cluster, paths: HostPaths, watcher: FleetWatched, tmp_path: Path) -> Run:
-    request = BatchRequest(interleaved(3), "name = 'fake'", tmp_path / "studies", JOB)
-    return lambda sleep=None: run_on_batch(request, paths, watcher, watching(cluster, sleep))
+    request = Request(interleaved(3), "name = 'fake'", tmp_path / "studies")
+    return lambda sleep=None: run_on_batch(request, JOB, paths, watcher, watching(cluster, sleep))
 
 
 async def test_a_study_without_mishaps(run: Run, cluster: Cluster, watcher: FleetWatched) -> None:
@@ -244,7 +245,7 @@ async def test_a_batch_system_that_does_not_answer_loses_nothing(run: Run, clust
 async def test_an_external_server_is_refused(paths: HostPaths, watcher: FleetWatched, tmp_path: Path) -> None:
     asked = experiment(server=ServerSpec(dsn="mysql://bench@db/x"))
     with pytest.raises(UserError, match="--on slurm: an external server"):
-        await run_on_batch(BatchRequest(asked, "", tmp_path / "studies", JOB), paths, watcher)
+        await run_on_batch(Request(asked, "", tmp_path / "studies"), JOB, paths, watcher)
 
 
 async def test_blocks_that_nodes_execute_in_a_shared_folder_are_one_study(
