@@ -4,9 +4,8 @@ A file's st_dev is that of a partition, where limits are refused, or an anonymou
 they mean nothing. So the mount's source is looked up, and a partition's parent taken. LVM, dm-crypt and md count as
 disks themselves: that is where the server's bios are seen.
 
-How fast the disk below a folder takes small writes that must be on it: what a commit waits for.
-
-Measured once before a study, while nothing of it runs, for half a second.
+How fast the disk takes small writes that must be on it, which is what a commit waits for, is measured once before a
+study, while nothing of it runs, for half a second.
 """
 
 from __future__ import annotations

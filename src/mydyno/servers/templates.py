@@ -1,10 +1,9 @@
 """Templates: a data directory prepared once, stopped cleanly, and copied for each run, so that all start from the same
 bytes. One per (server build, settings that shape data, data spec); kept in the data folder across studies.
 
-A fresh data directory: by the server's own --initialize-insecure, or by its own bootstrap SQL fed to --bootstrap.
-
-The second is what mysql_install_db and mariadb-install-db do; without them no perl, and no loader but the build's own,
-is needed, and every version is initialised alike.
+A fresh data directory is made by the server's own --initialize-insecure, or by its own bootstrap SQL fed to
+--bootstrap. The second is what mysql_install_db and mariadb-install-db do; without them no perl, and no loader but the
+build's own, is needed, and every version is initialised alike.
 """
 
 from __future__ import annotations

@@ -314,7 +314,7 @@ class WaitCounting:
                 await server.begin()
             await self._sampler.start()
         except BaseException:
-            await self._end()
+            await self.abandon()
             raise
 
     async def end(self) -> Counted:
@@ -336,10 +336,11 @@ class WaitCounting:
                     metrics[metric] += growth
                 lost.update(await server.lost())
         finally:
-            await self._end()
+            await self.abandon()
         return Counted(events, locks, dict(metrics), samples, dict(lost))
 
-    async def _end(self) -> None:
+    async def abandon(self) -> None:
+        """Switch counting off, without what was counted."""
         with suppress(ServerError):
             await self._sampler.stop()
         for server in self._servers:

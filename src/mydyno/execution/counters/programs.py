@@ -46,6 +46,9 @@ class Counting(Protocol[F_co]):
     async def end(self) -> F_co:
         """What was counted. Raises as begin()."""
 
+    async def abandon(self) -> None:
+        """End it at once, without what was counted."""
+
 
 StartCounting = Callable[[Sequence[RunningServer]], Counting[Counted]]
 """The counter of the waits of a few servers: performance_schema, or a test's fake."""
@@ -128,7 +131,7 @@ class _Program(ABC, Generic[F]):
             self._process = await self._start([server.pid for server in self._servers])
             await self._until_it_traces(self._process)
         except BaseException:
-            await self._abandon()
+            await self.abandon()
             raise
 
     async def _until_it_traces(self, process: Process) -> None:
@@ -151,7 +154,7 @@ class _Program(ABC, Generic[F]):
             words = f"{self.name} did not end, and did nothing for {ENDED_TIMEOUT_S:.0f} s"
             raise HostError(f"{words}: {self._words()}") from None
         finally:
-            await self._abandon()
+            await self.abandon()
 
     @abstractmethod
     async def _start(self, pids: Sequence[int]) -> Process:
@@ -169,7 +172,8 @@ class _Program(ABC, Generic[F]):
     def _words(self) -> str:
         """The last of what it said."""
 
-    async def _abandon(self) -> None:
+    async def abandon(self) -> None:
+        """End it at once, without what it found."""
         if self._process is not None:
             await self._process.end(5.0)
         shutil.rmtree(self._folder, ignore_errors=True)

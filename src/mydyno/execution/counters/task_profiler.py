@@ -23,6 +23,7 @@ MOST_HZ = 50
 MOST_SHARE = 0.1
 """Largest share of the time that passes over /proc may take."""
 STOPPED_TIMEOUT_S = 30.0
+THREAD = "task-sampler"
 
 
 class TaskProfiler:
@@ -50,7 +51,7 @@ class TaskRecording:
         self._interval_s = interval_s
         self._stopping = threading.Event()
         self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._sample, name="task-sampler", daemon=True)
+        self._thread = threading.Thread(target=self._sample, name=THREAD, daemon=True)
 
     async def begin(self) -> None:
         """Start the thread. Raises HostError if a process has no threads to read."""
@@ -61,13 +62,17 @@ class TaskRecording:
 
     async def end(self) -> Folded:
         """End the thread, which then closes its files; what it sampled. Raises HostError."""
-        self._stopping.set()
+        await self.abandon()
         await asyncio.to_thread(self._thread.join, STOPPED_TIMEOUT_S)
         if self._thread.is_alive():
             raise HostError(f"the sampler of /proc did not end within {STOPPED_TIMEOUT_S:.0f} s")
         if self._error is not None:
             raise HostError(f"the sampler of /proc failed: {self._error!r}")
         return self.folded
+
+    async def abandon(self) -> None:
+        """End the thread, which closes its files."""
+        self._stopping.set()
 
     def _sample(self) -> None:
         due_s = time.monotonic()

@@ -79,7 +79,7 @@ class StudyEnvironment(ABC):
     """Facts of the server's host where that is another one that can be asked (server.ssh); empty otherwise."""
     clients: LoadClients | None = field(default=None, kw_only=True)
     """The hosts that the load comes from; None: the server's host."""
-    restores_data: bool = field(default=True, kw_only=True)
+    restores_data: bool = field(default=False, kw_only=True)
     """Whether each run begins with the same data."""
 
     @abstractmethod

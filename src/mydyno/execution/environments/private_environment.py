@@ -68,6 +68,8 @@ class PrivateEnvironment(StudyEnvironment):
     """Arm → its server; the same for all, except where the server itself is the treatment."""
     credentials: Credentials = field(default_factory=Credentials)
     say: Say = silent
+    restores_data: bool = field(default=True, kw_only=True)
+    """By a copy of the template."""
     _unprepared: dict[str, Template] = field(default_factory=dict, init=False)
     """Templates that could not be made, by key."""
 

@@ -1,8 +1,7 @@
 """/studies/ID/live: the study while it runs, its lines as server-sent events, and the stop button.
 
-live.jsonl as server-sent events: event ids are offsets in bytes, so that a client that reconnects misses nothing.
-
-Each connection reads the file once a second from where it ended. That works on network file systems too; what it costs
+The ids of the events are offsets in live.jsonl in bytes, so that a client that reconnects misses nothing. Each
+connection reads the file once a second from where it ended. That works on network file systems too; what it costs
 the measured host is in docs/guides/serve.md. Events are encoded by sse-starlette. Its response is not used, because it
 polls for the server's end, which is most of what one client costs.
 """

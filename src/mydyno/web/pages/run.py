@@ -1,9 +1,8 @@
 """/studies/ID/runs/BLOCK/RUN: telemetry, evidence, option file, logs and commands of one run.
 
-A run's samples for its charts: reduced to so many points here, at full resolution where the range is short enough.
-
-Each point is the mean over its share of the range, with the least and the greatest value beside it, so that a spike
-is never lost.
+A run's samples are reduced to so many points for its charts, and shown at full resolution where the range is short
+enough. Each point is the mean over its share of the range, with the least and the greatest value beside it, so that a
+spike is never lost.
 """
 
 from __future__ import annotations

@@ -163,4 +163,4 @@ def test_options_select_the_series() -> None:
 def test_an_unknown_experiment_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(UserError, match="no readable study of alocators") as caught:
         history_of(FoundStudies(tuple(studies(2)), ()), "alocators")
-    assert "did you mean allocators" in caught.value.hint
+    assert "did you mean 'allocators'" in caught.value.hint
