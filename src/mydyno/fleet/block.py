@@ -183,7 +183,7 @@ async def execute_block(
     if not folder.is_block_complete(order.block):
         reporter = _Reporter(emit)
         async with AsyncExitStack() as stack:
-            stack.enter_context(recorded_commands()).keep_in(folder.path)
+            stack.enter_context(recorded_commands()).keep_in(folder.path, folder.commands_file)
             await stack.enter_async_context(own_turn(study.study, paths.study_lock_address, reporter.say))
             seen = len(folder.journal.read())
             if not folder.is_block_complete(order.block):  # the earlier block may have finished it

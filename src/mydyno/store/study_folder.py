@@ -30,12 +30,15 @@ class StudyFolder:
     """One study on disk. A run's folder is complete or absent: it is written aside and renamed."""
 
     def __init__(self, path: Path, attempt: str = "") -> None:
-        """`attempt`: with a name, its journal and what is unfinished are kept apart from those of other attempts, which
-        other hosts may make at the same time: NFS loses lines that two hosts append.
+        """`attempt`: with a name, its journal, its commands and what is unfinished are kept apart from those of other
+        attempts, which other hosts may make at the same time: NFS loses lines that two hosts append.
         """
         self.path = path
         self._mark = f".{attempt}.unfinished" if attempt else ".unfinished"
-        self.journal = Journal(path / (f"journal.{attempt}.jsonl" if attempt else "journal.jsonl"))
+        self.commands_file, journal = (
+            f"{name}.{attempt}.jsonl" if attempt else f"{name}.jsonl" for name in ("commands", "journal")
+        )
+        self.journal = Journal(path / journal)
 
     @property
     def name(self) -> str:

@@ -240,10 +240,12 @@ class _Batch:
         self._losses[block] += 1
         attempt = self._losses[block]
         self.folder.journal.append(LOST_EVENT, block=block, attempt=attempt, group=task.node, why=task.state)
-        if task.again and attempt < self.system.attempts:
-            self._avoided |= {task.node} - {""}
-            lines = last_lines(await self.system.log(task))
+        again = task.again and attempt < self.system.attempts
+        lines = await self._last_lines(task)
+        if again or lines == [self._no_log]:
             self.live.say(": ".join([f"block {block} LOST{_on(task)}", task.state, *lines[-1:]]))
+        if again:
+            self._avoided |= {task.node} - {""}
             return True
         self.left.discard(block)
         self.missing[block] = task
@@ -274,10 +276,16 @@ class _Batch:
         known = {"versions": study.versions or versions, "hosts": {**study.hosts, node: host}}
         self.folder.write_study(study.model_copy(update=known))
 
+    @property
+    def _no_log(self) -> str:
+        return f"it has written no log: do all nodes have the folder {self.folder.path}?"
+
+    async def _last_lines(self, task: Task) -> list[str]:
+        """Of a task's log, or why a node has written none."""
+        return last_lines(await self.system.log(task)) or ([self._no_log] if task.node else [])
+
     async def _say_missing(self, block: int, task: Task) -> None:
-        lines = last_lines(await self.system.log(task))
-        if not lines:
-            lines = [f"it has written no log: do all nodes have the folder {self.folder.path}?"] if task.node else []
+        lines = await self._last_lines(task)
         self.live.say("\n  ".join([f"block {block} is MISSING{_on(task)}: {task.state}", *lines]))
 
     def _show(self, text: str) -> None:

@@ -328,7 +328,7 @@ STORED: dict[str, StoredFile] = {
     ),
     "waits": StoredFile(WaitTotals, ("blocks/*/*/waits/*.json",), WAITS_FORMAT),
     "kernel": StoredFile(KernelTotals, ("blocks/*/*/kernel/*.json",), KERNEL_FORMAT),
-    "commands": StoredFile(CommandLine, ("commands.jsonl",), 1, lines=True, mode="validation"),
+    "commands": StoredFile(CommandLine, ("commands.jsonl", "commands.*.jsonl"), 1, lines=True, mode="validation"),
     "driver": StoredFile(DriverDocument, ("blocks/*/*/driver*.json",), 1),
     "bisection": StoredFile(BisectRecord, ("bisect.json",), BISECT_FORMAT, of="bisection"),
     "bisect-result": StoredFile(BisectResult, ("result.json",), BISECT_FORMAT, of="bisection"),
