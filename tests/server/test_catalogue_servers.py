@@ -20,11 +20,11 @@ from mydyno.hosts.server_user import ids_of
 from mydyno.model.definition.experiment import DataSpec, Scalar, ServerSpec, Step
 from mydyno.model.stored.waits import ROW_LOCKS, wait_class
 from mydyno.servers.catalogue import ANONYMOUS_MAP, CATALOGUE, get_build
+from mydyno.servers.my_cnf import adapt_variables
 from mydyno.servers.running.base import LOAD_USER, InstanceSettings
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
 from mydyno.servers.templates import initialise
-from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.servers.wait_counting import (
     WaitCounting,
     grown,

@@ -11,7 +11,7 @@ import pytest
 
 from mydyno import clock
 from mydyno.drivers.dynoload_output import measure_unix_ns, readings_of
-from mydyno.execution.environments.far_clock import FarClock
+from mydyno.execution.environments.load_clients import FarClock
 from mydyno.execution.environments.probe import read_samples
 from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths

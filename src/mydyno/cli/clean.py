@@ -12,10 +12,16 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.errors import UserError
-from mydyno.hosts.network.stale_namespaces import remove_ownerless
-from mydyno.hosts.old_versions import old_versions, privileged_files, remove_version, take_privileges
+from mydyno.hosts.left_behind import (
+    left_studies,
+    old_versions,
+    privileged_files,
+    remove_left,
+    remove_ownerless,
+    remove_version,
+    take_privileges,
+)
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.remote.left_studies import left_studies, remove_left
 from mydyno.hosts.undo import stale_journals
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.servers import external_variables  # noqa: F401 - registers how they are set back

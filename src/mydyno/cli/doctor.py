@@ -14,8 +14,8 @@ from mydyno.experiments import built_in, load
 from mydyno.hosts import memory_bandwidth
 from mydyno.hosts.capabilities import capabilities
 from mydyno.hosts.facts import host_facts
+from mydyno.hosts.left_behind import left_studies
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.remote.left_studies import left_studies
 from mydyno.model.definition.quantities import format_bytes
 
 

@@ -56,7 +56,7 @@ def serve(
         raise UserError(f"--studies {studies}: no such folder", "`mydyno run` creates it with the first study")
     # After the checks, so that mistakes are reported at once: the web server takes a moment to load.
     from mydyno.web.index import StudyIndex
-    from mydyno.web.launch import Launcher  # with the web server's own modules
+    from mydyno.web.pages.design import Launcher  # with the web server's own modules
     from mydyno.web.server import Place, serve  # uvicorn
 
     paths = HostPaths.resolve()

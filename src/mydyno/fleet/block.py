@@ -19,8 +19,9 @@ from mydyno.drivers.base import Progress
 from mydyno.errors import HostError, StudyError, UserError
 from mydyno.execution.blocks.run import make_runs
 from mydyno.execution.checks import check_host, other_versions
-from mydyno.execution.environments.environment import Opener, Sampler, close
+from mydyno.execution.environments.environment import Opener, close
 from mydyno.execution.environments.open_environment import open_environment
+from mydyno.execution.environments.probe import Sampler
 from mydyno.execution.interleaved.block import SliceKind
 from mydyno.execution.interleaved.order import BlockOrder, execute_order, given_up
 from mydyno.execution.live.observer import LiveNow

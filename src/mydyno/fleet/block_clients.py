@@ -18,8 +18,7 @@ from typing import Any
 
 from mydyno.drivers.base import Agent
 from mydyno.errors import HostError
-from mydyno.execution.environments.far_clock import FarClock
-from mydyno.execution.environments.load_clients import CLIENT_SCOPE, ClientSampler
+from mydyno.execution.environments.load_clients import CLIENT_SCOPE, ClientSampler, FarClock
 from mydyno.fleet.client_network import (
     AnyRequest,
     Examine,

@@ -21,9 +21,9 @@ from mydyno.fleet.messages import GRACE_S
 from mydyno.fleet.messages import LINE_LIMIT_BYTES as CHANNEL_LIMIT_BYTES
 from mydyno.fleet.study_files import FOLDER, StudyFiles
 from mydyno.hosts.commands import report_start
+from mydyno.hosts.left_behind import STUDIES
 from mydyno.hosts.local import exit_with_parent
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.remote.left_studies import STUDIES
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.definition.quantities import format_bytes

@@ -22,10 +22,10 @@ from pathlib import Path
 from mydyno.errors import BugError, HostError
 from mydyno.files.private import Owner
 from mydyno.hosts.commands import StartedCommand, report_start
-from mydyno.hosts.headway import Headway
 from mydyno.hosts.held_settings import HeldSettings
 from mydyno.hosts.identity import COOKIE, ProcessIdentity
 from mydyno.hosts.network.link import Transfer
+from mydyno.hosts.quiet import Headway
 from mydyno.hosts.server_user import ids_of
 from mydyno.hosts.undo import UndoJournal
 from mydyno.stages import stage

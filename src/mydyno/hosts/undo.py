@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.files.journal import Journal
-from mydyno.files.removal import remove_tree
+from mydyno.files.private import remove_tree
 from mydyno.hosts.cgroups import remove_group, return_delegation
 from mydyno.hosts.identity import ProcessIdentity, boot_id, end_all, processes_with_cookie
 from mydyno.hosts.kernel_settings import give_back

@@ -13,7 +13,6 @@ from mydyno.hosts.paths import cache_folder
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.server_version import ServerVersion
-from mydyno.packages.maven import Artifact
 from mydyno.packages.progress import Say, silent
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.compiled.cached import get_compiled, present_compiled
@@ -32,6 +31,7 @@ from mydyno.servers.sources.archive import (
 from mydyno.servers.sources.debian import DebianReleaseSource, DebianSource, MemcachedSource
 from mydyno.servers.sources.maven import (
     SYSTEMD_LIBRARIES,
+    Artifact,
     MavenSource,
     Unpack,
     unpack_connector_mxj,

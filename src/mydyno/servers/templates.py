@@ -20,19 +20,17 @@ from urllib.parse import quote
 
 from mydyno.errors import HostError, ServerError
 from mydyno.files.atomic import write_text
-from mydyno.files.private import give_all
-from mydyno.files.removal import remove_tree
-from mydyno.hosts.headway import Headway
+from mydyno.files.private import give_all, remove_tree
 from mydyno.hosts.local import Completed, LocalHost
+from mydyno.hosts.quiet import Headway
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.servers.build import ServerBuild, first_existing
-from mydyno.servers.my_cnf import option_value
+from mydyno.servers.my_cnf import adapt_variables, option_value
 from mydyno.servers.running.base import CONTROL_USER, LOAD_SCHEMA, LOAD_USER
 from mydyno.servers.running.mysqld import ACCOUNT_HOSTS, MysqldServer
 from mydyno.servers.running.private import START_TIMEOUT_S, PrivateServer, of_a_failure
-from mydyno.servers.variables_by_version import adapt_variables
 
 TEMPLATE_FORMAT = 5
 INITIAL_PREFIXES = ("lower_case_table_names", "early_plugin_load", "plugin_load", "file_key_management", "keyring")

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from mydyno.errors import HostError
-from mydyno.hosts.headway import Headway
 from mydyno.hosts.local import LocalHost, Process
+from mydyno.hosts.quiet import Headway
 from mydyno.hosts.tracing import bpftrace, perf
 from mydyno.hosts.tracing.bpftrace import kernel_events
 from mydyno.hosts.tracing.perf import Folded, fold

@@ -15,9 +15,8 @@ from mydyno.model.definition.problems import Key, format_key, with_guess
 from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, present_build
-from mydyno.servers.my_cnf import option_value
+from mydyno.servers.my_cnf import adapt_variables, is_known, is_unshown, option_value, removed_in
 from mydyno.servers.option_file import OptionValues, changed_by_server, option_values, read_option_file
-from mydyno.servers.variables_by_version import adapt_variables, is_known, is_unshown, removed_in
 from mydyno.servers.wait_counting import start_variables
 from mydyno.treatments.coexistence import is_switched
 from mydyno.treatments.server import server_of

@@ -15,16 +15,15 @@ from pathlib import Path
 
 from mydyno.drivers.base import SCHEMA
 from mydyno.errors import DriverError, HostError, ServerError, UserError
-from mydyno.execution.environments.environment import Sampler, Say, StudyEnvironment, make_folders
-from mydyno.execution.environments.external_probe import ExternalSampler
+from mydyno.execution.environments.environment import Say, StudyEnvironment, make_folders
+from mydyno.execution.environments.external_probe import ExternalSampler, put_probe, remote_facts, server_pid
 from mydyno.execution.environments.private_environment import get_drivers
-from mydyno.execution.environments.probe import Probe
+from mydyno.execution.environments.probe import Probe, Sampler
 from mydyno.execution.external_writes import StepWrites, load_writes, schemas_of
 from mydyno.hosts.commands import protect
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.network_card import interface_towards
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.remote.facts import put_probe, remote_facts, server_pid
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.hosts.undo import UndoJournal
 from mydyno.language import listing

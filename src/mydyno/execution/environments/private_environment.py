@@ -20,9 +20,9 @@ from mydyno.execution.environments.builds import (
     get_builds,
     present_builds,
 )
-from mydyno.execution.environments.client_probe import SamplerWithClients
-from mydyno.execution.environments.environment import Sampler, Say, StudyEnvironment, make_folders
-from mydyno.execution.environments.probe import Probe
+from mydyno.execution.environments.environment import Say, StudyEnvironment, make_folders
+from mydyno.execution.environments.load_clients import SamplerWithClients
+from mydyno.execution.environments.probe import Probe, Sampler
 from mydyno.files.atomic import sha256_of
 from mydyno.hosts.commands import protect
 from mydyno.hosts.limits import set_open_files
@@ -36,6 +36,7 @@ from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.stored.records import Evidence
 from mydyno.packages.progress import silent
 from mydyno.servers.build import ServerBuild
+from mydyno.servers.my_cnf import adapt_variables
 from mydyno.servers.running.base import LOAD_USER, WHOLE_HOST, CpuSlot, InstanceSettings, RunningServer
 from mydyno.servers.running.memcached import MemcachedServer
 from mydyno.servers.running.mysqld import MysqldServer
@@ -49,7 +50,6 @@ from mydyno.servers.templates import (
     shaping_variables,
     template_key,
 )
-from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.servers.wait_counting import WaitCounting, start_variables, stop_counting
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.workloads.data import kind_of

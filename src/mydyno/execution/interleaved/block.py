@@ -17,8 +17,9 @@ from typing import Any, Literal, Protocol
 
 from mydyno import clock
 from mydyno.drivers.held import SliceOrder
-from mydyno.execution.environments.environment import Sampler, StudyEnvironment
+from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.environments.load_clients import CLIENT_SCOPE, busy_client_words, busy_pct
+from mydyno.execution.environments.probe import Sampler
 from mydyno.execution.interleaved.balanced_order import balanced_order
 from mydyno.execution.interleaved.block_records import run_record, step_record, step_samples, windows_of
 from mydyno.execution.interleaved.capacity_search import BlockSearches

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mydyno import clock
+from mydyno.drivers.base import merged_types
 from mydyno.drivers.dynoload_output import worst_level
-from mydyno.drivers.merged import merged_types
 from mydyno.execution.validity.rules import (
     SLICES_RULES,
     RunFacts,

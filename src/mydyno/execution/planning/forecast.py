@@ -24,8 +24,8 @@ from mydyno.model.definition.statement_steps import speed_of
 from mydyno.model.metrics import EXECUTED
 from mydyno.servers.catalogue import known_servers
 from mydyno.servers.dsn import parse_dsn
+from mydyno.servers.my_cnf import adapt_variables
 from mydyno.servers.sources.archive import how_fetched
-from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.servers.wait_counting import version_obstacle
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import server_bytes

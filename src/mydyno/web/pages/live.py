@@ -30,8 +30,7 @@ from mydyno.model.stored.live import LiveEnded, LiveOpened
 from mydyno.results.families import verdict_metrics
 from mydyno.store.live_log import LIVE_FILE, LiveLine, read_live
 from mydyno.store.study_folder import StudyFolder
-from mydyno.web.index import StudyIndex
-from mydyno.web.live_status import LiveKind, LiveStatus, kind_of, live_status, stop_study
+from mydyno.web.index import LiveKind, LiveStatus, StudyIndex, kind_of, live_status, stop_study
 from mydyno.web.rendering import render
 from mydyno.web.studies import study_path
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.drivers.base import DriverOutcome
+from mydyno.drivers.base import DriverOutcome, merged, merged_types
 from mydyno.drivers.dynoload_output import interval_values, result_of
-from mydyno.drivers.merged import merged, merged_types
 from mydyno.errors import StudyError, UserError
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.study_record import Request

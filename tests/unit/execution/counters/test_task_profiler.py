@@ -13,9 +13,16 @@ from typing import cast
 import pytest
 
 from mydyno.errors import HostError
-from mydyno.execution.counters.task_profiler import MOST_HZ, THREAD, TaskProfiler, TaskRecording, passes_ahead
+from mydyno.execution.counters.task_profiler import (
+    MOST_HZ,
+    THREAD,
+    USER_CODE,
+    TaskProfiler,
+    TaskRecording,
+    TaskStates,
+    passes_ahead,
+)
 from mydyno.hosts.tracing.perf import Folded
-from mydyno.hosts.tracing.task_states import USER_CODE, TaskStates
 from mydyno.servers.running.base import RunningServer
 
 INTERVAL_S = 1 / MOST_HZ
