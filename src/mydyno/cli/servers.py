@@ -86,7 +86,7 @@ def _row(entry: CatalogueEntry, paths: HostPaths) -> dict[str, Any]:
         "name": entry.name,
         "title": entry.title,
         "source": entry.source.title,
-        "download_bytes": entry.download_bytes,
+        "download_bytes": entry.source.download_bytes,
         "in_cache": entry.source.present(paths.cache),
         **entry.traits.__dict__,
     }

@@ -1,7 +1,4 @@
-"""dynoload's arguments: where the server is, which data it has, which load runs; one class per kind of data.
-
-`dynoload kv` has the same arguments for every server but the port.
-"""
+"""dynoload's arguments: where the server is, which data it has, which load runs; one class per kind of data."""
 
 from __future__ import annotations
 
@@ -27,40 +24,7 @@ OUT_OF_MEMORY = 0x82
 status; the text protocol says "SERVER_ERROR out of memory storing object"). An ignored error, which a gate bounds."""
 
 
-def endpoint(address: Address) -> list[str]:
-    """Host and port of the memcached; it has no accounts."""
-    return [f"--host={address.host}", f"--port={address.port}"]
-
-
-def keys(data: DataSpec) -> list[str]:
-    """The key space and the values' size."""
-    return [f"--keys={data.keys}", f"--key-size={data.key_bytes}", f"--value-size={data.value_bytes}"]
-
-
-def operations(step: Step) -> list[str]:
-    """The workload's share of gets and sets, and which errors are ignored, if the step's options do not set them."""
-    if step.workload.startswith(YCSB):
-        shares = [f"--ycsb={step.workload.removeprefix(YCSB)}"]
-    else:
-        shares = [] if "ratio" in step.options else [f"--ratio={RATIOS[step.workload]}"]
-    if "hit_ratio" not in step.options:
-        shares.append("--hit-ratio=any")  # judged by validity.not_found, which an experiment on evictions may raise
-    return [*shares, *([] if "ignore_errors" in step.options else [f"--ignore-errors={OUT_OF_MEMORY}"])]
-
-
-def all_stored(records: Path, data: DataSpec) -> bool:
-    """Whether dynoload's own record says that every key was stored; then it does not matter that it called the time
-    that this took invalid (a busy host)."""
-    if not records.is_file():
-        return False
-    final = [json.loads(line) for line in records.read_text().splitlines() if line.startswith('{"record":"final"')]
-    if not final or final[-1]["counts"]["errors"]:
-        return False
-    counts = final[-1]["kv"]["counts"]
-    return bool(counts["cmd_set"] >= data.keys and counts["not_stored"] == 0)
-
-
-def check(step: Step) -> list[str]:
+def kv_problems(step: Step) -> list[str]:
     """A workload named after its operations must run them."""
     if step.workload.startswith(YCSB):
         own = [name for name in ("ratio", "key_choice") if name in step.options]
@@ -145,27 +109,40 @@ class TpccArguments(Arguments):
 
 
 class KvArguments(Arguments):
-    """Keys and values over memcached's protocol."""
+    """Keys and values over memcached's protocol; the same for every server but the port."""
 
     def endpoint(self, address: Address, folder: Path) -> list[str]:  # noqa: ARG002 - there is no account
         """Host and port."""
-        return endpoint(address)
+        return [f"--host={address.host}", f"--port={address.port}"]
 
     def data(self, data: DataSpec) -> list[str]:
         """The key space and the values' size."""
-        return keys(data)
+        return [f"--keys={data.keys}", f"--key-size={data.key_bytes}", f"--value-size={data.value_bytes}"]
 
     def workload(self, step: Step) -> list[str]:
-        """Gets to sets, and which errors are ignored."""
-        return operations(step)
+        """The share of gets and sets, and which errors are ignored, if the step's options do not set them."""
+        if step.workload.startswith(YCSB):
+            shares = [f"--ycsb={step.workload.removeprefix(YCSB)}"]
+        else:
+            shares = [] if "ratio" in step.options else [f"--ratio={RATIOS[step.workload]}"]
+        if "hit_ratio" not in step.options:
+            shares.append("--hit-ratio=any")  # judged by validity.not_found, which an experiment on evictions may raise
+        return [*shares, *([] if "ignore_errors" in step.options else [f"--ignore-errors={OUT_OF_MEMORY}"])]
 
     def preparation(self, records: Path) -> list[str]:
         """How the keys are stored, with a record of how many were."""
         return [*STORING, f"--json={records}"]
 
     def is_prepared(self, records: Path, data: DataSpec) -> bool:
-        """Whether every key was stored."""
-        return all_stored(records, data)
+        """Whether dynoload's own record says that every key was stored; then it does not matter that it called the time
+        that this took invalid (a busy host)."""
+        if not records.is_file():
+            return False
+        final = [json.loads(line) for line in records.read_text().splitlines() if line.startswith('{"record":"final"')]
+        if not final or final[-1]["counts"]["errors"]:
+            return False
+        counts = final[-1]["kv"]["counts"]
+        return bool(counts["cmd_set"] >= data.keys and counts["not_stored"] == 0)
 
 
 class FileArguments(Arguments):

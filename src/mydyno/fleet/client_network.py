@@ -10,114 +10,42 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from functools import cache
+from typing import Any, Literal, get_type_hints
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from mydyno.errors import MydynoError
 from mydyno.fleet.messages import SILENCE_S
-from mydyno.hosts.network.link import Shape
-from mydyno.hosts.network.load_end import LoadEnd, OwnLoadEnd, PortShaping, ShapedPort
+from mydyno.hosts.network.load_end import LoadEnd, OwnLoadEnd, PortShaping
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import UndoJournal, clean_up
 from mydyno.model.definition.experiment import Frozen
 
-
-class Examine(Frozen):
-    """LoadEnd.examine()."""
-
-    request: Literal["examine"] = "examine"
-    address: str
-    shaped: bool
-    latency: bool
-
-    async def perform(self, end: LoadEnd) -> dict[str, Any]:
-        """Do it."""
-        return {"card": await end.examine(self.address, self.shaped, self.latency)}
+NetworkMethod = Literal["examine", "shape", "state", "unshape", "transfer", "reach"]
+"""The methods of LoadEnd."""
 
 
-class ShapePorts(Frozen):
-    """LoadEnd.shape()."""
+class NetworkRequest(Frozen):
+    """A call of a method of LoadEnd."""
 
-    request: Literal["shape"] = "shape"
-    address: str
-    ports: tuple[int, ...]
-    bits_per_s: float | None
-    added_latency: str | None
-
-    async def perform(self, end: LoadEnd) -> dict[str, Any]:
-        """Do it."""
-        shaped = await end.shape(self.address, self.ports, Shape(self.bits_per_s, self.added_latency))
-        return {"card": shaped.card, "number": shaped.number}
-
-
-class ReadClass(Frozen):
-    """LoadEnd.state()."""
-
-    request: Literal["state"] = "state"
-    card: str
-    number: int
-
-    async def perform(self, end: LoadEnd) -> dict[str, Any]:
-        """Do it."""
-        return dict((await end.state(ShapedPort(self.card, self.number))).__dict__)
-
-
-class Unshape(Frozen):
-    """LoadEnd.unshape()."""
-
-    request: Literal["unshape"] = "unshape"
-    card: str
-    number: int
-
-    async def perform(self, end: LoadEnd) -> dict[str, Any]:
-        """Do it."""
-        return {"left": await end.unshape(ShapedPort(self.card, self.number))}
-
-
-class TimeTransfer(Frozen):
-    """LoadEnd.transfer()."""
-
-    request: Literal["transfer"] = "transfer"
-    address: str
-    port: int
-    sends: bool
-
-    async def perform(self, end: LoadEnd) -> dict[str, Any]:
-        """Do it."""
-        return dict((await end.transfer(self.address, self.port, self.sends)).__dict__)
-
-
-class Reach(Frozen):
-    """LoadEnd.reach()."""
-
-    request: Literal["reach"] = "reach"
-    address: str
-    port: int
-
-    async def perform(self, end: LoadEnd) -> dict[str, Any]:
-        """Do it."""
-        await end.reach(self.address, self.port)
-        return {}
-
-
-AnyRequest = Examine | ShapePorts | ReadClass | Unshape | TimeTransfer | Reach
-Request = Annotated[AnyRequest, Field(discriminator="request")]
-_REQUESTS: TypeAdapter[AnyRequest] = TypeAdapter(Request)
+    method: NetworkMethod
+    arguments: dict[str, Any]
 
 
 class NetworkAnswer(Frozen):
     """The answer to one request; answers come in the order of the requests."""
 
-    result: dict[str, Any] = Field(default_factory=dict)
+    result: Any = None
     error: str = ""
     """Empty if it was done."""
     hint: str = ""
 
 
-def parse_request(line: str) -> AnyRequest:
-    """One line. Raises ValueError."""
-    return _REQUESTS.validate_json(line)
+@cache
+def types_of(method: str) -> dict[str, TypeAdapter[Any]]:
+    """{argument: its type} of a method of LoadEnd, and "return"."""
+    return {name: TypeAdapter(kind) for name, kind in get_type_hints(getattr(LoadEnd, method)).items()}
 
 
 NAME = "client-network"
@@ -154,8 +82,12 @@ async def _serve(end: LoadEnd, write: Write, silence_s: float) -> None:
 async def answer(end: LoadEnd, line: str) -> NetworkAnswer:
     """The answer to one request; whatever goes wrong is part of it."""
     try:
-        return NetworkAnswer(result=await parse_request(line).perform(end))
+        request = NetworkRequest.model_validate_json(line)
+        types = types_of(request.method)
+        given = {name: types[name].validate_python(value) for name, value in request.arguments.items()}
+        found = await getattr(end, request.method)(**given)
+        return NetworkAnswer(result=types["return"].dump_python(found, mode="json"))
     except MydynoError as error:
         return NetworkAnswer(error=error.message, hint=error.hint or "")
-    except ValueError as error:
+    except (KeyError, TypeError, ValueError) as error:
         return NetworkAnswer(error=f"not a request of this version: {error}")

@@ -68,11 +68,6 @@ class CatalogueEntry:
     source: Source
     traits: Traits
 
-    @property
-    def download_bytes(self) -> int:
-        """Approximate download size in bytes, for plan."""
-        return self.source.download_bytes
-
 
 MXJ = Artifact(
     "mysql", "mysql-connector-mxj-db-files", "5.0.12", "jar", "",
@@ -140,7 +135,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
             Traits(False, TLS_FROM_1_2, ZLIB, ANONYMOUS_MAP),
         ),
         _debian(
-            "mariadb-11.8", "11.8-MariaDB", "13", DebianReleaseSource("trixie", CORE_PACKAGES, 33_000_000),
+            "mariadb-11.8", "11.8-MariaDB", "13", DebianReleaseSource(CORE_PACKAGES, 33_000_000, "trixie"),
             Traits(False, TLS_FROM_1_2, ZLIB, ANONYMOUS_MAP),
         ),
         CatalogueEntry(
@@ -183,7 +178,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
             Traits(True, (), (), "nothing"),
         ),
         _debian(
-            "mysql-9.7", "9.7", "unstable", DebianReleaseSource("unstable", ("mysql-server-core",), 77_000_000),
+            "mysql-9.7", "9.7", "unstable", DebianReleaseSource(("mysql-server-core",), 77_000_000, "unstable"),
             Traits(False, TLS_FROM_1_2, ZLIB_AND_ZSTD, ANONYMOUS_MAP, "tcmalloc"),
         ),
     )

@@ -72,18 +72,18 @@ class LiveStatus:
             return ""
         if self.kind == "killed":
             return (
-                "The study's process (pid {pid}) has ended without finishing the study: it was killed, or "
-                "it crashed. Finished runs are kept. To continue: {command}"
-            ).format(pid=self.opened.pid, command=f"mydyno resume {self.opened.study}")
+                f"The study's process (pid {self.opened.pid}) has ended without finishing the study: it was killed, or "
+                f"it crashed. Finished runs are kept. To continue: mydyno resume {self.opened.study}"
+            )
         if self.kind == "copied":
             return (
                 f"This live.jsonl is a copy of that of a running study: process {self.opened.pid} writes another one."
             )
         if self.kind == "silent":
             return (
-                "The study wrote its last line more than {seconds} s ago. It was started on {host}, whose "
-                "processes cannot be seen from here."
-            ).format(seconds=f"{SILENT_S:.0f}", host=self.opened.hostname)
+                f"The study wrote its last line more than {SILENT_S:.0f} s ago. It was started on "
+                f"{self.opened.hostname}, whose processes cannot be seen from here."
+            )
         return ""
 
 

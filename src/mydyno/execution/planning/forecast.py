@@ -328,7 +328,7 @@ def _server_cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
             cautions.append(how_fetched(name))
             continue
         if entry.source.present(paths.cache) is None:
-            cautions.append(f"{entry.title} will be downloaded (about {entry.download_bytes / 1e6:.0f} MB)")
+            cautions.append(f"{entry.title} will be downloaded (about {entry.source.download_bytes / 1e6:.0f} MB)")
         if not entry.version.has_sql:
             continue  # it has no variables
         variables = {option_name(key): value for key, value in experiment.server.variables.items()}
