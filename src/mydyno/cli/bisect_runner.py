@@ -35,7 +35,7 @@ from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit
 from mydyno.reports.bisection import bisect_document, share_words
 from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds
-from mydyno.servers.compiled.source import fetched
+from mydyno.servers.compiled.source import commit_in, fetched
 
 MOST_LISTED = 40
 """Commits that a dry run prints."""
@@ -113,8 +113,6 @@ async def _record(asked: BisectRequest, build: BuildSpec, paths: HostPaths, host
 
 async def _commit(build: BuildSpec, ref: str, clone: Path, host: LocalHost) -> Commit:
     # Names are looked up as a build does it: a branch is the origin's.
-    from mydyno.servers.compiled.source import commit_in
-
     found = await commit_in(build, ref, clone, host)
     return await describe(found.commit, clone, host)
 

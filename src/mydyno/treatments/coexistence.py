@@ -12,7 +12,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.root import HostRoot
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
-from mydyno.model.definition.server_options import option_name
+from mydyno.model.definition.server_options import option_name, variables_of
 from mydyno.model.memory import is_memory
 from mydyno.servers.catalogue import has_sql
 from mydyno.servers.external_variables import untouched
@@ -120,7 +120,7 @@ def _servers(experiment: Experiment) -> list[tuple[ArmSpec, int]]:
 
 def _all_variables(arm: ArmSpec, experiment: Experiment) -> dict[str, Scalar]:
     specified = {option_name(name): value for name, value in experiment.server.variables.items()}
-    return specified | _variables(arm)
+    return specified | variables_of(arm)
 
 
 def server_bytes(arm: ArmSpec, experiment: Experiment) -> int:
@@ -186,7 +186,7 @@ def _arms(names: list[str]) -> str:
 def switched_variables(experiment: Experiment) -> dict[str, dict[str, Scalar]]:
     """{arm: {variable: value}} of the variables that are not the same in all arms. An arm without one leaves the
     server's own value."""
-    own = {arm.name: _variables(arm) for arm in experiment.arms}
+    own = {arm.name: variables_of(arm) for arm in experiment.arms}
     first = own[experiment.control]
     names = {name for variables in own.values() for name in variables}
     alike = {name for name in names if all(variables.get(name) == first.get(name) for variables in own.values())}
@@ -198,10 +198,6 @@ def switched_variables(experiment: Experiment) -> dict[str, dict[str, Scalar]]:
 def switched_names(experiment: Experiment) -> list[str]:
     """The variables in which the arms differ, in order."""
     return sorted({name for variables in switched_variables(experiment).values() for name in variables})
-
-
-def _variables(arm: ArmSpec) -> dict[str, Scalar]:
-    return {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
 
 
 def switching_obstacles(experiment: Experiment) -> list[str]:
@@ -237,7 +233,7 @@ def switching_obstacles(experiment: Experiment) -> list[str]:
 def _external_obstacles(experiment: Experiment) -> list[str]:
     """What an external server cannot have between slices."""
     found = []
-    own = [_variables(arm) for arm in experiment.arms]
+    own = [variables_of(arm) for arm in experiment.arms]
     switched = switched_names(experiment)
     if alike := sorted({name for variables in own for name in variables}.difference(switched)):
         found.append(f"{', '.join(alike)}: the same in all arms, and an external server keeps its own; omit it")
@@ -259,7 +255,7 @@ def is_switched(experiment: Experiment) -> bool:
 
     An external server has variables of arms in no other way.
     """
-    if experiment.server.dsn is not None and any(_variables(arm) for arm in experiment.arms):
+    if experiment.server.dsn is not None and any(variables_of(arm) for arm in experiment.arms):
         return True
     if experiment.design.kind != "auto":
         return experiment.design.kind == "switchback"

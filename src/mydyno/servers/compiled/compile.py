@@ -216,15 +216,9 @@ class Compilation:
         sha256, build_id, compiled_by = await identify(build.program, self.host)
         assert self.spec.command is not None
         record = BuildRecord(
+            **self.source.model_dump(exclude={"name"}),
             name=self.folder.name,
-            origin=self.source.origin,
             ref=self.spec.ref or ("HEAD" if self.spec.git else ""),
-            commit=self.source.commit,
-            subject=self.source.subject,
-            author=self.source.author,
-            date=self.source.date,
-            patch=self.source.patch,
-            patch_sha256=self.source.patch_sha256,
             command=self.spec.command,
             environment=self.spec.environment,
             toolchain=self.toolchain,
