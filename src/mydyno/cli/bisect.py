@@ -14,6 +14,7 @@ from mydyno.hosts.paths import HostPaths, check_writable
 from mydyno.model.definition.problems import with_guess
 from mydyno.model.definition.quantities import parse_share
 from mydyno.model.metrics import METRICS, metric_source, split_instance
+from mydyno.model.stored.bisection import BisectOptions
 
 DEFAULT_BISECTIONS = Path("bisections")
 DEFAULT_TIME = "5m"
@@ -118,23 +119,22 @@ def bisect(
     if longest_s is not None and (resolved.design.time is None or longest_s < resolved.design.time):
         raise UserError("--longest: must be at least the time of a comparison, and excludes --blocks")
     # As above.
-    from mydyno.cli.bisect_runner import BisectRequest, begin
+    from mydyno.cli.bisect_runner import begin
 
-    asked = BisectRequest(
-        resolved,
-        source.text,
-        good,
-        bad,
-        _metric(metric or resolved.verdict.leading, "--metric" if metric else "verdict.primary"),
-        _threshold(threshold),
-        step,
-        longest_s if longest_s is not None else None if resolved.design.time is None else 3 * resolved.design.time,
-        first_parent,
-        _error_rate(error or DEFAULT_ERROR),
+    time_s = resolved.design.time
+    asked = BisectOptions(
+        experiment=resolved,
+        experiment_source=source.text,
+        metric=_metric(metric or resolved.verdict.leading, "--metric" if metric else "verdict.primary"),
+        threshold=_threshold(threshold),
+        step=step,
+        longest_s=longest_s if longest_s is not None or time_s is None else 3 * time_s,
+        first_parent=first_parent,
+        error_rate=_error_rate(error or DEFAULT_ERROR),
     )
     if not dry_run:
         check_writable(bisections, "--bisections")
-    begin(asked, bisections, paths, dry_run, as_json)
+    begin(asked, (good, bad), bisections, paths, dry_run, as_json)
 
 
 def _existing(target: str, bisections: Path) -> Path | None:
