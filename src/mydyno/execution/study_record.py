@@ -14,8 +14,7 @@ from mydyno import __version__, clock
 from mydyno.execution.interleaved.study_time import StudyTime
 from mydyno.execution.live.writer import INTERVAL_S, Listener
 from mydyno.execution.looks import Decided, is_decided
-from mydyno.hosts.disks import synced_writes_per_s
-from mydyno.hosts.facts import host_facts
+from mydyno.hosts.facts import host_facts, synced_writes_per_s
 from mydyno.hosts.memory_bandwidth import remembered
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, Scalar

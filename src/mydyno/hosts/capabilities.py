@@ -10,8 +10,7 @@ from mydyno import __version__
 from mydyno.errors import HostError
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.commands import run_command
-from mydyno.hosts.disks import disk_of
-from mydyno.hosts.facts import host_facts
+from mydyno.hosts.facts import disk_of, host_facts
 from mydyno.hosts.left_behind import ownerless_namespaces, privileged_files
 from mydyno.hosts.limits import (
     OPEN_FILES,

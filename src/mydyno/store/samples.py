@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mydyno.errors import UserError
-from mydyno.files.atomic import write_bytes
+from mydyno.files.atomic import FORBIDDEN, INCOMPLETE, write_bytes
 from mydyno.model.stored.records import StepRecord
-from mydyno.store.reading import FORBIDDEN, INCOMPLETE
 
 if TYPE_CHECKING:
     import duckdb

@@ -15,13 +15,12 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from mydyno.errors import UserError
-from mydyno.files.atomic import sync_folder, write_text
+from mydyno.files.atomic import INCOMPLETE, readable, sync_folder, write_text
 from mydyno.files.journal import Journal
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan, PlannedRun
 from mydyno.model.stored.records import FORMAT, RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.store.reading import INCOMPLETE, readable
 
 Stored = TypeVar("Stored", bound=BaseModel)
 

@@ -26,7 +26,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, field_validator, model
 
 from mydyno.errors import HostError
 from mydyno.hosts.cgroups import Cgroups, Group, Limits, cpu_list, cpu_set, take_delegation
-from mydyno.hosts.disks import Disk, disk_of
+from mydyno.hosts.facts import Disk, disk_of
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Frozen, ServerSpec

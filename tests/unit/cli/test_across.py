@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.model.stored.comparison import ArmComparison, Comparison
-from mydyno.model.stored.history import History
+from mydyno.model.stored.comparison import ArmComparison, Comparison, History
 from tests.support.fake_interleaved_folder import Interleaved, build
 from tests.unit.cli.test_command_line import mydyno
 

@@ -31,7 +31,7 @@ from mydyno.execution.validity.rules import RunFacts, no_valid_step, others_kill
 from mydyno.execution.validity.step import judged
 from mydyno.files.atomic import write_text
 from mydyno.files.private import remove_tree
-from mydyno.hosts.memory_pressure import MemoryCounters, killed_processes
+from mydyno.hosts.quiet import MemoryCounters, killed_processes
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Plan, PlannedBlock, PlannedRun
 from mydyno.model.stored.reasons import Reason

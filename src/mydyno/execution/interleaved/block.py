@@ -34,8 +34,7 @@ from mydyno.execution.interleaved.switchback import lanes_of
 from mydyno.execution.planning.captured_time import CapturedTime
 from mydyno.execution.planning.time_plan import Pace, shape_of
 from mydyno.hosts.limits import quota_periods, throttled_since
-from mydyno.hosts.memory_pressure import MemoryCounters
-from mydyno.hosts.quiet import process_cpu_s
+from mydyno.hosts.quiet import MemoryCounters, process_cpu_s
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import PlannedBlock, PlannedRun
 from mydyno.model.definition.specs import apart_slice_s

@@ -20,7 +20,7 @@ from mydyno.execution.validity.rules import (
 )
 from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
 from mydyno.hosts.limits import usable_cpus
-from mydyno.hosts.memory_pressure import MemoryCounters
+from mydyno.hosts.quiet import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import (

@@ -28,8 +28,7 @@ from pydantic_core.core_schema import ModelSchema
 from mydyno.model.definition.plan import Plan
 from mydyno.model.frozen_record import Record
 from mydyno.model.stored.bisection import BISECT_FORMAT, BisectRecord, BisectResult
-from mydyno.model.stored.comparison import ArmComparison, Comparison
-from mydyno.model.stored.history import History
+from mydyno.model.stored.comparison import ArmComparison, Comparison, History
 from mydyno.model.stored.kernel import KERNEL_FORMAT, KernelTotals
 from mydyno.model.stored.live import LIVE_FORMAT, LiveRecord
 from mydyno.model.stored.reasons import Reason

@@ -14,7 +14,7 @@ from typing import Literal
 
 from mydyno.errors import MydynoError, UserError
 from mydyno.model.definition.problems import with_guess
-from mydyno.model.stored.history import LeftOut
+from mydyno.model.stored.comparison import LeftOut
 from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across.common_ground import differing_definition, effects_by_contrast
 from mydyno.results.across.hosts import host_difference, host_identity

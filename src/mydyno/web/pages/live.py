@@ -31,8 +31,8 @@ from mydyno.results.families import verdict_metrics
 from mydyno.store.live_log import LIVE_FILE, LiveLine, read_live
 from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import LiveKind, LiveStatus, StudyIndex, kind_of, live_status, stop_study
+from mydyno.web.pages.study import study_path
 from mydyno.web.rendering import render
-from mydyno.web.studies import study_path
 
 _STUDY = "/studies/{study}"
 POLL_S = 1.0

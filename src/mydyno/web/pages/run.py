@@ -23,8 +23,8 @@ from mydyno.reports.telemetry import CORE, EXPLAINING, scope_name
 from mydyno.store.samples import file_names
 from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import StudyIndex
+from mydyno.web.pages.study import lane_name, run_commands, run_path, run_problems, study_path, text_files
 from mydyno.web.rendering import render
-from mydyno.web.studies import lane_name, run_commands, run_path, run_problems, study_path, text_files
 from mydyno.wording.numbers import display_unit, metric_name
 
 _RUN = "/studies/{study}/runs/{block}/{run}"

@@ -12,7 +12,7 @@ import pytest
 
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ArmSpec, DataSpec
-from mydyno.model.stored.history import History, LeftOut
+from mydyno.model.stored.comparison import History, LeftOut
 from mydyno.results.across.history import FoundStudies, Selection
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import StudyFolder
