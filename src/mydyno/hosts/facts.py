@@ -42,14 +42,12 @@ class Disk:
 
 def disk_of(folder: Path, root: Path = Path("/")) -> Disk:
     """The disk of a folder or of its nearest existing parent. Raises HostError if there is none to limit."""
-    folder = folder.resolve()
-    while not folder.exists():
-        folder = folder.parent
+    folder = nearest_existing(folder.resolve())
     number = folder.stat().st_dev
     best = _mount_of(folder, root)
     if best is None:
         raise HostError(f"no mount of this host holds {folder}")
-    own, kind, source = best
+    _, own, kind, source = best
     if os.major(number) == 0:
         try:
             number = Path(source).stat().st_rdev if source.startswith("/") else 0
@@ -75,16 +73,20 @@ def disk_of(folder: Path, root: Path = Path("/")) -> Disk:
     return Disk((real / "dev").read_text().strip(), real.name, kind)
 
 
-def _mount_of(folder: Path, root: Path) -> tuple[str, str, str] | None:
-    """(device number, file system, source) of the innermost mount over the folder (proc(5), mountinfo)."""
-    best: tuple[int, tuple[str, str, str]] | None = None
+def nearest_existing(folder: Path) -> Path:
+    """The folder, or its nearest parent that is there."""
+    return next(one for one in (folder, *folder.parents) if one.exists())
+
+
+def _mount_of(folder: Path, root: Path) -> tuple[Path, str, str, str] | None:
+    """(mount point, device number, file system, source) of the innermost mount over the folder (proc(5), mountinfo)."""
+    found = []
     for line in lines(root / "proc/self/mountinfo"):
         before, _, after = line.partition(" - ")
-        fields, behind = before.split(), after.split()
-        point = Path(fields[4].replace("\\040", " "))
-        if (folder == point or point in folder.parents) and (best is None or len(point.parts) >= best[0]):
-            best = (len(point.parts), (fields[2], behind[0], behind[1]))
-    return best[1] if best else None
+        fields, (kind, source, *_) = before.split(), after.split()
+        found.append((Path(fields[4].replace("\\040", " ")), fields[2], kind, source))
+    over = [mount for mount in reversed(found) if mount[0] in (folder, *folder.parents)]
+    return max(over, key=lambda mount: len(mount[0].parts), default=None)
 
 
 def synced_writes_per_s(folder: Path) -> float:
@@ -162,14 +164,8 @@ def _virtualisation(root: HostRoot) -> str | None:
 
 def _filesystem(folder: Path, root: HostRoot) -> dict[str, Any] | None:
     """Type, device and free bytes of the file system that holds the folder (or its nearest existing parent)."""
-    while not folder.exists():
-        folder = folder.parent
-    best: tuple[str, str, str] | None = None
-    for line in (_read(root.proc / "self/mounts") or "").splitlines():
-        device, mount, kind = line.split()[:3]
-        mount = mount.replace("\\040", " ")
-        if (folder == Path(mount) or Path(mount) in folder.parents) and (best is None or len(mount) >= len(best[1])):
-            best = (device, mount, kind)
+    folder = nearest_existing(folder.absolute())
+    best = _mount_of(folder, root.folder)
     if best is None:
         return None
-    return {"type": best[2], "device": best[0], "mount": best[1], "free_bytes": root.free_bytes(folder)}
+    return {"type": best[2], "device": best[3], "mount": str(best[0]), "free_bytes": root.free_bytes(folder)}
