@@ -131,8 +131,7 @@ OpenMetrics = Annotated[
 Profile = Annotated[
     bool,
     typer.Option(
-        "--profile",
-        help="Profile the servers' CPU time with perf, in extra slices. Short for --set profile.cpu=true.",
+        "--profile", help="Profile the servers' CPU time with perf, in extra slices. Short for --set profile.cpu=true."
     ),
 ]
 Waits = Annotated[

@@ -45,10 +45,7 @@ def block(
     skip_arm: Annotated[
         list[str] | None, typer.Option("--skip-arm", help="Do not start this arm. Repeatable.", metavar="ARM")
     ] = None,
-    group: Annotated[
-        str,
-        typer.Option(help="Name of the host group, recorded in each run.", metavar="NAME"),
-    ] = "",
+    group: Annotated[str, typer.Option(help="Name of the host group, recorded in each run.", metavar="NAME")] = "",
     heartbeat: Annotated[
         str | None,
         typer.Option(

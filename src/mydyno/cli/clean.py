@@ -41,8 +41,7 @@ def clean(
         ),
     ] = False,
     hosts: Annotated[
-        str | None,
-        typer.Option(help="Clean other hosts, named as for `mydyno hosts prepare`.", metavar="HOSTS"),
+        str | None, typer.Option(help="Clean other hosts, named as for `mydyno hosts prepare`.", metavar="HOSTS")
     ] = None,
     verbose: arguments.Verbose = False,
 ) -> None:

@@ -17,9 +17,7 @@ EXPERIMENT = "experiment"
 NAMES = (EXPERIMENT, *STORED)
 
 
-def schema(
-    name: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}.", metavar="NAME")] = EXPERIMENT,
-) -> None:
+def schema(name: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}.", metavar="NAME")] = EXPERIMENT) -> None:
     """Print the JSON Schema of experiment files, or of a file that a study writes."""
     if name not in NAMES:
         raise UserError(f"{name}: no such schema; known: {', '.join(NAMES)}", with_guess("", name, NAMES))

@@ -29,8 +29,7 @@ def serve(
         ),
     ] = None,
     socket: Annotated[
-        Path | None,
-        typer.Option(help="Listen on a Unix socket instead; only this user can connect.", metavar="PATH"),
+        Path | None, typer.Option(help="Listen on a Unix socket instead; only this user can connect.", metavar="PATH")
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in this user's browser.")] = False,
     metrics: Annotated[

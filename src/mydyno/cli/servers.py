@@ -101,8 +101,7 @@ def _state(row: dict[str, Any]) -> str:
 
 @group.command()
 def install(
-    name: str = typer.Argument(help="A name listed by `mydyno servers`."),
-    verbose: arguments.Verbose = False,
+    name: str = typer.Argument(help="A name listed by `mydyno servers`."), verbose: arguments.Verbose = False
 ) -> None:
     """Download and unpack a server into the cache."""
     known = known_servers()

@@ -66,9 +66,7 @@ def run_study_of(work: Work, experiment: Experiment | None, kept: str = RESTORED
 
 
 def _run(
-    work: Awaitable[tuple[StudyFolder, Summary]],
-    watcher: ProgressWatcher | FleetProgress,
-    restored: str,
+    work: Awaitable[tuple[StudyFolder, Summary]], watcher: ProgressWatcher | FleetProgress, restored: str
 ) -> tuple[StudyFolder, Summary]:
     try:
         return asyncio.run(with_signals(work))

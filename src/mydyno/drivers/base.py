@@ -222,11 +222,7 @@ async def run_measured(
     before = ChildCpu.so_far()
     started_unix_ns = clock.unix_ns()
     process = await host.start(
-        command,
-        environment=environment,
-        cwd=cwd,
-        stdout=asyncio.subprocess.PIPE,
-        entering=context.address.entering,
+        command, environment=environment, cwd=cwd, stdout=asyncio.subprocess.PIPE, entering=context.address.entering
     )
     context.on_start(process.pid)
     try:

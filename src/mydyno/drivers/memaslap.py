@@ -139,10 +139,7 @@ def readings_of(report: Report, started_unix_ns: int) -> list[Reading]:
 def _hits(gets: Second | None) -> dict[str, float]:
     if gets is None or not gets.ops:
         return {}
-    return {
-        "kv_misses_per_s": float(gets.get_misses),
-        "kv_hit_pct": 100.0 * (gets.ops - gets.get_misses) / gets.ops,
-    }
+    return {"kv_misses_per_s": float(gets.get_misses), "kv_hit_pct": 100.0 * (gets.ops - gets.get_misses) / gets.ops}
 
 
 @dataclass(frozen=True)

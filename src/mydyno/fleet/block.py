@@ -145,14 +145,7 @@ async def prepare_host(
         await environment.rehearse(reporter.say)
         for arm in experiment.arms:
             await environment.template(arm, reporter.say)
-        emit(
-            Prepared(
-                design=design.kind,
-                why=design.why,
-                versions=environment.versions,
-                facts=host_facts(paths.data),
-            )
-        )
+        emit(Prepared(design=design.kind, why=design.why, versions=environment.versions, facts=host_facts(paths.data)))
 
 
 async def execute_block(

@@ -28,10 +28,9 @@ from mydyno.execution.looks import Decided, Stopping, decided_at, ended, is_deci
 from mydyno.execution.planning.time_plan import TimePlan, check_time, plan_time, shape_of
 from mydyno.execution.study_record import Request, note_resumed, nothing_to_resume
 from mydyno.fleet.block import design_of
-from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.cluster import Cluster, GroupLostError, Leases
 from mydyno.fleet.groups import check_groups
-from mydyno.fleet.links import HostLink, link_to
+from mydyno.fleet.links import ClientHosts, HostLink, link_to
 from mydyno.fleet.live import FleetLive, FleetWatcher
 from mydyno.fleet.messages import Finished, Prepared
 from mydyno.fleet.runner import GroupRunner, GroupUnfitError
@@ -57,11 +56,7 @@ KEPT_OUT = frozenset({"study_created", "run_began", "run_finished", "block_began
 
 
 async def run_on_groups(
-    request: Request,
-    groups: tuple[HostGroup, ...],
-    paths: HostPaths,
-    watcher: FleetWatcher,
-    linker: Linker = link_to,
+    request: Request, groups: tuple[HostGroup, ...], paths: HostPaths, watcher: FleetWatcher, linker: Linker = link_to
 ) -> tuple[StudyFolder, Summary]:
     """A new study over host groups. Raises UserError and HostError before any block, StudyError when it went wrong."""
     check_groups(request.experiment, groups)

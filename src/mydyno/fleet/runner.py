@@ -12,9 +12,8 @@ from typing import Protocol, TypeVar
 
 from mydyno.errors import HostError, UserError
 from mydyno.execution.interleaved.order import BlockOrder
-from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.cluster import GroupLostError
-from mydyno.fleet.links import CLEAN_TIMEOUT_S, HostLink, HostProcess, undo_left
+from mydyno.fleet.links import CLEAN_TIMEOUT_S, ClientHosts, HostLink, HostProcess, undo_left
 from mydyno.fleet.messages import (
     HEARTBEAT_S,
     SILENCE_S,

@@ -196,15 +196,9 @@ def _name(path: Path) -> str:
 def _present(called: str, where: str) -> Path:
     path = Path(os.path.normpath(Path(called).absolute()))
     if not path.is_file():
-        raise UserError(
-            f"{where}: {called}: no such file on this host",
-            NEEDED,
-        )
+        raise UserError(f"{where}: {called}: no such file on this host", NEEDED)
     if not os.access(path, os.R_OK):
-        raise UserError(
-            f"{where}: {called} cannot be read",
-            NEEDED,
-        )
+        raise UserError(f"{where}: {called} cannot be read", NEEDED)
     return path
 
 

@@ -201,12 +201,7 @@ class LocalHost:
         `unbounded`: the time-out begins anew whenever the command makes headway.
         """
         process = await self.start(
-            argv,
-            environment=environment,
-            cwd=cwd,
-            as_server=as_server,
-            folders=folders,
-            stdout=asyncio.subprocess.PIPE,
+            argv, environment=environment, cwd=cwd, as_server=as_server, folders=folders, stdout=asyncio.subprocess.PIPE
         )
         try:
             ended = process.streams.communicate()

@@ -273,10 +273,7 @@ class DebianRelease(_PackageSets):
             debian = origin == "Debian" or (origin.startswith("$") and uri.rstrip("/").endswith("/debian"))
             if debian and component == "main" and not re.search("-(security|updates|backports)", codename):
                 return uri.rstrip("/")
-        raise HostError(
-            f"{self.suite}: the machine's apt sources name no Debian mirror (is it Debian?)",
-            NO_DEBIAN,
-        )
+        raise HostError(f"{self.suite}: the machine's apt sources name no Debian mirror (is it Debian?)", NO_DEBIAN)
 
     async def _apt(self, arguments: Sequence[str]) -> Completed:
         apt = self._folder / "apt"

@@ -28,10 +28,7 @@ from mydyno.packages.tar_archive import DamagedError, members
 
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Architectures as the kernel names them → as images do."""
-INDEX_TYPES = (
-    "application/vnd.oci.image.index.v1+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-)
+INDEX_TYPES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 TAG = "org.opencontainers.image.ref.name"
 WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"
 MOST_JSON_BYTES = 4 << 20

@@ -74,10 +74,7 @@ async def paced_io(host: LocalHost, group: Group, limits: Limits, path: Path) ->
     By dd(1) with O_DIRECT, so that neither the page cache nor later write-back is in the time; dd's own clock counts.
     A disk that is slower than the limit shows less than the limit, which proves nothing against it.
     """
-    rates = (
-        ("write", limits.write_bps, limits.write_iops),
-        ("read", limits.read_bps, limits.read_iops),
-    )
+    rates = (("write", limits.write_bps, limits.write_iops), ("read", limits.read_bps, limits.read_iops))
     found = []
     try:
         for direction, bps, iops in rates:

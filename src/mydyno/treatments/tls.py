@@ -57,11 +57,7 @@ class TlsSetting(Frozen):
 
 
 SETTING: TypeAdapter[Any] = TypeAdapter(VersionName | TlsSetting)
-MODES: dict[str, Mode] = {
-    "none": "required",
-    "ca": "verify_ca",
-    "identity": "verify_identity",
-}
+MODES: dict[str, Mode] = {"none": "required", "ca": "verify_ca", "identity": "verify_identity"}
 
 
 class TlsTreatment(ConnectionTreatment):

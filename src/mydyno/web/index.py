@@ -380,9 +380,7 @@ def read_row(path: Path) -> Row:
         return row
     row = replace(row, problem=row.problem or Journal(path / JOURNAL).damage().replace(f"{path}/", ""))
     row = replace(
-        row,
-        state=row.state if row.state == "damaged" else summary.state,
-        question=summary.question or row.question,
+        row, state=row.state if row.state == "damaged" else summary.state, question=summary.question or row.question
     )
     # Files that are damaged, or contradict each other, have no answer.
     with suppress(UserError, ArithmeticError, LookupError, ValueError):

@@ -28,14 +28,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.packages.progress import Say
 from mydyno.servers.build import ServerBuild, find_build, first_existing
-from mydyno.servers.compiled.record import (
-    LOG_FILE,
-    RECORD_FILE,
-    TREE,
-    BuildRecord,
-    identify,
-    platform_words,
-)
+from mydyno.servers.compiled.record import LOG_FILE, RECORD_FILE, TREE, BuildRecord, identify, platform_words
 from mydyno.servers.compiled.source import QUIET_GIT, Source, check_out, clear, work_folder
 from mydyno.servers.compiled.toolchain import Toolchain, padding_bytes, with_wrappers, write_wrappers
 from mydyno.servers.memcached import memcached_build
