@@ -16,7 +16,6 @@ from pathlib import Path
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -152,15 +151,12 @@ class MetricsFile:
             aside.unlink(missing_ok=True)
 
 
-async def show_metrics(request: Request) -> Response:
+def show_metrics(request: Request) -> Response:
     """Figures of studies that run; those that have ended are absent."""
     access: Access = request.app.state.access
     if not access.open_metrics:
         raise HTTPException(404, "This server was started without --metrics.")
-    return await run_in_threadpool(_text, request.app.state.index)
-
-
-def _text(index: StudyIndex) -> Response:
+    index: StudyIndex = request.app.state.index
     running = [index.studies / row.id for row in index.rows() if row.state == "running"]
     return Response(exposition(map(_figures, running)), media_type=CONTENT_TYPE)
 

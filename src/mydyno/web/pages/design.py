@@ -287,12 +287,12 @@ async def show_started(request: Request) -> Response:
     return render("started.html")
 
 
-async def show_status(request: Request) -> Response:
+def show_status(request: Request) -> Response:
     """What has become of it."""
     launcher: Launcher | None = request.app.state.launcher
     if launcher is None:
         raise HTTPException(404, "This server was started without --allow-run.")
-    return JSONResponse((await run_in_threadpool(launcher.status)).__dict__)
+    return JSONResponse(launcher.status().__dict__)
 
 
 async def _draft(request: Request) -> Draft:

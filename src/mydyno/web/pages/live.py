@@ -18,7 +18,6 @@ from typing import Any
 
 from markupsafe import Markup
 from sse_starlette import ServerSentEvent
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -49,15 +48,15 @@ OVER: frozenset[LiveKind] = frozenset({"ended", "copied"})
 _SECOND = '{"record":"second"'
 
 
-async def show_live(request: Request) -> Response:
+def show_live(request: Request) -> Response:
     """The page; its script loads the history and then listens."""
     path = study_path(request)
     index: StudyIndex = request.app.state.index
-    row = await run_in_threadpool(index.row, path)
+    row = index.row(path)
     if not (path / LIVE_FILE).is_file():
         words = "This study has no live.jsonl: it was made by an earlier mydyno, or executed by other hosts."
         return render("problem.html", title="There is nothing live to show", words=words, row=row)
-    return render("live.html", row=row, metrics=await run_in_threadpool(_metric_names, path))
+    return render("live.html", row=row, metrics=_metric_names(path))
 
 
 def _metric_names(path: Path) -> Markup:
@@ -70,9 +69,9 @@ def _metric_names(path: Path) -> Markup:
     return script_json(names)
 
 
-async def show_history(request: Request) -> Response:
+def show_history(request: Request) -> Response:
     """What was written so far."""
-    return JSONResponse(await run_in_threadpool(history, study_path(request)))
+    return JSONResponse(history(study_path(request)))
 
 
 async def listen(request: Request) -> Response:
@@ -83,9 +82,9 @@ async def listen(request: Request) -> Response:
     return StreamingResponse(live_events(path, offset), media_type="text/event-stream")
 
 
-async def stop(request: Request) -> Response:
+def stop(request: Request) -> Response:
     """What Ctrl-C does: the study ends, restores the host and keeps its finished runs."""
-    problem = await run_in_threadpool(stop_study, study_path(request))
+    problem = stop_study(study_path(request))
     return JSONResponse({"problem": problem}, 409 if problem else 202)
 
 

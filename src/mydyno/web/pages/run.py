@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -40,13 +39,10 @@ def _paths(request: Request) -> tuple[Path, Path]:
     return study, run_path(study, request.path_params["block"], request.path_params["run"])
 
 
-async def show_run(request: Request) -> Response:
+def show_run(request: Request) -> Response:
     """The page of a run."""
     study, run = _paths(request)
-    return await run_in_threadpool(_page, study, run, request.app.state.index)
-
-
-def _page(study: Path, run: Path, index: StudyIndex) -> Response:
+    index: StudyIndex = request.app.state.index
     row = index.row(study)
     try:
         record = StudyFolder(study).run(f"blocks/{run.parent.name}/{run.name}")
@@ -66,14 +62,14 @@ def _page(study: Path, run: Path, index: StudyIndex) -> Response:
     )
 
 
-async def show_telemetry(request: Request) -> Response:
+def show_telemetry(request: Request) -> Response:
     """Its samples as JSON: `from` and `to` in seconds since the run began limit the range."""
     _, run = _paths(request)
     wanted = Range(_seconds(request, "from"), _seconds(request, "to"))
     import duckdb
 
     try:
-        return JSONResponse(await run_in_threadpool(run_telemetry, run / "samples.parquet", wanted))
+        return JSONResponse(run_telemetry(run / "samples.parquet", wanted))
     except (OSError, duckdb.Error) as error:
         return JSONResponse({"error": f"samples.parquet cannot be read: {error}"}, 422)
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -193,14 +192,10 @@ REPORT_POLICY = (
 own: it cannot read these pages or their cookie, and it can load nothing."""
 
 
-async def show_study(request: Request) -> Response:
+def show_study(request: Request) -> Response:
     """The page of a study."""
     path = study_path(request)
     index: StudyIndex = request.app.state.index
-    return await run_in_threadpool(_page, path, index)
-
-
-def _page(path: Path, index: StudyIndex) -> Response:
     row = index.row(path)
     result = evaluated(path)
     return render(
