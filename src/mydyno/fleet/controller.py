@@ -10,8 +10,8 @@ import asyncio
 import itertools
 import shutil
 from asyncio import sleep
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,7 +73,7 @@ async def run_on_groups(
             update={"study": path.name, "host_groups": groups, "files": files.checksums}
         )  # fmt: skip
         live = stack.enter_context(FleetLive(watcher, request.listeners))
-        async with _Runners(groups, paths, live, linker, files) as runners:
+        async with _runners(groups, paths, live, linker, files) as runners:
             try:
                 prepared = await _prepare_all(runners, study, live)
             except BaseException:
@@ -130,7 +130,7 @@ async def resume_on_groups(
         live.keep_in(folder, plan, len(plan.blocks) - len(_missing(folder, plan)), resumed=True)
         for name in folder.discard_unfinished():
             live.say(f"dropped the unfinished copy {name}")
-        async with _Runners(study.host_groups, paths, live, linker, files) as runners:
+        async with _runners(study.host_groups, paths, live, linker, files) as runners:
             prepared = await _prepare_all(runners, study, live)
             note_resumed(folder, study, live.say)
             leases = Leases(folder.journal)
@@ -154,24 +154,16 @@ def _missing(folder: StudyFolder, plan: Plan) -> list[int]:
     return [block.block for block in plan.blocks if not folder.block_path(block.block).is_dir()]
 
 
-class _Runners:
+@asynccontextmanager
+async def _runners(
+    groups: Sequence[HostGroup], paths: HostPaths, live: FleetLive, linker: Linker, files: StudyFiles | None = None
+) -> AsyncIterator[Mapping[str, GroupRunner]]:
     """A runner for each group, closed at the end whatever happened."""
-
-    def __init__(
-        self,
-        groups: Sequence[HostGroup],
-        paths: HostPaths,
-        live: FleetLive,
-        linker: Linker,
-        files: StudyFiles | None = None,
-    ) -> None:
-        self.by_name = {group.name: _runner_of(group, paths, live, linker, files) for group in groups}
-
-    async def __aenter__(self) -> Mapping[str, GroupRunner]:
-        return self.by_name
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.gather(*(runner.close() for runner in self.by_name.values()), return_exceptions=True)
+    by_name = {group.name: _runner_of(group, paths, live, linker, files) for group in groups}
+    try:
+        yield by_name
+    finally:
+        await asyncio.gather(*(runner.close() for runner in by_name.values()), return_exceptions=True)
 
 
 def _runner_of(
@@ -258,7 +250,7 @@ async def _clean_later(folder: StudyFolder, paths: HostPaths, watcher: FleetLive
     """Clean hosts of a finished study that could not be reached at its end."""
     study, names = folder.study(), _uncleaned(folder)
     groups = [group for group in study.host_groups if group.name in names]
-    async with _Runners(groups, paths, watcher, linker) as runners:
+    async with _runners(groups, paths, watcher, linker) as runners:
         left = await _clean(runners, study, watcher, names)
     for name in names - set(left):
         folder.journal.append(CLEANED_EVENT, group=name)
