@@ -12,6 +12,21 @@ from mydyno.cli import streams
 from mydyno.errors import UserError
 from mydyno.model.definition.quantities import parse_duration_s
 
+
+def check_file(option: typer.CallbackParam, path: Path | None) -> Path | None:
+    """A file that is written in the end. Raises UserError where it cannot be, before hours of load."""
+    name = option.opts[0]
+    if path is None:
+        return None
+    if path.is_dir():
+        raise UserError(f"{name} {path}: is a folder")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"{name} {path}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise UserError(f"{name} {path}: cannot be written")
+    return path
+
+
 Experiment = Annotated[
     str, typer.Argument(help="A built-in experiment's name, or the path of a TOML file.", metavar="EXPERIMENT")
 ]
@@ -126,6 +141,7 @@ OpenMetrics = Annotated[
         "--openmetrics",
         help="Replace this file every second with the study's current figures, for a textfile collector.",
         metavar="FILE",
+        callback=check_file,
     ),
 ]
 Profile = Annotated[
@@ -210,10 +226,3 @@ def duration_s(text: str | None, option: str = "--time") -> float | None:
     if found <= 0:
         raise UserError(f"{option} {text}: must be longer than 0 s")
     return found
-
-
-def metrics_file(path: Path | None) -> Path | None:
-    """The file of --openmetrics. Raises UserError where it cannot be written."""
-    if path is not None and (path.is_dir() or not os.access(path.absolute().parent, os.W_OK)):
-        raise UserError(f"--openmetrics {path}: cannot be written", "the folder must exist and be writable")
-    return path

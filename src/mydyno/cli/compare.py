@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.across_output import Format, Output, check_output, chosen_format, deliver
+from mydyno.cli.across_output import Format, Output, chosen_format, deliver
 from mydyno.cli.streams import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.evaluation.arms import compare_arms
@@ -34,7 +34,6 @@ def compare(
 ) -> None:
     """Compare studies, or arms of one study."""
     chosen = chosen_format(format_, output)
-    check_output(output)
     if arms is not None and len(study) > 1:
         raise UserError("--arms compares arms of one study", "mydyno compare STUDY --arms a,b")
     if arms is None and len(study) < 2:

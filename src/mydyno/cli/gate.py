@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -48,9 +47,14 @@ def gate(
         typer.Option(help="Compare two commits of the control's repository; this is the control.", metavar="REF"),
     ] = None,
     head: Annotated[str | None, typer.Option(help="With --base: the commit to compare with it.", metavar="REF")] = None,
-    junit: Annotated[File, typer.Option(help="Write JUnit XML.", metavar="FILE")] = None,
-    markdown: Annotated[File, typer.Option(help="Write Markdown for a pull request.", metavar="FILE")] = None,
-    as_json: Annotated[File, typer.Option("--json", help="Write Bencher Metric Format JSON.", metavar="FILE")] = None,
+    junit: Annotated[File, typer.Option(help="Write JUnit XML.", metavar="FILE", callback=arguments.check_file)] = None,
+    markdown: Annotated[
+        File, typer.Option(help="Write Markdown for a pull request.", metavar="FILE", callback=arguments.check_file)
+    ] = None,
+    as_json: Annotated[
+        File,
+        typer.Option("--json", help="Write Bencher Metric Format JSON.", metavar="FILE", callback=arguments.check_file),
+    ] = None,
     scale: arguments.Scale = None,
     settings: arguments.Overrides = None,
     blocks: arguments.Blocks = None,
@@ -67,7 +71,6 @@ def gate(
     if (base is None) != (head is None):
         raise UserError(f"{'--head' if head is None else '--base'}: missing: --base and --head belong together")
     files = {"--junit": junit, "--markdown": markdown, "--json": as_json}
-    _check_files(files)
     path = arguments.study_path(target, studies)
     if is_study(path):
         if wrong := arguments.given(context, "scale settings blocks time hosts data base head"):
@@ -119,16 +122,3 @@ def _check_exists(target: str, studies: Path) -> None:
         f"{target}: no such study below {studies}, and no such experiment or file",
         with_guess("", target, known) or "`mydyno list` lists experiments and studies",
     )
-
-
-def _check_files(files: dict[str, File]) -> None:
-    """Raises UserError for a file that cannot be written, before hours of load."""
-    for option, path in files.items():
-        if path is None:
-            continue
-        if path.is_dir():
-            raise UserError(f"{option} {path}: is a folder")
-        if not path.parent.is_dir():
-            raise UserError(f"{option} {path}: there is no folder {path.parent}")
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise UserError(f"{option} {path}: cannot be written")

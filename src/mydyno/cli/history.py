@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.across_output import Format, Output, check_output, chosen_format, deliver
+from mydyno.cli.across_output import Format, Output, chosen_format, deliver
 from mydyno.cli.streams import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.reports.history import history_document
@@ -38,7 +38,6 @@ def history(
 ) -> None:
     """Show an experiment over all its studies on one host, and where it changed."""
     chosen = chosen_format(format_, output)
-    check_output(output)
     found, experiment, named_host = _found(what, studies)
     for one in found.studies:
         warn_of_damage(one.folder)

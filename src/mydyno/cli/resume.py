@@ -35,13 +35,12 @@ def resume(
     if not trust:
         check_origin(path, record.experiment, os.geteuid())
     warn_of_damage(folder)
-    metrics = arguments.metrics_file(openmetrics)
     paths = HostPaths.resolve(data, allow_writes, allow_changes, wait)
     # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
     from mydyno.cli.study_runner import Work, listeners_of, run_to_end
     from mydyno.study import resume_study
 
-    more: dict[str, Any] = {"time_s": time_s, "listeners": listeners_of(metrics)}
+    more: dict[str, Any] = {"time_s": time_s, "listeners": listeners_of(openmetrics)}
     work: Work = partial(resume_study, path, paths, **more)
     here = None
     if record.batch is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from mydyno.cli import arguments
 from mydyno.cli.streams import warn
 from mydyno.cli.study_options import StudyOptions
 from mydyno.hosts.paths import HostPaths
@@ -16,7 +15,6 @@ def run(options: StudyOptions) -> None:
     job = options.job
     experiment, source = options.load()
     groups = options.groups()
-    metrics = arguments.metrics_file(options.openmetrics)
     paths = HostPaths.resolve(options.data, options.allow_writes, options.allow_changes, options.wait)
     warn(f"{experiment.name}: checking the host")
     # After the check, so that mistakes are reported at once: what a study needs takes a second to load.
@@ -25,7 +23,7 @@ def run(options: StudyOptions) -> None:
     from mydyno.study import run_study
 
     command = ("mydyno", *sys.argv[1:])
-    request = Request(experiment, source.text, options.studies, command, listeners=listeners_of(metrics))
+    request = Request(experiment, source.text, options.studies, command, listeners=listeners_of(options.openmetrics))
     work: Work = partial(run_study, request, paths)
     if job is not None:
         from mydyno.fleet.batch.study import run_on_batch  # the same

@@ -108,7 +108,7 @@ def test_a_copy_of_a_study_counts_once_under_any_name(made: Path, tmp_path: Path
         (("compare", "allocators-1", "allocators-2", "--arms", "glibc,jemalloc"), "--arms compares arms of one study"),
         (("compare", "allocators-1", "--arms", "glibc,jemaloc"), "did you mean 'jemalloc'?"),
         (("compare", "allocators-1", "allocators-2", "--format", "htm"), "did you mean 'html'?"),
-        (("compare", "allocators-1", "allocators-2", "-o", "none/x.html"), "its folder does not exist"),
+        (("compare", "allocators-1", "allocators-2", "-o", "none/x.html"), "there is no folder none"),
         (("history", "alocators"), "did you mean 'allocators'?"),
         (("history", "allocators", "--arm", "jemaloc"), "did you mean 'jemalloc'?"),
         (("history", "allocators", "--host", "vm-8"), "--host vm-8"),
