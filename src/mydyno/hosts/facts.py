@@ -27,6 +27,7 @@ from mydyno.hosts.root import HERE, HostRoot
 WRITEBACK_FILESYSTEMS = ("ext2", "ext3", "ext4", "btrfs", "f2fs", "xfs")
 """File systems whose written-back pages are charged to the group that dirtied them (cgroup-v2.rst, Writeback)."""
 MEASURED_S = 0.5
+"""For synced writes."""
 _WRITTEN = bytes(4096)
 
 

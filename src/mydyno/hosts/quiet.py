@@ -32,6 +32,7 @@ from mydyno.model.definition.quantities import format_bytes, format_duration
 
 _STAT = Path("/proc/stat")
 LOOK_S = 2.0
+"""Between two looks at the headway of a process."""
 SAY_S = 20.0
 LEAST_CPUS = 0.05
 LEAST_IO_BYTES_PER_S = 16 << 10

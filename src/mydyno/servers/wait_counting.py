@@ -49,7 +49,7 @@ from mydyno.model.stored.waits import ROW_LOCKS, SessionKind, WaitKind
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.sql import Control
 
-_EMPTY = "TRUNCATE TABLE performance_schema.events_waits_summary_by_instance"
+_EMPTY_LOCKS = "TRUNCATE TABLE performance_schema.events_waits_summary_by_instance"
 _READ_LOCKS = (
     "SELECT EVENT_NAME, COUNT(*), SUM(SUM_TIMER_WAIT), MAX(SUM_TIMER_WAIT) "
     "FROM performance_schema.events_waits_summary_by_instance WHERE SUM_TIMER_WAIT > 0 AND "
@@ -76,7 +76,7 @@ class LockUse:
 
 async def forget_instances(control: Control) -> None:
     """Begin counting by instance from 0. Raises ServerError."""
-    await control.rows(_EMPTY)
+    await control.rows(_EMPTY_LOCKS)
 
 
 async def read_instances(control: Control) -> dict[str, LockUse]:

@@ -25,7 +25,9 @@ from mydyno.servers.sql import Address, ClientTls
 from mydyno.treatments.base import Treatment
 
 TIMEOUT_S = 60.0
+"""For `dynoload session`."""
 FORMAT_VERSION = 1
+"""Of its records."""
 
 
 class _Record(BaseModel):

@@ -57,7 +57,6 @@ from mydyno.workloads.data import kind_of
 LOGGER = logging.getLogger("mydyno.execution")
 STORING_DRIVER = "dynoload"
 """Stores the keys before a run's first step, whichever driver loads."""
-"""Connections besides the load's: control, probe, and an interactive user."""
 
 
 @dataclass
