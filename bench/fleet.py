@@ -33,9 +33,8 @@ from typing import Any
 
 from mydyno.errors import HostError
 from mydyno.files.journal import Journal
-from mydyno.fleet.cluster import Cluster, GroupLostError
+from mydyno.fleet.cluster import COMMITTED_EVENT, Cluster, GroupLostError, Leases
 from mydyno.fleet.installation import Say
-from mydyno.fleet.leases import COMMITTED_EVENT, Leases
 from mydyno.fleet.messages import Lived
 from mydyno.fleet.runner import GroupRunner
 from mydyno.fleet.study_files import StudyFiles

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno import __version__
 from mydyno.errors import UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.execution.blocks.run import make_runs
@@ -18,39 +16,20 @@ from mydyno.execution.interim import Decided, Stopping, ended, is_decided
 from mydyno.execution.interleaved.study import Blocks
 from mydyno.execution.interleaved.study_time import StudyTime, remaining_s
 from mydyno.execution.live.observer import LiveWatcher, Watcher
-from mydyno.execution.live.writer import INTERVAL_S, Listener
+from mydyno.execution.live.writer import Listener
 from mydyno.execution.planning.design_choice import plan_study
-from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno, own_name
+from mydyno.execution.study_record import Request, note_resumed, nothing_to_resume, own_name
 from mydyno.fleet.study_files import find_files
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.lock import turn_of
 from mydyno.hosts.paths import HostPaths, check_writable
 from mydyno.hosts.undo import clean_up
-from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan, instances_of_each
 from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.servers.templates import Template
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to run and where to keep it."""
-
-    experiment: Experiment
-    source_text: str
-    studies: Path
-    command: tuple[str, ...] = ()
-    decided: Decided = is_decided
-    """When a study with a time may end at a look: by default when contrasts and thresholds are decided."""
-    listeners: tuple[Listener, ...] = ()
-    """Receive every record of live.jsonl."""
-    timing: type[StudyTime] = StudyTime
-    """What divides an interleaved study's time into blocks."""
-    live_interval_s: float = INTERVAL_S
-    """From one line of live.jsonl with the present rates to the next."""
 
 
 async def run_study(
@@ -67,7 +46,7 @@ async def run_study(
         _check_folders(request.studies, "--studies", paths)
         check_host(request.experiment, plan, paths)
         files = find_files(request.experiment)
-        made = new_study(request.experiment, request.source_text, request.command, paths)
+        made = request.new_study(paths)
         path = stack.enter_context(StudyFolder.claimed(request.studies.resolve(), made.study))
         study = made.model_copy(update={"study": path.name, "files": files.checksums})
         await turn_of(stack, study.study, paths.study_lock_address, watcher.say if paths.waits else None)
@@ -123,9 +102,7 @@ async def resume_study(
         stack.callback(close, environment, live.say)
         if wrong := other_versions(study.versions, environment.versions):
             raise UserError(wrong, "runs of different versions do not belong in one study; begin a new one")
-        if study.mydyno_version != __version__:
-            live.say(other_mydyno(study.mydyno_version))
-        folder.journal.append("study_resumed", mydyno_version=__version__)
+        note_resumed(folder, study, live.say)
         more = time_s is not None
         if time_s is None and plan.sequential:
             time_s = remaining_s(plan, folder, study.experiment)

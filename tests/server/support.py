@@ -7,8 +7,8 @@ from typing import Any
 
 from mydyno.drivers.base import Progress
 from mydyno.execution.blocks.run import make_run
-from mydyno.execution.environments.environment import Sampler
 from mydyno.execution.environments.private_environment import PrivateEnvironment
+from mydyno.execution.environments.probe import Sampler
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary

@@ -20,13 +20,19 @@ from mydyno.hosts.server_user import ids_of
 from mydyno.model.definition.experiment import DataSpec, Scalar, ServerSpec, Step
 from mydyno.model.stored.waits import ROW_LOCKS, wait_class
 from mydyno.servers.catalogue import ANONYMOUS_MAP, CATALOGUE, get_build
-from mydyno.servers.performance_schema import grown, read_counts, start_variables, version_obstacle
+from mydyno.servers.my_cnf import adapt_variables
 from mydyno.servers.running.base import LOAD_USER, InstanceSettings
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
 from mydyno.servers.templates import initialise
-from mydyno.servers.variables_by_version import adapt_variables
-from mydyno.servers.wait_counting import WaitCounting, stop_counting
+from mydyno.servers.wait_counting import (
+    WaitCounting,
+    grown,
+    read_counts,
+    start_variables,
+    stop_counting,
+    version_obstacle,
+)
 from mydyno.treatments.allocator import AllocatorTreatment
 from mydyno.treatments.dynamic_linker import mapped_libraries
 from mydyno.treatments.server import program_of

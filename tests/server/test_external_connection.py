@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.drivers.load_session import open_sessions, session_status
 from mydyno.errors import HostError, MydynoError, UserError
 from mydyno.execution.environments.external_environment import ExternalEnvironment, open_external_environment
 from mydyno.execution.environments.probe import read_samples
@@ -24,6 +23,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.dsn import PASSWORD_VARIABLE
 from mydyno.servers.running.base import LOAD_USER
+from mydyno.treatments.client_path import open_sessions, session_status
 from tests.support.other_server import OtherServer, other_server
 
 PASSWORD = b"pa\xdf\xff'wort"

@@ -18,7 +18,7 @@ import pytest
 from mydyno.hosts.network.ports import free_port
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.build import ServerBuild
-from mydyno.store.query import window_means
+from mydyno.store.samples import window_means
 from mydyno.store.study_folder import StudyFolder
 from tests.support.not_run import note_not_run
 from tests.support.other_server import START_SERVER, open_copy

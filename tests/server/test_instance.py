@@ -26,7 +26,7 @@ from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.catalogue import get_build
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
-from mydyno.servers.sources.tarball import unpacked
+from mydyno.servers.sources.archive import unpacked
 from mydyno.servers.sql import Address, Control
 from mydyno.servers.templates import Template, initialise, template_key
 from tests.server.support import small_experiment

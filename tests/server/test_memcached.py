@@ -21,7 +21,7 @@ from mydyno.hosts.network.ports import LOOPBACK
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.records import RunRecord
-from mydyno.servers.memcached_protocol import MemcachedClient
+from mydyno.servers.memcached import MemcachedClient
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.private import PrivateServer
 from mydyno.treatments.affinity import AffinityTreatment

@@ -17,12 +17,12 @@ from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.server_options import reserved_because
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_build
+from mydyno.servers.my_cnf import is_unshown
 from mydyno.servers.option_file import groups_of, options_of, read_option_file
 from mydyno.servers.running.base import LOAD_SCHEMA, InstanceSettings
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials
 from mydyno.servers.templates import initialise
-from mydyno.servers.variables_by_version import is_unshown
 from mydyno.treatments.server import server_of
 from mydyno.treatments.variables import VariablesTreatment
 from tests.support import DATA, first_in_gate

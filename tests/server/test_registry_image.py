@@ -16,7 +16,7 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.ports import free_port
 from mydyno.hosts.paths import HostPaths
 from mydyno.packages.debian import DebianPackages
-from mydyno.packages.images import TAG, pull
+from mydyno.packages.oci_layout import TAG, pull
 from mydyno.packages.progress import silent
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.sources.archive import add_image

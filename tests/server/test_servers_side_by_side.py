@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.drivers.load_session import open_sessions
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.private_environment import PrivateEnvironment, open_private_environment
 from mydyno.experiment_file.parsing import parse_experiment
@@ -31,6 +30,7 @@ from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.cgroup import CgroupTreatment
+from mydyno.treatments.client_path import open_sessions
 from mydyno.treatments.huge_pages import NR_HUGEPAGES, SHM_GROUP, THP, HugePagesTreatment
 from mydyno.treatments.network import NetworkTreatment
 from tests.server.test_memcached import TEXT as KV_EXPERIMENT

@@ -10,9 +10,8 @@ import pytest
 from mydyno.errors import ServerError
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.waits import CLIENT, WaitTotals
-from mydyno.servers.performance_schema import instrument_setting, read_counts
 from mydyno.servers.running.mysqld import MysqldServer
-from mydyno.servers.wait_counting import WaitCounting
+from mydyno.servers.wait_counting import WaitCounting, instrument_setting, read_counts
 from mydyno.store.slices import WAITS_FILE, read_slices, read_totals
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.variables import VariablesTreatment

@@ -52,10 +52,19 @@ class FakeProbe:
 
 
 @dataclass
-class FakeRecording:
-    """A profile of one server that finds the script's stacks."""
+class Abandoned:
+    """What counts until it is ended, or abandoned."""
 
     bench: Bench
+
+    async def abandon(self) -> None:
+        self.bench.script.events.append("abandoned")
+
+
+@dataclass
+class FakeRecording(Abandoned):
+    """A profile of one server that finds the script's stacks."""
+
     instance: FakeInstance
 
     async def begin(self) -> None:
@@ -83,10 +92,9 @@ class FakeProfiler:
 
 
 @dataclass
-class FakeCounting:
+class FakeCounting(Abandoned):
     """Counts what the script says."""
 
-    bench: Bench
     instances: Sequence[FakeInstance]
 
     async def begin(self) -> None:
@@ -101,10 +109,9 @@ class FakeCounting:
 
 
 @dataclass
-class FakeTracing:
+class FakeTracing(Abandoned):
     """Traces what the script says."""
 
-    bench: Bench
     instance: FakeInstance
 
     async def begin(self) -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mydyno.drivers.base import Progress
+from mydyno.drivers.base import Driver, Progress
 from mydyno.errors import ServerError
 from mydyno.evaluation.projection import Precision
 from mydyno.execution.counters.programs import StartCounting
+from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.block import BlockResult, SliceKind
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
@@ -51,24 +52,17 @@ class FakeTreatment(Treatment):
         self._script.events.append("undo")
 
 
-class FakeEnvironment:
-    """Behaves like execution.private_environment.PrivateEnvironment; only its undo journal is real."""
-
-    restores_data = True
-    clients = None
+class FakeEnvironment(StudyEnvironment):
+    """Behaves like execution.environments.private_environment.PrivateEnvironment; only its undo journal is real."""
 
     def __init__(self, paths: HostPaths, experiment: Experiment, undo: UndoJournal, script: Script) -> None:
-        self.paths = paths
-        self.experiment = experiment
-        self.undo = undo
         self.script = script
-        self.host = LocalHost("fake", None, undo)
-        self.bench = Bench(script, self.host)
-        self.scratch = paths.data / "runs"
-        self.sockets = paths.data / "sockets"
-        self.versions = {"server": "10.11.19-MariaDB"}
-        self.server_facts: dict[str, Any] = {}
-        self.drivers = {step.driver: FakeDriver(self.bench) for step in experiment.steps}
+        host = LocalHost("fake", None, undo)
+        self.bench = Bench(script, host)
+        drivers: dict[str, Driver] = {step.driver: FakeDriver(self.bench) for step in experiment.steps}
+        runs, sockets = (paths.data / name for name in ("runs", "sockets"))
+        versions = {"server": "10.11.19-MariaDB"}
+        super().__init__(paths, experiment, host, undo, drivers, runs, sockets, versions, restores_data=True)
 
     def instance(
         self, folder: Path, log: Path, number: int = 1, cpu_slot: CpuSlot = WHOLE_HOST, arm: str | None = None
@@ -83,7 +77,7 @@ class FakeEnvironment:
         self.bench.instances[number] = made
         return made
 
-    def treatments(self, arm: ArmSpec) -> list[FakeTreatment]:
+    def treatments(self, arm: ArmSpec) -> list[Treatment]:
         return [FakeTreatment(self.script)] if arm.treatments else []
 
     def probe(self, instances: Sequence[RunningServer], *, speed_meter: bool = False) -> FakeProbe:
@@ -100,9 +94,6 @@ class FakeEnvironment:
     def kernel_counter(self) -> FakeTracer | None:
         return None if self.script.kernel is None else FakeTracer(self.bench)
 
-    async def rehearse(self, say: Callable[[str], None]) -> list[Evidence]:
-        return []
-
     async def template(self, arm: ArmSpec, say: Callable[[str], None]) -> Template | None:
         failure = self.script.unprepared.get(arm.name)
         return None if failure is None else Template(self.paths.data / "template", 0, failure)
@@ -115,12 +106,9 @@ class FakeEnvironment:
             raise ServerError(template.failure)
         self.script.events.append("restore")
 
-    def stays(self) -> str:
-        return ""
-
     def close(self) -> list[str]:
         self.script.events.append("close")
-        return self.undo.undo_all()
+        return super().close()
 
 
 def opener(script: Script) -> Any:

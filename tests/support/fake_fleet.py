@@ -15,8 +15,9 @@ from mydyno.evaluation.projection import Precision
 from mydyno.execution.environments.environment import Opener
 from mydyno.execution.interleaved.order import BlockOrder
 from mydyno.execution.interleaved.study_time import StudyTime
+from mydyno.execution.study_record import Request
 from mydyno.fleet.block import execute_block, prepare_host
-from mydyno.fleet.controller import FleetRequest, run_on_groups
+from mydyno.fleet.controller import run_on_groups
 from mydyno.fleet.installation import Say
 from mydyno.fleet.study_files import FOLDER, StudyFiles
 from mydyno.hosts.paths import HostPaths
@@ -253,8 +254,8 @@ async def study(
     """A new one over groups of these names: (folder, summary, what its watcher saw)."""
     watcher = FleetWatched()
     studies = hosts.folder.parent / "studies"
-    request = FleetRequest(asked or interleaved(), "name = 'fake'", studies, groups(*names), timing=timing)
-    folder, summary = await run_on_groups(request, paths, watcher, hosts)  # type: ignore[arg-type]
+    request = Request(asked or interleaved(), "name = 'fake'", studies, timing=timing)
+    folder, summary = await run_on_groups(request, groups(*names), paths, watcher, hosts)  # type: ignore[arg-type]
     return folder, summary, watcher
 
 

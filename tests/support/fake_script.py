@@ -11,8 +11,7 @@ from mydyno.model.definition.experiment import ArmSpec, DataSpec, Experiment, Se
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.kernel import KernelEvent
 from mydyno.model.stored.records import DriverFinding, Evidence, ProfileMethod
-from mydyno.servers.performance_schema import Counts
-from mydyno.servers.wait_counting import Counted
+from mydyno.servers.wait_counting import Counted, Counts
 
 
 def experiment(arms: Sequence[str] = ("glibc", "jemalloc"), **changes: Any) -> Experiment:

@@ -10,7 +10,7 @@ from scipy import stats
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.records import Metric, RunRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary, Window
-from mydyno.store.query import window_means
+from mydyno.store.samples import window_means
 from mydyno.store.study_folder import StudyFolder
 
 METRICS = {

@@ -11,13 +11,14 @@ import pytest
 
 from mydyno import clock
 from mydyno.drivers.dynoload_output import measure_unix_ns, readings_of
-from mydyno.execution.environments.far_clock import FarClock
+from mydyno.execution.environments.load_clients import FarClock
 from mydyno.execution.environments.probe import read_samples
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.records import DriverResult, StepRecord
 from mydyno.store.samples import Sample, write_samples
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 

@@ -13,6 +13,7 @@ import typer
 from mydyno import __version__
 from mydyno.cli.study_runner import finish
 from mydyno.errors import HostError, StudyError, UserError
+from mydyno.execution.study_record import Request
 from mydyno.files.atomic import sha256_of
 from mydyno.fleet.study_files import FOLDER, KEPT_BYTES
 from mydyno.hosts.lock import study_lock
@@ -23,7 +24,7 @@ from mydyno.model.stored.records import DriverFinding, Evidence
 from mydyno.model.stored.summary import Summary
 from mydyno.reports import write
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, resume_study, run_study
+from mydyno.study import resume_study, run_study
 from mydyno.wording.reasons import recorded_failure
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment

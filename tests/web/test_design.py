@@ -19,7 +19,7 @@ from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import built_in, vocabulary
 from mydyno.model.definition.problems import ExperimentError
-from mydyno.web.designing import TEMPLATES, Draft, checked, start_text
+from mydyno.web.pages.design import TEMPLATES, Draft, checked, start_text
 from tests.support import first_in_gate
 from tests.support.web_server import Answer, WebServer
 from tests.web.conftest import HOSTILE

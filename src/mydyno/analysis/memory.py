@@ -17,7 +17,7 @@ from mydyno.document.parts import Note, Part
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Table, glyph
 from mydyno.model.stored.summary import RunSummary
-from mydyno.store.query import file_names, reading
+from mydyno.store.samples import file_names, reading
 from mydyno.wording.numbers import NONE, display_unit, percent
 
 TREATMENTS = ("allocator", "allocator_options", "huge_pages")

@@ -1,16 +1,13 @@
 """The order of a bisection: the ends, then commit after commit as git bisect names them, then the result.
 
-Every finished comparison is in the journal; an interrupted bisection repeats their marks and continues.
+The order of the commits is that of `git bisect` itself, in a bare repository of its own that borrows the cache's
+objects. It receives good, bad or skip for each commit, and names the next one in BISECT_HEAD. Every finished comparison
+is in the journal. The same marks lead to the same commits again, so an interrupted bisection is continued by repeating
+its marks.
 
-Whether the named commit accounts for what the ends differ by; if not, the bisection that continues.
-
-The commit and the bad end are each compared with the good end. If their intervals do not overlap, a later commit
-changed the metric again: it made it worse still, or undid a part.
-
-The order of the commits: `git bisect` itself, in a bare repository of its own that borrows the cache's objects.
-
-git bisect receives good, bad or skip for each commit, and names the next one in BISECT_HEAD. The same marks lead to the
-same commits again, so an interrupted bisection is continued by repeating its marks.
+The named commit may not account for all of what the ends differ by. It and the bad end are each compared with the good
+end: if their intervals do not overlap, a later commit changed the metric again (it made it worse still, or undid a
+part), and the bisection continues.
 """
 
 from __future__ import annotations

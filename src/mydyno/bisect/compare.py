@@ -5,7 +5,7 @@ commit is decided there: a commit is bad if it is significantly beyond the limit
 (verdicts/threshold.py). Without a threshold the limit is half of the difference of the ends (the square root of their
 ratio): a commit that has the whole difference and one that has none are then equally far from it. But an estimate can
 be more than twice the truth; so the limit is never beyond the near end of the interval, which the true difference is
-beyond. Every study has its share of the bisection's error rate (error_rate.py).
+beyond. Every study has its share of the bisection's error rate (folder.py).
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from mydyno.bisect.error_rate import LEAST_RATE
-from mydyno.bisect.folder import BisectFolder
+from mydyno.bisect.folder import LEAST_RATE, BisectFolder
 from mydyno.errors import BuildError, ServerError
 from mydyno.evaluation.facts import summarise
 from mydyno.execution.environments.environment import Opener
@@ -26,6 +25,7 @@ from mydyno.execution.interleaved.study_time import overhead_s
 from mydyno.execution.live.observer import Watcher
 from mydyno.execution.planning.design_choice import with_copies
 from mydyno.execution.planning.time_plan import next_look_s, shape_of
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment, StepSpec, ThresholdSpec
 from mydyno.model.definition.source_build import BuildSpec
@@ -35,7 +35,7 @@ from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.gate import gate_facts, is_interrupted
 from mydyno.results.precision import alarm_of, half_width, looks_of
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, resume_study, run_study
+from mydyno.study import resume_study, run_study
 from mydyno.verdicts import threshold as judged
 from mydyno.wording.effects import sentence_of
 from mydyno.wording.gate import gate_study

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import gc
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
+from types import ModuleType
 from typing import NamedTuple
 
 import typer
 
 from mydyno import __version__
 from mydyno.cli.exit_codes import ExitCode, exit_code_of
-from mydyno.cli.streams import use_best_effort_streams
+from mydyno.cli.streams import set_verbosity, use_best_effort_streams
 from mydyno.errors import MydynoError
 from mydyno.language import agreed
 
 
 class Command(NamedTuple):
-    """A command: its module in this package, and its line on the help page."""
+    """A command: its module in this package, and its line on the help page.
+
+    The module has `group`, a command with commands of its own, or a function of the module's name, whose docstring is
+    the command's help; and `CONTEXT` for click, if it takes other arguments than those that it names.
+    """
 
     module: str
     summary: str
@@ -64,12 +71,36 @@ def make_app(commands: Sequence[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for command in commands:
-        importlib.import_module(f"mydyno.cli.{COMMANDS[command].module}").register(app)
+    for name in commands:
+        _add(app, name, importlib.import_module(f"mydyno.cli.{COMMANDS[name].module}"))
     if not commands:
         for name, (_, summary) in COMMANDS.items():
             app.command(name=name, help=summary, hidden=not summary)(lambda: None)
     return app
+
+
+def _add(app: typer.Typer, name: str, module: ModuleType) -> None:
+    group: typer.Typer | None = getattr(module, "group", None)
+    if group is not None:
+        app.add_typer(group, name=name)
+        return
+    command = getattr(module, COMMANDS[name].module)
+    settings = getattr(module, "CONTEXT", None)
+    app.command(name, hidden=not COMMANDS[name].summary, context_settings=settings)(_flat(command))
+
+
+def _flat(command: Callable[..., None]) -> Callable[..., None]:
+    """A command of a class of options alone, with a parameter for each of its fields; any other as it is."""
+    options = inspect.signature(command, eval_str=True).parameters.get("options")
+    if options is None:
+        return command
+
+    @wraps(command)
+    def flat(**values: object) -> None:
+        command(options.annotation(**values))
+
+    flat.__signature__ = inspect.signature(options.annotation, eval_str=True)  # type: ignore[attr-defined]
+    return flat
 
 
 def _version(value: bool) -> None:
@@ -82,6 +113,7 @@ def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     del version
+    set_verbosity(False)
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
+from mydyno.cli.arguments import check_file
 from mydyno.document.console import Paper
 from mydyno.document.markdown_text import printed
 from mydyno.document.parts import Document
@@ -21,7 +22,10 @@ Format = Annotated[
     str | None,
     typer.Option("--format", help="text, html, json or md; default: by the suffix of -o, else text.", metavar="FORMAT"),
 ]
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write into this file.", metavar="FILE")]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Write into this file.", metavar="FILE", callback=check_file),
+]
 BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "md"}
 TEXT = "text"
 FORMATS = (TEXT, "html", "json", "md")
@@ -34,12 +38,6 @@ def chosen_format(format_: str | None, output: Path | None) -> str:
     if format_ not in FORMATS:
         raise UserError(f"--format {format_}: unknown; allowed: {', '.join(FORMATS)}", with_guess("", format_, FORMATS))
     return format_
-
-
-def check_output(output: Path | None) -> None:
-    """Raises UserError for a file that cannot be written, before any work."""
-    if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
-        raise UserError(f"-o {output}: {'is a folder' if output.is_dir() else 'its folder does not exist'}")
 
 
 def deliver(made: BaseModel, document: Document, chosen: str, output: Path | None) -> None:

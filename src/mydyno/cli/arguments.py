@@ -12,6 +12,21 @@ from mydyno.cli import streams
 from mydyno.errors import UserError
 from mydyno.model.definition.quantities import parse_duration_s
 
+
+def check_file(option: typer.CallbackParam, path: Path | None) -> Path | None:
+    """A file that is written in the end. Raises UserError where it cannot be, before hours of load."""
+    name = option.opts[0]
+    if path is None:
+        return None
+    if path.is_dir():
+        raise UserError(f"{name} {path}: is a folder")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"{name} {path}: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise UserError(f"{name} {path}: cannot be written")
+    return path
+
+
 Experiment = Annotated[
     str, typer.Argument(help="A built-in experiment's name, or the path of a TOML file.", metavar="EXPERIMENT")
 ]
@@ -106,7 +121,13 @@ Trust = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Print each command as it is started, and debug messages, on stderr.")
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Print each command as it is started, and debug messages, on stderr.",
+        callback=streams.use_verbosity,
+    ),
 ]
 Serve = Annotated[
     bool,
@@ -120,13 +141,13 @@ OpenMetrics = Annotated[
         "--openmetrics",
         help="Replace this file every second with the study's current figures, for a textfile collector.",
         metavar="FILE",
+        callback=check_file,
     ),
 ]
 Profile = Annotated[
     bool,
     typer.Option(
-        "--profile",
-        help="Profile the servers' CPU time with perf, in extra slices. Short for --set profile.cpu=true.",
+        "--profile", help="Profile the servers' CPU time with perf, in extra slices. Short for --set profile.cpu=true."
     ),
 ]
 Waits = Annotated[
@@ -176,6 +197,15 @@ def all_settings(
     return found
 
 
+def given(context: typer.Context, names: str) -> str:
+    """The options of these parameters that the user gave, in words; empty if there are none."""
+    return ", ".join(
+        option.opts[0]
+        for option in context.command.params
+        if option.name in names.split() and "COMMANDLINE" in str(context.get_parameter_source(option.name))
+    )
+
+
 def study_path(study: str, studies: Path) -> Path:
     """The study's folder: the path itself, or the name below the studies folder."""
     path = Path(study)
@@ -196,10 +226,3 @@ def duration_s(text: str | None, option: str = "--time") -> float | None:
     if found <= 0:
         raise UserError(f"{option} {text}: must be longer than 0 s")
     return found
-
-
-def metrics_file(path: Path | None) -> Path | None:
-    """The file of --openmetrics. Raises UserError where it cannot be written."""
-    if path is not None and (path.is_dir() or not os.access(path.absolute().parent, os.W_OK)):
-        raise UserError(f"--openmetrics {path}: cannot be written", "the folder must exist and be writable")
-    return path

@@ -8,25 +8,18 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.experiments import load_for_study
-from mydyno.cli.verbosity import set_verbosity
+from mydyno.cli.study_options import load_for_study
 from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths, check_writable
 from mydyno.model.definition.problems import with_guess
 from mydyno.model.definition.quantities import parse_share
 from mydyno.model.metrics import METRICS, metric_source, split_instance
+from mydyno.model.stored.bisection import BisectOptions
 
 DEFAULT_BISECTIONS = Path("bisections")
 DEFAULT_TIME = "5m"
 DEFAULT_ERROR = "5%"
 ERROR_RANGE = (0.001, 0.5)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="bisect", help="Find the commit that made a server worse, by comparing commits with a good one.")(
-        bisect
-    )
 
 
 Target = Annotated[
@@ -72,6 +65,7 @@ Metric = Annotated[str | None, typer.Option(help="Decide by this metric (default
 
 
 def bisect(
+    context: typer.Context,
     target: Target,
     good: Annotated[str | None, typer.Option(help="A commit before the change.", metavar="REF")] = None,
     bad: Annotated[str | None, typer.Option(help="A commit after the change.", metavar="REF")] = None,
@@ -100,20 +94,13 @@ def bisect(
     as_json: arguments.Json = False,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Run or continue a bisection; exit code 0 if the commit is found, 5 if it is not or is not all."""
-    set_verbosity(verbose)
+    """Find the commit that made a server worse, by comparing commits with a good one."""
     paths = HostPaths.resolve(data)
     path = _existing(target, bisections)
     if path is not None:
-        given = {
-            "--good": good, "--bad": bad, "--metric": metric, "--threshold": threshold, "--error": error,
-            "--step": step, "--time": time, "--longest": longest, "--blocks": blocks, "--scale": scale,
-            "--set": settings,
-        }  # fmt: skip
-        wrong = [name for name, value in given.items() if value is not None]
-        if wrong or first_parent or dry_run:
-            wrong += [*(["--first-parent"] if first_parent else []), *(["--dry-run"] if dry_run else [])]
-            raise UserError(f"{', '.join(wrong)}: {target} is a bisection that was begun already", "begin a new one")
+        of_new = "good bad metric threshold error step time longest blocks first_parent dry_run scale settings"
+        if wrong := arguments.given(context, of_new):
+            raise UserError(f"{wrong}: {target} is a bisection that was begun already", "begin a new one")
         # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
         from mydyno.cli.bisect_runner import go_on
 
@@ -132,23 +119,22 @@ def bisect(
     if longest_s is not None and (resolved.design.time is None or longest_s < resolved.design.time):
         raise UserError("--longest: must be at least the time of a comparison, and excludes --blocks")
     # As above.
-    from mydyno.cli.bisect_runner import BisectRequest, begin
+    from mydyno.cli.bisect_runner import begin
 
-    asked = BisectRequest(
-        resolved,
-        source.text,
-        good,
-        bad,
-        _metric(metric or resolved.verdict.leading, "--metric" if metric else "verdict.primary"),
-        _threshold(threshold),
-        step,
-        longest_s if longest_s is not None else None if resolved.design.time is None else 3 * resolved.design.time,
-        first_parent,
-        _error_rate(error or DEFAULT_ERROR),
+    time_s = resolved.design.time
+    asked = BisectOptions(
+        experiment=resolved,
+        experiment_source=source.text,
+        metric=_metric(metric or resolved.verdict.leading, "--metric" if metric else "verdict.primary"),
+        threshold=_threshold(threshold),
+        step=step,
+        longest_s=longest_s if longest_s is not None or time_s is None else 3 * time_s,
+        first_parent=first_parent,
+        error_rate=_error_rate(error or DEFAULT_ERROR),
     )
     if not dry_run:
         check_writable(bisections, "--bisections")
-    begin(asked, bisections, paths, dry_run, as_json)
+    begin(asked, (good, bad), bisections, paths, dry_run, as_json)
 
 
 def _existing(target: str, bisections: Path) -> Path | None:

@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,8 +15,7 @@ import typer
 from mydyno import __version__, clock
 from mydyno.bisect.bisection import count_commits, describe, run_bisection
 from mydyno.bisect.compare import ENDS_LONGER, Tools, build_of
-from mydyno.bisect.error_rate import comparisons_needed, rate_of_study
-from mydyno.bisect.folder import BisectFolder
+from mydyno.bisect.folder import BisectFolder, comparisons_needed, rate_of_study
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.streams import warn
 from mydyno.cli.study_runner import shown_path, with_signals
@@ -26,7 +24,6 @@ from mydyno.document.console import Paper
 from mydyno.document.markdown_text import printed
 from mydyno.errors import MydynoError, StudyError, UserError
 from mydyno.execution.environments.open_environment import open_environment
-from mydyno.execution.planning.forecast import RUN_OVERHEAD_S
 from mydyno.files.atomic import write_text
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.lock import folder_lock
@@ -34,33 +31,19 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.source_build import BuildSpec
-from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit
+from mydyno.model.stored.bisection import BisectOptions, BisectRecord, BisectResult, Commit
 from mydyno.reports.bisection import bisect_document, share_words
 from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds
-from mydyno.servers.compiled.source import fetched
+from mydyno.servers.compiled.source import commit_in, fetched
 
 MOST_LISTED = 40
 """Commits that a dry run prints."""
 
 
-@dataclass(frozen=True)
-class BisectRequest:
-    """The options of one bisection."""
-
-    experiment: Experiment
-    source_text: str
-    good: str
-    bad: str
-    metric: str
-    threshold: float | None
-    step: str | None
-    longest_s: float | None
-    first_parent: bool
-    error_rate: float
-
-
-def begin(asked: BisectRequest, bisections: Path, paths: HostPaths, dry_run: bool, as_json: bool) -> None:
-    """A new bisection, or what it would do."""
+def begin(
+    asked: BisectOptions, refs: tuple[str, str], bisections: Path, paths: HostPaths, dry_run: bool, as_json: bool
+) -> None:
+    """A new bisection between two commits, (good, bad), or what it would do."""
     build = build_of(asked.experiment)
     if build is None:
         control = asked.experiment.control
@@ -69,7 +52,7 @@ def begin(asked: BisectRequest, bisections: Path, paths: HostPaths, dry_run: boo
             'set server.build = { git = "…", command = "…" }, and no other server for this arm',
         )
     host = LocalHost("bisect", paths.server_user)
-    record = asyncio.run(_record(asked, build, paths, host))
+    record = asyncio.run(_record(asked, refs, build, paths, host))
     if dry_run:
         asyncio.run(_print_plan(record, build, paths, host))
         return
@@ -86,37 +69,30 @@ def go_on(path: Path, paths: HostPaths, as_json: bool) -> None:
     _run(folder, build, paths, LocalHost("bisect", paths.server_user), as_json)
 
 
-async def _record(asked: BisectRequest, build: BuildSpec, paths: HostPaths, host: LocalHost) -> BisectRecord:
+async def _record(
+    asked: BisectOptions, refs: tuple[str, str], build: BuildSpec, paths: HostPaths, host: LocalHost
+) -> BisectRecord:
     ends = []
-    for ref in (asked.good, asked.bad):
+    for ref in refs:
         clone = await fetched(build.model_copy(update={"ref": ref}), paths.cache, host, warn)
         ends.append(await _commit(build, ref, clone, host))
     good, bad = ends
     now_ns = clock.unix_ns()
     stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
     return BisectRecord(
+        **dict(asked),
         bisection=f"{asked.experiment.name}-{stamp}",
         created_unix_ns=now_ns,
         mydyno_version=__version__,
         command=("mydyno", *sys.argv[1:]),
-        experiment=asked.experiment,
-        experiment_source=asked.source_text,
         good=good,
         bad=bad,
         commits=await count_commits(good.hash, bad.hash, clone, host, asked.first_parent),
-        metric=asked.metric,
-        threshold=asked.threshold,
-        step=asked.step,
-        longest_s=asked.longest_s,
-        first_parent=asked.first_parent,
-        error_rate=asked.error_rate,
     )
 
 
 async def _commit(build: BuildSpec, ref: str, clone: Path, host: LocalHost) -> Commit:
     # Names are looked up as a build does it: a branch is the origin's.
-    from mydyno.servers.compiled.source import commit_in
-
     found = await commit_in(build, ref, clone, host)
     return await describe(found.commit, clone, host)
 
@@ -176,8 +152,7 @@ def _run(folder: BisectFolder, build: BuildSpec, paths: HostPaths, host: LocalHo
 
     @contextmanager
     def watch(experiment: Experiment) -> Iterator[ProgressWatcher]:
-        load_s = sum(step.warmup_s + step.measure_s for step in experiment.resolved_steps)
-        with ProgressWatcher(load_s, RUN_OVERHEAD_S) as watcher:
+        with ProgressWatcher(experiment) as watcher:
             yield watcher
 
     async def compiled(spec: BuildSpec) -> object:

@@ -15,24 +15,14 @@ import typer
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode, exit_code_of
 from mydyno.cli.streams import warn
-from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import HostError, MydynoError, UserError
-from mydyno.fleet.channels import LINE_LIMIT_BYTES
+from mydyno.fleet.messages import LINE_LIMIT_BYTES
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.host_groups import LoadHosts, address_problem
 from mydyno.store.study_folder import StudyFolder
 
 END_S = 3.0
 """For asyncio to end what is left of its tasks and threads, after the host is restored."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        name="block",
-        help="Execute one block of a study on this host (for `run --hosts`, Slurm and Kubernetes). Progress and result "
-        "are JSON lines on standard output.",
-    )(block)
 
 
 def block(
@@ -55,10 +45,7 @@ def block(
     skip_arm: Annotated[
         list[str] | None, typer.Option("--skip-arm", help="Do not start this arm. Repeatable.", metavar="ARM")
     ] = None,
-    group: Annotated[
-        str,
-        typer.Option(help="Name of the host group, recorded in each run.", metavar="NAME"),
-    ] = "",
+    group: Annotated[str, typer.Option(help="Name of the host group, recorded in each run.", metavar="NAME")] = "",
     heartbeat: Annotated[
         str | None,
         typer.Option(
@@ -83,8 +70,9 @@ def block(
     allow_writes: arguments.AllowWrites = False,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Execute one block; exit codes as in ExitCode."""
-    set_verbosity(verbose)
+    """Execute one block of a study on this host (for `run --hosts`, Slurm and Kubernetes). Progress and result are JSON
+    lines on standard output.
+    """
     if prepare == (number is not None):
         raise UserError("one of --block N and --prepare is needed", "--prepare once on each host, then --block N")
     path = Path(study)

@@ -11,21 +11,21 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode
-from mydyno.cli.verbosity import set_verbosity
 from mydyno.errors import UserError
-from mydyno.hosts.network.stale_namespaces import remove_ownerless
-from mydyno.hosts.old_versions import old_versions, privileged_files, remove_version, take_privileges
+from mydyno.hosts.left_behind import (
+    left_studies,
+    old_versions,
+    privileged_files,
+    remove_left,
+    remove_ownerless,
+    remove_version,
+    take_privileges,
+)
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.remote.left_studies import left_studies, remove_left
 from mydyno.hosts.undo import stale_journals
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.servers import external_variables  # noqa: F401 - registers how they are set back
 from mydyno.servers.templates import folder_bytes
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="clean", help="Undo what a killed study left on this host.")(clean)
 
 
 def clean(
@@ -41,13 +41,11 @@ def clean(
         ),
     ] = False,
     hosts: Annotated[
-        str | None,
-        typer.Option(help="Clean other hosts, named as for `mydyno hosts prepare`.", metavar="HOSTS"),
+        str | None, typer.Option(help="Clean other hosts, named as for `mydyno hosts prepare`.", metavar="HOSTS")
     ] = None,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Undo; exit code 1 where something could not be undone, 3 where a host cannot be reached."""
-    set_verbosity(verbose)
+    """Undo what a killed study left on this host."""
     if hosts is not None and versions:
         raise UserError("--versions: not with --hosts", "`mydyno hosts prepare` replaces what it installed on a host")
     if hosts is not None:

@@ -12,18 +12,10 @@ from mydyno.cli.exit_codes import ExitCode
 from mydyno.hosts.paths import HostPaths
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        name="client-network",
-        help="Shape and time this host's network for a block on another host (for `run --hosts` with clients). "
-        "Requests are JSON lines on standard input; everything is undone when it ends.",
-        hidden=True,
-    )(client_network)
-
-
 def client_network() -> None:
-    """Serve one block; exit code 1 where something could not be undone."""
+    """Shape and time this host's network for a block on another host (for `run --hosts` with clients). Requests are
+    JSON lines on standard input; everything is undone when it ends.
+    """
     left = asyncio.run(_until_signal())
     for what in left:
         print(f"could not be undone: {what}", file=sys.stderr)

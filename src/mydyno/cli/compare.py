@@ -8,19 +8,14 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.across_output import Format, Output, check_output, chosen_format, deliver
-from mydyno.cli.output import warn_of_damage
+from mydyno.cli.across_output import Format, Output, chosen_format, deliver
+from mydyno.cli.streams import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.evaluation.arms import compare_arms
 from mydyno.evaluation.compare import compare_studies
 from mydyno.reports.comparison import arms_document, comparison_document
 from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.scatter import studies_beside
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="compare", help="Compare studies, or arms of one study.")(compare)
 
 
 def compare(
@@ -37,9 +32,8 @@ def compare(
     output: Output = None,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
 ) -> None:
-    """Print the comparison, or write it; exit code 2 for studies that have nothing in common."""
+    """Compare studies, or arms of one study."""
     chosen = chosen_format(format_, output)
-    check_output(output)
     if arms is not None and len(study) > 1:
         raise UserError("--arms compares arms of one study", "mydyno compare STUDY --arms a,b")
     if arms is None and len(study) < 2:

@@ -7,22 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.output import print_json
-from mydyno.cli.verbosity import set_verbosity
+from mydyno.cli.streams import print_json
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import forecast
 from mydyno.experiments import built_in, load
 from mydyno.hosts import memory_bandwidth
 from mydyno.hosts.capabilities import capabilities
 from mydyno.hosts.facts import host_facts
+from mydyno.hosts.left_behind import left_studies
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.remote.left_studies import left_studies
 from mydyno.model.definition.quantities import format_bytes
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="doctor", help="Report what this host can and cannot measure.")(doctor)
 
 
 def doctor(
@@ -31,8 +25,7 @@ def doctor(
     as_json: arguments.Json = False,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Print which built-in experiments it can run, its capabilities, and its facts."""
-    set_verbosity(verbose)
+    """Report what this host can and cannot measure."""
     paths = HostPaths.resolve(data)
     facts, found = host_facts(paths.data, paths.root), capabilities(paths)
     left = left_studies(paths.cache)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.experiments import load_for_study
-from mydyno.cli.output import warn_of_damage
-from mydyno.cli.verbosity import set_verbosity
+from mydyno.cli.streams import warn_of_damage
+from mydyno.cli.study_options import load_for_study
 from mydyno.errors import UserError
 from mydyno.experiment_file.thresholds import with_thresholds
 from mydyno.experiments import built_in
@@ -40,12 +38,8 @@ Thresholds = Annotated[
 File = Path | None
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="gate", help="Decide by exit code whether an arm is worse than allowed: for CI.")(gate)
-
-
 def gate(
+    context: typer.Context,
     target: Target,
     thresholds: Thresholds = None,
     base: Annotated[
@@ -53,9 +47,14 @@ def gate(
         typer.Option(help="Compare two commits of the control's repository; this is the control.", metavar="REF"),
     ] = None,
     head: Annotated[str | None, typer.Option(help="With --base: the commit to compare with it.", metavar="REF")] = None,
-    junit: Annotated[File, typer.Option(help="Write JUnit XML.", metavar="FILE")] = None,
-    markdown: Annotated[File, typer.Option(help="Write Markdown for a pull request.", metavar="FILE")] = None,
-    as_json: Annotated[File, typer.Option("--json", help="Write Bencher Metric Format JSON.", metavar="FILE")] = None,
+    junit: Annotated[File, typer.Option(help="Write JUnit XML.", metavar="FILE", callback=arguments.check_file)] = None,
+    markdown: Annotated[
+        File, typer.Option(help="Write Markdown for a pull request.", metavar="FILE", callback=arguments.check_file)
+    ] = None,
+    as_json: Annotated[
+        File,
+        typer.Option("--json", help="Write Bencher Metric Format JSON.", metavar="FILE", callback=arguments.check_file),
+    ] = None,
     scale: arguments.Scale = None,
     settings: arguments.Overrides = None,
     blocks: arguments.Blocks = None,
@@ -68,20 +67,15 @@ def gate(
     wait: arguments.Wait = False,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Exit codes 0, 4 and 5; those of `run` where the experiment could not be run."""
-    set_verbosity(verbose)
+    """Decide by exit code whether an arm is worse than allowed: for CI."""
     if (base is None) != (head is None):
         raise UserError(f"{'--head' if head is None else '--base'}: missing: --base and --head belong together")
     files = {"--junit": junit, "--markdown": markdown, "--json": as_json}
-    _check_files(files)
     path = arguments.study_path(target, studies)
     if is_study(path):
-        given = {"--scale": scale, "--set": settings, "--blocks": blocks, "--time": time, "--hosts": hosts,
-                 "--data": data, "--base": base, "--head": head}  # fmt: skip
-        wrong = [name for name, value in given.items() if value is not None]
-        if wrong:
+        if wrong := arguments.given(context, "scale settings blocks time hosts data base head"):
             raise UserError(
-                f"{', '.join(wrong)}: {target} is a study, which has been run already",
+                f"{wrong}: {target} is a study, which has been run already",
                 f"to add blocks: mydyno resume {target} --time DURATION",
             )
         declared = _of_study(path, thresholds or [])
@@ -102,7 +96,7 @@ def gate(
             f"{target} declares no threshold; nothing was started",
             "add [thresholds] to the file, or --threshold qps='no worse than -2%'",
         )
-    groups = None if hosts is None else parse_hosts(hosts)
+    groups = () if hosts is None else parse_hosts(hosts, data)
     paths = HostPaths.resolve(data, allow_writes, allow_changes, wait)
     # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
     from mydyno.cli.gate_runner import finish, run_experiment
@@ -128,16 +122,3 @@ def _check_exists(target: str, studies: Path) -> None:
         f"{target}: no such study below {studies}, and no such experiment or file",
         with_guess("", target, known) or "`mydyno list` lists experiments and studies",
     )
-
-
-def _check_files(files: dict[str, File]) -> None:
-    """Raises UserError for a file that cannot be written, before hours of load."""
-    for option, path in files.items():
-        if path is None:
-            continue
-        if path.is_dir():
-            raise UserError(f"{option} {path}: is a folder")
-        if not path.parent.is_dir():
-            raise UserError(f"{option} {path}: there is no folder {path.parent}")
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise UserError(f"{option} {path}: cannot be written")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import typer
 
 from mydyno.cli.exit_codes import ExitCode
-from mydyno.cli.study_runner import report_of, run_fleet_study, run_study_here
+from mydyno.cli.study_runner import report_of, run_study_of
 from mydyno.document.console import Paper
 from mydyno.document.markdown_text import code, printed
 from mydyno.errors import UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.execution.planning.design_choice import with_copies
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
 from mydyno.model.definition.host_groups import HostGroup
@@ -22,7 +24,7 @@ from mydyno.reports.gate import gate_document
 from mydyno.reports.gate_files import bencher, junit
 from mydyno.results.gate import is_gate_decided
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from mydyno.verdicts.threshold import Outcome
 from mydyno.wording.gate import GateResult, gate_study
 
@@ -37,19 +39,18 @@ CODES = {Outcome.PASSED: ExitCode.DONE, Outcome.WORSE: ExitCode.GATE_WORSE, Outc
 
 
 def run_experiment(
-    experiment: Experiment, source_text: str, studies: Path, paths: HostPaths, groups: tuple[HostGroup, ...] | None
+    experiment: Experiment, source_text: str, studies: Path, paths: HostPaths, groups: tuple[HostGroup, ...]
 ) -> StudyFolder:
     """Run a study that may end as soon as every threshold is decided; its folder."""
-    command = ("mydyno", *sys.argv[1:])
-    if groups is None:
+    if not groups:
         experiment = with_copies(experiment, paths)
-        request = Request(experiment, source_text, studies, command, is_gate_decided)
-        return run_study_here(lambda watcher: run_study(request, paths, watcher), experiment)[0]
+    request = Request(experiment, source_text, studies, ("mydyno", *sys.argv[1:]), is_gate_decided)
+    if not groups:
+        return run_study_of(partial(run_study, request, paths), experiment)[0]
     # What hosts by SSH need is slow to load.
-    from mydyno.fleet.controller import FleetRequest, run_on_groups
+    from mydyno.fleet.controller import run_on_groups
 
-    ordered = FleetRequest(experiment, source_text, studies, groups, command, is_gate_decided)
-    return run_fleet_study(lambda watcher: run_on_groups(ordered, paths, watcher))[0]
+    return run_study_of(partial(run_on_groups, request, groups, paths), None)[0]
 
 
 def finish(folder: StudyFolder, thresholds: tuple[ThresholdSpec, ...], files: Mapping[str, Path | None]) -> None:

@@ -8,21 +8,14 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.across_output import Format, Output, check_output, chosen_format, deliver
-from mydyno.cli.output import warn_of_damage
+from mydyno.cli.across_output import Format, Output, chosen_format, deliver
+from mydyno.cli.streams import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.reports.history import history_document
 from mydyno.results.across.history import FoundStudies, Selection, find_studies, read_studies
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import is_study
 from mydyno.wording.across.history import history_of
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="history", help="Show an experiment over all its studies on one host, and where it changed.")(
-        history
-    )
 
 
 def history(
@@ -43,9 +36,8 @@ def history(
     output: Output = None,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
 ) -> None:
-    """Print the history, or write it."""
+    """Show an experiment over all its studies on one host, and where it changed."""
     chosen = chosen_format(format_, output)
-    check_output(output)
     found, experiment, named_host = _found(what, studies)
     for one in found.studies:
         warn_of_damage(one.folder)

@@ -13,8 +13,7 @@ import typer
 
 from mydyno.cli import arguments
 from mydyno.cli.exit_codes import ExitCode
-from mydyno.cli.output import print_json
-from mydyno.cli.verbosity import set_verbosity
+from mydyno.cli.streams import print_json
 from mydyno.errors import HostError
 from mydyno.execution.environments.environment import Say
 from mydyno.experiments import load
@@ -29,8 +28,7 @@ from mydyno.fleet.installation import (
     remove,
     state_of,
 )
-from mydyno.fleet.parts import archives_folder, remove_old_archives
-from mydyno.fleet.study_packages import package_folders
+from mydyno.fleet.parts import archives_folder, package_folders, remove_old_archives
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.model.definition.host_groups import LOCAL, HostGroup
@@ -56,15 +54,10 @@ WIDTH = 118
 WIDEST_CELL = 34
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command group."""
-    group = typer.Typer(help=HELP, no_args_is_help=True)
-    group.command(name="prepare", help="Copy this mydyno to the hosts; only what they lack is sent.")(prepare_hosts)
-    group.command(name="check", help="Compare the hosts: what differs, what each cannot measure, clocks.")(check)
-    group.command(name="list", help="List the groups and hosts, and whether each can be used.")(list_hosts)
-    app.add_typer(group, name="hosts")
+group = typer.Typer(help=HELP, no_args_is_help=True)
 
 
+@group.command(name="prepare")
 def prepare_hosts(
     hosts: Hosts,
     packages: Annotated[
@@ -81,8 +74,7 @@ def prepare_hosts(
     ] = False,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Install, or remove; exit code 3 if a host cannot."""
-    set_verbosity(verbose)
+    """Copy this mydyno to the hosts; only what they lack is sent."""
     groups = parse_hosts(hosts)
     paths = HostPaths.resolve()
     if undo:
@@ -122,9 +114,9 @@ async def _remove(host: SshHost, say: Say) -> str:
     return "removed" if await remove(host, say) else "nothing to remove"
 
 
+@group.command()
 def check(hosts: Hosts, as_json: arguments.Json = False, verbose: arguments.Verbose = False) -> None:
-    """Compare the hosts; exit code 3 if one could not be examined."""
-    set_verbosity(verbose)
+    """Compare the hosts: what differs, what each cannot measure, clocks."""
     groups = parse_hosts(hosts)
     found = asyncio.run(_check(groups, HostPaths.resolve()))
     if as_json:
@@ -152,9 +144,9 @@ async def _check(groups: Sequence[HostGroup], paths: HostPaths) -> list[CheckedH
     ]
 
 
+@group.command(name="list")
 def list_hosts(hosts: Hosts, as_json: arguments.Json = False, verbose: arguments.Verbose = False) -> None:
-    """List; exit code 3 if a host cannot be used."""
-    set_verbosity(verbose)
+    """List the groups and hosts, and whether each can be used."""
     groups = parse_hosts(hosts)
     wanted = installation_of(HostPaths.resolve().engine)
 

@@ -7,10 +7,8 @@ from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import shorten
 
-import typer
-
 from mydyno.cli import arguments
-from mydyno.cli.output import print_json
+from mydyno.cli.streams import print_json
 from mydyno.errors import MydynoError
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import forecast
@@ -31,13 +29,8 @@ MOST_NAMED = 3
 """Damaged files of a study."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="list", help="List the built-in experiments and the studies.")(list_all)
-
-
-def list_all(studies: arguments.Studies = arguments.DEFAULT_STUDIES, as_json: arguments.Json = False) -> None:
-    """Print both lists."""
+def list_(studies: arguments.Studies = arguments.DEFAULT_STUDIES, as_json: arguments.Json = False) -> None:
+    """List the built-in experiments and the studies."""
     experiments = [_experiment(name) for name in built_in()]
     found = [_study(path) for path in studies_below(studies)]
     if as_json:

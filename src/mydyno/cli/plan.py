@@ -9,19 +9,15 @@ from pathlib import Path
 
 import typer
 
-from mydyno.cli import arguments
-from mydyno.cli.batch_job import batch_job
 from mydyno.cli.exit_codes import ExitCode
-from mydyno.cli.experiments import load_for_study
-from mydyno.cli.output import print_json
-from mydyno.cli.verbosity import set_verbosity
+from mydyno.cli.streams import print_json
+from mydyno.cli.study_options import StudyOptions
 from mydyno.errors import UserError
 from mydyno.execution.planning.design_choice import with_copies
 from mydyno.execution.planning.forecast import Forecast, shared_host_caution
 from mydyno.execution.planning.plan_text import plan_parts
 from mydyno.execution.planning.preview import preview
-from mydyno.fleet.group_rules import check_groups
-from mydyno.fleet.groups import parse_hosts
+from mydyno.fleet.groups import check_groups
 from mydyno.hosts.paths import HostPaths
 from mydyno.language import agreed
 from mydyno.model.definition.batch import BatchJob
@@ -30,52 +26,21 @@ from mydyno.model.definition.host_groups import LOCAL, HostGroup
 from mydyno.model.definition.plan import Plan
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="plan", help="Print what `run` would do on this host; starts nothing.")(plan)
-
-
-def plan(
-    experiment: arguments.Experiment,
-    scale: arguments.Scale = None,
-    settings: arguments.Overrides = None,
-    blocks: arguments.Blocks = None,
-    time: arguments.Time = None,
-    profile: arguments.Profile = False,
-    waits: arguments.Waits = False,
-    kernel: arguments.Kernel = False,
-    hosts: arguments.Hosts = None,
-    on: arguments.On = None,
-    on_options: arguments.OnOptions = None,
-    studies: arguments.Studies = arguments.DEFAULT_STUDIES,
-    data: arguments.Data = None,
-    allow_writes: arguments.AllowWrites = False,
-    allow_changes: arguments.AllowChanges = False,
-    wait: arguments.Wait = False,
-    serve: arguments.Serve = False,
-    openmetrics: arguments.OpenMetrics = None,
-    as_json: arguments.Json = False,
-    verbose: arguments.Verbose = False,
-) -> None:
-    """Print the plan; exit code 3 where this host cannot do it. Takes every option of `run`."""
-    del allow_writes, allow_changes, wait, serve, openmetrics  # of no effect on the plan
-    set_verbosity(verbose)
-    job = batch_job(on, on_options, hosts, time, data)
-    resolved, _ = load_for_study(
-        experiment, scale, arguments.all_settings(settings, blocks, time, profile, waits, kernel), fixed=job is not None
-    )
-    paths = HostPaths.resolve(data)
-    if job is not None:
-        _print_job(resolved, job, studies, paths, as_json)
+def plan(options: StudyOptions) -> None:
+    """Print what `run` would do on this host; starts nothing."""
+    resolved, _ = options.load()
+    paths = HostPaths.resolve(options.data)
+    if options.job is not None:
+        _print_job(resolved, options.job, options.studies, paths, options.as_json)
         return
-    groups = () if hosts is None else parse_hosts(hosts)
+    groups = options.groups()
     if not groups:
         resolved = with_copies(resolved, paths)
     apart = bool(groups) and all(group.clients for group in groups)
     previewed = asyncio.run(preview(resolved, paths, apart=apart))
     made = previewed.plan
     expected = _on_groups(previewed.forecast, resolved, groups, paths)
-    if as_json:
+    if options.as_json:
         print_json({
             "experiment": resolved.model_dump(mode="json"),
             "plan": made.model_dump(mode="json", by_alias=True),

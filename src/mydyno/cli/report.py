@@ -9,18 +9,13 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.output import warn_of_damage
+from mydyno.cli.streams import warn_of_damage
 from mydyno.errors import UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.hosts.paths import check_writable
 from mydyno.model.definition.problems import with_guess
 from mydyno.reports import FORMATS, write
 from mydyno.store.study_folder import StudyFolder
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="report", help="Write a study's report again: html, md, csv, json.")(report)
 
 
 def report(
@@ -31,7 +26,7 @@ def report(
     ] = False,
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
 ) -> None:
-    """Summarise the folder anew, then write the report."""
+    """Write a study's report again: html, md, csv, json."""
     if format_ not in FORMATS:
         raise UserError(f"--format {format_}: unknown; allowed: {', '.join(FORMATS)}", with_guess("", format_, FORMATS))
     folder = StudyFolder.open(arguments.study_path(study, studies))

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import os
-
-import typer
+from functools import partial
+from typing import Any
 
 from mydyno.cli import arguments
-from mydyno.cli.output import warn_of_damage
-from mydyno.cli.side_server import side_server
-from mydyno.cli.verbosity import set_verbosity
+from mydyno.cli.streams import warn_of_damage
 from mydyno.execution.checks import check_origin
 from mydyno.hosts.paths import HostPaths
 from mydyno.store.study_folder import StudyFolder
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="resume", help="Continue an interrupted study, or add blocks to one that has a time.")(resume)
 
 
 def resume(
@@ -34,8 +27,7 @@ def resume(
     as_json: arguments.Json = False,
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Resume a study; exit codes as in ExitCode."""
-    set_verbosity(verbose)
+    """Continue an interrupted study, or add blocks to one that has a time."""
     path = arguments.study_path(study, studies)
     time_s = arguments.duration_s(time)
     folder = StudyFolder.open(path)
@@ -43,31 +35,23 @@ def resume(
     if not trust:
         check_origin(path, record.experiment, os.geteuid())
     warn_of_damage(folder)
-    metrics = arguments.metrics_file(openmetrics)
     paths = HostPaths.resolve(data, allow_writes, allow_changes, wait)
     # After the check, so that mistakes are reported at once: what a study needs takes a third of a second to load.
-    from mydyno.cli.study_runner import listeners_of, run_batch_to_end, run_fleet_to_end, run_to_end
+    from mydyno.cli.study_runner import Work, listeners_of, run_to_end
     from mydyno.study import resume_study
 
-    listeners = listeners_of(metrics)
+    more: dict[str, Any] = {"time_s": time_s, "listeners": listeners_of(openmetrics)}
+    work: Work = partial(resume_study, path, paths, **more)
+    here = None
     if record.batch is not None:
         from mydyno.fleet.batch.study import resume_on_batch  # the same
 
-        with side_server(path.absolute().parent, serve):
-            run_batch_to_end(lambda watcher: resume_on_batch(path, watcher, time_s, listeners), as_json)
-        return
-    if record.host_groups:
+        work = partial(resume_on_batch, path, **more)
+    elif record.host_groups:
         # What hosts by SSH need is slow to load.
         from mydyno.fleet.controller import resume_on_groups
 
-        with side_server(path.absolute().parent, serve):
-            run_fleet_to_end(
-                lambda watcher: resume_on_groups(path, paths, watcher, time_s=time_s, listeners=listeners), as_json
-            )
-        return
-    with side_server(path.absolute().parent, serve):
-        run_to_end(
-            lambda watcher: resume_study(path, paths, watcher, time_s=time_s, listeners=listeners),
-            record.experiment,
-            as_json,
-        )
+        work = partial(resume_on_groups, path, paths, **more)
+    else:
+        here = record.experiment
+    run_to_end(work, as_json, here, record.batch is not None, path.absolute().parent if serve else None)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mydyno.cli.output import print_json
+from mydyno.cli.streams import print_json
 from mydyno.errors import UserError
 from mydyno.experiment_file.schema import experiment_schema
 from mydyno.experiments import vocabulary
@@ -17,17 +17,8 @@ EXPERIMENT = "experiment"
 NAMES = (EXPERIMENT, *STORED)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="schema", help="Print the JSON Schema of experiment files, or of a file that a study writes.")(
-        schema
-    )
-
-
-def schema(
-    name: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}.", metavar="NAME")] = EXPERIMENT,
-) -> None:
-    """Print it."""
+def schema(name: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}.", metavar="NAME")] = EXPERIMENT) -> None:
+    """Print the JSON Schema of experiment files, or of a file that a study writes."""
     if name not in NAMES:
         raise UserError(f"{name}: no such schema; known: {', '.join(NAMES)}", with_guess("", name, NAMES))
     print_json(experiment_schema(vocabulary()) if name == EXPERIMENT else stored_schema(name))

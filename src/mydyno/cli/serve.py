@@ -17,13 +17,6 @@ from mydyno.hosts.identity import ProcessIdentity
 from mydyno.hosts.paths import HostPaths
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="serve", help="Show studies, and the one that runs, in a browser on this host. Ctrl-C ends it.")(
-        serve
-    )
-
-
 def serve(
     studies: arguments.Studies = arguments.DEFAULT_STUDIES,
     port: Annotated[
@@ -36,8 +29,7 @@ def serve(
         ),
     ] = None,
     socket: Annotated[
-        Path | None,
-        typer.Option(help="Listen on a Unix socket instead; only this user can connect.", metavar="PATH"),
+        Path | None, typer.Option(help="Listen on a Unix socket instead; only this user can connect.", metavar="PATH")
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in this user's browser.")] = False,
     metrics: Annotated[
@@ -54,7 +46,7 @@ def serve(
     ] = False,
     study_pid: Annotated[int | None, typer.Option(hidden=True, help="End soon after this process.")] = None,
 ) -> None:
-    """Serve until Ctrl-C; exit codes as in ExitCode."""
+    """Show studies, and the one that runs, in a browser on this host. Ctrl-C ends it."""
     if port is not None and socket is not None:
         raise UserError("--port and --socket exclude each other")
     if socket is not None and open_:
@@ -63,7 +55,7 @@ def serve(
         raise UserError(f"--studies {studies}: no such folder", "`mydyno run` creates it with the first study")
     # After the checks, so that mistakes are reported at once: the web server takes a moment to load.
     from mydyno.web.index import StudyIndex
-    from mydyno.web.launch import Launcher  # with the web server's own modules
+    from mydyno.web.pages.design import Launcher  # with the web server's own modules
     from mydyno.web.server import Place, serve  # uvicorn
 
     paths = HostPaths.resolve()

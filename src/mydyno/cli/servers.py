@@ -13,9 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.output import print_json
-from mydyno.cli.streams import warn
-from mydyno.cli.verbosity import set_verbosity
+from mydyno.cli.streams import print_json, warn
 from mydyno.errors import UserError
 from mydyno.files.atomic import sha256_of, write_text
 from mydyno.hosts.local import LocalHost
@@ -30,48 +28,18 @@ from mydyno.servers.catalogue import CATALOGUE, CatalogueEntry, get_build, known
 from mydyno.servers.compiled.cached import read_builds, remove_build
 from mydyno.servers.compiled.record import BuildRecord
 from mydyno.servers.dsn import FORM, PASSWORD_VARIABLE, parse_dsn
-from mydyno.servers.sources.archive import AddedServer, add_image, read_added
+from mydyno.servers.sources.archive import AddedServer, add_image, add_pulled, read_added
 from mydyno.servers.sources.archive import add as add_archive
 from mydyno.servers.sources.archive import remove as remove_added
-from mydyno.servers.sources.registry import add_pulled
 from mydyno.servers.sql import Control
 from mydyno.servers.statistics import OptimizerStatistics, read_statistics
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command group."""
-    group = typer.Typer(help="List the servers that mydyno can download, or download one.", invoke_without_command=True)
-    group.callback()(list_servers)
-    group.command(name="install", help="Download and unpack a server into the cache.")(install)
-    group.command(name="add", help="Add a server from a vendor's archive or an image, under a chosen name.")(add)
-    group.command(name="remove", help="Remove a server that was added, or a build from source.")(remove)
-    words = "Write a schema's optimizer statistics to a file, for data.statistics of an experiment."
-    group.command(name="statistics", help=words)(statistics)
-    app.add_typer(group, name="servers")
+group = typer.Typer(help="List the servers that mydyno can download, or download one.", invoke_without_command=True)
 
 
-def statistics(
-    dsn: Annotated[str, typer.Argument(metavar="DSN", help=f"{FORM}; the password: {PASSWORD_VARIABLE}")],
-    output: Annotated[Path, typer.Option("--output", help="the file; the server is only read")],
-    verbose: arguments.Verbose = False,
-) -> None:
-    """Read InnoDB's persistent statistics and MySQL's histograms."""
-    set_verbosity(verbose)
-    address = parse_dsn(dsn)
-
-    async def read() -> OptimizerStatistics:
-        async with Control(address) as control:
-            return await read_statistics(control, address.database)
-
-    found = asyncio.run(read())
-    write_text(output, f"{found.model_dump_json(indent=1)}\n")
-    histograms = sum(len(table.histograms) for table in found.tables.values())
-    print(f"{output}: {len(found.tables)} tables of {address.database}, {histograms} histograms, {found.server}")
-
-
+@group.callback()
 def list_servers(context: typer.Context, as_json: arguments.Json = False, verbose: arguments.Verbose = False) -> None:
     """Every server: version, source, size, state, and what it can."""
-    set_verbosity(verbose)
     if context.invoked_subcommand is not None:
         return
     paths = HostPaths.resolve()
@@ -118,7 +86,7 @@ def _row(entry: CatalogueEntry, paths: HostPaths) -> dict[str, Any]:
         "name": entry.name,
         "title": entry.title,
         "source": entry.source.title,
-        "download_bytes": entry.download_bytes,
+        "download_bytes": entry.source.download_bytes,
         "in_cache": entry.source.present(paths.cache),
         **entry.traits.__dict__,
     }
@@ -131,13 +99,11 @@ def _state(row: dict[str, Any]) -> str:
     return f"not here yet (download about {megabytes:.{0 if megabytes >= 1 else 1}f} MB)"
 
 
+@group.command()
 def install(
-    context: typer.Context,
-    name: str = typer.Argument(help="A name listed by `mydyno servers`."),
-    verbose: arguments.Verbose = False,
+    name: str = typer.Argument(help="A name listed by `mydyno servers`."), verbose: arguments.Verbose = False
 ) -> None:
-    """Get one server."""
-    _set_verbosity(context, verbose)
+    """Download and unpack a server into the cache."""
     known = known_servers()
     if name not in known:
         raise UserError(f"{name}: no such server", with_guess(f"known: {', '.join(known)}", name, known))
@@ -147,8 +113,8 @@ def install(
     print(f"{name}: {build.version.name} in {build.basedir}")
 
 
+@group.command()
 def add(
-    context: typer.Context,
     name: Annotated[str, typer.Argument(help="The name by which experiments use it, e.g. mysql-8.4.")],
     archive: Annotated[
         str, typer.Option(help="The vendor's tar archive (.tar.gz, .tar.xz, .tar.bz2).", metavar="FILE|URL")
@@ -165,8 +131,7 @@ def add(
     ] = "",
     verbose: arguments.Verbose = False,
 ) -> None:
-    """Check the hash, unpack, start the program for its version and options, and keep it under the name."""
-    _set_verbosity(context, verbose)
+    """Add a server from a vendor's archive or an image, under a chosen name."""
     _check_name(name)
     if sum(map(bool, (archive, oci, image))) != 1:
         raise UserError(
@@ -246,6 +211,7 @@ def _check_name(name: str) -> None:
         raise UserError(f"a server {name} was added already", f"mydyno servers remove {name}")
 
 
+@group.command()
 def remove(name: Annotated[str, typer.Argument(help="Name of an added server, or of a build.")]) -> None:
     """Remove a server that was added, or a build from source."""
     cache = cache_folder()
@@ -264,5 +230,20 @@ def remove(name: Annotated[str, typer.Argument(help="Name of an added server, or
     print(f"{name} is removed")
 
 
-def _set_verbosity(context: typer.Context, verbose: bool) -> None:
-    set_verbosity(verbose or bool(context.parent and context.parent.params.get("verbose")))
+@group.command()
+def statistics(
+    dsn: Annotated[str, typer.Argument(metavar="DSN", help=f"{FORM}; the password: {PASSWORD_VARIABLE}")],
+    output: Annotated[Path, typer.Option("--output", help="the file; the server is only read")],
+    verbose: arguments.Verbose = False,
+) -> None:
+    """Write a schema's optimizer statistics to a file, for data.statistics of an experiment."""
+    address = parse_dsn(dsn)
+
+    async def read() -> OptimizerStatistics:
+        async with Control(address) as control:
+            return await read_statistics(control, address.database)
+
+    found = asyncio.run(read())
+    write_text(output, f"{found.model_dump_json(indent=1)}\n")
+    histograms = sum(len(table.histograms) for table in found.tables.values())
+    print(f"{output}: {len(found.tables)} tables of {address.database}, {histograms} histograms, {found.server}")

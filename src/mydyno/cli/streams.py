@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import errno
 import io
+import json
+import logging
 import os
 import re
 import shlex
 import sys
+import time
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from mydyno.visible import VisibleText, unchanged
+
+if TYPE_CHECKING:
+    from mydyno.store.study_folder import StudyFolder
 
 GONE = (errno.EPIPE, errno.EBADF, errno.EIO)
 """No reader, no open file, a terminal that hung up."""
@@ -107,3 +113,39 @@ def _typed(command: re.Match[str]) -> str:
 def warn(text: str) -> None:
     """A line on stderr outside of any bar."""
     print(text, file=sys.stderr)
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout."""
+    json.dump(value, sys.stdout, indent=1, default=str)
+    print()
+
+
+def warn_of_damage(folder: StudyFolder) -> None:
+    """A line on stderr for a study whose journal is damaged; everything else of it may still be right."""
+    if words := folder.journal.damage():
+        warn(f"mydyno: warning: {words}")
+
+
+class StderrHandler(logging.Handler):
+    """Writes to what sys.stderr is at that moment: a progress bar puts its own stream there while it is drawn."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line with the time of day."""
+        clock = time.strftime("%H:%M:%S", time.localtime(record.created))
+        warn(f"{clock}.{record.msecs:03.0f} {record.name}: {record.getMessage()}")
+
+
+def set_verbosity(verbose: bool) -> None:
+    """Print the commands that mydyno starts, and its own debug messages, on stderr; or none."""
+    logger = logging.getLogger("mydyno")
+    logger.propagate = False
+    logger.handlers = [StderrHandler()] if verbose else [logging.NullHandler()]
+    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+
+
+def use_verbosity(verbose: bool) -> bool:
+    """--verbose of a command; without it, that of the command above it stays in force."""
+    if verbose:
+        set_verbosity(True)
+    return verbose

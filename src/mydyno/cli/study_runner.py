@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -18,7 +20,7 @@ from mydyno.cli.streams import warn
 from mydyno.cli.watcher import FleetProgress, ProgressWatcher
 from mydyno.errors import HostError, StudyError
 from mydyno.execution.live.writer import Listener
-from mydyno.execution.planning.forecast import RUN_OVERHEAD_S
+from mydyno.hosts.commands import end_apart, start_apart
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.summary import Summary
 from mydyno.reports import write
@@ -27,9 +29,12 @@ from mydyno.results.precision import is_unanswered
 from mydyno.store.study_folder import StudyFolder
 from mydyno.visible import styled
 
-Work = Callable[[ProgressWatcher], Awaitable[tuple[StudyFolder, Summary]]]
+Work = Callable[[Any], Awaitable[tuple[StudyFolder, Summary]]]
+"""A study, with what is shown of it on stderr."""
 Made = TypeVar("Made")
-FleetWork = Callable[[FleetProgress], Awaitable[tuple[StudyFolder, Summary]]]
+LOWEST_PRIORITY = 19
+END_TIMEOUT_S = 5.0
+RESTORED = "the host is restored; finished runs"
 
 
 def listeners_of(metrics: Path | None) -> tuple[Listener, ...]:
@@ -41,45 +46,27 @@ def listeners_of(metrics: Path | None) -> tuple[Listener, ...]:
     return (MetricsFile(metrics),)
 
 
-def run_to_end(work: Work, experiment: Experiment, as_json: bool) -> None:
+def run_to_end(
+    work: Work, as_json: bool, experiment: Experiment | None, batch: bool = False, served: Path | None = None
+) -> None:
     """Run, then print the sentences and the report's path (or the summary as JSON) on stdout.
 
-    Ctrl-C and SIGTERM cancel the study, which cleans up and stays resumable: exit code 130.
+    `experiment`: of a study on this host; None: on host groups, or (`batch`) by a batch system, where blocks go on
+    without this program. `served`: the folder of studies that is shown in a browser meanwhile. Ctrl-C and SIGTERM
+    cancel the study, which cleans up and stays resumable: exit code 130.
     """
-    folder, summary = run_study_here(work, experiment)
-    finish(folder, summary, as_json)
+    with side_server(served):
+        finish(*run_study_of(work, experiment, "finished blocks" if batch else RESTORED), as_json)
 
 
-def run_fleet_to_end(work: FleetWork, as_json: bool) -> None:
-    """As run_to_end, for a study over host groups."""
-    folder, summary = run_fleet_study(work)
-    finish(folder, summary, as_json)
-
-
-def run_batch_to_end(work: FleetWork, as_json: bool) -> None:
-    """As run_to_end, for a study whose blocks a batch system executes: they go on without this program."""
-    with FleetProgress() as watcher:
-        folder, summary = _run(work(watcher), watcher, "finished blocks")
-    finish(folder, summary, as_json)
-
-
-def run_study_here(work: Work, experiment: Experiment) -> tuple[StudyFolder, Summary]:
+def run_study_of(work: Work, experiment: Experiment | None, kept: str = RESTORED) -> tuple[StudyFolder, Summary]:
     """Run with progress on stderr; print nothing on stdout. Ctrl-C as in run_to_end."""
-    load_s = sum(step.warmup_s + step.measure_s for step in experiment.resolved_steps)
-    with ProgressWatcher(load_s, RUN_OVERHEAD_S) as watcher:
-        return _run(work(watcher), watcher)
-
-
-def run_fleet_study(work: FleetWork) -> tuple[StudyFolder, Summary]:
-    """As run_study_here, for a study over host groups."""
-    with FleetProgress() as watcher:
-        return _run(work(watcher), watcher)
+    with FleetProgress() if experiment is None else ProgressWatcher(experiment) as watcher:
+        return _run(work(watcher), watcher, kept)
 
 
 def _run(
-    work: Awaitable[tuple[StudyFolder, Summary]],
-    watcher: ProgressWatcher | FleetProgress,
-    restored: str = "the host is restored; finished runs",
+    work: Awaitable[tuple[StudyFolder, Summary]], watcher: ProgressWatcher | FleetProgress, restored: str
 ) -> tuple[StudyFolder, Summary]:
     try:
         return asyncio.run(with_signals(work))
@@ -104,9 +91,8 @@ def resume_command(folder: Path) -> str:
 async def with_signals(work: Awaitable[Made]) -> Made:
     """What the work returns; Ctrl-C, SIGTERM and SIGHUP cancel it."""
     task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, task.cancel)
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     return await task
 
 
@@ -139,3 +125,29 @@ def shown_path(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+@contextmanager
+def side_server(studies: Path | None) -> Iterator[None]:
+    """`mydyno serve` of these studies beside a study, with the lowest priority; its URL is printed on stderr.
+
+    Ctrl-C in the terminal does not reach it. It ends with the context; after kill -9 of this process it shows for a
+    while that the study was killed, and then ends too. Raises HostError if it does not start.
+    """
+    if studies is None:
+        yield
+        return
+    studies.mkdir(parents=True, exist_ok=True)
+    own = str(os.getpid())
+    argv = [sys.executable, "-m", "mydyno.cli", "serve", "--studies", str(studies), "--study-pid", own]
+    process, started = start_apart(argv)
+    try:
+        os.setpriority(os.PRIO_PROCESS, process.pid, LOWEST_PRIORITY)
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        if not url:
+            raise HostError("the server of --serve did not start", "its message is above; or leave --serve out")
+        print(f"live: {url}", file=sys.stderr, flush=True)
+        yield
+    finally:
+        end_apart(process, started, END_TIMEOUT_S)

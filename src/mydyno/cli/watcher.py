@@ -21,8 +21,9 @@ from mydyno.drivers import base
 from mydyno.evaluation.progress import half_width_words, precision_words
 from mydyno.evaluation.projection import Precision
 from mydyno.execution.interleaved.block import BlockResult, SliceKind
+from mydyno.execution.planning.forecast import RUN_OVERHEAD_S
 from mydyno.language import agreed
-from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.phrases import lane_name
@@ -70,7 +71,7 @@ class _Shown:
 class ProgressWatcher(_Shown):
     """Shows a study while it runs: current run and step, live QPS, time left."""
 
-    def __init__(self, load_s_per_run: float, overhead_s_per_run: float) -> None:
+    def __init__(self, experiment: Experiment) -> None:
         super().__init__(
             TimeElapsedColumn(), TextColumn("{task.percentage:>3.0f} % · {task.description}{task.fields[tail]}")
         )
@@ -80,8 +81,8 @@ class ProgressWatcher(_Shown):
         """What the bar shows of the last block."""
         self._task = self._bar.add_task("preparing", total=None, tail="")
         self._began = 0.0
-        self._load_s = load_s_per_run
-        self._overhead_s = overhead_s_per_run
+        self._load_s = sum(step.warmup_s + step.measure_s for step in experiment.resolved_steps)
+        """Of a run."""
         self._run = ""
         self._done_runs = 0
         self._skipped = 0
@@ -188,7 +189,7 @@ class ProgressWatcher(_Shown):
         share = min(self._loaded_s / self._load_s, 1.0) if self._load_s else 0.0
         done = self._done_runs + share
         made = done - self._skipped
-        per_run_s = self._load_s + self._overhead_s
+        per_run_s = self._load_s + RUN_OVERHEAD_S
         if made > 0.5:
             per_run_s = (time.monotonic() - self._began) / made
         left = format_duration(max(0.0, (self._total - done) * per_run_s))

@@ -9,12 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mydyno.drivers import dynoload_kv as kv
 from mydyno.drivers import dynoload_output as output
-from mydyno.drivers.base import Agent, DriverOutcome, Progress, StepContext
-from mydyno.drivers.dynoload_arguments import ARGUMENTS, OF_FILE, load_level, load_of_file, option_arguments
+from mydyno.drivers.base import Agent, DriverOutcome, Progress, StepContext, run_measured
+from mydyno.drivers.dynoload_arguments import (
+    ARGUMENTS,
+    OF_FILE,
+    kv_problems,
+    load_level,
+    load_of_file,
+    option_arguments,
+)
 from mydyno.drivers.held import HeldLoad, HeldProcess, HoldingDriver
-from mydyno.drivers.measured import run_measured
 from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.paths import HostPaths
@@ -82,7 +87,7 @@ class Dynoload(HoldingDriver):
     def check(self, step: Step) -> list[str]:
         """It needs an interval of one second to report on."""
         problems = ["measure must be at least 1 s with dynoload"] if step.measure_s < 1 else []
-        return problems + kv.check(step)
+        return problems + kv_problems(step)
 
     @property
     def _local(self) -> LocalHost:

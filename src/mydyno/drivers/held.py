@@ -18,9 +18,9 @@ from mydyno.drivers import dynoload_output as output
 from mydyno.drivers.base import Driver, StepContext
 from mydyno.errors import DriverError
 from mydyno.hosts.cgroups import cpu_list
-from mydyno.hosts.headway import Headway
 from mydyno.hosts.limits import affinities_of
 from mydyno.hosts.local import LocalHost, Process
+from mydyno.hosts.quiet import Headway
 from mydyno.servers.sql import Address
 
 READY_TIMEOUT_S = 90.0

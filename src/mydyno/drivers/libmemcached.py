@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mydyno.drivers.base import PackagedDriver, StepContext
-from mydyno.drivers.measured import CompletedProgram, run_measured
+from mydyno.drivers.base import CompletedProgram, PackagedDriver, StepContext, run_measured
 from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import Process
 from mydyno.model.definition.experiment import DataSpec, Step

@@ -1,15 +1,13 @@
 """memaslap (Debian: memcaslap), a second opinion on kv_mixed: nine gets to one set on a window of keys of its own.
 
 Its keys are not those that mydyno stored: each connection has a window of 10,240 keys that begins empty and is filled
-by its own sets, so a cache must hold connections × 10,240 values. It prints neither percentiles nor the measured
-window alone: mean, least and greatest latency are of the seconds after the warm-up, the spread and the distribution
-of the whole step.
+by its own sets, so a cache must hold connections × 10,240 values. It prints neither percentiles nor the measured window
+alone: mean, least and greatest latency are of the seconds after the warm-up, the spread and the distribution of the
+whole step.
 
-memaslap's output (libmemcached 1.0 and 1.1), read into numbers. Pure functions on text.
-
-It prints, each second, a block of statistics for gets, sets and both, with escape codes that clear the screen before
-it; at the end the whole run's counts and its distribution over powers of two of microseconds. It has no warm-up: what
-is measured is the sum of the seconds after it.
+Its output (libmemcached 1.0 and 1.1) has, each second, a block of statistics for gets, sets and both, with escape codes
+that clear the screen before it; at the end the whole run's counts and its distribution over powers of two of
+microseconds. It has no warm-up: what is measured is the sum of the seconds after it.
 """
 
 from __future__ import annotations
@@ -141,10 +139,7 @@ def readings_of(report: Report, started_unix_ns: int) -> list[Reading]:
 def _hits(gets: Second | None) -> dict[str, float]:
     if gets is None or not gets.ops:
         return {}
-    return {
-        "kv_misses_per_s": float(gets.get_misses),
-        "kv_hit_pct": 100.0 * (gets.ops - gets.get_misses) / gets.ops,
-    }
+    return {"kv_misses_per_s": float(gets.get_misses), "kv_hit_pct": 100.0 * (gets.ops - gets.get_misses) / gets.ops}
 
 
 @dataclass(frozen=True)

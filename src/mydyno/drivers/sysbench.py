@@ -3,18 +3,33 @@
 One process per step: its warm-up ends at a --report-checkpoints, which resets all counters, so that totals, latency and
 histogram are of the measured window alone. The password is passed in a config file that only mydyno can read, so it is
 not visible in `ps`.
+
+sysbench 1.0.x's output, read into numbers. Pure functions on text.
+
+Measured: per second and per window counts by sysbench itself; latency from its own histogram (its buckets are about
+1.7 % wide). Wrong when: sysbench is starved of CPU, for latency then contains its own wait; and with --rate, where the
+time in its queue is added.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno import clock
-from mydyno.drivers import sysbench_output as output
-from mydyno.drivers.base import SCHEMA, DriverOutcome, PackagedDriver, Progress, Reading, StepContext, closed_loop_alone
-from mydyno.drivers.measured import run_measured
+from mydyno.drivers.base import (
+    SCHEMA,
+    DriverOutcome,
+    PackagedDriver,
+    Progress,
+    Reading,
+    StepContext,
+    closed_loop_alone,
+    run_measured,
+)
 from mydyno.errors import DriverError
 from mydyno.files.private import write_private
 from mydyno.hosts.limits import whole_cpus
@@ -22,6 +37,109 @@ from mydyno.hosts.local import Process
 from mydyno.model.definition.experiment import DataSpec, Scalar, Step
 from mydyno.model.stored.records import DriverResult
 from mydyno.servers.sql import Address
+
+_INTERVAL = re.compile(
+    r"^\[ (?P<t>\d+)s \] thds: (?P<threads>\d+) tps: (?P<tps>[\d.]+) qps: (?P<qps>[\d.]+) "
+    r"\(r/w/o: (?P<read>[\d.]+)/(?P<write>[\d.]+)/(?P<other>[\d.]+)\) "
+    r"lat \(ms,(?P<percentile>\d+)%\): (?P<latency>[\d.]+) err/s:? (?P<errors>[\d.]+) reconn/s: (?P<reconnects>[\d.]+)"
+)
+_HISTOGRAM = re.compile(r"^\s+([\d.]+) \|\**\s+(\d+)\s*$")
+_COUNTS = {
+    "read": re.compile(r"^\s+read:\s+(\d+)", re.MULTILINE),
+    "write": re.compile(r"^\s+write:\s+(\d+)", re.MULTILINE),
+    "other": re.compile(r"^\s+other:\s+(\d+)", re.MULTILINE),
+    "queries": re.compile(r"^\s+total:\s+(\d+)", re.MULTILINE),
+    "transactions": re.compile(r"^\s+transactions:\s+(\d+)", re.MULTILINE),
+    "ignored_errors": re.compile(r"^\s+ignored errors:\s+(\d+)", re.MULTILINE),
+    "reconnects": re.compile(r"^\s+reconnects:\s+(\d+)", re.MULTILINE),
+}
+_TOTAL_TIME = re.compile(r"^\s+total time:\s+([\d.]+)s", re.MULTILINE)
+_LATENCY = {
+    "min": re.compile(r"^\s+min:\s+([\d.]+)", re.MULTILINE),
+    "mean": re.compile(r"^\s+avg:\s+([\d.]+)", re.MULTILINE),
+    "max": re.compile(r"^\s+max:\s+([\d.]+)", re.MULTILINE),
+}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One line of --report-interval."""
+
+    t_s: int
+    tps: float
+    qps: float
+    latency_ms: float
+    percentile: int
+    errors_per_s: float
+    reconnects_per_s: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """One cumulative report: sysbench's counts since the last checkpoint."""
+
+    counts: dict[str, int]
+    total_time_s: float
+    latency_ms: dict[str, float]
+
+
+def parse_interval(line: str) -> Interval | None:
+    """The interval report in a line, or None."""
+    match = _INTERVAL.match(line)
+    if match is None:
+        return None
+    return Interval(
+        t_s=int(match["t"]),
+        tps=float(match["tps"]),
+        qps=float(match["qps"]),
+        latency_ms=float(match["latency"]),
+        percentile=int(match["percentile"]),
+        errors_per_s=float(match["errors"]),
+        reconnects_per_s=float(match["reconnects"]),
+    )
+
+
+def parse_reports(output: str) -> list[Report]:
+    """Every cumulative report in the output: those of checkpoints, then the final one."""
+    reports = []
+    for text in output.split("SQL statistics:")[1:]:
+        counts = {name: int(match[1]) for name, pattern in _COUNTS.items() if (match := pattern.search(text))}
+        total = _TOTAL_TIME.search(text)
+        if total is None or set(_COUNTS) - set(counts):
+            continue
+        latency = {name: float(match[1]) for name, pattern in _LATENCY.items() if (match := pattern.search(text))}
+        reports.append(Report(counts, float(total[1]), latency))
+    return reports
+
+
+def parse_histogram(output: str) -> list[tuple[float, int]]:
+    """(upper bound of the bucket in ms, count), ascending; of the window after the last checkpoint."""
+    _, _, text = output.rpartition("Latency histogram")
+    return [(float(match[1]), int(match[2])) for line in text.splitlines() if (match := _HISTOGRAM.match(line))]
+
+
+def percentile(histogram: list[tuple[float, int]], share: float) -> float:
+    """The bucket bound below which `share` of the counts lie. Raises ValueError for an empty histogram."""
+    total = sum(count for _, count in histogram)
+    if not total:
+        raise ValueError("empty histogram")
+    cumulative = 0
+    for bound, count in histogram:
+        cumulative += count
+        if cumulative >= share * total:
+            return bound
+    return histogram[-1][0]
+
+
+def fatal_words(output: str) -> list[str]:
+    """sysbench's error messages: its FATAL and error lines, each once, the first five."""
+    words = [
+        line.strip()
+        for line in output.splitlines()
+        if line.startswith(("FATAL:", "ALERT:", "PANIC:", "Error", "error:")) or "failed:" in line
+    ]
+    return list(dict.fromkeys(words))[:5]
+
 
 GRACE_S = 60.0
 """How long after the planned end a hanging sysbench is waited for before it is killed."""
@@ -87,7 +205,7 @@ class Sysbench(PackagedDriver):
         done = await host.run(command, environment=packages.environment, cwd=cwd, timeout_s=PREPARE_TIMEOUT_S)
         with log.open("a") as file:
             file.write(done.output)
-        if done.exit_code or output.fatal_words(done.output):
+        if done.exit_code or fatal_words(done.output):
             raise _failure("prepare", done.exit_code, done.output)
 
     async def run(self, context: StepContext) -> DriverOutcome:
@@ -118,16 +236,16 @@ class Sysbench(PackagedDriver):
         return DriverOutcome(completed.with_cpu(result), tuple(reader.readings), reader.started_unix_ns)
 
     def _result(self, command: list[str], step: Step, exit_code: int, text: str) -> DriverResult:
-        reports = output.parse_reports(text)
-        words = output.fatal_words(text)
+        reports = parse_reports(text)
+        words = fatal_words(text)
         if exit_code or words or len(reports) != (2 if step.warmup_s else 1):
             raise _failure(step.id, exit_code, text)
         final = reports[-1]
         if final.counts["transactions"] == 0:
             raise DriverError(f"{step.id}: sysbench finished no transaction in {final.total_time_s:.0f} s")
-        histogram = output.parse_histogram(text)
+        histogram = parse_histogram(text)
         latency_us = {name: value * 1000 for name, value in final.latency_ms.items()}
-        latency_us |= {name: output.percentile(histogram, share) * 1000 for name, share in PERCENTILES.items()}
+        latency_us |= {name: percentile(histogram, share) * 1000 for name, share in PERCENTILES.items()}
         names = ("transactions", "read", "write", "other")
         whole = {name: sum(report.counts[name] for report in reports) for name in names}
         if step.workload in SINGLE_WRITES:
@@ -169,12 +287,12 @@ class _Reader:
                 log.write(line)
                 if line.startswith("Threads started!"):
                     self.started_unix_ns = clock.unix_ns()
-                interval = output.parse_interval(line)
+                interval = parse_interval(line)
                 if interval is not None:
                     self._take(interval)
         await process.wait()
 
-    def _take(self, interval: output.Interval) -> None:
+    def _take(self, interval: Interval) -> None:
         unix_ns = self.started_unix_ns + interval.t_s * 1_000_000_000
         values = {
             "qps": interval.qps,
@@ -197,5 +315,5 @@ def _text(value: Scalar) -> str:
 
 
 def _failure(what: str, exit_code: int, text: str) -> DriverError:
-    words = output.fatal_words(text) or text.strip().splitlines()[-5:]
+    words = fatal_words(text) or text.strip().splitlines()[-5:]
     return DriverError(f"sysbench {what} failed with exit code {exit_code}:\n  " + "\n  ".join(words))

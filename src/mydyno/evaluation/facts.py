@@ -222,19 +222,5 @@ def interleaved_summary(run: RunRecord, values: InterleavedValues, steps: Sequen
 def _run_summary(run: RunRecord, values: dict[str, dict[str, float]], steps: Sequence[Step]) -> RunSummary:
     failures = {step.id: run.failed for step in steps} if run.failed else {}
     failures |= {step.id: step.failed for step in run.steps if step.failed}
-    return RunSummary(
-        block=run.block,
-        host_group=run.host_group,
-        position=run.position,
-        arm=run.arm,
-        copy=run.copy_number,
-        valid=run.valid,
-        reasons=run.reasons,
-        warnings=(*run.warnings, *(f"{step.id}: {words}" for step in run.steps for words in step.warnings)),
-        unsampled=run.unsampled,
-        evidence=run.evidence,
-        folder=run.folder,
-        invalid_steps={step.id: step.reasons for step in run.steps if step.reasons},
-        failures=failures,
-        values=values,
-    )
+    warnings = (*run.warnings, *(f"{step.id}: {words}" for step in run.steps for words in step.warnings))
+    return RunSummary.of(run, warnings=warnings, failures=failures, values=values)

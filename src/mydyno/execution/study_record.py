@@ -1,16 +1,20 @@
-"""The record of a new study: its name, the experiment, and the host; and what is left to do of one that is there."""
+"""What a new study is asked for, and its record: its name, the experiment, and the host; and one that is resumed."""
 
 from __future__ import annotations
 
 import secrets
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isnan
+from pathlib import Path
 
 from mydyno import __version__, clock
-from mydyno.hosts.disks import synced_writes_per_s
-from mydyno.hosts.facts import host_facts
+from mydyno.execution.interim import Decided, is_decided
+from mydyno.execution.interleaved.study_time import StudyTime
+from mydyno.execution.live.writer import INTERVAL_S, Listener
+from mydyno.hosts.facts import host_facts, synced_writes_per_s
 from mydyno.hosts.memory_bandwidth import remembered
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, Scalar
@@ -21,20 +25,40 @@ from mydyno.servers.my_cnf import DURABILITY, option_value
 from mydyno.store.study_folder import StudyFolder
 
 
-def new_study(experiment: Experiment, source: str, command: tuple[str, ...], paths: HostPaths) -> StudyRecord:
-    """A study is named by its experiment and the second it began (UTC)."""
-    measured = {"memory_bandwidth": remembered(paths), "synced_writes_per_s": _synced_writes_per_s(experiment, paths)}
-    now_ns = clock.unix_ns()
-    stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
-    return StudyRecord(
-        study=f"{experiment.name}-{stamp}",
-        created_unix_ns=now_ns,
-        mydyno_version=__version__,
-        command=command,
-        experiment=experiment,
-        experiment_source=source,
-        host=host_facts(paths.data, paths.root) | {name: value for name, value in measured.items() if value},
-    )
+@dataclass(frozen=True)
+class Request:
+    """What to run and where to keep it."""
+
+    experiment: Experiment
+    source_text: str
+    studies: Path
+    command: tuple[str, ...] = ()
+    decided: Decided = is_decided
+    """When a study with a time may end at a look: by default when contrasts and thresholds are decided."""
+    listeners: tuple[Listener, ...] = ()
+    """Receive every record of live.jsonl."""
+    timing: type[StudyTime] = StudyTime
+    """What divides an interleaved study's time into blocks."""
+    live_interval_s: float = INTERVAL_S
+    """From one line of live.jsonl with the present rates to the next."""
+
+    def new_study(self, paths: HostPaths) -> StudyRecord:
+        """Its record: a study is named by its experiment and the second it began (UTC)."""
+        measured = {
+            "memory_bandwidth": remembered(paths),
+            "synced_writes_per_s": _synced_writes_per_s(self.experiment, paths),
+        }
+        now_ns = clock.unix_ns()
+        stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
+        return StudyRecord(
+            study=f"{self.experiment.name}-{stamp}",
+            created_unix_ns=now_ns,
+            mydyno_version=__version__,
+            command=self.command,
+            experiment=self.experiment,
+            experiment_source=self.source_text,
+            host=host_facts(paths.data, paths.root) | {name: value for name, value in measured.items() if value},
+        )
 
 
 def own_name(study: str) -> str:
@@ -59,12 +83,14 @@ def _durability(variables: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
     yield from ((name, plain[name]) for name in DURABILITY if name in plain)
 
 
-def other_mydyno(begun: str) -> str:
-    """What a study that another version began may suffer from."""
-    return (
-        f"the study was begun by mydyno {begun} and is resumed by {__version__}: a difference between its blocks may "
-        "be one of the load program"
-    )
+def note_resumed(folder: StudyFolder, study: StudyRecord, say: Callable[[str], None]) -> None:
+    """Into the journal; `say` receives what a study that another version began may suffer from."""
+    if study.mydyno_version != __version__:
+        say(
+            f"the study was begun by mydyno {study.mydyno_version} and is resumed by {__version__}: a difference "
+            "between its blocks may be one of the load program"
+        )
+    folder.journal.append("study_resumed", mydyno_version=__version__)
 
 
 def nothing_to_resume(folder: StudyFolder, plan: Plan) -> str:

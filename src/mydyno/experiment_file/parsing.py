@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 
 from mydyno.errors import UserError
 from mydyno.experiment_file.arms import Vocabulary, arms_of
@@ -47,32 +47,10 @@ ReadOptionFiles = Callable[[dict[str, Any]], tuple[dict[str, Any], list[Problem]
 """The tree with variables from option files, and what is wrong with them."""
 
 
-class Sections(BaseModel):
-    """The keys of an experiment file's top level, for the nearest right one."""
-
-    name: Any
-    question: Any
-    description: Any
-    published: Any
-    server: Any
-    data: Any
-    instances: Any
-    arms: Any
-    factors: Any
-    vary: Any
-    screen: Any
-    steps: Any
-    design: Any
-    verdict: Any
-    validity: Any
-    guard: Any
-    profile: Any
-    thresholds: Any
-    scale: Any
-
-
+SECTIONS = {*Experiment.model_fields} - {"control"} | {"factors", "vary"}
+"""The keys of an experiment file's top level."""
 FIELDS_AT: dict[str, type[BaseModel]] = {
-    "": Sections,
+    "": create_model("Sections", **dict.fromkeys(SECTIONS, (Any, ...))),  # type: ignore[call-overload]
     "server": ServerSpec,
     "server.hooks": HooksSpec,
     "server.build": BuildSpec,

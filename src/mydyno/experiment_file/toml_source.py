@@ -1,4 +1,4 @@
-"""An experiment file's text: parsed, with the line of each key for messages.
+"""An experiment file's text: parsed, with the line of each key for messages; and a value as TOML.
 
 `base = "variable"`: a file that says only what is otherwise than in a built-in experiment.
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import codecs
 import copy
+import json
+import math
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime, time
 from typing import Any
 
 from mydyno.errors import UserError
@@ -28,6 +31,7 @@ BYTE_ORDER_MARKS = (
 """The longer ones first: that of UTF-32 begins with that of UTF-16."""
 MOST_LEVELS = 50
 """Most levels of tables inside tables; an experiment has 5."""
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml_text(name: str, content: bytes) -> str:
@@ -129,3 +133,41 @@ def _without_arms(table: dict[str, Any]) -> None:
         table.pop(section, None)
     if isinstance(table.get("verdict"), dict):
         table["verdict"].pop("compare", None)
+
+
+def toml_value(value: Any) -> str:
+    """One value as it stands to the right of `=`, tables on one line. Raises TypeError for one that TOML lacks."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_value(one) for one in value)}]"
+    if isinstance(value, Mapping):
+        members = ", ".join(f"{toml_key(key)} = {toml_value(one)}" for key, one in value.items())
+        return f"{{ {members} }}" if members else "{}"
+    raise TypeError(f"TOML has no value of type {type(value).__name__}")
+
+
+def toml_key(key: str) -> str:
+    """A key, in quotes where it needs them."""
+    return key if _BARE.fullmatch(key) else _string(key)
+
+
+def _float(value: float) -> str:
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return repr(value)
+
+
+def _string(value: str) -> str:
+    # A basic string has the escapes of JSON, and may not contain DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -14,8 +14,7 @@ from mydyno.errors import UserError
 from mydyno.experiment_file.arms import Vocabulary
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.toml_source import TomlSource, based_on, toml_text
-from mydyno.experiments.files import with_files
-from mydyno.experiments.option_files import with_option_files
+from mydyno.experiments.files import with_files, with_option_files
 from mydyno.model.definition.experiment import DataSpec, Experiment, Step
 from mydyno.model.definition.problems import with_guess
 from mydyno.model.metrics import METRICS

@@ -1,22 +1,34 @@
-"""Writing so that a crash leaves the old or the new, never half: write aside, sync, rename.
+"""Files and folders that are complete or absent, and what one that cannot be read is reported as.
 
-A folder of the cache is complete or absent: it is filled under a temporary name and then renamed.
-
-Only one process at a time fills a folder.
+A crash leaves the old or the new, never half: a file is written aside, synced and renamed. A folder of the cache is
+filled under a temporary name, by one process at a time, and then renamed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from mydyno.errors import UserError
 from mydyno.files.private import new_file
+
+INCOMPLETE = "is the study folder complete?"
+FORBIDDEN = "this user may not read it: use the account that the study belongs to, or change the file's permissions"
+HINTS = {
+    errno.EACCES: FORBIDDEN,
+    errno.EPERM: FORBIDDEN,
+    errno.EIO: "the disk reports an error: see the kernel's log",
+    errno.ELOOP: "a symbolic link in its path leads to itself",
+    errno.EMFILE: "raise this process's limit of open files (ulimit -n)",
+}
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -80,3 +92,15 @@ def sha256_of(path: Path) -> str:
     """The file's SHA-256 in hexadecimal, read piece by piece."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """UserError that names the path for what cannot be read, or is not what it should be."""
+    try:
+        yield
+    except OSError as error:
+        words = f"{error.filename or path} cannot be read: {error.strerror or error}"
+        raise UserError(words, HINTS.get(error.errno or 0, INCOMPLETE)) from error
+    except (ValueError, RecursionError, EOFError, zlib.error) as error:
+        raise UserError(f"{path} cannot be read: {error}", INCOMPLETE) from error

@@ -17,6 +17,7 @@ from typing import Any
 from mydyno import clock
 
 COMMANDS_FILE = "commands.jsonl"
+OF_HOSTS = "commands.*.jsonl"
 FORMAT = 1
 
 
@@ -30,10 +31,13 @@ class CommandLog:
         self._pending: list[str] = []
         self._write({"event": "opened", "format": FORMAT, "unix_ns": clock.unix_ns()})
 
-    def keep_in(self, folder: Path) -> None:
-        """Append what was recorded so far, and everything from now on, to the folder's commands.jsonl."""
+    def keep_in(self, folder: Path, name: str = COMMANDS_FILE) -> None:
+        """Append what was recorded so far, and everything from now on, to the folder's commands.jsonl.
+
+        `name`: another one for a host that executes a block while others do: NFS loses lines that two hosts append.
+        """
         with self._lock:
-            self._path = folder / COMMANDS_FILE
+            self._path = folder / name
             pending, self._pending = self._pending, []
             self._append("".join(pending))
 
@@ -68,13 +72,12 @@ class CommandLog:
 
 
 def read_commands(folder: Path) -> list[dict[str, Any]]:
-    """All whole lines of a study's commands.jsonl, oldest first; empty for a study without one."""
-    path = folder / COMMANDS_FILE
-    if not path.is_file():
-        return []
+    """All whole lines of a study's commands.jsonl, and of those of other hosts, each oldest first."""
     found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        with contextlib.suppress(ValueError):  # cut short by a crash
-            event = json.loads(line)
-            found += [event] if isinstance(event, dict) else []
+    for path in (folder / COMMANDS_FILE, *sorted(folder.glob(OF_HOSTS))):
+        if path.is_file():
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                with contextlib.suppress(ValueError):  # cut short by a crash
+                    event = json.loads(line)
+                    found += [event] if isinstance(event, dict) else []
     return found

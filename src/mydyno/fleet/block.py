@@ -1,20 +1,27 @@
-"""One block of a study on this host: what `mydyno block` does in a folder with study.json and plan.json."""
+"""One block of a study on this host: what `mydyno block` does in a folder with study.json and plan.json.
+
+It waits for its turn: an earlier block of the same study may still be undoing its changes. A controller that lost its
+connection, or was killed and resumed, is back within seconds; the block that it left behind ends with its connection,
+or when it has been silent for too long, and stops its servers first.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
 from mydyno.drivers.base import Progress
-from mydyno.errors import HostError, UserError
+from mydyno.errors import HostError, StudyError, UserError
 from mydyno.execution.blocks.run import make_runs
 from mydyno.execution.checks import check_host, other_versions
-from mydyno.execution.environments.environment import Opener, Sampler, close
+from mydyno.execution.environments.environment import Opener, close
 from mydyno.execution.environments.open_environment import open_environment
+from mydyno.execution.environments.probe import Sampler
 from mydyno.execution.interleaved.block import SliceKind
 from mydyno.execution.interleaved.order import BlockOrder, execute_order, given_up
 from mydyno.execution.live.observer import LiveNow
@@ -22,10 +29,21 @@ from mydyno.execution.live.writer import INTERVAL_S
 from mydyno.execution.planning.design_choice import choose_design
 from mydyno.execution.study_record import own_name
 from mydyno.fleet.block_clients import BlockClients, check_address
-from mydyno.fleet.messages import AnyMessage, Finished, Lived, Prepared, Progressed, Said, manifest, slice_text
-from mydyno.fleet.turn import own_turn
+from mydyno.fleet.messages import (
+    GRACE_S,
+    SILENCE_S,
+    AnyMessage,
+    Finished,
+    Lived,
+    Prepared,
+    Progressed,
+    Said,
+    manifest,
+    slice_text,
+)
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.facts import host_facts
+from mydyno.hosts.lock import CLEANING, lock_holder, study_lock
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import clean_up
 from mydyno.model.definition.experiment import Step
@@ -36,6 +54,11 @@ from mydyno.store.study_folder import StudyFolder
 
 HOST_EVENT = "host_found"
 Emit = Callable[[AnyMessage], None]
+MOST_WAITING_S = SILENCE_S + GRACE_S
+"""An earlier block notices that it was left, and undoes everything."""
+MOST_UNKNOWN_S = 10.0
+"""The holder does not answer: it may just have released the lock."""
+STEP_S = 0.5
 
 
 class _Reporter:
@@ -123,14 +146,7 @@ async def prepare_host(
         await environment.rehearse(reporter.say)
         for arm in experiment.arms:
             await environment.template(arm, reporter.say)
-        emit(
-            Prepared(
-                design=design.kind,
-                why=design.why,
-                versions=environment.versions,
-                facts=host_facts(paths.data),
-            )
-        )
+        emit(Prepared(design=design.kind, why=design.why, versions=environment.versions, facts=host_facts(paths.data)))
 
 
 async def execute_block(
@@ -162,7 +178,7 @@ async def execute_block(
     if not folder.is_block_complete(order.block):
         reporter = _Reporter(emit)
         async with AsyncExitStack() as stack:
-            stack.enter_context(recorded_commands()).keep_in(folder.path)
+            stack.enter_context(recorded_commands()).keep_in(folder.path, folder.commands_file)
             await stack.enter_async_context(own_turn(study.study, paths.study_lock_address, reporter.say))
             seen = len(folder.journal.read())
             if not folder.is_block_complete(order.block):  # the earlier block may have finished it
@@ -227,3 +243,38 @@ def design_of(prepared: dict[str, Prepared]) -> Design:
             return Design("blocks", f"{name}: {one.why}")
     first = next(iter(prepared.values()))
     return Design(first.design, first.why)
+
+
+@asynccontextmanager
+async def own_turn(
+    study: str,
+    address: str,
+    say: Callable[[str], None],
+    *,
+    most_waiting_s: float = MOST_WAITING_S,
+    most_unknown_s: float = MOST_UNKNOWN_S,
+) -> AsyncIterator[None]:
+    """Hold the host's lock, after an earlier block of this study, or `mydyno clean`, has released it.
+
+    Raises HostError for another study, StudyError if the earlier block does not end.
+    """
+    began_s = time.monotonic()
+    said = False
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(study_lock(study, address))
+                break
+            except HostError as error:
+                holder, waited_s = lock_holder(address), time.monotonic() - began_s
+                if holder is not None and holder.study in {study, CLEANING}:
+                    if waited_s >= most_waiting_s:
+                        words = f"an earlier process still holds this host after {most_waiting_s:.0f} s: {holder}"
+                        raise StudyError(words) from error
+                elif (holder is not None and holder.pid) or waited_s >= most_unknown_s:
+                    raise
+            if not said:
+                say("waiting for an earlier block of this study to end")
+                said = True
+            await asyncio.sleep(STEP_S)
+        yield

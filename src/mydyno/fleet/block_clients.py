@@ -18,9 +18,10 @@ from typing import Any
 
 from mydyno.drivers.base import Agent
 from mydyno.errors import HostError
-from mydyno.execution.environments.far_clock import FarClock
-from mydyno.execution.environments.load_clients import CLIENT_SCOPE, ClientSampler
-from mydyno.fleet.channels import (
+from mydyno.execution.environments.load_clients import CLIENT_SCOPE, ClientSampler, FarClock
+from mydyno.fleet.client_network import NetworkAnswer, NetworkMethod, NetworkRequest, types_of
+from mydyno.fleet.messages import (
+    HEARTBEAT_S,
     LINE_LIMIT_BYTES,
     Closed,
     Ended,
@@ -29,17 +30,6 @@ from mydyno.fleet.channels import (
     Received,
     Sent,
     parse_to_block,
-)
-from mydyno.fleet.messages import HEARTBEAT_S
-from mydyno.fleet.network_messages import (
-    AnyRequest,
-    Examine,
-    NetworkAnswer,
-    Reach,
-    ReadClass,
-    ShapePorts,
-    TimeTransfer,
-    Unshape,
 )
 from mydyno.hosts.network.link import Shape, Transfer
 from mydyno.hosts.network.load_end import ClassState, ShapedPort
@@ -195,31 +185,31 @@ class ChannelLoadEnd:
 
     async def examine(self, address: str, shaped: bool, latency: bool) -> str:
         """See LoadEnd."""
-        return str((await self._asked(Examine(address=address, shaped=shaped, latency=latency)))["card"])
+        return str(await self._call("examine", address=address, shaped=shaped, latency=latency))
 
     async def shape(self, address: str, ports: tuple[int, ...], shape: Shape) -> ShapedPort:
         """See LoadEnd."""
-        wanted = ShapePorts(
-            address=address, ports=ports, bits_per_s=shape.bits_per_s, added_latency=shape.latency
-        )  # fmt: skip
-        return ShapedPort(**await self._asked(wanted))
+        made: ShapedPort = await self._call("shape", address=address, ports=ports, shape=shape)
+        return made
 
     async def state(self, shaped: ShapedPort) -> ClassState:
         """See LoadEnd."""
-        return ClassState(**await self._asked(ReadClass(card=shaped.card, number=shaped.number)))
+        found: ClassState = await self._call("state", shaped=shaped)
+        return found
 
     async def unshape(self, shaped: ShapedPort) -> str | None:
         """See LoadEnd."""
-        left = (await self._asked(Unshape(card=shaped.card, number=shaped.number)))["left"]
-        return None if left is None else str(left)
+        left: str | None = await self._call("unshape", shaped=shaped)
+        return left
 
     async def transfer(self, address: str, port: int, sends: bool) -> Transfer:
         """See LoadEnd."""
-        return Transfer(**await self._asked(TimeTransfer(address=address, port=port, sends=sends)))
+        timed: Transfer = await self._call("transfer", address=address, port=port, sends=sends)
+        return timed
 
     async def reach(self, address: str, port: int) -> None:
         """See LoadEnd."""
-        await self._asked(Reach(address=address, port=port))
+        await self._call("reach", address=address, port=port)
 
     async def close(self) -> None:
         """End the program, and wait until it has undone what is left."""
@@ -230,7 +220,11 @@ class ChannelLoadEnd:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._channel.ended.wait(), END_TIMEOUT_S)
 
-    async def _asked(self, request: AnyRequest) -> dict[str, Any]:
+    async def _call(self, method: NetworkMethod, **arguments: Any) -> Any:
+        """The result of a method of LoadEnd there. Raises HostError."""
+        types = types_of(method)
+        given = {name: types[name].dump_python(value, mode="json") for name, value in arguments.items()}
+        request = NetworkRequest(method=method, arguments=given)
         async with self._turn:
             self._clients.check()
             if self._channel is None:
@@ -244,7 +238,7 @@ class ChannelLoadEnd:
         answered = NetworkAnswer.model_validate_json(line)
         if answered.error:
             raise HostError(f"the load host {self.name}: {answered.error}", answered.hint)
-        return answered.result
+        return types["return"].validate_python(answered.result)
 
     async def _beat(self, channel: Channel) -> None:
         while True:

@@ -17,8 +17,8 @@ from mydyno.errors import HostError
 from mydyno.fleet.installation import ensure_installed
 from mydyno.hosts.capabilities import capabilities
 from mydyno.hosts.facts import host_facts
+from mydyno.hosts.left_behind import left_studies
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.remote.left_studies import left_studies
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.model.definition.quantities import format_bytes
 

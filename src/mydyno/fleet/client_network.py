@@ -1,6 +1,7 @@
 """`mydyno client-network`: shapes and times the network of this host for a block on another host, until its input ends.
 
-However it ends, everything is undone; after kill -9 by the next one on this host, or by `mydyno clean`.
+Its requests and answers are JSON lines, in order. However it ends, everything is undone; after kill -9 by the next one
+on this host, or by `mydyno clean`.
 """
 
 from __future__ import annotations
@@ -9,13 +10,43 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal, get_type_hints
+
+from pydantic import TypeAdapter
 
 from mydyno.errors import MydynoError
 from mydyno.fleet.messages import SILENCE_S
-from mydyno.fleet.network_messages import NetworkAnswer, parse_request
 from mydyno.hosts.network.load_end import LoadEnd, OwnLoadEnd, PortShaping
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import UndoJournal, clean_up
+from mydyno.model.definition.experiment import Frozen
+
+NetworkMethod = Literal["examine", "shape", "state", "unshape", "transfer", "reach"]
+"""The methods of LoadEnd."""
+
+
+class NetworkRequest(Frozen):
+    """A call of a method of LoadEnd."""
+
+    method: NetworkMethod
+    arguments: dict[str, Any]
+
+
+class NetworkAnswer(Frozen):
+    """The answer to one request; answers come in the order of the requests."""
+
+    result: Any = None
+    error: str = ""
+    """Empty if it was done."""
+    hint: str = ""
+
+
+@cache
+def types_of(method: str) -> dict[str, TypeAdapter[Any]]:
+    """{argument: its type} of a method of LoadEnd, and "return"."""
+    return {name: TypeAdapter(kind) for name, kind in get_type_hints(getattr(LoadEnd, method)).items()}
+
 
 NAME = "client-network"
 """Name of the undo journal of this program."""
@@ -51,8 +82,12 @@ async def _serve(end: LoadEnd, write: Write, silence_s: float) -> None:
 async def answer(end: LoadEnd, line: str) -> NetworkAnswer:
     """The answer to one request; whatever goes wrong is part of it."""
     try:
-        return NetworkAnswer(result=await parse_request(line).perform(end))
+        request = NetworkRequest.model_validate_json(line)
+        types = types_of(request.method)
+        given = {name: types[name].validate_python(value) for name, value in request.arguments.items()}
+        found = await getattr(end, request.method)(**given)
+        return NetworkAnswer(result=types["return"].dump_python(found, mode="json"))
     except MydynoError as error:
         return NetworkAnswer(error=error.message, hint=error.hint or "")
-    except ValueError as error:
+    except (KeyError, TypeError, ValueError) as error:
         return NetworkAnswer(error=f"not a request of this version: {error}")

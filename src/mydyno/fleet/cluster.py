@@ -1,19 +1,21 @@
-"""Which host group executes which block.
+"""Which host group executes which block, and which attempt counts.
 
-Nothing of it is kept: what is to do is rebuilt from the plan and the journal. A group that is lost takes no more blocks
-until it is added again, and its block goes to another one.
+The journal is the truth: what is to do is rebuilt from it and the plan. A group that is lost takes no more blocks until
+it is added again, and its block is leased again, to whichever group is free. Only the attempt issued last may be
+committed: a copy that arrives late from a group that was thought lost is refused.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 from mydyno.errors import StudyError
+from mydyno.files.journal import Journal
 
 MOST_WAITING_S = 900.0
 """Without any live group, for those that may return."""
@@ -21,6 +23,9 @@ LOOKS_EVERY_S = 0.5
 """For groups that are back."""
 Work = Callable[[str, int], Awaitable[Any]]
 """(group, block) → result. Raises GroupLostError where another group must take the block."""
+LEASED_EVENT, LOST_EVENT, COMMITTED_EVENT = "block_leased", "block_lost", "block_committed"
+MOST_ATTEMPTS = 3
+"""A block lost so often ends the study: what loses it is not the host."""
 
 
 class GroupLostError(Exception):
@@ -114,3 +119,54 @@ class Cluster:
                 "every host group is lost; finished blocks are kept",
                 f"when the hosts are back, run: mydyno resume {self._study}",
             )
+
+
+class Leases:
+    """The blocks of one study."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._attempts: Counter[int] = Counter()
+        self._lost_in_this_session: Counter[int] = Counter()
+        self._losers: defaultdict[int, list[str]] = defaultdict(list)
+        """The groups that lost a block in this session."""
+        self._committed: set[int] = set()
+        for event in journal.read():
+            if event["event"] == LEASED_EVENT:
+                self._attempts[event["block"]] = max(self._attempts[event["block"]], event["attempt"])
+            elif event["event"] == COMMITTED_EVENT:
+                self._committed.add(event["block"])
+
+    def lease(self, block: int, group: str) -> int:
+        """The number of the attempt, from 1. Raises StudyError for a block that was lost too often."""
+        if self._lost_in_this_session[block] >= MOST_ATTEMPTS:
+            raise StudyError(
+                f"block {block} was lost {MOST_ATTEMPTS} times ({', '.join(self._losers[block])})",
+                f"the journal says why (block_lost); then run: mydyno resume {self._journal.path.parent}",
+            )
+        self._attempts[block] += 1
+        self._journal.append(LEASED_EVENT, block=block, attempt=self._attempts[block], group=group)
+        return self._attempts[block]
+
+    def lost(self, block: int, attempt: int, group: str, why: str) -> None:
+        """The group does not deliver this attempt."""
+        self._lost_in_this_session[block] += 1
+        if group not in self._losers[block]:
+            self._losers[block].append(group)
+        self._journal.append(LOST_EVENT, block=block, attempt=attempt, group=group, why=why)
+
+    def adopt(self, block: int, group: str) -> bool:
+        """A block is in its place: journal it, unless it is already; the controller was killed in between then."""
+        if block in self._committed:
+            return False
+        self.committed(block, self._attempts[block], group)
+        return True
+
+    def is_current(self, block: int, attempt: int) -> bool:
+        """Whether this attempt may be committed."""
+        return block not in self._committed and attempt == self._attempts[block]
+
+    def committed(self, block: int, attempt: int, group: str) -> None:
+        """The block's folder is in its place."""
+        self._committed.add(block)
+        self._journal.append(COMMITTED_EVENT, block=block, attempt=attempt, group=group)

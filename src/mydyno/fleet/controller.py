@@ -10,12 +10,11 @@ import asyncio
 import itertools
 import shutil
 from asyncio import sleep
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mydyno import __version__
 from mydyno.errors import HostError, StudyError, UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.evaluation.projection import precision_so_far
@@ -27,13 +26,11 @@ from mydyno.execution.interleaved.study_time import StudyTime, remaining_s
 from mydyno.execution.interleaved.washout import lengthen_washout
 from mydyno.execution.live.writer import Listener
 from mydyno.execution.planning.time_plan import TimePlan, check_time, plan_time, shape_of
-from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno
+from mydyno.execution.study_record import Request, note_resumed, nothing_to_resume
 from mydyno.fleet.block import design_of
-from mydyno.fleet.client_hosts import ClientHosts
-from mydyno.fleet.cluster import Cluster, GroupLostError
-from mydyno.fleet.group_rules import check_groups
-from mydyno.fleet.leases import Leases
-from mydyno.fleet.links import HostLink, link_to
+from mydyno.fleet.cluster import Cluster, GroupLostError, Leases
+from mydyno.fleet.groups import check_groups
+from mydyno.fleet.links import ClientHosts, HostLink, link_to
 from mydyno.fleet.live import FleetLive, FleetWatcher
 from mydyno.fleet.messages import Finished, Prepared
 from mydyno.fleet.runner import GroupRunner, GroupUnfitError
@@ -58,42 +55,25 @@ KEPT_OUT = frozenset({"study_created", "run_began", "run_finished", "block_began
 """Events of a host's journal that the controller's own events stand for."""
 
 
-@dataclass(frozen=True)
-class FleetRequest:
-    """What to run on which hosts, and where to keep it."""
-
-    experiment: Experiment
-    source_text: str
-    studies: Path
-    groups: tuple[HostGroup, ...]
-    command: tuple[str, ...] = ()
-    decided: Decided = is_decided
-    """When a study with a time may end at a look."""
-    listeners: tuple[Listener, ...] = ()
-    """Receive every record of live.jsonl."""
-    timing: type[StudyTime] = StudyTime
-    """What divides an interleaved study's time into blocks."""
-
-
 async def run_on_groups(
-    request: FleetRequest, paths: HostPaths, watcher: FleetWatcher, linker: Linker = link_to
+    request: Request, groups: tuple[HostGroup, ...], paths: HostPaths, watcher: FleetWatcher, linker: Linker = link_to
 ) -> tuple[StudyFolder, Summary]:
     """A new study over host groups. Raises UserError and HostError before any block, StudyError when it went wrong."""
-    check_groups(request.experiment, request.groups)
+    check_groups(request.experiment, groups)
     check_writable(request.studies, "--studies")
     time_s = request.experiment.design.time
     if time_s is not None and request.experiment.design.kind != "blocks":
-        check_time(time_s, shape_of(request.experiment), len(request.groups))
-    files = await _files(request.experiment, request.groups)
+        check_time(time_s, shape_of(request.experiment), len(groups))
+    files = await _files(request.experiment, groups)
     with ExitStack() as stack:
         commands = stack.enter_context(recorded_commands())
-        study = new_study(request.experiment, request.source_text, request.command, paths)
+        study = request.new_study(paths)
         path = stack.enter_context(StudyFolder.claimed(request.studies.resolve(), study.study))
         study = study.model_copy(
-            update={"study": path.name, "host_groups": request.groups, "files": files.checksums}
+            update={"study": path.name, "host_groups": groups, "files": files.checksums}
         )  # fmt: skip
         live = stack.enter_context(FleetLive(watcher, request.listeners))
-        async with _Runners(request.groups, paths, live, linker, files) as runners:
+        async with _runners(groups, paths, live, linker, files) as runners:
             try:
                 prepared = await _prepare_all(runners, study, live)
             except BaseException:
@@ -150,11 +130,9 @@ async def resume_on_groups(
         live.keep_in(folder, plan, len(plan.blocks) - len(_missing(folder, plan)), resumed=True)
         for name in folder.discard_unfinished():
             live.say(f"dropped the unfinished copy {name}")
-        async with _Runners(study.host_groups, paths, live, linker, files) as runners:
+        async with _runners(study.host_groups, paths, live, linker, files) as runners:
             prepared = await _prepare_all(runners, study, live)
-            if study.mydyno_version != __version__:
-                live.say(other_mydyno(study.mydyno_version))
-            folder.journal.append("study_resumed", mydyno_version=__version__)
+            note_resumed(folder, study, live.say)
             leases = Leases(folder.journal)
             for run in folder.runs():
                 leases.adopt(run.block, run.host_group)
@@ -176,24 +154,16 @@ def _missing(folder: StudyFolder, plan: Plan) -> list[int]:
     return [block.block for block in plan.blocks if not folder.block_path(block.block).is_dir()]
 
 
-class _Runners:
+@asynccontextmanager
+async def _runners(
+    groups: Sequence[HostGroup], paths: HostPaths, live: FleetLive, linker: Linker, files: StudyFiles | None = None
+) -> AsyncIterator[Mapping[str, GroupRunner]]:
     """A runner for each group, closed at the end whatever happened."""
-
-    def __init__(
-        self,
-        groups: Sequence[HostGroup],
-        paths: HostPaths,
-        live: FleetLive,
-        linker: Linker,
-        files: StudyFiles | None = None,
-    ) -> None:
-        self.by_name = {group.name: _runner_of(group, paths, live, linker, files) for group in groups}
-
-    async def __aenter__(self) -> Mapping[str, GroupRunner]:
-        return self.by_name
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.gather(*(runner.close() for runner in self.by_name.values()), return_exceptions=True)
+    by_name = {group.name: _runner_of(group, paths, live, linker, files) for group in groups}
+    try:
+        yield by_name
+    finally:
+        await asyncio.gather(*(runner.close() for runner in by_name.values()), return_exceptions=True)
 
 
 def _runner_of(
@@ -280,7 +250,7 @@ async def _clean_later(folder: StudyFolder, paths: HostPaths, watcher: FleetLive
     """Clean hosts of a finished study that could not be reached at its end."""
     study, names = folder.study(), _uncleaned(folder)
     groups = [group for group in study.host_groups if group.name in names]
-    async with _Runners(groups, paths, watcher, linker) as runners:
+    async with _runners(groups, paths, watcher, linker) as runners:
         left = await _clean(runners, study, watcher, names)
     for name in names - set(left):
         folder.journal.append(CLEANED_EVENT, group=name)

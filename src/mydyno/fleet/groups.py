@@ -1,4 +1,4 @@
-"""--hosts as the user writes it: a list of addresses, or a TOML file of groups."""
+"""--hosts as the user writes it, a list of addresses or a TOML file of groups; and what a study on groups cannot do."""
 
 from __future__ import annotations
 
@@ -11,21 +11,33 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from mydyno.errors import UserError
+from mydyno.execution.planning.load_host_obstacles import load_host_obstacles
 from mydyno.experiment_file.toml_source import TomlSource, toml_text
-from mydyno.model.definition.experiment import Frozen
+from mydyno.model.definition.experiment import Experiment, Frozen
 from mydyno.model.definition.host_groups import ALLOWED, LOCAL, SSH_PORT, Address, HostGroup, address_problem
 from mydyno.model.definition.problems import NAME_PATTERN, Key, Problem, from_validation, unknown
+from mydyno.treatments.server import server_of
 
 MOST_HOSTS = 1000
 """A larger range is a mistake."""
 _RANGE = re.compile(r"\[([^\[\]:]*)\]")
 
 
-def parse_hosts(text: str) -> tuple[HostGroup, ...]:
+def parse_hosts(text: str, data: Path | None = None) -> tuple[HostGroup, ...]:
     """The groups that `local`, `bench@vm[01-20]`, a list of these, or the path of a .toml file names.
 
-    Raises UserError for an empty list or range, a host that is named twice, and every mistake of a file.
+    `data`: --data, for groups that have no folder of their own. Raises UserError for an empty list or range, a host
+    that is named twice, every mistake of a file, and a relative path of the data.
     """
+    groups = _groups_of(text)
+    if data is None:
+        return groups
+    if any(group.server for group in groups) and not data.is_absolute():
+        raise UserError(f"--data {data}: on other hosts only an absolute path", "it is the same on each host")
+    return tuple(group.model_copy(update={"data": group.data or str(data.absolute())}) for group in groups)
+
+
+def _groups_of(text: str) -> tuple[HostGroup, ...]:
     if not text.endswith(".toml"):
         return groups_of_list(text)
     try:
@@ -35,13 +47,6 @@ def parse_hosts(text: str) -> tuple[HostGroup, ...]:
     except OSError as error:
         raise UserError(f"--hosts {text}: cannot be read: {error}") from None
     return groups_of_file(text, toml_text(text, content))
-
-
-def with_data(groups: Sequence[HostGroup], data: Path) -> tuple[HostGroup, ...]:
-    """The groups with `--data` for those that have no folder of their own. Raises UserError for a relative path."""
-    if any(group.server for group in groups) and not data.is_absolute():
-        raise UserError(f"--data {data}: on other hosts only an absolute path", "it is the same on each host")
-    return tuple(group.model_copy(update={"data": group.data or str(data.absolute())}) for group in groups)
 
 
 class GroupTable(Frozen):
@@ -180,3 +185,35 @@ def _members(inside: str, text: str) -> list[str]:
         width = len(first) if first.startswith("0") else 0
         found += [str(number).zfill(width) for number in range(int(first), int(last) + 1)]
     return found
+
+
+def check_server(experiment: Experiment, asked: str, instead: str) -> None:
+    """Raises UserError for a server that several hosts cannot have. `asked`: by the user; `instead`: what to do."""
+    if experiment.server.dsn is not None:
+        raise UserError(
+            f"{asked}: an external server (server.dsn) is one server; blocks on several hosts would load it together",
+            f"{instead}, or use server.name",
+        )
+    if any(server_of(arm, experiment.server).build is not None for arm in experiment.arms):
+        raise UserError(
+            f"{asked}: a server built from source (server.build) is built and run on this host alone",
+            f"{instead}; or build it, pack it as a tar archive, and use `mydyno servers add` on each host",
+        )
+
+
+def check_groups(experiment: Experiment, groups: Sequence[HostGroup]) -> None:
+    """Raises UserError for what a study over host groups cannot do."""
+    check_server(experiment, "--hosts", "leave --hosts out")
+    with_clients = [group.name for group in groups if group.load_hosts is not None]
+    if with_clients and len(with_clients) < len(groups):
+        alone = next(group.name for group in groups if not group.clients)
+        raise UserError(
+            f"--hosts: the group {with_clients[0]} has clients, the group {alone} has none",
+            "one study has one way to load its servers: name clients in every [[group]] or in none",
+        )
+    obstacles = load_host_obstacles(experiment) if with_clients else []
+    if obstacles:
+        raise UserError(
+            "--hosts: the load cannot come from client hosts:\n  " + "\n  ".join(obstacles),
+            "remove `clients` from the [[group]] tables, or change the experiment",
+        )

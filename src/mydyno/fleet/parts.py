@@ -2,6 +2,8 @@
 
 mydyno itself (its Python files and the engine) changes with every version and is small. The Python packages change
 rarely and are large, so they are a folder of their own, and a new version of mydyno does not send them again.
+
+The folders of the controller's cache that a study needs: servers, load programs, allocators.
 """
 
 from __future__ import annotations
@@ -19,9 +21,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import mydyno
+from mydyno.drivers.base import PackagedDriver
 from mydyno.errors import HostError
+from mydyno.execution.environments.builds import get_builds
+from mydyno.execution.environments.environment import Say
+from mydyno.execution.environments.private_environment import get_drivers
 from mydyno.files.atomic import sha256_of
-from mydyno.hosts.paths import ENGINE_PROGRAMS
+from mydyno.hosts.local import LocalHost
+from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
+from mydyno.model.definition.experiment import Experiment
+from mydyno.packages.debian import DebianPackages
+from mydyno.servers.sources.archive import FOLDER as ADDED_FOLDER
+from mydyno.servers.sources.maven import LIBRARIES
+from mydyno.treatments.allocator import AllocatorTreatment
+from mydyno.treatments.catalogue import treatments_of
 
 REQUIRED = (
     "asyncssh", "cryptography", "duckdb", "hdrhistogram", "jinja2", "numpy", "pydantic", "pydoe", "pymysql", "rich",
@@ -39,6 +52,8 @@ NOT_NEEDED_OF_PYTHON = {"test", "site-packages", "__pycache__", "idlelib", "tkin
 Version = tuple[int, int]
 _GLIBC = re.compile(rb"\x00GLIBC_(\d+)\.(\d+)(?=\x00|\.\d+\x00)")
 _OLD_TAGS = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+PATTERNS = ("debian/*", "debian-releases/*/*", "servers/*", "/".join((*ADDED_FOLDER, "*")))
+"""Where packages are unpacked in a cache."""
 
 
 @dataclass(frozen=True)
@@ -209,3 +224,43 @@ def remove_old_archives(folder: Path, kept: Iterable[Part]) -> None:
         if path.name not in names:
             path.unlink(missing_ok=True)
             (folder / f".{path.name.removesuffix('.tar.gz')}.lock").unlink(missing_ok=True)
+
+
+async def package_folders(experiment: Experiment, paths: HostPaths, say: Say) -> list[Path]:
+    """The folders, downloaded now where the cache lacks them. Raises HostError and UserError.
+
+    A server in server.basedir is not among them: it must be at the same path on every host.
+    """
+    if experiment.server.dsn is not None:
+        return []
+    host = LocalHost("hosts", paths.server_user)
+    used: list[Path] = []
+    for build in (await get_builds(experiment, paths, host, say)).values():
+        used += [build.program, *build.folders]
+    drivers, _ = await get_drivers(experiment, paths, host, say)
+    packages = DebianPackages(paths.cache, host)
+    of_drivers = [(one.package,) for one in drivers.values() if isinstance(one, PackagedDriver)]
+    for names in (*of_drivers, LIBRARIES):
+        found = packages.present(names)
+        if found is not None and (names != LIBRARIES or any(found.root in path.parents for path in used)):
+            used.append(found.root)
+    for arm in experiment.arms:
+        for treatment in treatments_of(arm):
+            await treatment.get(paths, host)
+            if isinstance(treatment, AllocatorTreatment):
+                used.append(treatment.library)
+    return folders_with(used, paths.cache)
+
+
+def folders_with(used: Iterable[Path], cache: Path) -> list[Path]:
+    """The folders of packages in the cache that contain any of these files."""
+    used = list(used)
+    return [
+        folder
+        for pattern in PATTERNS
+        for folder in sorted(cache.glob(pattern))
+        if folder.is_dir()
+        and not folder.name.startswith(".")
+        and folder != cache.joinpath(*ADDED_FOLDER)
+        and any(path.is_relative_to(folder) for path in used)
+    ]

@@ -5,26 +5,27 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from mydyno.errors import HostError, UserError
 from mydyno.execution.interleaved.order import BlockOrder
-from mydyno.fleet.channels import Closed, Opened, Sent
-from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.cluster import GroupLostError
-from mydyno.fleet.links import CLEAN_TIMEOUT_S, HostLink, HostProcess, undo_left
+from mydyno.fleet.links import CLEAN_TIMEOUT_S, ClientHosts, HostLink, HostProcess, undo_left
 from mydyno.fleet.messages import (
     HEARTBEAT_S,
     SILENCE_S,
     AnyMessage,
+    Closed,
     Finished,
     Lived,
+    Opened,
     Prepared,
     Progressed,
     Said,
+    Sent,
     manifest,
     parse_message,
 )
@@ -89,10 +90,8 @@ class GroupRunner:
     async def open(self) -> None:
         """Connect, or connect again. Raises GroupLostError."""
         self._there = None
-        try:
+        with _losing():
             await asyncio.gather(self._link.open(), self._clients.open())
-        except HostError as error:
-            raise GroupLostError(_words(error)) from error
 
     async def prepare(self, study: StudyRecord) -> Prepared:
         """Fetch servers and make data on the host. Raises GroupLostError, GroupUnfitError, UserError."""
@@ -120,10 +119,8 @@ class GroupRunner:
         finished = await self._ask(arguments, Finished, limit_s)
         if finished.block != order.block:
             raise GroupLostError(f"the host executed block {finished.block} instead of {order.block}")
-        try:
+        with _losing():
             await self._link.fetch(f"{folder}/blocks/{order.block:02d}", aside)
-        except HostError as error:
-            raise GroupLostError(_words(error)) from error
         found = await asyncio.to_thread(manifest, aside)
         if found != finished.files:
             shutil.rmtree(aside, ignore_errors=True)
@@ -133,23 +130,20 @@ class GroupRunner:
 
     async def undo_left(self) -> None:
         """Undo what killed programs left on this group's hosts; connects if need be. Raises GroupLostError."""
-        try:
+        with _losing():
             if not (self._link.connected and self._clients.connected):
                 await self.open()
             await asyncio.gather(undo_left(self._link), self._clients.undo_left())
-        except HostError as error:
-            raise GroupLostError(_words(error)) from error
 
     async def clean(self, study: str, was_lost: bool = False) -> None:
         """Remove the study's folder on the host, and (`was_lost`) what else it may have left. Raises GroupLostError."""
         try:
-            async with asyncio.timeout(CLEAN_TIMEOUT_S):
-                if was_lost:
-                    await self.undo_left()
-                await self._link.remove(study)
-                await self._clients.remove(study)
-        except HostError as error:
-            raise GroupLostError(_words(error)) from error
+            with _losing():
+                async with asyncio.timeout(CLEAN_TIMEOUT_S):
+                    if was_lost:
+                        await self.undo_left()
+                    await self._link.remove(study)
+                    await self._clients.remove(study)
         except TimeoutError:
             raise GroupLostError(f"no answer within {CLEAN_TIMEOUT_S:.0f} s") from None
 
@@ -167,7 +161,7 @@ class GroupRunner:
         return [*data, f"--listen={load.address}", *(f"--load-host={name}" for name in load.names)]
 
     async def _push(self, study: StudyRecord, plan: Plan | None) -> str:
-        try:
+        with _losing():
             if self._there is None:
                 await self._copy_files(study.study)
             record = on_host(study, self._there or {})
@@ -175,8 +169,6 @@ class GroupRunner:
             if plan is not None:
                 files["plan.json"] = plan.model_dump_json(by_alias=True, indent=1)
             return await self._link.write_files(study.study, files)
-        except HostError as error:
-            raise GroupLostError(_words(error)) from error
 
     async def _copy_files(self, study: str) -> None:
         def say(text: str) -> None:
@@ -188,35 +180,32 @@ class GroupRunner:
 
     async def _ask(self, arguments: Sequence[str], kind: type[Result], limit_s: float | None) -> Result:
         """Run `mydyno` on the host to its end, and return its last message."""
-        try:
+        with _losing():
             process = await self._link.start([*arguments, "--heartbeat", f"{SILENCE_S:.0f}s"])
-        except HostError as error:
-            raise GroupLostError(_words(error)) from error
         heart = asyncio.create_task(_beat(process))
         session = self._clients.session(process)
         result: Result | None = None
         try:
-            async with asyncio.timeout(limit_s):
-                lines = process.lines()
-                heard_s = time.monotonic()
-                while True:
-                    try:
-                        line = await asyncio.wait_for(anext(lines), heard_s + MOST_SILENCE_S - time.monotonic())
-                    except StopAsyncIteration:
-                        break
-                    message = self._read(line)
-                    if not isinstance(message, Lived):  # they come from a block that hangs, too
-                        heard_s = time.monotonic()
-                    if isinstance(message, kind):
-                        result = message
-                    elif isinstance(message, Opened | Sent | Closed):
-                        await session.take(message)
-                code = await process.wait()
+            with _losing():
+                async with asyncio.timeout(limit_s):
+                    lines = process.lines()
+                    heard_s = time.monotonic()
+                    while True:
+                        try:
+                            line = await asyncio.wait_for(anext(lines), heard_s + MOST_SILENCE_S - time.monotonic())
+                        except StopAsyncIteration:
+                            break
+                        message = self._read(line)
+                        if not isinstance(message, Lived):  # they come from a block that hangs, too
+                            heard_s = time.monotonic()
+                        if isinstance(message, kind):
+                            result = message
+                        elif isinstance(message, Opened | Sent | Closed):
+                            await session.take(message)
+                    code = await process.wait()
         except TimeoutError:
             await process.end()
             raise GroupLostError(f"no answer in time: {' '.join(arguments[2:])}") from None
-        except HostError as error:
-            raise GroupLostError(_words(error)) from error
         finally:
             heart.cancel()
             await session.close()
@@ -241,8 +230,13 @@ class GroupRunner:
         return message
 
 
-def _words(error: HostError) -> str:
-    return f"{error.message} ({error.hint})" if error.hint else error.message
+@contextmanager
+def _losing() -> Iterator[None]:
+    """An error of a host loses its group."""
+    try:
+        yield
+    except HostError as error:
+        raise GroupLostError(f"{error.message} ({error.hint})" if error.hint else error.message) from error
 
 
 def _failure(code: int, tail: str) -> Exception:

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from mydyno.errors import HostError, UserError
 from mydyno.experiments.files import SYSBENCH_FOLDERS
 from mydyno.files.atomic import sha256_of
-from mydyno.fleet.channels import LINE_LIMIT_BYTES
+from mydyno.fleet.messages import LINE_LIMIT_BYTES
 from mydyno.model.definition.experiment import FILE_KINDS, DataSpec, Experiment, StepSpec
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.stored.records import StudyRecord
@@ -196,15 +196,9 @@ def _name(path: Path) -> str:
 def _present(called: str, where: str) -> Path:
     path = Path(os.path.normpath(Path(called).absolute()))
     if not path.is_file():
-        raise UserError(
-            f"{where}: {called}: no such file on this host",
-            NEEDED,
-        )
+        raise UserError(f"{where}: {called}: no such file on this host", NEEDED)
     if not os.access(path, os.R_OK):
-        raise UserError(
-            f"{where}: {called} cannot be read",
-            NEEDED,
-        )
+        raise UserError(f"{where}: {called} cannot be read", NEEDED)
     return path
 
 

@@ -10,8 +10,8 @@ from mydyno import __version__
 from mydyno.errors import HostError
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.commands import run_command
-from mydyno.hosts.disks import disk_of
-from mydyno.hosts.facts import host_facts
+from mydyno.hosts.facts import disk_of, host_facts
+from mydyno.hosts.left_behind import ownerless_namespaces, privileged_files
 from mydyno.hosts.limits import (
     OPEN_FILES,
     TASKS,
@@ -24,8 +24,6 @@ from mydyno.hosts.limits import (
 from mydyno.hosts.network import network_card
 from mydyno.hosts.network.link import addresses_obstacle
 from mydyno.hosts.network.network_capabilities import network_capabilities
-from mydyno.hosts.network.stale_namespaces import ownerless_namespaces
-from mydyno.hosts.old_versions import privileged_files
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
 from mydyno.hosts.root import HostRoot
 from mydyno.hosts.server_user import OWN_IDS, VARIABLE, is_own

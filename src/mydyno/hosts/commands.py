@@ -66,11 +66,7 @@ class StartedCommand:
 
 
 def report_start(
-    argv: Sequence[str],
-    *,
-    cwd: Path | None = None,
-    entering: Sequence[str] = (),
-    user: str | None = None,
+    argv: Sequence[str], *, cwd: Path | None = None, entering: Sequence[str] = (), user: str | None = None
 ) -> StartedCommand:
     """Report a program that is being started.
 

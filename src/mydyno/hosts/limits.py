@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from mydyno.hosts.cgroup_mounts import lineage
+from mydyno.hosts.cgroups import lineage
 from mydyno.hosts.root import HERE, HostRoot
 
 MEMORY_FILES = ("memory.max", "memory.high", "memory.limit_in_bytes")

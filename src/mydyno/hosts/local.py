@@ -23,10 +23,10 @@ from mydyno.errors import BugError, HostError
 from mydyno.failpoints import failpoint
 from mydyno.files.private import Owner
 from mydyno.hosts.commands import StartedCommand, report_start
-from mydyno.hosts.headway import Headway
 from mydyno.hosts.held_settings import HeldSettings
 from mydyno.hosts.identity import COOKIE, ProcessIdentity
 from mydyno.hosts.network.link import Transfer
+from mydyno.hosts.quiet import Headway
 from mydyno.hosts.server_user import ids_of
 from mydyno.hosts.undo import UndoJournal
 
@@ -201,12 +201,7 @@ class LocalHost:
         `unbounded`: the time-out begins anew whenever the command makes headway.
         """
         process = await self.start(
-            argv,
-            environment=environment,
-            cwd=cwd,
-            as_server=as_server,
-            folders=folders,
-            stdout=asyncio.subprocess.PIPE,
+            argv, environment=environment, cwd=cwd, as_server=as_server, folders=folders, stdout=asyncio.subprocess.PIPE
         )
         try:
             ended = process.streams.communicate()

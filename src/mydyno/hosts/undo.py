@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.files.journal import Journal
-from mydyno.files.removal import remove_tree
+from mydyno.files.private import remove_tree
 from mydyno.hosts.cgroups import remove_group, return_delegation
 from mydyno.hosts.identity import ProcessIdentity, boot_id, end_all, processes_with_cookie
 from mydyno.hosts.kernel_settings import give_back
-from mydyno.hosts.network import card_queueing, network_card
+from mydyno.hosts.network import network_card
 from mydyno.hosts.network.namespace import remove_namespace
 from mydyno.hosts.root import HERE, HostRoot
 
@@ -56,7 +56,7 @@ UNDOERS: dict[str, Undoer] = {
     "namespace": remove_namespace,
     "network_card": network_card.give_back,
     "processes": _end_processes,
-    card_queueing.KIND: card_queueing.remove_root,
+    network_card.KIND: network_card.remove_root,
     "sysctl": give_back,
 }
 

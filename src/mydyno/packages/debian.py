@@ -2,12 +2,10 @@
 
 No root is needed. What the packages depend on and the system lacks is unpacked beside them, and programs find it
 through LD_LIBRARY_PATH. apt checks every download against the archive's signed hashes; an interrupted one starts clean.
+All package clients have the user's own settings (proxies, Java), which children otherwise do not inherit.
 
-What package clients share: the user's own settings (proxies, Java), which children otherwise do not inherit.
-
-Packages of another Debian release, with everything they need, unpacked in a private root with its own loader.
-
-The machine's apt fetches them through lists, caches and a sources list of our own in the cache; the mirror is the one
+Packages of another Debian release are unpacked with everything they need in a private root with its own loader. The
+machine's apt fetches them through lists, caches and a sources list of our own in the cache; the mirror is the one
 that the machine's own sources name. Nothing is installed, and no root is needed. An empty package status makes apt name
 the whole closure down to libc, so that nothing of the host's libraries is mixed in. apt checks every download against
 the archive's signed hashes and resumes interrupted ones.
@@ -275,10 +273,7 @@ class DebianRelease(_PackageSets):
             debian = origin == "Debian" or (origin.startswith("$") and uri.rstrip("/").endswith("/debian"))
             if debian and component == "main" and not re.search("-(security|updates|backports)", codename):
                 return uri.rstrip("/")
-        raise HostError(
-            f"{self.suite}: the machine's apt sources name no Debian mirror (is it Debian?)",
-            NO_DEBIAN,
-        )
+        raise HostError(f"{self.suite}: the machine's apt sources name no Debian mirror (is it Debian?)", NO_DEBIAN)
 
     async def _apt(self, arguments: Sequence[str]) -> Completed:
         apt = self._folder / "apt"

@@ -3,6 +3,8 @@
 Every blob is checked against its digest. Layers are applied in order: files of a later one replace those of an earlier
 one, and whiteouts (`.wh.NAME`, `.wh..wh..opq`) remove them. Absolute links are made relative, since the tree is not the
 root of a file system here. Source: OCI Image Format Specification 1.1, layer.md and image-layout.md.
+
+An image of a registry is copied into such a layout by skopeo: the host's own, or Debian's package.
 """
 
 from __future__ import annotations
@@ -11,25 +13,33 @@ import hashlib
 import json
 import os
 import platform
+import re
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from mydyno.errors import HostError, UserError
+from mydyno.errors import ArchiveError, HostError, UserError
 from mydyno.files.tree import Tree
+from mydyno.hosts.local import LocalHost
+from mydyno.packages.debian import DebianPackages
 from mydyno.packages.tar_archive import DamagedError, members
 
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Architectures as the kernel names them → as images do."""
-INDEX_TYPES = (
-    "application/vnd.oci.image.index.v1+json",
-    "application/vnd.docker.distribution.manifest.list.v2+json",
-)
+INDEX_TYPES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 TAG = "org.opencontainers.image.ref.name"
 WHITEOUT, OPAQUE = ".wh.", ".wh..wh..opq"
 MOST_JSON_BYTES = 4 << 20
 NEEDED = ("usr", "lib", "lib32", "lib64", "bin", "sbin", "opt")
 """Top folders of an image that are unpacked: programs and libraries, no settings and no state."""
+PULLED = "image"
+TIMEOUT_S = 3600.0
+_REFERENCE = re.compile(
+    r"[a-z0-9][a-z0-9.-]*(?::\d+)?(?:/[a-z0-9._-]+)+(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?", re.ASCII
+)
+_LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1)(:\d+)?/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +180,31 @@ def _list(of: dict[str, Any], key: str, folder: Path) -> list[dict[str, Any]]:
 def _object(of: dict[str, Any], key: str) -> dict[str, Any]:
     found = of.get(key)
     return found if isinstance(found, dict) else {}
+
+
+def check_reference(reference: str) -> None:
+    """Raises UserError for what is no image of a registry."""
+    if not _REFERENCE.fullmatch(reference):
+        raise UserError(
+            f"{reference}: not an image", "REGISTRY/NAME:TAG, as in docker.io/library/mysql:8.4, or @sha256:…"
+        )
+
+
+def copy_command(reference: str, folder: Path | str, skopeo: str = "skopeo") -> Sequence[str]:
+    """What copies an image into a layout in `folder`. A registry on loopback may have no TLS."""
+    plain = ["--src-tls-verify=false"] if _LOOPBACK.match(reference) else []
+    return [skopeo, "--insecure-policy", "copy", "--quiet", *plain, f"docker://{reference}", f"oci:{folder}:{PULLED}"]
+
+
+async def pull(reference: str, folder: Path, cache: Path, host: LocalHost, say: Callable[[str], None]) -> Image:
+    """The image in a layout in `folder`. Raises HostError with skopeo's words."""
+    skopeo, environment = shutil.which("skopeo"), None
+    if skopeo is None:
+        packages = await DebianPackages(cache, host).get(["skopeo"])
+        skopeo, environment = str(packages.find("usr/bin/skopeo")), packages.environment
+    say(f"copying {reference}")
+    command = copy_command(reference, folder, skopeo)
+    done = await host.run(command, environment=environment, timeout_s=TIMEOUT_S)
+    if done.exit_code:
+        raise ArchiveError(f"{reference} cannot be copied: {' '.join(done.output.split())[-500:]}")
+    return read_image(folder, PULLED)

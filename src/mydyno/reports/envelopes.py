@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.model.stored.summary import RunSummary
-from mydyno.store.query import file_names, reading
+from mydyno.store.samples import file_names, reading
 
 MAX_BUCKETS = 600
 SESSION = "session"

@@ -12,7 +12,7 @@ from mydyno.document.charts.sparkline import sparkline
 from mydyno.document.parts import Document, Figures, Fold, Listed, Note, Part
 from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.language import agreed, listing
-from mydyno.model.stored.history import History, HistoryPoint, HistorySeries, SeriesLevel
+from mydyno.model.stored.comparison import History, HistoryPoint, HistorySeries, SeriesLevel
 from mydyno.reports.comparison import Rows, metric_at
 from mydyno.wording.across.history import date, series_name
 from mydyno.wording.numbers import NONE, display_unit, noise_text, percent, ratio_interval, signed_percent, when

@@ -13,16 +13,25 @@ from mydyno.hosts.paths import cache_folder
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.server_version import ServerVersion
-from mydyno.packages.maven import Artifact
 from mydyno.packages.progress import Say, silent
 from mydyno.servers.build import ServerBuild, find_build
 from mydyno.servers.compiled.cached import get_compiled, present_compiled
 from mydyno.servers.compiled.source import is_memcached
 from mydyno.servers.sources.archive import LIBRARIES as LIBRARIES_WITH_NUMA
-from mydyno.servers.sources.archive import AddedServer, ArchiveSource, read_added
-from mydyno.servers.sources.debian import DebianReleaseSource, DebianSource
+from mydyno.servers.sources.archive import (
+    AddedServer,
+    ArchiveSource,
+    add_named,
+    is_archive,
+    is_image,
+    read_added,
+    unpacked,
+    unpacked_already,
+)
+from mydyno.servers.sources.debian import DebianReleaseSource, DebianSource, MemcachedSource
 from mydyno.servers.sources.maven import (
     SYSTEMD_LIBRARIES,
+    Artifact,
     MavenSource,
     Unpack,
     unpack_connector_mxj,
@@ -30,9 +39,6 @@ from mydyno.servers.sources.maven import (
     unpack_tarball_in_jar,
     unpack_tarball_tree,
 )
-from mydyno.servers.sources.memcached import MemcachedSource
-from mydyno.servers.sources.registry import add_named, is_image
-from mydyno.servers.sources.tarball import is_archive, unpacked, unpacked_already
 
 
 @dataclass(frozen=True)
@@ -61,11 +67,6 @@ class CatalogueEntry:
     """Version of the release line; patch levels that change within a Debian release are read from the server."""
     source: Source
     traits: Traits
-
-    @property
-    def download_bytes(self) -> int:
-        """Approximate download size in bytes, for plan."""
-        return self.source.download_bytes
 
 
 MXJ = Artifact(
@@ -134,7 +135,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
             Traits(False, TLS_FROM_1_2, ZLIB, ANONYMOUS_MAP),
         ),
         _debian(
-            "mariadb-11.8", "11.8-MariaDB", "13", DebianReleaseSource("trixie", CORE_PACKAGES, 33_000_000),
+            "mariadb-11.8", "11.8-MariaDB", "13", DebianReleaseSource(CORE_PACKAGES, 33_000_000, "trixie"),
             Traits(False, TLS_FROM_1_2, ZLIB, ANONYMOUS_MAP),
         ),
         CatalogueEntry(
@@ -177,7 +178,7 @@ CATALOGUE: dict[str, CatalogueEntry] = {
             Traits(True, (), (), "nothing"),
         ),
         _debian(
-            "mysql-9.7", "9.7", "unstable", DebianReleaseSource("unstable", ("mysql-server-core",), 77_000_000),
+            "mysql-9.7", "9.7", "unstable", DebianReleaseSource(("mysql-server-core",), 77_000_000, "unstable"),
             Traits(False, TLS_FROM_1_2, ZLIB_AND_ZSTD, ANONYMOUS_MAP, "tcmalloc"),
         ),
     )

@@ -1,13 +1,9 @@
-"""The optimizer's statistics of a schema: read from one server, and set on a copy of its tables.
-
-A plan follows from these, and those of a small copy are others than in production. InnoDB keeps them in tables of the
-schema mysql (https://dev.mysql.com/doc/refman/8.0/en/innodb-persistent-stats.html), MySQL its histograms in
-information_schema.COLUMN_STATISTICS.
-"""
+"""The optimizer's statistics of a schema: renewed, read from one server and set on a copy of its tables; its size."""
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pymysql.constants import ER
 
 from mydyno.errors import ServerError, UserError
+from mydyno.model.stored.records import TablesRecord
 from mydyno.servers.sql import Control, server_code
+
+_TABLES = "FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_TYPE = 'BASE TABLE'"
 
 
 class _Model(BaseModel):
@@ -167,3 +166,22 @@ async def _check(control: Control, schema: str, wanted: dict[str, TableStatistic
         )
         if [int(row[0]) for row in rows] != [table.rows]:
             raise ServerError(f"the statistics of {schema}.{name} are not those that were set")
+
+
+async def analyze(control: Control, schema: str) -> None:
+    """Have the server count the rows of each table: else the optimizer plans as if they were empty. Raises
+    ServerError.
+    """
+    for (name,) in await control.rows(f"SELECT TABLE_NAME {_TABLES}", schema):
+        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in (schema, name))
+        await control.rows(f"ANALYZE NO_WRITE_TO_BINLOG TABLE {quoted}")
+
+
+async def tables_of(control: Control, schema: str) -> TablesRecord:
+    """Number, rows and size by the server's statistics. Raises ServerError."""
+    with suppress(ServerError):  # MySQL alone keeps them for a day
+        await control.rows("SET SESSION information_schema_stats_expiry = 0")
+    [(tables, rows, size_bytes)] = await control.rows(
+        f"SELECT COUNT(*), SUM(TABLE_ROWS), SUM(DATA_LENGTH + INDEX_LENGTH) {_TABLES}", schema
+    )
+    return TablesRecord(tables=int(tables), rows=int(rows or 0), size_bytes=int(size_bytes or 0))

@@ -1,10 +1,9 @@
 """Templates: a data directory prepared once, stopped cleanly, and copied for each run, so that all start from the same
 bytes. One per (server build, settings that shape data, data spec); kept in the data folder across studies.
 
-A fresh data directory: by the server's own --initialize-insecure, or by its own bootstrap SQL fed to --bootstrap.
-
-The second is what mysql_install_db and mariadb-install-db do; without them no perl, and no loader but the build's own,
-is needed, and every version is initialised alike.
+A fresh data directory is made by the server's own --initialize-insecure, or by its own bootstrap SQL fed to
+--bootstrap. The second is what mysql_install_db and mariadb-install-db do; without them no perl, and no loader but the
+build's own, is needed, and every version is initialised alike.
 """
 
 from __future__ import annotations
@@ -21,19 +20,17 @@ from urllib.parse import quote
 
 from mydyno.errors import HostError, ServerError
 from mydyno.files.atomic import write_text
-from mydyno.files.private import give_all
-from mydyno.files.removal import remove_tree
-from mydyno.hosts.headway import Headway
+from mydyno.files.private import give_all, remove_tree
 from mydyno.hosts.local import Completed, LocalHost
+from mydyno.hosts.quiet import Headway
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.servers.build import ServerBuild, first_existing
-from mydyno.servers.my_cnf import option_value
+from mydyno.servers.my_cnf import adapt_variables, option_value
 from mydyno.servers.running.base import CONTROL_USER, LOAD_SCHEMA, LOAD_USER
 from mydyno.servers.running.mysqld import ACCOUNT_HOSTS, MysqldServer
 from mydyno.servers.running.private import START_TIMEOUT_S, PrivateServer, of_a_failure
-from mydyno.servers.variables_by_version import adapt_variables
 
 TEMPLATE_FORMAT = 5
 INITIAL_PREFIXES = ("lower_case_table_names", "early_plugin_load", "plugin_load", "file_key_management", "keyring")

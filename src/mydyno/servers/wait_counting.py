@@ -1,20 +1,34 @@
 """Counts what the load waits for, in a few servers, from begin() to end().
 
-Instruments are on all the time, as what is created while they are off is never counted; the consumer
-global_instrumentation decides whether anything is counted. Without it an event costs the test of a flag.
+What the load's threads wait for is read from performance_schema: wait events, stages and statements. Its instruments
+are on all the time in servers that have start_variables(), as what is created while they are off is never counted; the
+consumer global_instrumentation decides whether anything is counted. Without it an event costs the test of a flag.
+Summaries by user are read, as they keep the counts of threads that have ended; the load's user alone is counted, so
+that background threads, which wait most of their time for work, are not in it. Sockets are summed up by the server as a
+whole only.
 
-The counters of information_schema.innodb_metrics that a server has enabled: its default ones.
+Not counted, because servers have no instrument for it: the time of a row lock (taken from Innodb_row_lock_time
+instead), MariaDB's waits for its redo log (its stage Commit has them), and waits in storage engines without
+instruments. The instruments of table I/O are left off, since their times contain those of others.
 
-None is enabled here, since some of them cost the measured slices too (server.variables.innodb_monitor_enable does it).
-Only counters are read: values, and sets of counters with an owner, are nothing per operation. It takes one query.
+Costs: while nothing is counted, memory (MariaDB 10.11: about 100 MB) and a test of a flag at each event; the experiment
+performance-schema-cost measures it. While it counts, much more: that is why such slices are kept apart.
 
-What the load's sessions are doing, sampled: their state, and the wait event that they are in.
+How the time of a lock is spread over its instances, one hot lock or many, is read as well. An instrument such as
+wait/synch/mutex/innodb/buf_pool_mutex stands for all mutexes of this kind. Servers count waits by instance for all
+threads together, background threads included, so only shares are taken from here; what the load's threads wait is in
+the summaries by user. The table is emptied when counting begins. Reading it takes the server a pass over all its locks,
+while it is not loaded.
 
-One query each SAMPLE_S on a connection of its own, of performance_schema.threads and events_waits_current: neither
-takes a lock of the server, unlike the process list. Sessions in the command Sleep wait for the client: not active.
-A session that is active without a wait event runs, waits for a CPU, or waits for what has no instrument.
+Counters: those of information_schema.innodb_metrics that a server has enabled, which are its default ones. None is
+enabled here, since some of them cost the measured slices too (server.variables.innodb_monitor_enable does it). Only
+counters are read: values, and sets of counters with an owner, are nothing per operation. It takes one query.
 
-Wrong when the host is so busy that samples come late: they are as many fewer, and their times are kept.
+What the load's sessions are doing is sampled: their state, and the wait event that they are in. It takes one query each
+SAMPLE_S on a connection of its own, of performance_schema.threads and events_waits_current: neither takes a lock of the
+server, unlike the process list. Sessions in the command Sleep wait for the client: not active. A session that is active
+without a wait event runs, waits for a CPU, or waits for what has no instrument. It is wrong when the host is so busy
+that samples come late: they are as many fewer, and their times are kept.
 """
 
 from __future__ import annotations
@@ -29,11 +43,174 @@ from typing import Any
 
 from mydyno import clock
 from mydyno.errors import ServerError
-from mydyno.model.stored.waits import SessionKind
-from mydyno.servers.lock_instances import LockUse, forget_instances, read_instances
-from mydyno.servers.performance_schema import Counts, grown, read_counts, without_digested_executions
+from mydyno.model.definition.experiment import Scalar
+from mydyno.model.server_version import ServerVersion
+from mydyno.model.stored.waits import ROW_LOCKS, SessionKind, WaitKind
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.sql import Control
+
+_EMPTY_LOCKS = "TRUNCATE TABLE performance_schema.events_waits_summary_by_instance"
+_READ_LOCKS = (
+    "SELECT EVENT_NAME, COUNT(*), SUM(SUM_TIMER_WAIT), MAX(SUM_TIMER_WAIT) "
+    "FROM performance_schema.events_waits_summary_by_instance WHERE SUM_TIMER_WAIT > 0 AND "
+    "(EVENT_NAME LIKE 'wait/synch/mutex/%' OR EVENT_NAME LIKE 'wait/synch/rwlock/%' "
+    "OR EVENT_NAME LIKE 'wait/synch/sxlock/%' OR EVENT_NAME LIKE 'wait/synch/prlock/%') GROUP BY EVENT_NAME"
+)
+
+
+@dataclass(frozen=True)
+class LockUse:
+    """The instances of one instrument on which any thread waited."""
+
+    instances: int
+    time_us: float
+    hottest_us: float
+    """Waiting time at the instance with the longest one."""
+
+    def with_other(self, other: LockUse) -> LockUse:
+        """Together with another slice, or another server, in which another instance may have been the hottest."""
+        return LockUse(
+            max(self.instances, other.instances), self.time_us + other.time_us, self.hottest_us + other.hottest_us
+        )
+
+
+async def forget_instances(control: Control) -> None:
+    """Begin counting by instance from 0. Raises ServerError."""
+    await control.rows(_EMPTY_LOCKS)
+
+
+async def read_instances(control: Control) -> dict[str, LockUse]:
+    """{instrument: its instances} since forget_instances(). Raises ServerError."""
+    return {
+        str(name): LockUse(int(instances), float(time) / PS_PER_US, float(hottest) / PS_PER_US)
+        for name, instances, time, hottest in await control.rows(_READ_LOCKS)
+    }
+
+
+INSTRUMENT_OPTION = "performance_schema_instrument"
+"""An option without a variable of this name: PATTERN=ON, PATTERN=OFF, PATTERN=COUNTED."""
+_BY_USER = (
+    "SELECT EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT FROM performance_schema.events_{of}_summary_by_user_by_event_name "
+    "WHERE USER = %s AND COUNT_STAR > 0"
+)
+_SOCKETS = (
+    "SELECT EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT FROM performance_schema.events_waits_summary_global_by_event_name "
+    "WHERE EVENT_NAME LIKE 'wait/io/socket/sql/client%' AND COUNT_STAR > 0"
+)
+_STATEMENTS = (
+    "SELECT DIGEST_TEXT, SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT) FROM "
+    "performance_schema.events_statements_summary_by_digest WHERE SCHEMA_NAME IS NOT NULL AND DIGEST_TEXT IS NOT NULL "
+    "AND DIGEST_TEXT NOT LIKE 'SHOW GLOBAL STATUS%' GROUP BY DIGEST_TEXT"
+)
+_EXECUTIONS = (
+    "SELECT EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT FROM "
+    "performance_schema.events_statements_summary_by_user_by_event_name "
+    "WHERE USER = %s AND COUNT_STAR > 0 AND EVENT_NAME IN ('statement/com/Execute', 'statement/com/execute')"
+)
+"""Executions of prepared statements: all together are one event, as most servers keep no digest of them."""
+_EXECUTION_DIGEST = "EXECUTE "
+"""Beginning of the digest of such an execution where the server has one (MySQL 9)."""
+_LEAST_REST = 0.01
+"""Share of all executions below which those without a digest are left out: they ran between two readings."""
+_ROW_LOCKS = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_row_lock_waits', 'Innodb_row_lock_time')"
+PS_PER_US = 1e6
+_STATES = {("YES", "YES"): "ON", ("YES", "NO"): "COUNTED"}
+"""(ENABLED, TIMED) of an instrument → the option's word."""
+
+Event = tuple[WaitKind, str]
+"""An instrument's name; of a statement its text without values, where it has one."""
+Counts = dict[Event, tuple[int, float]]
+"""event → (how often, µs altogether)"""
+
+
+def start_variables(version: ServerVersion) -> dict[str, Scalar]:
+    """Variables for a server in which counting can be switched on and off (servers/wait_counting.py).
+
+    What is created while its instrument is off is never counted: files in all versions, up to MySQL 5.6 and MariaDB
+    10.4 also mutexes, read-write locks and sockets. So the instruments of waits are on from the start.
+    """
+    old = not version.is_mysql_from(5, 7) and not version.is_mariadb_from(10, 5)
+    return {"performance_schema": True, INSTRUMENT_OPTION: "%=ON" if old else "wait/%=ON"}
+
+
+def version_obstacle(version: ServerVersion) -> str | None:
+    """Why a server of this version cannot count waits; None if it can."""
+    if version.flavour == "memcached":
+        return "memcached has no performance_schema"
+    if version.is_mysql_from(5, 6) or version.is_mariadb_from(10):
+        return None
+    return f"performance_schema of {version.name} has no summaries by user; MySQL 5.6 or MariaDB 10.0 is needed"
+
+
+async def instrument_setting(control: Control, setting: str) -> str:
+    """What a server made of a value of INSTRUMENT_OPTION, in the same form; "3 of 40 on" where only some took it.
+
+    Only for waits, stages and statements: instruments of memory cannot all be switched. Raises ServerError.
+    """
+    pattern = setting.rpartition("=")[0].strip()
+    rows = await control.rows(
+        "SELECT ENABLED, TIMED, COUNT(*) FROM performance_schema.setup_instruments WHERE NAME LIKE %s "
+        "AND (NAME LIKE 'wait/%%' OR NAME LIKE 'stage/%%' OR NAME LIKE 'statement/%%') GROUP BY ENABLED, TIMED",
+        pattern,
+    )
+    states = {_STATES.get((str(enabled), str(timed)), "OFF"): int(count) for enabled, timed, count in rows}
+    if len(states) == 1:
+        return f"{pattern}={next(iter(states))}"
+    return f"{states.get('ON', 0)} of {sum(states.values())} on" if states else f"no instrument {pattern}"
+
+
+async def read_counts(control: Control) -> Counts:
+    """All counts so far. Raises ServerError."""
+    found: Counts = {}
+
+    def add(kind: WaitKind, name: object, count: object, picoseconds: object) -> None:
+        before = found.get((kind, str(name)), (0, 0.0))
+        found[kind, str(name)] = (before[0] + int(str(count)), before[1] + float(str(picoseconds)) / PS_PER_US)
+
+    kinds: tuple[tuple[WaitKind, str], ...] = (("wait", "waits"), ("stage", "stages"))
+    for kind, of in kinds:
+        for row in await control.rows(_BY_USER.format(of=of), LOAD_USER):
+            add(kind, *row)
+    for row in await control.rows(_SOCKETS):
+        add("wait", *row)
+    for row in await control.rows(_STATEMENTS):
+        add("statement", *row)
+    for row in await control.rows(_EXECUTIONS, LOAD_USER):
+        add("statement", *row)
+    locks = {str(name): float(value) for name, value in await control.rows(_ROW_LOCKS)}
+    waits, milliseconds = locks.get("Innodb_row_lock_waits"), locks.get("Innodb_row_lock_time")
+    if waits is not None and milliseconds is not None:
+        found["wait", ROW_LOCKS] = (int(waits), 1000.0 * milliseconds)
+    return found
+
+
+def grown(before: Counts, after: Counts) -> Counts:
+    """What was added; a count that went down (a statement that was closed) added nothing."""
+    found: Counts = {}
+    for event, (count, time_us) in after.items():
+        count_before, time_before_us = before.get(event, (0, 0.0))
+        if count > count_before:
+            found[event] = (count - count_before, max(0.0, time_us - time_before_us))
+    return found
+
+
+def without_digested_executions(counts: Counts) -> Counts:
+    """Without the executions that have digests of their own in the event of all executions."""
+    digested = [found for (kind, name), found in counts.items() if kind == "statement" and _is_execution(name)]
+    if not digested:
+        return counts
+    result = dict(counts)
+    for event in [("statement", "statement/com/Execute"), ("statement", "statement/com/execute")]:
+        count, time_us = result.pop(event, (0, 0.0))  # type: ignore[arg-type]
+        rest = count - sum(one for one, _ in digested), time_us - sum(one for _, one in digested)
+        if rest[0] > _LEAST_REST * count and rest[1] > 0.0:
+            result[event] = rest  # type: ignore[index]
+    return result
+
+
+def _is_execution(name: str) -> bool:
+    return name.startswith(_EXECUTION_DIGEST)
+
 
 _INSTRUMENTS = (
     "(NAME LIKE 'wait/%' AND NAME NOT LIKE 'wait/io/table/%') OR NAME LIKE 'stage/%' OR NAME LIKE 'statement/%'"
@@ -137,7 +314,7 @@ class WaitCounting:
                 await server.begin()
             await self._sampler.start()
         except BaseException:
-            await self._end()
+            await self.abandon()
             raise
 
     async def end(self) -> Counted:
@@ -159,10 +336,11 @@ class WaitCounting:
                     metrics[metric] += growth
                 lost.update(await server.lost())
         finally:
-            await self._end()
+            await self.abandon()
         return Counted(events, locks, dict(metrics), samples, dict(lost))
 
-    async def _end(self) -> None:
+    async def abandon(self) -> None:
+        """Switch counting off, without what was counted."""
         with suppress(ServerError):
             await self._sampler.stop()
         for server in self._servers:

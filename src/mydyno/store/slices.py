@@ -17,10 +17,9 @@ from typing import Literal, TypeVar
 from pydantic import ValidationError
 
 from mydyno.errors import UserError
-from mydyno.files.atomic import write_text
+from mydyno.files.atomic import INCOMPLETE, readable, write_text
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.slices_apart import CountedTotals
-from mydyno.store.reading import INCOMPLETE, readable
 
 SLICES_FILE = "slices.jsonl"
 ALONE_FILE = "alone.jsonl"

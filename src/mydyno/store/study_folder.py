@@ -15,13 +15,12 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from mydyno.errors import UserError
-from mydyno.files.atomic import sync_folder, write_text
+from mydyno.files.atomic import INCOMPLETE, readable, sync_folder, write_text
 from mydyno.files.journal import Journal
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan, PlannedRun
 from mydyno.model.stored.records import FORMAT, RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.store.reading import INCOMPLETE, readable
 
 Stored = TypeVar("Stored", bound=BaseModel)
 
@@ -30,12 +29,15 @@ class StudyFolder:
     """One study on disk. A run's folder is complete or absent: it is written aside and renamed."""
 
     def __init__(self, path: Path, attempt: str = "") -> None:
-        """`attempt`: with a name, its journal and what is unfinished are kept apart from those of other attempts, which
-        other hosts may make at the same time: NFS loses lines that two hosts append.
+        """`attempt`: with a name, its journal, its commands and what is unfinished are kept apart from those of other
+        attempts, which other hosts may make at the same time: NFS loses lines that two hosts append.
         """
         self.path = path
         self._mark = f".{attempt}.unfinished" if attempt else ".unfinished"
-        self.journal = Journal(path / (f"journal.{attempt}.jsonl" if attempt else "journal.jsonl"))
+        self.commands_file, journal = (
+            f"{name}.{attempt}.jsonl" if attempt else f"{name}.jsonl" for name in ("commands", "journal")
+        )
+        self.journal = Journal(path / journal)
 
     @property
     def name(self) -> str:

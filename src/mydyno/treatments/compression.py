@@ -15,14 +15,19 @@ from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 
-from mydyno.drivers.load_session import open_sessions, session_status
 from mydyno.errors import ServerError
 from mydyno.model.definition.experiment import Frozen, ServerSpec
 from mydyno.model.stored.records import Evidence, StepRecord
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.store.samples import Sample
-from mydyno.treatments.client_path import ConnectionTreatment, configure_client_path, external_obstacle
+from mydyno.treatments.client_path import (
+    ConnectionTreatment,
+    configure_client_path,
+    external_obstacle,
+    open_sessions,
+    session_status,
+)
 from mydyno.workloads import connect
 
 AlgorithmName = Literal["off", "zlib", "zstd"]

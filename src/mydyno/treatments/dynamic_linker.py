@@ -87,11 +87,7 @@ async def bindings(
     """
     debugged = {**environment, "LD_DEBUG": "bindings", "LD_BIND_NOW": "1"}
     done = await host.run(
-        [*command, "--no-defaults", "--version"],
-        environment=debugged,
-        as_server=True,
-        folders=folders,
-        timeout_s=60,
+        [*command, "--no-defaults", "--version"], environment=debugged, as_server=True, folders=folders, timeout_s=60
     )
     return parse_bindings(done.output, done.exit_code)
 

@@ -21,9 +21,9 @@ from mydyno.model.definition.experiment import Scalar, ServerSpec
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.catalogue import known_servers
+from mydyno.servers.my_cnf import adapt_variables
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private
-from mydyno.servers.variables_by_version import adapt_variables
 from mydyno.treatments.allocator_memory import pool_mappings, read_mappings, where_memory_lies
 from mydyno.treatments.base import Treatment
 

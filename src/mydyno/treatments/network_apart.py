@@ -38,8 +38,14 @@ from mydyno.hosts.network.ports import free_port
 from mydyno.hosts.root import HostRoot
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import RunningServer
-from mydyno.treatments.card_speed import CardSpeed
-from mydyno.treatments.link_proof import ATTEMPTS, TIMED_ATTEMPTS, is_as_fast_as_requested, judge, transfer_facts
+from mydyno.treatments.link_proof import (
+    ATTEMPTS,
+    TIMED_ATTEMPTS,
+    CardSpeed,
+    is_as_fast_as_requested,
+    judge,
+    transfer_facts,
+)
 
 
 def is_shaped(shape: Shape) -> bool:

@@ -21,15 +21,14 @@ from mydyno.model.definition.problems import with_guess
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import Evidence
-from mydyno.packages.images import check_reference
+from mydyno.packages.oci_layout import check_reference
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, known_servers
 from mydyno.servers.compiled.record import BuildRecord, file_identity, sha256_of_running
 from mydyno.servers.compiled.source import source_obstacle
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import as_private
-from mydyno.servers.sources.registry import PREFIX, is_image
-from mydyno.servers.sources.tarball import is_archive
+from mydyno.servers.sources.archive import PREFIX, is_archive, is_image
 from mydyno.treatments.base import Treatment
 
 

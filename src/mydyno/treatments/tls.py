@@ -21,7 +21,6 @@ from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from mydyno.drivers.load_session import LoadSession, open_sessions, session_status
 from mydyno.errors import ServerError
 from mydyno.model.definition.experiment import Frozen, Scalar, ServerSpec
 from mydyno.model.server_version import ServerVersion
@@ -30,7 +29,15 @@ from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.servers.sql import ClientTls
 from mydyno.store.samples import Sample
-from mydyno.treatments.client_path import ConnectionTreatment, configure_client_path, external_obstacle, plain_sessions
+from mydyno.treatments.client_path import (
+    ConnectionTreatment,
+    LoadSession,
+    configure_client_path,
+    external_obstacle,
+    open_sessions,
+    plain_sessions,
+    session_status,
+)
 from mydyno.workloads import connect
 
 VersionName = Literal["off", "1.2", "1.3"]
@@ -50,11 +57,7 @@ class TlsSetting(Frozen):
 
 
 SETTING: TypeAdapter[Any] = TypeAdapter(VersionName | TlsSetting)
-MODES: dict[str, Mode] = {
-    "none": "required",
-    "ca": "verify_ca",
-    "identity": "verify_identity",
-}
+MODES: dict[str, Mode] = {"none": "required", "ca": "verify_ca", "identity": "verify_identity"}
 
 
 class TlsTreatment(ConnectionTreatment):

@@ -31,12 +31,11 @@ from pydantic import TypeAdapter
 from mydyno.model.definition.experiment import FINITE, Scalar, ServerSpec, Variables
 from mydyno.model.definition.server_options import option_name, plain_name
 from mydyno.model.stored.records import Evidence
-from mydyno.servers.my_cnf import option_value
-from mydyno.servers.option_values import is_by_server, option_values, same_setting
-from mydyno.servers.performance_schema import INSTRUMENT_OPTION, instrument_setting
+from mydyno.servers.my_cnf import is_known, option_value
+from mydyno.servers.option_file import is_by_server, option_values, same_setting
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import PrivateServer
-from mydyno.servers.variables_by_version import is_known
+from mydyno.servers.wait_counting import INSTRUMENT_OPTION, instrument_setting
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.variable_effects import Effect, Source, effect_of
 

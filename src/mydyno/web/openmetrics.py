@@ -1,7 +1,8 @@
-"""The current figures of studies that run, as OpenMetrics text: for Prometheus, and for a textfile collector.
+"""The current figures of studies that run, as OpenMetrics text: for a textfile collector, and at /metrics for
+Prometheus.
 
-Every name begins with mydyno_. Figures of a load carry the labels study, arm and step,
-and of a study over host groups also group. What is unknown is absent.
+/metrics is there with `serve --metrics` only. Every name begins with mydyno_. Figures of a load carry the labels study,
+arm and step, and of a study over host groups also group. What is unknown is absent.
 """
 
 from __future__ import annotations
@@ -15,10 +16,17 @@ from pathlib import Path
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from mydyno.errors import HostError
 from mydyno.files.private import new_file
 from mydyno.model.stored.live import LiveEnded, LiveOpened, LivePrecision, LiveRecord, LiveSecond
+from mydyno.store.live_log import LIVE_FILE, read_last_lines
+from mydyno.web.access import Access
+from mydyno.web.index import StudyIndex
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 LEAST_INTERVAL_S = 0.5
@@ -141,3 +149,29 @@ class MetricsFile:
             aside.replace(self._path)
         except (OSError, HostError):
             aside.unlink(missing_ok=True)
+
+
+def show_metrics(request: Request) -> Response:
+    """Figures of studies that run; those that have ended are absent."""
+    access: Access = request.app.state.access
+    if not access.open_metrics:
+        raise HTTPException(404, "This server was started without --metrics.")
+    index: StudyIndex = request.app.state.index
+    running = [index.studies / row.id for row in index.rows() if row.state == "running"]
+    return Response(exposition(map(_figures, running)), media_type=CONTENT_TYPE)
+
+
+def _figures(study: Path) -> Figures:
+    found = Figures(study.name, running=True)
+    precision = None
+    for line in reversed(read_last_lines(study / LIVE_FILE, 256 * 1024)):
+        record = line.record
+        if isinstance(record, LiveSecond):
+            found.seconds.setdefault(record.group, record)
+        elif isinstance(record, LivePrecision):
+            precision = precision or record
+    found.precision = precision
+    return found
+
+
+ROUTES = [Route("/metrics", show_metrics)]

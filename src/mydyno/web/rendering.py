@@ -47,9 +47,7 @@ _ENVIRONMENT.filters["day"] = _day
 _ENVIRONMENT.filters["percent"] = signed_percent
 _ENVIRONMENT.filters["duration"] = format_duration
 _ENVIRONMENT.globals.update(
-    version=__version__,
-    agreed=agreed,
-    code=lambda text: Markup("<code>{}</code>").format(text),
+    version=__version__, agreed=agreed, code=lambda text: Markup("<code>{}</code>").format(text)
 )
 
 

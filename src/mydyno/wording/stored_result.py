@@ -211,23 +211,7 @@ def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary
         margin=experiment.verdict.margin,
         steps=tuple(StepLevel.of(step) for step in experiment.resolved_steps),
         metrics={},
-        runs=tuple(
-            RunSummary(
-                block=record.block,
-                host_group=record.host_group,
-                position=record.position,
-                arm=record.arm,
-                copy=record.copy_number,
-                valid=record.valid,
-                reasons=record.reasons,
-                invalid_steps={step.id: step.reasons for step in record.steps if step.reasons},
-                warnings=record.warnings,
-                unsampled=record.unsampled,
-                evidence=record.evidence,
-                folder=record.folder,
-            )
-            for record in records.values()
-        ),
+        runs=tuple(map(RunSummary.of, records.values())),
         effects=(),
         noise_floor={},
     )

@@ -9,12 +9,13 @@ import pytest
 
 from mydyno.analysis import builds
 from mydyno.document.result import StudyResult
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.records import Evidence
 from mydyno.reports.page import render_page
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 

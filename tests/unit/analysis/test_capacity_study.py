@@ -12,6 +12,7 @@ import pytest
 from mydyno.drivers.held import SliceOrder
 from mydyno.errors import HostError
 from mydyno.execution.interleaved.capacity_search import judged
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, StepSpec
 from mydyno.model.definition.search import CAPACITIES, with_search_defaults
@@ -19,7 +20,7 @@ from mydyno.model.definition.specs import SearchSpec
 from mydyno.model.stored.records import SliceRecord
 from mydyno.reports.page import render_page
 from mydyno.store.slices import SLICES_FILE, read_slices
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.queue_server import Queue

@@ -16,11 +16,12 @@ from mydyno.analysis.operations.effects import analyse
 from mydyno.analysis.operations.section import lines, part, sentence
 from mydyno.document.markdown_text import of_pieces
 from mydyno.document.result import StudyResult
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.operations import OperationsRecord
 from mydyno.model.stored.records import RunRecord
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_interleaved_folder import Interleaved, build
 from tests.support.fake_script import Script, experiment

@@ -11,12 +11,13 @@ import pytest
 
 from mydyno.analysis.base import Examined
 from mydyno.analysis.scalability import analyse
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Scalar, Step, StepSpec
 from mydyno.model.stored.summary import RunSummary
 from mydyno.reports.page import render_page
 from mydyno.stats.scalability import Curve
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from mydyno.analysis.screening import FOLLOW_UP_FILE
+from mydyno.execution.study_record import Request
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.screen import CONTROL, coded
 from mydyno.experiment_file.toml_source import TomlSource
@@ -16,7 +17,7 @@ from mydyno.experiments import load, vocabulary
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.reports.page import render_page
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script
 from tests.support.worded import worded

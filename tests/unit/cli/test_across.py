@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.model.stored.comparison import ArmComparison, Comparison
-from mydyno.model.stored.history import History
+from mydyno.model.stored.comparison import ArmComparison, Comparison, History
 from tests.support.fake_interleaved_folder import Interleaved, build
 from tests.unit.cli.test_command_line import mydyno
 
@@ -107,11 +106,11 @@ def test_a_copy_of_a_study_counts_once_under_any_name(made: Path, tmp_path: Path
         (("compare", "allocators-1", "allocators-old"), "has format 0; this mydyno reads format 5"),
         (("compare", "allocators-1", "allocators-half"), "summary.json cannot be read"),
         (("compare", "allocators-1", "allocators-2", "--arms", "glibc,jemalloc"), "--arms compares arms of one study"),
-        (("compare", "allocators-1", "--arms", "glibc,jemaloc"), "did you mean jemalloc?"),
+        (("compare", "allocators-1", "--arms", "glibc,jemaloc"), "did you mean 'jemalloc'?"),
         (("compare", "allocators-1", "allocators-2", "--format", "htm"), "did you mean 'html'?"),
-        (("compare", "allocators-1", "allocators-2", "-o", "none/x.html"), "its folder does not exist"),
-        (("history", "alocators"), "did you mean allocators?"),
-        (("history", "allocators", "--arm", "jemaloc"), "did you mean jemalloc?"),
+        (("compare", "allocators-1", "allocators-2", "-o", "none/x.html"), "there is no folder none"),
+        (("history", "alocators"), "did you mean 'allocators'?"),
+        (("history", "allocators", "--arm", "jemaloc"), "did you mean 'jemalloc'?"),
         (("history", "allocators", "--host", "vm-8"), "--host vm-8"),
         (("history", "studies/none"), "is not a study"),
         (("history", "allocators-1", "none"), "is not a study"),

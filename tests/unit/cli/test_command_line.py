@@ -251,7 +251,7 @@ def test_a_path_that_is_named_like_a_command_is_no_command(tmp_path: Path) -> No
 def test_ctrl_c_at_any_moment_ends_with_130(tmp_path: Path, where: str) -> None:
     """Also before a study has begun, while the command still loads what it needs."""
     code = f"""
-import sys, mydyno.cli, mydyno.cli.plan as module
+import sys, mydyno.cli, mydyno.cli.study_options as module
 def interrupted(*_, **__): raise KeyboardInterrupt
 if {where!r} == "while":
     module.load_for_study = interrupted

@@ -16,15 +16,16 @@ from starlette.types import Message
 from mydyno.cli import make_app
 from mydyno.errors import MydynoError
 from mydyno.evaluation.facts import summarise
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.definition.specs import ProfileSpec
 from mydyno.model.stored.kernel import KernelEvent
 from mydyno.reports import write
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from mydyno.web.access import Access
-from mydyno.web.app import make_app as make_web_app
 from mydyno.web.index import StudyIndex
+from mydyno.web.server import make_app as make_web_app
 from tests.support import first_in_gate
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment

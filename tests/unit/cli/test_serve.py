@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.cli.side_server import side_server
+from mydyno.cli.study_runner import side_server
 from mydyno.web.server import Place, listening
 from tests.support import ROOT
 from tests.support.patience import wait_until
@@ -77,7 +77,7 @@ def test_the_server_beside_a_study_ends_with_it(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.setenv("MYDYNO_CACHE", str(tmp_path / "cache"))
-    with side_server(tmp_path / "studies", wanted=True):
+    with side_server(tmp_path / "studies"):
         words = capfd.readouterr()
         url = words.err.partition("live: ")[2].strip()
         assert url.startswith("http://127.0.0.1:") and words.out == ""
@@ -90,11 +90,11 @@ def test_the_server_beside_a_study_ends_with_it(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from mydyno.cli import side_server
-start = side_server.start_apart
+from mydyno.cli import study_runner
+start = study_runner.start_apart
 serve = "from mydyno.cli import main; from mydyno.web import server; server.LINGER_S = 3.0; main()"
-side_server.start_apart = lambda argv: start([argv[0], "-c", serve, *argv[3:]])
-with side_server.side_server(Path(sys.argv[1]), wanted=True):
+study_runner.start_apart = lambda argv: start([argv[0], "-c", serve, *argv[3:]])
+with study_runner.side_server(Path(sys.argv[1])):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from mydyno.cli.exit_codes import ExitCode
-from mydyno.cli.study_runner import run_fleet_study
+from mydyno.cli.study_runner import run_study_of
 from mydyno.cli.watcher import FleetProgress
 from mydyno.errors import HostError, StudyError
 from mydyno.model.stored.summary import Summary
@@ -24,7 +24,7 @@ def ended_by(error: BaseException, folder: Path | None) -> None:
             watcher.kept_in(folder)
         raise error
 
-    run_fleet_study(work)
+    run_study_of(work, None)
 
 
 def test_an_interrupted_study_is_named_with_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

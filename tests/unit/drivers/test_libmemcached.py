@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mydyno.drivers import memaslap, memslap
+from mydyno.drivers.base import ChildCpu, CompletedProgram
 from mydyno.drivers.libmemcached import WORDS_OF_FAILURE
-from mydyno.drivers.measured import ChildCpu, CompletedProgram
 from mydyno.drivers.memaslap import Memaslap, Report, parse
 from mydyno.drivers.memslap import Memslap
 from mydyno.errors import DriverError

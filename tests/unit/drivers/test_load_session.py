@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mydyno.drivers.load_session import open_sessions, session_status
 from mydyno.errors import ServerError
 from mydyno.hosts.local import LocalHost
 from mydyno.servers.sql import Address, ClientTls
+from mydyno.treatments.client_path import open_sessions, session_status
 
 ADDRESS = Address("dyno", b"kept-apart", host="10.0.0.1", port=3307, tls=ClientTls("required", versions=("1.2",)))
 TLS = {"version": "TLSv1.2", "cipher_suite": "ECDHE-RSA-AES128-GCM-SHA256"}

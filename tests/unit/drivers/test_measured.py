@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.drivers.base import DriverOutcome, Reading, StepContext
-from mydyno.drivers.measured import run_measured
+from mydyno.drivers.base import DriverOutcome, Reading, StepContext, run_measured
 from mydyno.errors import DriverError
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.model.definition.experiment import DataSpec, Step

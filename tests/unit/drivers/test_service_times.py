@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from mydyno.drivers.base import DriverOutcome
+from mydyno.drivers.base import DriverOutcome, merged
 from mydyno.drivers.dynoload_output import result_of
-from mydyno.drivers.merged import merged
 from mydyno.model.stored.records import DriverResult
 
 FINAL = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.drivers import sysbench_output as output
+from mydyno.drivers import sysbench as output
 from mydyno.drivers.sysbench import Sysbench, _Reader
 from mydyno.errors import DriverError
 from mydyno.execution.validity.step import step_warnings

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mydyno.experiment_file.toml_writer import toml_value
+from mydyno.experiment_file.toml_source import toml_value
 
 TEXTS = st.text(st.characters(codec="utf-8"))
 VALUES = st.recursive(

@@ -12,10 +12,9 @@ import pytest
 
 from mydyno.errors import HostError
 from mydyno.fleet.block_clients import BlockClients, check_address
-from mydyno.fleet.channels import Closed, Opened, Sent
-from mydyno.fleet.client_hosts import ClientHosts
 from mydyno.fleet.installation import Say
-from mydyno.fleet.messages import parse_message
+from mydyno.fleet.links import ClientHosts
+from mydyno.fleet.messages import Closed, Opened, Sent, parse_message
 from mydyno.fleet.study_files import StudyFile, StudyFiles
 from mydyno.model.definition.host_groups import LoadHosts
 from tests.support.patience import HANG_S, until

@@ -10,8 +10,8 @@ import pytest
 
 from mydyno.errors import HostError
 from mydyno.fleet.block_clients import BlockClients
-from mydyno.fleet.channels import Closed, Ended, Opened, Received, Sent
 from mydyno.fleet.client_network import answer
+from mydyno.fleet.messages import Closed, Ended, Opened, Received, Sent
 from mydyno.hosts.network.link import Shape, Transfer
 from mydyno.hosts.network.load_end import ClassState, ShapedPort
 from mydyno.model.definition.host_groups import LoadHosts

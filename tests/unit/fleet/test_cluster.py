@@ -12,8 +12,7 @@ import pytest
 
 from mydyno.errors import StudyError
 from mydyno.files.journal import Journal
-from mydyno.fleet.cluster import Cluster, GroupLostError
-from mydyno.fleet.leases import Leases
+from mydyno.fleet.cluster import Cluster, GroupLostError, Leases
 
 
 @pytest.mark.slow

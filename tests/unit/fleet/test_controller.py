@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import HostError, StudyError, UserError
+from mydyno.execution.study_record import Request
 from mydyno.files.atomic import sha256_of
-from mydyno.fleet import block, cluster, controller, turn
-from mydyno.fleet.controller import FleetRequest, resume_on_groups, run_on_groups
-from mydyno.fleet.leases import Leases
+from mydyno.fleet import block, cluster, controller
+from mydyno.fleet.cluster import Leases
+from mydyno.fleet.controller import resume_on_groups, run_on_groups
 from mydyno.fleet.live import FleetLive
 from mydyno.fleet.runner import GroupRunner
 from mydyno.hosts.lock import study_lock
@@ -142,7 +143,7 @@ async def test_a_lost_host_that_can_be_reached_again_at_the_end_is_cleaned(hosts
 async def test_a_host_whose_earlier_block_is_still_ending_is_waited_for(
     hosts: FakeHosts, paths: HostPaths, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
-    monkeypatch.setattr(turn, "STEP_S", 0.01)
+    monkeypatch.setattr(block, "STEP_S", 0.01)
     held = contextlib.ExitStack()
     watcher = FleetWatched()
     say = watcher.group_says
@@ -166,8 +167,8 @@ async def test_a_host_whose_earlier_block_is_still_ending_is_waited_for(
                 study_lock(study, hosts.links["a"].paths.study_lock_address)
             )
         )
-    request = FleetRequest(interleaved(), "name = 'fake'", hosts.folder.parent / "studies", groups("a"))
-    folder, summary = await run_on_groups(request, paths, watcher, hosts)
+    request = Request(interleaved(), "name = 'fake'", hosts.folder.parent / "studies")
+    folder, summary = await run_on_groups(request, groups("a"), paths, watcher, hosts)
     assert summary.state == "complete"
     waiting, pilot = watcher.said
     assert waiting == "a: waiting for an earlier block of this study to end"
@@ -394,13 +395,13 @@ async def test_what_a_study_over_hosts_cannot_do_is_refused_before_any_connectio
         (linked, (reachable,), "sysbench has no agents on other hosts"),
     ]
     for refused, of, words in refusals:
-        request = FleetRequest(refused, "", hosts.folder.parent / "studies", of)
+        request = Request(refused, "", hosts.folder.parent / "studies")
         with pytest.raises(UserError, match=words):
-            await run_on_groups(request, paths, FleetWatched(), hosts)
+            await run_on_groups(request, of, paths, FleetWatched(), hosts)
     external = experiment(server=ServerSpec(dsn="mysql://bench@db/sbtest"))
-    request = FleetRequest(external, "", hosts.folder.parent / "studies", groups("a"))
+    request = Request(external, "", hosts.folder.parent / "studies")
     with pytest.raises(UserError, match="external server"):
-        await run_on_groups(request, paths, FleetWatched(), hosts)
+        await run_on_groups(request, groups("a"), paths, FleetWatched(), hosts)
     assert hosts.links == {}
 
 
@@ -449,8 +450,8 @@ async def test_a_missing_or_changed_file_ends_the_study_before_any_connection(
 
 async def test_a_groups_data_is_where_the_group_says(hosts: FakeHosts, paths: HostPaths) -> None:
     of = (HostGroup(name="a", server="bench@a", data="/mnt/nvme/mydyno"), *groups("b"))
-    request = FleetRequest(interleaved(), "name = 'fake'", hosts.folder.parent / "studies", of)
-    await run_on_groups(request, paths, FleetWatched(), hosts)
+    request = Request(interleaved(), "name = 'fake'", hosts.folder.parent / "studies")
+    await run_on_groups(request, of, paths, FleetWatched(), hosts)
     for name, data in (("a", ["--data=/mnt/nvme/mydyno"]), ("b", [])):
         blocks = [process.arguments for process in hosts.links[name].processes if process.arguments[0] == "block"]
         assert len(blocks) > 1

@@ -12,7 +12,8 @@ import pytest
 
 from mydyno.errors import StudyError
 from mydyno.execution.interleaved.order import BlockOrder
-from mydyno.fleet.controller import EXCLUDED_EVENT, FleetRequest, resume_on_groups, run_on_groups
+from mydyno.execution.study_record import Request
+from mydyno.fleet.controller import EXCLUDED_EVENT, resume_on_groups, run_on_groups
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.live import LivePrecision
 from mydyno.store.slices import ALONE_FILE, read_slices
@@ -40,11 +41,11 @@ async def test_a_study_whose_time_is_spent_ends_at_a_look_and_more_time_aims_at_
     hosts: FakeHosts, paths: HostPaths
 ) -> None:
     watcher, studies = FleetWatched(), hosts.folder.parent / "studies"
-    request = FleetRequest(
-        with_time(interleaved(), 16), "name = 'fake'", studies, groups("a"), decided=lambda _folder, _summary: False,
+    request = Request(
+        with_time(interleaved(), 16), "name = 'fake'", studies, decided=lambda _folder, _summary: False,
         timing=allowing([16, 16, 16, 16, 16, 16, 6]),
     )  # fmt: skip
-    folder, summary = await run_on_groups(request, paths, watcher, hosts)
+    folder, summary = await run_on_groups(request, groups("a"), paths, watcher, hosts)
     blocks = len(folder.plan().blocks)
     assert (summary.state, summary.look, blocks) == ("complete", 6, 6)
     _, summary = await resume_on_groups(folder.path, paths, watcher, hosts, time_s=600.0, timing=allowing([10]))
@@ -64,11 +65,11 @@ async def test_the_time_is_divided_by_the_blocks_up_to_the_look_that_is_aimed_fo
             return super().order(block, waits)
 
     asked = with_time(interleaved(), 16)
-    request = FleetRequest(
-        asked, "name = 'fake'", hosts.folder.parent / "studies", groups("a"),
-        decided=lambda _folder, _summary: False, timing=Recorded,
+    request = Request(
+        asked, "name = 'fake'", hosts.folder.parent / "studies", decided=lambda _folder, _summary: False,
+        timing=Recorded,
     )  # fmt: skip
-    await run_on_groups(request, paths, FleetWatched(), hosts)
+    await run_on_groups(request, groups("a"), paths, FleetWatched(), hosts)
     assert waiting == {block: 17 - block for block in range(1, 7)} | {block: 11 - block for block in range(7, 11)}
 
 

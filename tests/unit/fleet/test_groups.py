@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import UserError
-from mydyno.fleet.groups import parse_hosts, with_data
+from mydyno.fleet.groups import parse_hosts
 from mydyno.model.definition.host_groups import Address, HostGroup
 
 FLEET = """\
@@ -143,9 +143,9 @@ def test_a_group_of_a_file_names_its_disk_and_data_is_for_the_others(tmp_path: P
     path.write_text('[[group]]\nserver = "a"\ndata = "/mnt/nvme/mydyno"\n[[group]]\nserver = "b"\n')
     groups = parse_hosts(str(path))
     assert [group.data for group in groups] == ["/mnt/nvme/mydyno", None]
-    assert [group.data for group in with_data(groups, Path("/data"))] == ["/mnt/nvme/mydyno", "/data"]
+    assert [group.data for group in parse_hosts(str(path), Path("/data"))] == ["/mnt/nvme/mydyno", "/data"]
     with pytest.raises(UserError, match="only an absolute path"):
-        with_data(groups, Path("data"))
+        parse_hosts(str(path), Path("data"))
     path.write_text('[[group]]\nserver = "a"\ndata = "nvme"\n')
     with pytest.raises(UserError, match="data"):
         parse_hosts(str(path))

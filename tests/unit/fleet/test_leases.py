@@ -8,7 +8,7 @@ import pytest
 
 from mydyno.errors import StudyError
 from mydyno.files.journal import Journal
-from mydyno.fleet.leases import Leases
+from mydyno.fleet.cluster import Leases
 
 
 def test_only_the_attempt_issued_last_may_be_committed(tmp_path: Path) -> None:

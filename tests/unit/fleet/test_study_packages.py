@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mydyno.fleet.study_packages import folders_with
+from mydyno.fleet.parts import folders_with
 
 
 def test_of_the_servers_that_were_added_only_those_used(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import HostError, StudyError
-from mydyno.fleet.turn import own_turn
+from mydyno.fleet.block import own_turn
 from mydyno.hosts.lock import CLEANING, study_lock
 from tests.support.patience import HANG_S
 

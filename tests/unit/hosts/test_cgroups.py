@@ -12,7 +12,7 @@ from mydyno.errors import HostError, UserError
 from mydyno.experiments import load
 from mydyno.hosts import cgroups as module
 from mydyno.hosts.cgroups import Cgroups, Group, Limits, cpu_list, cpu_set, take_delegation
-from mydyno.hosts.disks import disk_of
+from mydyno.hosts.facts import disk_of
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.running.base import CpuSlot

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import mydyno
-from mydyno.cli.verbosity import set_verbosity
+from mydyno.cli.streams import set_verbosity
 from mydyno.errors import HostError
 from mydyno.files.command_log import COMMANDS_FILE, read_commands
 from mydyno.hosts.commands import protect, recorded_commands, run_command
@@ -142,7 +142,7 @@ def test_no_other_module_starts_programs() -> None:
     found.remove(root / "servers/compiled/link_order.py")
     found.remove(root / "cli/load.py")  # becomes dynoload, outside of any study
     known = {
-        "fleet/batch/system.py", "fleet/links.py", "hosts/commands.py", "hosts/local.py", "servers/external_hooks.py",
+        "fleet/batch/system.py", "fleet/links.py", "hosts/commands.py", "hosts/local.py", "servers/external_data.py",
     }  # fmt: skip
     assert {str(path.relative_to(root)) for path in found} == known
     assert all("report_start" in path.read_text() for path in found)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from mydyno.hosts import headway
-from mydyno.hosts.headway import Headway, Work
+from mydyno.hosts import quiet
 from mydyno.hosts.local import LocalHost
+from mydyno.hosts.quiet import Headway, Work
 
 MIB = 1 << 20
 STILL_S = 120.0
@@ -50,13 +50,13 @@ def test_a_server_that_idles_is_given_up() -> None:
 
 def test_the_time_begins_anew_with_each_headway() -> None:
     """Dirty pages are written for ten minutes, then it hangs."""
-    assert Simulated(lambda s: DISK(min(s, 600.0))).ended_s(3600) == pytest.approx(600 + STILL_S, abs=headway.LOOK_S)
+    assert Simulated(lambda s: DISK(min(s, 600.0))).ended_s(3600) == pytest.approx(600 + STILL_S, abs=quiet.LOOK_S)
 
 
 def test_headway_counts_only_until_the_server_listens() -> None:
     """Recovery for ten minutes; then our own attempts to log in keep it busy, and that is no recovery."""
     ended_s = Simulated(CPU).ended_s(3600, counts=lambda s: s < 600)
-    assert ended_s == pytest.approx(600 + STILL_S, abs=headway.LOOK_S)
+    assert ended_s == pytest.approx(600 + STILL_S, abs=quiet.LOOK_S)
 
 
 def test_a_long_wait_is_reported_with_what_was_done() -> None:

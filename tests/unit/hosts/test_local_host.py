@@ -20,8 +20,8 @@ from mydyno.hosts.capabilities import Capability, capabilities
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.local import LocalHost, closed_ancestors, entering_command, exit_with_parent
 from mydyno.hosts.lock import study_lock, turn_of
-from mydyno.hosts.memory_pressure import MemoryCounters
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
+from mydyno.hosts.quiet import MemoryCounters
 from mydyno.hosts.root import HERE
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.plan import make_plan

@@ -19,7 +19,7 @@ import pytest
 from mydyno.errors import UserError
 from mydyno.files.tree import Limits, Tree, resolve
 from mydyno.packages.tar_archive import extract
-from mydyno.servers.sources.tarball import unpacked
+from mydyno.servers.sources.archive import unpacked
 from tests.support.oci import zstd
 
 Entry = tuple[str, bytes, str | bytes]

@@ -58,8 +58,8 @@ SLOW_TO_LOAD = {
 READ_THE_WALL_CLOCK = {
     "clock": "the one place",
     "fleet.check": "compares the clocks of two hosts",
-    "hosts.remote.left_studies": "ages of files",
-    "web.live_status": "ages of files",
+    "hosts.left_behind": "ages of files",
+    "web.index": "ages of files",
     "hosts.network.certificates": "validity of certificates",
     "servers.compiled.compile": "a date",
 }

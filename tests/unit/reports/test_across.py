@@ -18,8 +18,7 @@ from mydyno.document.markdown_text import printed as as_markdown
 from mydyno.document.parts import Document
 from mydyno.evaluation.arms import compare_arms
 from mydyno.evaluation.compare import compare_studies
-from mydyno.model.stored.comparison import Comparison
-from mydyno.model.stored.history import History, LeftOut
+from mydyno.model.stored.comparison import Comparison, History, LeftOut
 from mydyno.model.stored.schemas import stored_schema
 from mydyno.reports.comparison import arms_document, comparison_document, effects_table, noise_table
 from mydyno.reports.history import history_document

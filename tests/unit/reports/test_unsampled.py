@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.reports import write
 from mydyno.reports.terminal import print_answer
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 

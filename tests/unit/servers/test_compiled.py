@@ -19,8 +19,9 @@ from mydyno.hosts.local import LocalHost, Process
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.packages.progress import silent
 from mydyno.servers.catalogue import get_alternating
-from mydyno.servers.compiled import build_log, link_order
+from mydyno.servers.compiled import link_order
 from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds, remove_build
+from mydyno.servers.compiled.compile import HEAD_BYTES, TAIL_BYTES
 from mydyno.servers.compiled.source import get_source
 from mydyno.servers.compiled.toolchain import padding_bytes
 from mydyno.treatments.server import prove_build
@@ -136,7 +137,7 @@ async def test_the_log_of_a_build_that_prints_without_end_is_bounded(repository:
     assert error.value.message.endswith("\n  | last")
     assert len(error.value.message) < 1000
     log = Path(error.value.hint.removeprefix("the whole log: "))
-    assert log.stat().st_size < build_log.HEAD_BYTES + build_log.TAIL_BYTES + 100
+    assert log.stat().st_size < HEAD_BYTES + TAIL_BYTES + 100
     text = log.read_text()
     assert text.startswith("first\ny\n")
     assert text.endswith("x\nlast\n")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mydyno.servers.external_variables import sql_value, untouched
-from mydyno.treatments.switching import SWITCHED_AT_ONCE
+from mydyno.treatments.coexistence import SWITCHED_AT_ONCE
 
 NEVER = """
     read_only super_read_only offline_mode server_id gtid_mode binlog_format rpl_semi_sync_master_enabled

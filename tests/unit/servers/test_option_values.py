@@ -14,7 +14,7 @@ from mydyno.model.definition.experiment import Scalar
 from mydyno.model.server_version import ServerVersion
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import option_text
-from mydyno.servers.option_values import changed_by_server, is_by_server, listed_values, option_values
+from mydyno.servers.option_file import changed_by_server, is_by_server, listed_values, option_values
 from tests.support.fake_script import experiment
 
 TABLE = """\

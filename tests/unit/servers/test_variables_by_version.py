@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from mydyno.model.server_version import ServerVersion
 from mydyno.servers.build import listed_variables
-from mydyno.servers.variables_by_version import adapt_variables
+from mydyno.servers.my_cnf import adapt_variables
 
 MYSQL_55, MYSQL_56, MYSQL_97, CALENDAR = (ServerVersion.parse(text) for text in ("5.5.9", "5.6.14", "9.7.4", "26.7.0"))
 MARIADB = ServerVersion.parse("10.11.19-MariaDB")

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 
 from mydyno.model.server_version import ServerVersion
-from mydyno.servers.lock_instances import LockUse
-from mydyno.servers.performance_schema import (
+from mydyno.servers.wait_counting import (
     INSTRUMENT_OPTION,
     Counts,
+    LockUse,
+    activity_of,
+    metrics_grown,
     start_variables,
     without_digested_executions,
 )
-from mydyno.servers.wait_counting import activity_of, metrics_grown
 
 EXECUTE = ("statement", "statement/com/Execute")
 

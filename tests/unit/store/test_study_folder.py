@@ -20,8 +20,7 @@ from mydyno.files.journal import Journal
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.stored.records import DriverResult, RunRecord, StepRecord, StudyRecord
 from mydyno.results.values.blocks import declared_windows, values_of
-from mydyno.store.query import series, window_means
-from mydyno.store.samples import Sample, write_samples
+from mydyno.store.samples import Sample, series, window_means, write_samples
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_script import experiment
 from tests.support.full_disk import full_disk

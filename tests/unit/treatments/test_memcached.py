@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from mydyno.drivers import dynoload_kv, dynoload_output
+from mydyno.drivers import dynoload_output
 from mydyno.drivers.base import StepContext
 from mydyno.drivers.dynoload import Dynoload
+from mydyno.drivers.dynoload_arguments import ARGUMENTS
 from mydyno.errors import DriverError, ServerError, UserError
 from mydyno.execution.planning.forecast import forecast
 from mydyno.experiment_file.parsing import parse_experiment
@@ -26,12 +27,25 @@ from mydyno.model.definition.plan import make_plan
 from mydyno.model.definition.quantities import parse_bytes
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import DriverResult, StepRecord
-from mydyno.servers.memcached import MemcachedOptions, configuring_sql, plugin_variables
-from mydyno.servers.memcached_protocol import Found, MemcachedClient, numbers
+from mydyno.servers.memcached import (
+    Found,
+    MemcachedClient,
+    MemcachedOptions,
+    configuring_sql,
+    numbers,
+    plugin_variables,
+)
 from mydyno.servers.sql import Address
 from mydyno.store.samples import Sample
-from mydyno.treatments.memcached import BY_PROTOCOL, BY_SQL, MemcachedTreatment, ObservedBehaviour, behaviour, expected
-from mydyno.treatments.memcached_sources import sources_of_hits
+from mydyno.treatments.memcached import (
+    BY_PROTOCOL,
+    BY_SQL,
+    MemcachedTreatment,
+    ObservedBehaviour,
+    behaviour,
+    expected,
+    sources_of_hits,
+)
 from mydyno.workloads import kv
 from mydyno.workloads.reconcile import disagreements, growth
 from tests.support import DATA
@@ -39,6 +53,7 @@ from tests.support import DATA
 RECORDS = DATA / "dynoload-kv.jsonl"
 """dynoload kv run --keys 100 --connections 2 --warmup 1s --duration 2s --rate 300 --hit-ratio 90%, on a busy host."""
 SECOND_NS = 1_000_000_000
+KV = ARGUMENTS["kv"]
 
 
 @asynccontextmanager
@@ -245,13 +260,13 @@ def test_every_server_is_asked_the_same_words_but_for_the_port() -> None:
     data = DataSpec(workload="kv", keys=500, key_bytes=40, value_bytes=100)
 
     def words(port: int) -> list[str]:
-        return [*dynoload_kv.endpoint(Address("dyno", b"x", port=port)), *dynoload_kv.keys(data)]
+        return [*KV.endpoint(Address("dyno", b"x", port=port), Path()), *KV.data(data)]
 
     assert words(11211) == [
         "--host=127.0.0.1", "--port=11211", "--keys=500", "--key-size=40", "--value-size=100",
     ]  # fmt: skip
     assert set(words(11211)) ^ set(words(11212)) == {"--port=11211", "--port=11212"}
-    assert [dynoload_kv.operations(step(name)) for name in kv.KV_WORKLOADS] == [
+    assert [KV.workload(step(name)) for name in kv.KV_WORKLOADS] == [
         ["--ratio=0:100", "--hit-ratio=any", "--ignore-errors=130"],
         ["--ratio=100:0", "--hit-ratio=any", "--ignore-errors=130"],
         ["--ratio=90:10", "--hit-ratio=any", "--ignore-errors=130"],
@@ -261,8 +276,8 @@ def test_every_server_is_asked_the_same_words_but_for_the_port() -> None:
 
 def test_a_workload_asks_what_its_name_says() -> None:
     assert Dynoload().check(step("kv_mixed", ratio="50:50")) == []
-    assert dynoload_kv.operations(step("kv_mixed", ratio="50:50")) == ["--hit-ratio=any", "--ignore-errors=130"]
-    assert dynoload_kv.operations(step("kv_mixed", ratio="50:50", ignore_errors="2003")) == ["--hit-ratio=any"]
+    assert KV.workload(step("kv_mixed", ratio="50:50")) == ["--hit-ratio=any", "--ignore-errors=130"]
+    assert KV.workload(step("kv_mixed", ratio="50:50", ignore_errors="2003")) == ["--hit-ratio=any"]
     (words,) = Dynoload().check(step("kv_get", ratio="50:50"))
     assert "kv_get runs 100:0" in words
     assert Dynoload().check(step("kv_ycsb_a", depth=4, verify="100%", hit_ratio="95%")) == []
@@ -296,15 +311,15 @@ def test_keys_count_as_stored_by_dynoloads_own_record_alone(tmp_path: Path) -> N
         kv_counts = {"cmd_set": cmd_set, "not_stored": not_stored}
         final = {"record": "final", "counts": {"errors": errors}, "kv": {"counts": kv_counts}}
         path.write_text('{"record":"header"}\n' + json.dumps(final, separators=(",", ":")) + "\n")
-        return dynoload_kv.all_stored(path, data)
+        return KV.is_prepared(path, data)
 
-    assert not dynoload_kv.all_stored(path, data), "it wrote nothing"
+    assert not KV.is_prepared(path, data), "it wrote nothing"
     assert said()
     assert not said(errors=1)
     assert not said(cmd_set=99)
     assert not said(not_stored=1)
     path.write_text('{"record":"header"}\n')
-    assert not dynoload_kv.all_stored(path, data), "it was cut short"
+    assert not KV.is_prepared(path, data), "it was cut short"
 
 
 def recorded() -> list[dict[str, Any]]:

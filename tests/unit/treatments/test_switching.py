@@ -13,7 +13,7 @@ from mydyno.execution.planning.time_plan import shape_of
 from mydyno.experiments import built_in
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
-from mydyno.treatments.switching import is_switched, switched_variables, switching_obstacles
+from mydyno.treatments.coexistence import is_switched, switched_variables, switching_obstacles
 from tests.support.fake_script import experiment
 
 SWITCHED_AT_QUICK_SCALE = ["variable"]

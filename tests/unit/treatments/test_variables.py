@@ -16,7 +16,7 @@ from mydyno.model.definition.server_options import option_name
 from mydyno.model.server_version import ServerVersion
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import my_cnf, option_value
-from mydyno.servers.option_values import same_setting
+from mydyno.servers.option_file import same_setting
 from mydyno.treatments.variables import read_back
 from tests.support.fake_script import experiment
 

@@ -8,8 +8,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from mydyno.web.launch import Launcher
-from mydyno.web.pages.design import show_design
+from mydyno.web.pages.design import Launcher, show_design
 
 
 @pytest.mark.parametrize("allowed", [False, True])

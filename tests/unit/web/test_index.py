@@ -10,8 +10,7 @@ import pytest
 
 from mydyno.store.live_log import LIVE_FILE
 from mydyno.store.study_folder import StudyFolder
-from mydyno.web.index import Row, StudyIndex, effects_of, read_row
-from mydyno.web.live_status import LiveStatus, live_status
+from mydyno.web.index import LiveStatus, Row, StudyIndex, effects_of, live_status, read_row
 from tests.support.fake_study_folder import Shape, build
 from tests.support.worded import worded
 from tests.unit.web.test_live_status import opened, written

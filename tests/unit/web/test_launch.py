@@ -11,8 +11,7 @@ import pytest
 
 from mydyno.errors import HostError
 from mydyno.hosts.lock import study_lock
-from mydyno.web.designing import Draft
-from mydyno.web.launch import Launcher, LaunchStatus
+from mydyno.web.pages.design import Draft, Launcher, LaunchStatus
 from tests.support.patience import wait_until
 
 LIMIT_S = 120

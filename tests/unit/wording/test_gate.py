@@ -9,13 +9,14 @@ import pytest
 
 from mydyno.evaluation.facts import summarise
 from mydyno.execution.interleaved.study_time import StudyTime
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, StepSpec, ThresholdSpec
 from mydyno.model.definition.specs import VerdictSpec
 from mydyno.model.stored.records import Evidence
 from mydyno.results.gate import is_gate_decided
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from mydyno.verdicts.threshold import Outcome
 from mydyno.wording.gate import GateResult, gate_study
 from tests.support.fake_environment import Watched, opener

@@ -7,7 +7,7 @@ from shlex import quote
 from typing import Any
 
 from mydyno.experiment_file.overrides import ARM_SECTIONS, merged, parse_set
-from mydyno.experiment_file.toml_writer import toml_value
+from mydyno.experiment_file.toml_source import toml_value
 from mydyno.experiment_file.vary import arm_name
 from mydyno.model.definition.experiment import Experiment, Scalar
 from mydyno.model.definition.quantities import parse_bytes

@@ -10,7 +10,7 @@ from statistics import geometric_mean
 import numpy as np
 
 from mydyno.analysis.base import Examined
-from mydyno.drivers.merged import merged_types
+from mydyno.drivers.base import merged_types
 from mydyno.model.stored.operations import OperationChange, OperationEffect, OperationsRecord
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.families import Lane, families_of_values

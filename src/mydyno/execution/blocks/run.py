@@ -25,12 +25,13 @@ from mydyno.errors import DriverError, HostError, ServerError, StudyError, UserE
 from mydyno.execution.blocks.latency_log import write_latency_log
 from mydyno.execution.blocks.step import run_step
 from mydyno.execution.concurrency import all_or_none
-from mydyno.execution.environments.environment import Sampler, StudyEnvironment
+from mydyno.execution.environments.environment import StudyEnvironment
+from mydyno.execution.environments.probe import Sampler
 from mydyno.execution.validity.rules import RunFacts, no_valid_step, others_killed, run_reasons
 from mydyno.execution.validity.step import judged
 from mydyno.files.atomic import write_text
-from mydyno.files.removal import remove_tree
-from mydyno.hosts.memory_pressure import MemoryCounters, killed_processes
+from mydyno.files.private import remove_tree
+from mydyno.hosts.quiet import MemoryCounters, killed_processes
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Plan, PlannedBlock, PlannedRun
 from mydyno.model.stored.reasons import Reason

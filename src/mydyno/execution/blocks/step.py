@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mydyno.drivers.base import DriverOutcome, Progress, StepContext
-from mydyno.drivers.measured import ChildCpu
-from mydyno.drivers.merged import merged
+from mydyno.drivers.base import ChildCpu, DriverOutcome, Progress, StepContext, merged
 from mydyno.errors import ServerError, StudyError
 from mydyno.execution.concurrency import all_or_none
-from mydyno.execution.environments.environment import Sampler, StudyEnvironment
+from mydyno.execution.environments.environment import StudyEnvironment
+from mydyno.execution.environments.probe import Sampler
 from mydyno.failpoints import failpoint
 from mydyno.hosts.limits import quota_periods, throttled_since
 from mydyno.model.definition.experiment import Step

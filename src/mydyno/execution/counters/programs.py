@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from mydyno.errors import HostError
-from mydyno.hosts.headway import Headway
 from mydyno.hosts.local import LocalHost, Process
+from mydyno.hosts.quiet import Headway
 from mydyno.hosts.tracing import bpftrace, perf
 from mydyno.hosts.tracing.bpftrace import kernel_events
 from mydyno.hosts.tracing.perf import Folded, fold
@@ -45,6 +45,9 @@ class Counting(Protocol[F_co]):
 
     async def end(self) -> F_co:
         """What was counted. Raises as begin()."""
+
+    async def abandon(self) -> None:
+        """End it at once, without what was counted."""
 
 
 StartCounting = Callable[[Sequence[RunningServer]], Counting[Counted]]
@@ -128,7 +131,7 @@ class _Program(ABC, Generic[F]):
             self._process = await self._start([server.pid for server in self._servers])
             await self._until_it_traces(self._process)
         except BaseException:
-            await self._abandon()
+            await self.abandon()
             raise
 
     async def _until_it_traces(self, process: Process) -> None:
@@ -151,7 +154,7 @@ class _Program(ABC, Generic[F]):
             words = f"{self.name} did not end, and did nothing for {ENDED_TIMEOUT_S:.0f} s"
             raise HostError(f"{words}: {self._words()}") from None
         finally:
-            await self._abandon()
+            await self.abandon()
 
     @abstractmethod
     async def _start(self, pids: Sequence[int]) -> Process:
@@ -169,7 +172,8 @@ class _Program(ABC, Generic[F]):
     def _words(self) -> str:
         """The last of what it said."""
 
-    async def _abandon(self) -> None:
+    async def abandon(self) -> None:
+        """End it at once, without what it found."""
         if self._process is not None:
             await self._process.end(5.0)
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -13,16 +13,14 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.definition.plan import lanes_of_block
 from mydyno.model.definition.problems import Key, format_key, with_guess
-from mydyno.model.definition.server_options import option_name, plain_name
+from mydyno.model.definition.server_options import option_name, plain_name, variables_of
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, present_build
-from mydyno.servers.my_cnf import option_value
-from mydyno.servers.option_file import read_option_file
-from mydyno.servers.option_values import OptionValues, changed_by_server, option_values
-from mydyno.servers.performance_schema import start_variables
-from mydyno.servers.variables_by_version import adapt_variables, is_known, is_unshown, removed_in
+from mydyno.servers.my_cnf import adapt_variables, is_known, is_unshown, option_value, removed_in
+from mydyno.servers.option_file import OptionValues, changed_by_server, option_values, read_option_file
+from mydyno.servers.wait_counting import start_variables
+from mydyno.treatments.coexistence import is_switched
 from mydyno.treatments.server import server_of
-from mydyno.treatments.switching import is_switched
 
 OF_THE_START = ("max_connections", "open_files_limit", "table_open_cache", "table_cache", "table_definition_cache")
 """Variables that a server adapts to the files that it may open, which differs here; they are read back later."""
@@ -41,7 +39,7 @@ def base_variables(experiment: Experiment) -> dict[str, Scalar]:
     MariaDB clips thread_cache_size to max_connections.
     """
     specified = {option_name(name): value for name, value in experiment.server.variables.items()}
-    cached = [of["thread_cache_size"] for of in (specified, *map(_variables_of, experiment.arms))
+    cached = [of["thread_cache_size"] for of in (specified, *map(variables_of, experiment.arms))
               if str(of.get("thread_cache_size", "")).isdigit()]  # fmt: skip
     connections = max(step.connections for step in experiment.resolved_steps)
     connections *= lanes_of_block(experiment) if is_switched(experiment) else 1
@@ -104,7 +102,7 @@ def unchecked_variables(builds: Mapping[str, ServerBuild], experiment: Experimen
     missing: dict[tuple[str, str | None], list[str]] = {}
     for arm in experiment.arms:
         spec = server_of(arm, experiment.server)
-        if arm.name not in builds and spec.dsn is None and (experiment.server.variables or _variables_of(arm)):
+        if arm.name not in builds and spec.dsn is None and (experiment.server.variables or variables_of(arm)):
             missing.setdefault((spec.title, spec.name), []).append(arm.name)
     for (title, name), arms in missing.items():
         of_arms = f"arm{'' if len(arms) == 1 else 's'} {', '.join(arms)}"
@@ -131,7 +129,7 @@ async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment
         build = builds.get(arm.name)
         if build is None or not build.variables:
             continue
-        own = _variables_of(arm)
+        own = variables_of(arm)
         adapted = adapt_variables(base, build.version, build.variables)
         named = adapt_variables(base, build.version).notes  # by the forecast, which asks no program
         notes |= dict.fromkeys(words for words in adapted.notes if words not in named)
@@ -170,10 +168,6 @@ def ignored_options(wanted: Mapping[str, Scalar], read: OptionValues, build: Ser
     return found
 
 
-def _variables_of(arm: ArmSpec) -> dict[str, Scalar]:
-    return {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
-
-
 def _in_effect_anyway(
     builds: Mapping[str, ServerBuild], experiment: Experiment, read: Mapping[str, OptionValues]
 ) -> Iterator[str]:
@@ -183,7 +177,7 @@ def _in_effect_anyway(
             continue
         if builds[arm.name].identity != builds[control.name].identity:
             continue  # which defaults the two have is what is compared
-        own, others = _variables_of(arm), _variables_of(control)
+        own, others = variables_of(arm), variables_of(control)
         differing = [name for name in own if name not in others or own[name] != others[name]]
         shown = {name: (_listed(name, read[arm.name]), _listed(name, read[control.name])) for name in differing}
         version = builds[arm.name].version

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mydyno import clock
 from mydyno.drivers.base import Driver
 from mydyno.execution.counters.programs import KernelCounter, Profiler, StartCounting
 from mydyno.execution.environments.load_clients import LoadClients
-from mydyno.execution.environments.probe import INTERVAL_MS
+from mydyno.execution.environments.probe import Sampler
 from mydyno.files.private import check_surroundings, make_folder
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths, socket_folder
@@ -25,40 +25,11 @@ from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
 from mydyno.servers.templates import Template
-from mydyno.store.samples import Sample
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
 
 Say = Callable[[str], None]
 """Reports to a person what is being done."""
-
-
-class Sampler(Protocol):
-    """What samples the host and the servers while a run lasts: a Probe, or a test's fake."""
-
-    async def start(self, interval_ms: int = INTERVAL_MS) -> None:
-        """Begin to sample."""
-
-    def send(self, command: str) -> None:
-        """One command: `driver NUMBER PID`, `driver NUMBER -`, `mark TEXT`."""
-
-    async def speed(self) -> tuple[int, int] | None:
-        """(units of work, their CPU time in ns) of the speed meter so far; None if it does not answer."""
-
-    def newest(self) -> Mapping[str, Mapping[str, float]]:
-        """{scope: {metric: value}} of the newest sample since the last call; empty if there is none."""
-
-    def so_far(self) -> list[Sample]:
-        """What has been sampled up to now."""
-
-    async def stop(self) -> list[str]:
-        """End it; returns warnings on what it could not sample."""
-
-    def samples(self) -> tuple[list[Sample], list[str]]:
-        """Everything sampled, and the sampler's own warnings; after stop()."""
-
-    def unsampled(self) -> Mapping[str, str]:
-        """{family of metrics of host and servers: why it was never read}; after stop()."""
 
 
 @dataclass
@@ -79,7 +50,7 @@ class StudyEnvironment(ABC):
     """Facts of the server's host where that is another one that can be asked (server.ssh); empty otherwise."""
     clients: LoadClients | None = field(default=None, kw_only=True)
     """The hosts that the load comes from; None: the server's host."""
-    restores_data: bool = field(default=True, kw_only=True)
+    restores_data: bool = field(default=False, kw_only=True)
     """Whether each run begins with the same data."""
 
     @abstractmethod

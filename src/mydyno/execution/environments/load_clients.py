@@ -1,14 +1,42 @@
-"""The client hosts of a block, as its runs use them: an agent of dynoload on each, and a sampler of each host."""
+"""The client hosts of a block, as its runs use them: an agent of dynoload on each, and a sampler of each host.
+
+Another host's monotonic clock is known from the times of its samples and those of their arrival. The least difference
+of all samples is what the clocks differ by, and what a line needs to arrive: some milliseconds, of samples of one
+second.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Protocol
 
+from mydyno import clock
 from mydyno.drivers.base import Agent
+from mydyno.execution.environments.probe import INTERVAL_MS, Sampler
 from mydyno.hosts.network.load_end import LoadEnd
 from mydyno.store.samples import Sample
+
+
+@dataclass
+class FarClock:
+    """The clock of one host."""
+
+    behind_ns: int | None = None
+    """What is to be added to its monotonic time for this host's Unix time; None before the first sample."""
+
+    def arrived(self, monotonic_ns: int) -> None:
+        """A sample of that time arrives now."""
+        late_ns = clock.unix_ns() - monotonic_ns
+        self.behind_ns = late_ns if self.behind_ns is None else min(self.behind_ns, late_ns)
+
+    def ours(self, samples: Iterable[Sample]) -> list[Sample]:
+        """The samples, whose `unix_ns` is its monotonic time, on this host's clock."""
+        behind_ns = self.behind_ns or 0
+        return [replace(sample, unix_ns=sample.unix_ns + behind_ns) for sample in samples]
+
 
 CLIENT_SCOPE = "client"
 """Scope of the samples of a client host: client:NAME."""
@@ -75,3 +103,46 @@ class LoadClients(Protocol):
 
     def check(self) -> None:
         """Raises HostError if a client host was lost, or its agent ended unasked: no result of an arm."""
+
+
+class SamplerWithClients:
+    """The sampler of a run whose load comes from client hosts: that of the server's host, and one on each client."""
+
+    def __init__(self, own: Sampler, clients: Sequence[ClientSampler]) -> None:
+        self._own = own
+        self._clients = tuple(clients)
+
+    async def start(self, interval_ms: int = INTERVAL_MS) -> None:
+        """Begin to sample everywhere."""
+        await self._own.start(interval_ms)
+        await asyncio.gather(*(client.start() for client in self._clients))
+
+    def send(self, command: str) -> None:
+        """To the sampler of the server's host."""
+        self._own.send(command)
+
+    async def speed(self) -> tuple[int, int] | None:
+        """The speed meter of the server's host; clients have none."""
+        return await self._own.speed()
+
+    def newest(self) -> Mapping[str, Mapping[str, float]]:
+        """The newest sample of the server's host."""
+        return self._own.newest()
+
+    def so_far(self) -> list[Sample]:
+        """All hosts' samples."""
+        return [*self._own.so_far(), *(sample for client in self._clients for sample in client.so_far())]
+
+    async def stop(self) -> list[str]:
+        """End all of them."""
+        words = await asyncio.gather(self._own.stop(), *(client.stop() for client in self._clients))
+        return [one for some in words for one in some]
+
+    def samples(self) -> tuple[list[Sample], list[str]]:
+        """Everything sampled; after stop()."""
+        found, warnings = self._own.samples()
+        return [*found, *(sample for client in self._clients for sample in client.so_far())], warnings
+
+    def unsampled(self) -> Mapping[str, str]:
+        """What the sampler of the server's host could not read."""
+        return self._own.unsampled()

@@ -20,9 +20,9 @@ from mydyno.execution.environments.builds import (
     get_builds,
     present_builds,
 )
-from mydyno.execution.environments.client_probe import SamplerWithClients
-from mydyno.execution.environments.environment import Sampler, Say, StudyEnvironment, make_folders
-from mydyno.execution.environments.probe import Probe
+from mydyno.execution.environments.environment import Say, StudyEnvironment, make_folders
+from mydyno.execution.environments.load_clients import SamplerWithClients
+from mydyno.execution.environments.probe import Probe, Sampler
 from mydyno.files.atomic import sha256_of
 from mydyno.hosts.commands import protect
 from mydyno.hosts.limits import set_open_files
@@ -36,13 +36,12 @@ from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.stored.records import Evidence
 from mydyno.packages.progress import silent
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.performance_schema import start_variables
+from mydyno.servers.my_cnf import adapt_variables
 from mydyno.servers.running.base import LOAD_USER, WHOLE_HOST, CpuSlot, InstanceSettings, RunningServer
 from mydyno.servers.running.memcached import MemcachedServer
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.running.private import Credentials, PrivateServer, as_private
-from mydyno.servers.statistics import read_file, set_statistics
-from mydyno.servers.tables import analyze
+from mydyno.servers.statistics import analyze, read_file, set_statistics
 from mydyno.servers.templates import (
     Template,
     build_template,
@@ -51,15 +50,13 @@ from mydyno.servers.templates import (
     shaping_variables,
     template_key,
 )
-from mydyno.servers.variables_by_version import adapt_variables
-from mydyno.servers.wait_counting import WaitCounting, stop_counting
+from mydyno.servers.wait_counting import WaitCounting, start_variables, stop_counting
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.workloads.data import kind_of
 
 LOGGER = logging.getLogger("mydyno.execution")
 STORING_DRIVER = "dynoload"
 """Stores the keys before a run's first step, whichever driver loads."""
-"""Connections besides the load's: control, probe, and an interactive user."""
 
 
 @dataclass
@@ -70,6 +67,8 @@ class PrivateEnvironment(StudyEnvironment):
     """Arm → its server; the same for all, except where the server itself is the treatment."""
     credentials: Credentials = field(default_factory=Credentials)
     say: Say = silent
+    restores_data: bool = field(default=True, kw_only=True)
+    """By a copy of the template."""
     _unprepared: dict[str, Template] = field(default_factory=dict, init=False)
     """Templates that could not be made, by key."""
 

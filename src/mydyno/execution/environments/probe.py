@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mydyno import clock
 from mydyno.errors import StudyError
@@ -23,6 +23,34 @@ FORMAT_VERSION = 1
 SPEED_TIMEOUT_S = 2.0
 """The probe answers between samples; one that waits for a busy server takes up to half a second."""
 SPEED_POLL_S = 0.002
+
+
+class Sampler(Protocol):
+    """What samples the host and the servers while a run lasts: a Probe, or a test's fake."""
+
+    async def start(self, interval_ms: int = INTERVAL_MS) -> None:
+        """Begin to sample."""
+
+    def send(self, command: str) -> None:
+        """One command: `driver NUMBER PID`, `driver NUMBER -`, `mark TEXT`."""
+
+    async def speed(self) -> tuple[int, int] | None:
+        """(units of work, their CPU time in ns) of the speed meter so far; None if it does not answer."""
+
+    def newest(self) -> Mapping[str, Mapping[str, float]]:
+        """{scope: {metric: value}} of the newest sample since the last call; empty if there is none."""
+
+    def so_far(self) -> list[Sample]:
+        """What has been sampled up to now."""
+
+    async def stop(self) -> list[str]:
+        """End it; returns warnings on what it could not sample."""
+
+    def samples(self) -> tuple[list[Sample], list[str]]:
+        """Everything sampled, and the sampler's own warnings; after stop()."""
+
+    def unsampled(self) -> Mapping[str, str]:
+        """{family of metrics of host and servers: why it was never read}; after stop()."""
 
 
 class Probe:

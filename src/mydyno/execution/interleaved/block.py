@@ -17,8 +17,9 @@ from typing import Any, Literal, Protocol
 
 from mydyno import clock
 from mydyno.drivers.held import SliceOrder
-from mydyno.execution.environments.environment import Sampler, StudyEnvironment
+from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.environments.load_clients import CLIENT_SCOPE, busy_client_words, busy_pct
+from mydyno.execution.environments.probe import Sampler
 from mydyno.execution.interleaved.balanced_order import balanced_order
 from mydyno.execution.interleaved.block_records import run_record, step_record, step_samples, windows_of
 from mydyno.execution.interleaved.capacity_search import BlockSearches
@@ -34,8 +35,7 @@ from mydyno.execution.planning.captured_time import CapturedTime
 from mydyno.execution.planning.time_plan import Pace, shape_of
 from mydyno.failpoints import failpoint
 from mydyno.hosts.limits import quota_periods, throttled_since
-from mydyno.hosts.memory_pressure import MemoryCounters
-from mydyno.hosts.quiet import process_cpu_s
+from mydyno.hosts.quiet import MemoryCounters, process_cpu_s
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import PlannedBlock, PlannedRun
 from mydyno.model.definition.specs import apart_slice_s

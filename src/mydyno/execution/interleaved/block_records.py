@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mydyno import clock
+from mydyno.drivers.base import merged_types
 from mydyno.drivers.dynoload_output import worst_level
-from mydyno.drivers.merged import merged_types
 from mydyno.execution.validity.rules import (
     SLICES_RULES,
     RunFacts,
@@ -20,7 +20,7 @@ from mydyno.execution.validity.rules import (
 )
 from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
 from mydyno.hosts.limits import usable_cpus
-from mydyno.hosts.memory_pressure import MemoryCounters
+from mydyno.hosts.quiet import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import (

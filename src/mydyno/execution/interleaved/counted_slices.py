@@ -36,10 +36,9 @@ from mydyno.model.stored.waits import (
     WaitKind,
     WaitTotals,
 )
-from mydyno.servers.lock_instances import LockUse
-from mydyno.servers.performance_schema import Counts as EventCounts
 from mydyno.servers.running.base import RunningServer
-from mydyno.servers.wait_counting import Counted
+from mydyno.servers.wait_counting import Counted, LockUse
+from mydyno.servers.wait_counting import Counts as EventCounts
 from mydyno.store.slices import (
     KERNEL_FILE,
     PROFILED_FILE,
@@ -122,15 +121,17 @@ class SlicesApart(ABC, Generic[C, F, S]):
             except FAILURES as error:
                 counts.missing.append(str(error))
                 continue
-            found: F | None = None
             try:
                 parts = await lane.slice(step, order)
-            finally:
-                try:
-                    found = await counting.end()
-                except FAILURES as error:
-                    counts.missing.append(str(error))
-            if not parts or found is None:
+            except BaseException:
+                await counting.abandon()
+                raise
+            try:
+                found = await counting.end()
+            except FAILURES as error:
+                counts.missing.append(str(error))
+                continue
+            if not parts:
                 continue
             planned, around = lane.planned, Around(remote_load=self._remote_load)
             record = slice_record(

@@ -22,9 +22,8 @@ from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.slices import QUERIES, LaneReadings, PartOfSlice, add_handshakes, whole_counts
 from mydyno.execution.validity.rules import VARIABLES_HINT, refused_variables, unproved_by
 from mydyno.files.atomic import write_text
-from mydyno.files.removal import remove_tree
-from mydyno.hosts.memory_pressure import MemoryCounters, killed_processes
-from mydyno.hosts.quiet import process_cpu_s
+from mydyno.files.private import remove_tree
+from mydyno.hosts.quiet import MemoryCounters, killed_processes, process_cpu_s
 from mydyno.model.definition.experiment import ArmSpec, Step
 from mydyno.model.definition.plan import PlannedRun
 from mydyno.model.stored.reasons import Reason

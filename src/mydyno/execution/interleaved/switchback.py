@@ -27,8 +27,8 @@ from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import Control
 from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample
+from mydyno.treatments.coexistence import switched_variables
 from mydyno.treatments.dsn import owner_of_dsn
-from mydyno.treatments.switching import switched_variables
 
 HINT = 'use design.kind = "interleaved": each arm then has a server of its own that starts with its values'
 EXTERNAL_HINT = (

@@ -18,7 +18,7 @@ from typing import Protocol
 from mydyno import clock
 from mydyno.drivers.base import Progress
 from mydyno.evaluation.projection import Precision
-from mydyno.execution.environments.environment import Sampler
+from mydyno.execution.environments.probe import Sampler
 from mydyno.execution.interleaved.block import BlockResult, SliceKind
 from mydyno.execution.live.writer import INTERVAL_S, Listener, LiveWriter, live_run
 from mydyno.model.definition.experiment import Step

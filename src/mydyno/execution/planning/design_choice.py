@@ -10,8 +10,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, Plan, builds_of, instances_of_each, make_plan
 from mydyno.model.metrics import EXECUTED, FEWEST_OF_GROWTH, GROWTH
-from mydyno.treatments.coexistence import interleaving_obstacles, shortages
-from mydyno.treatments.switching import is_switched, switching_obstacles
+from mydyno.treatments.coexistence import interleaving_obstacles, is_switched, shortages, switching_obstacles
 
 MOST_BLOCKS = 40
 """Most blocks of a study without looks that is fitted into a time."""

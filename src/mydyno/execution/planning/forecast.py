@@ -24,9 +24,9 @@ from mydyno.model.definition.statement_steps import speed_of
 from mydyno.model.metrics import EXECUTED
 from mydyno.servers.catalogue import known_servers
 from mydyno.servers.dsn import parse_dsn
-from mydyno.servers.performance_schema import version_obstacle
-from mydyno.servers.sources.registry import how_fetched
-from mydyno.servers.variables_by_version import adapt_variables
+from mydyno.servers.my_cnf import adapt_variables
+from mydyno.servers.sources.archive import how_fetched
+from mydyno.servers.wait_counting import version_obstacle
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import server_bytes
 from mydyno.treatments.server import server_of
@@ -328,7 +328,7 @@ def _server_cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
             cautions.append(how_fetched(name))
             continue
         if entry.source.present(paths.cache) is None:
-            cautions.append(f"{entry.title} will be downloaded (about {entry.download_bytes / 1e6:.0f} MB)")
+            cautions.append(f"{entry.title} will be downloaded (about {entry.source.download_bytes / 1e6:.0f} MB)")
         if not entry.version.has_sql:
             continue  # it has no variables
         variables = {option_name(key): value for key, value in experiment.server.variables.items()}

@@ -1,8 +1,9 @@
-"""What key-value workloads require of the arms, and what a native memcached does not support;
-whether short connections to an external server use up the local ports of this host; dynoload warns by the same sums.
+"""What a load requires that an arm, a server or this host does not have.
 
-The end that closes a TCP connection keeps its port for 60 s (TIME_WAIT), or for 1 s where net.ipv4.tcp_tw_reuse permits
-its reuse (1: always, 2: over loopback). Source: the kernel's Documentation/networking/ip-sysctl.rst.
+Key-value workloads require something of the arms, and a native memcached does not support all. Short connections to an
+external server may use up the local ports of this host; dynoload warns by the same sums. The end that closes a TCP
+connection keeps its port for 60 s (TIME_WAIT), or for 1 s where net.ipv4.tcp_tw_reuse permits its reuse (1: always, 2:
+over loopback). Source: the kernel's Documentation/networking/ip-sysctl.rst.
 """
 
 from __future__ import annotations

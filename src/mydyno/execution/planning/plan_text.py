@@ -20,8 +20,7 @@ from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.definition.server_options import option_name
 from mydyno.model.definition.specs import PROFILE_EVERY
 from mydyno.servers.my_cnf import option_value
-from mydyno.servers.option_file import read_option_file, replaced_in
-from mydyno.servers.option_values import same_setting
+from mydyno.servers.option_file import read_option_file, replaced_in, same_setting
 from mydyno.stats.power import minimum_blocks
 from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.workloads.data import kind_of

@@ -24,9 +24,9 @@ from mydyno.servers.dsn import place_of
 from mydyno.servers.external_variables import reading
 from mydyno.servers.my_cnf import option_value
 from mydyno.servers.sql import Control
+from mydyno.treatments.coexistence import switched_names, switched_variables
 from mydyno.treatments.dsn import addresses_of, places_of
 from mydyno.treatments.server import server_of
-from mydyno.treatments.switching import switched_names, switched_variables
 from mydyno.workloads.files import file_of
 
 UNKNOWN_HERE = "and that of builds from source, which `mydyno plan` states: their commits are not looked up here"

@@ -27,7 +27,7 @@ from mydyno.model.definition.specs import PROFILE_EVERY as EVERY
 from mydyno.model.definition.specs import apart_slice_s
 from mydyno.model.memory import compares_memory
 from mydyno.model.metrics import GROWTH
-from mydyno.treatments.switching import is_switched
+from mydyno.treatments.coexistence import is_switched
 from mydyno.workloads.data import kind_of
 
 START_VARIANCE = 0.04

@@ -20,7 +20,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from mydyno import __version__
 from mydyno.errors import HostError, StudyError
 from mydyno.evaluation.facts import summarise
 from mydyno.evaluation.projection import precision_so_far
@@ -29,14 +28,14 @@ from mydyno.execution.interim import ended
 from mydyno.execution.live.writer import Listener
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import forecast
-from mydyno.execution.study_record import new_study, nothing_to_resume, other_mydyno
+from mydyno.execution.study_record import Request, note_resumed, nothing_to_resume
 from mydyno.files.journal import Journal
 from mydyno.fleet.batch.kubernetes import Kubernetes
 from mydyno.fleet.batch.slurm import Slurm
 from mydyno.fleet.batch.system import BatchSystem, Task, label_of, last_lines
 from mydyno.fleet.block import HOST_EVENT
-from mydyno.fleet.group_rules import check_server
-from mydyno.fleet.leases import LOST_EVENT
+from mydyno.fleet.cluster import LOST_EVENT
+from mydyno.fleet.groups import check_server
 from mydyno.fleet.live import FleetLive, FleetWatcher
 from mydyno.fleet.study_files import FOLDER, find_files, on_host
 from mydyno.hosts.lock import folder_lock
@@ -68,18 +67,6 @@ class Watching:
     sleep: Callable[[float], Awaitable[None]] = sleep
 
 
-@dataclass(frozen=True)
-class BatchRequest:
-    """What to run where, and where to keep it."""
-
-    experiment: Experiment
-    source_text: str
-    studies: Path
-    job: BatchJob
-    command: tuple[str, ...] = ()
-    listeners: tuple[Listener, ...] = ()
-
-
 def planned(
     experiment: Experiment, job: BatchJob, paths: HostPaths, systems: Systems = SYSTEMS
 ) -> tuple[Plan, BatchJob]:
@@ -92,14 +79,14 @@ def planned(
 
 
 async def run_on_batch(
-    request: BatchRequest, paths: HostPaths, watcher: FleetWatcher, how: Watching = Watching()
+    request: Request, job: BatchJob, paths: HostPaths, watcher: FleetWatcher, how: Watching = Watching()
 ) -> tuple[StudyFolder, Summary]:
     """A new study. Raises UserError and HostError before any block, StudyError when it went wrong."""
-    plan, job = planned(request.experiment, request.job, paths, how.systems)
+    plan, job = planned(request.experiment, job, paths, how.systems)
     check_writable(request.studies, "--studies")
     files = find_files(request.experiment)
     with ExitStack() as stack:
-        made = new_study(request.experiment, request.source_text, request.command, paths)
+        made = request.new_study(paths)
         path = stack.enter_context(StudyFolder.claimed(request.studies.resolve(), made.study))
         # Another user's study of the same second may have the same name.
         job = job.model_copy(update={"name": f"mydyno-{label_of(path.name)}-{token_hex(2)}"})
@@ -151,9 +138,7 @@ async def resume_on_batch(
             tasks = await system.tasks(batch.left)
             lost = [block for block in sorted(batch.left) if block not in tasks or tasks[block].is_over]
         live.keep_in(folder, plan, len(finished), resumed=True)
-        if study.mydyno_version != __version__:
-            live.say(other_mydyno(study.mydyno_version))
-        folder.journal.append("study_resumed", mydyno_version=__version__)
+        note_resumed(folder, study, live.say)
         if lost:
             await batch.submit(lost)
         return folder, await batch.watch()
@@ -255,10 +240,12 @@ class _Batch:
         self._losses[block] += 1
         attempt = self._losses[block]
         self.folder.journal.append(LOST_EVENT, block=block, attempt=attempt, group=task.node, why=task.state)
-        if task.again and attempt < self.system.attempts:
-            self._avoided |= {task.node} - {""}
-            lines = last_lines(await self.system.log(task))
+        again = task.again and attempt < self.system.attempts
+        lines = await self._last_lines(task)
+        if again or lines == [self._no_log]:
             self.live.say(": ".join([f"block {block} LOST{_on(task)}", task.state, *lines[-1:]]))
+        if again:
+            self._avoided |= {task.node} - {""}
             return True
         self.left.discard(block)
         self.missing[block] = task
@@ -289,10 +276,16 @@ class _Batch:
         known = {"versions": study.versions or versions, "hosts": {**study.hosts, node: host}}
         self.folder.write_study(study.model_copy(update=known))
 
+    @property
+    def _no_log(self) -> str:
+        return f"it has written no log: do all nodes have the folder {self.folder.path}?"
+
+    async def _last_lines(self, task: Task) -> list[str]:
+        """Of a task's log, or why a node has written none."""
+        return last_lines(await self.system.log(task)) or ([self._no_log] if task.node else [])
+
     async def _say_missing(self, block: int, task: Task) -> None:
-        lines = last_lines(await self.system.log(task))
-        if not lines:
-            lines = [f"it has written no log: do all nodes have the folder {self.folder.path}?"] if task.node else []
+        lines = await self._last_lines(task)
         self.live.say("\n  ".join([f"block {block} is MISSING{_on(task)}: {task.state}", *lines]))
 
     def _show(self, text: str) -> None:

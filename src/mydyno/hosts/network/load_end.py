@@ -28,7 +28,6 @@ from functools import cache
 from typing import Literal, Protocol
 
 from mydyno.errors import HostError
-from mydyno.hosts.network.card_queueing import HANDLE, KIND, card_obstacle
 from mydyno.hosts.network.link import (
     BURST_S,
     MINIMAL_BURST_BYTES,
@@ -41,6 +40,7 @@ from mydyno.hosts.network.link import (
     send_timed,
 )
 from mydyno.hosts.network.network_capabilities import programs_obstacle
+from mydyno.hosts.network.network_card import HANDLE, KIND, card_obstacle
 from mydyno.hosts.root import HERE, HostRoot
 from mydyno.hosts.undo import UndoJournal
 

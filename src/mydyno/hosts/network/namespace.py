@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mydyno.errors import HostError
-from mydyno.hosts.cgroup_mounts import lines
+from mydyno.hosts.cgroups import lines
 from mydyno.hosts.root import HERE, HostRoot
 
 PREFIX = "mydyno-"

@@ -4,6 +4,8 @@
 (1000BASE-T and faster), the same with `autoneg on`, which then offers that one speed. Either way the link goes down and
 comes again, which takes some seconds. What ethtool says of virtual interfaces is a constant (a veth pair: 10000Mb/s,
 whatever it carries), so an interface without link modes counts as having no speed that can be set.
+
+The root queueing discipline of a network card: the kernel's default, mydyno's, or another program's (tc(8)).
 """
 
 from __future__ import annotations
@@ -20,6 +22,12 @@ from mydyno.hosts.root import HERE, HostRoot
 LINK_WAIT_S = 20.0
 POLL_S = 0.2
 _MODE = re.compile(r"\b(\d+)base\S*/(Full|Half)\b")
+KIND = "queueing"
+"""Kind of the entry in the undo journal."""
+HANDLE = "d1d0:"
+"""Handle of the root queueing discipline that mydyno adds."""
+DEFAULT_HANDLE = "0:"
+"""Handle of the root queueing discipline that the kernel gives a card."""
 
 
 @dataclass(frozen=True)
@@ -167,3 +175,30 @@ def interface_towards(host: str, root: HostRoot = HERE) -> str | None:
 def cards(root: HostRoot = HERE) -> list[str]:
     """Interfaces with a device behind them: what may be a network card."""
     return sorted(path.name for path in (root.sys / "class/net").glob("*") if (path / "device").exists())
+
+
+def root_of(card: str, root: HostRoot) -> str:
+    """The handle of its root. Raises HostError."""
+    found = json.loads(root.command(["tc", "-json", "qdisc", "show", "dev", card]) or "[]")
+    return next((str(one["handle"]) for one in found if one.get("root")), DEFAULT_HANDLE)
+
+
+def card_obstacle(card: str, root: HostRoot = HERE) -> str | None:
+    """Why this card's traffic cannot be shaped; None if it can. Raises HostError."""
+    found = root_of(card, root)
+    if found == HANDLE:
+        return f"{card} is shaped by another study, or by one that was killed: see `mydyno clean` on that host"
+    if found != DEFAULT_HANDLE:
+        return f"{card} has a queueing discipline of its own ({found}); remove it: tc qdisc del dev {card} root"
+    return None
+
+
+def remove_root(facts: dict[str, Any], root: HostRoot) -> str | None:
+    """Undo a change of the kind `queueing`; returns what remains, or None. Leaves another program's root alone."""
+    card = str(facts["card"])
+    try:
+        if root_of(card, root) == facts["handle"]:
+            root.command(["tc", "qdisc", "del", "dev", card, "root"])
+    except HostError as error:
+        return None if "Cannot find device" in error.message else f"the shaping of {card}: {error.message}"
+    return None

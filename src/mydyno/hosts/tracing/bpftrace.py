@@ -8,12 +8,9 @@ event of more threads than fit into bpftrace's maps is not counted, so the maps 
 Tracepoints need tracefs. Where it is not mounted, bpftrace gets a mount namespace of its own with one, which ends with
 it: nothing is mounted on the host.
 
-What bpftrace prints with -f json, as events. Maps that programs use for themselves are left out.
-
-Names of system calls, which tracepoints report by number: those of servers, on x86-64.
-
-From the kernel's arch/x86/entry/syscalls/syscall_64.tbl, where numbers never change. Other architectures have other
-numbers, which stay numbers here.
+Its output (-f json) becomes events, without the maps that programs use for themselves. Tracepoints report system calls
+by number: those of servers on x86-64 get their names here (the kernel's arch/x86/entry/syscalls/syscall_64.tbl, where
+numbers never change). Other architectures have other numbers, which stay numbers.
 """
 
 from __future__ import annotations

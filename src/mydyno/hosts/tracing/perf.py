@@ -7,10 +7,9 @@ have too; frame pointers are not needed, and C libraries have none. Cost: about 
 while it records, and nothing else; mydyno measures it in each study. Wrong: with interrupts disabled the kernel takes
 the sample when they are enabled again, so that such time shows at the function that enables them.
 
-From the text of `perf script` to folded stacks. Pure.
-
-Symbols are perf's own: a program's symbol table, its debug symbols where they are installed, else its dynamic symbols.
-A function without a symbol is [unknown], one for each module: only its module is known.
+The text of `perf script` becomes folded stacks. Symbols are perf's own: a program's symbol table, its debug symbols
+where they are installed, else its dynamic symbols. A function without a symbol is [unknown], one for each module: only
+its module is known.
 """
 
 from __future__ import annotations

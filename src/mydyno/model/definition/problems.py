@@ -55,9 +55,7 @@ class Problem:
         words = self.message
         if self.allowed:
             words += f"; allowed: {self.allowed}"
-        if self.nearest:
-            words += f"; did you mean {self.nearest!r}?"
-        return words
+        return _with_guess(words, self.nearest)
 
 
 class ExperimentError(UserError):
@@ -87,7 +85,10 @@ def nearest(word: object, choices: Iterable[str], likeness: float = 0.55) -> str
 
 def with_guess(text: str, word: object, choices: Iterable[str], likeness: float = 0.55) -> str:
     """The text, and the choice that was probably meant, if there is one, as a question."""
-    guess = nearest(word, choices, likeness)
+    return _with_guess(text, nearest(word, choices, likeness))
+
+
+def _with_guess(text: str, guess: str) -> str:
     return "; ".join(filter(None, (text, f"did you mean {guess!r}?" if guess else "")))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from mydyno.model.definition.experiment import Scalar
+from mydyno.model.definition.experiment import ArmSpec, Scalar
 from mydyno.model.definition.problems import Key, Problem
 
 PREFIXES = ("loose", "skip", "disable", "enable", "maximum", "autoset")
@@ -20,6 +20,11 @@ _PREFIX = re.compile(f"^(?:{'|'.join(PREFIXES)})_")
 def option_name(name: str) -> str:
     """A variable's one spelling: lower case with underscores."""
     return name.lower().replace("-", "_")
+
+
+def variables_of(arm: ArmSpec) -> dict[str, Scalar]:
+    """The server variables that an arm sets, in their one spelling."""
+    return {option_name(name): value for name, value in arm.treatments.get("variables", {}).items()}
 
 
 def plain_name(name: str) -> str:

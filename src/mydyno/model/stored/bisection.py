@@ -62,22 +62,12 @@ class Comparison(Record):
     """How often the study was given time: more than once if it was undecided."""
 
 
-class BisectRecord(Record):
-    """bisect.json: what was asked."""
+class BisectOptions(Record):
+    """The experiment and the options of one bisection."""
 
-    format: int = BISECT_FORMAT
-    bisection: str
-    """Its name: that of the folder."""
-    created_unix_ns: int
-    mydyno_version: str
-    command: tuple[str, ...] = ()
     experiment: Experiment
     """As it was given; every comparison has its control's treatments."""
     experiment_source: str = ""
-    good: Commit
-    bad: Commit
-    commits: int
-    """After good, up to and with bad."""
     metric: str
     threshold: float | None = None
     """The share by which a bad commit is worse than good; None: half of the difference of the ends."""
@@ -88,6 +78,21 @@ class BisectRecord(Record):
     first_parent: bool = False
     error_rate: float = 0.05
     """The largest chance that the bisection ends at a wrong commit or range; its studies share it."""
+
+
+class BisectRecord(BisectOptions):
+    """bisect.json: what was asked."""
+
+    format: int = BISECT_FORMAT
+    bisection: str
+    """Its name: that of the folder."""
+    created_unix_ns: int
+    mydyno_version: str
+    command: tuple[str, ...] = ()
+    good: Commit
+    bad: Commit
+    commits: int
+    """After good, up to and with bad."""
 
 
 class Ends(Record):

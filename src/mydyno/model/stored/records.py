@@ -429,31 +429,36 @@ class CountFacts(Record):
     """Why slices of this run were not counted; empty: all were."""
 
 
-class RunRecord(Record):
-    """run.json: one arm in one block, finished. `valid` is false if any validity check failed; reasons have which."""
+class RunFacts(Record):
+    """What run.json and summary.json have of one arm in one block."""
 
-    format: int = FORMAT
     block: int
     host_group: str = Field("", exclude_if=is_empty)
     """The host group that executed the block; empty: the only one of the study."""
     position: int
     arm: str
     copy_number: int = Field(1, alias="copy")
-    folder: str
-    started_unix_ns: int
-    ended_unix_ns: int
     valid: bool
     reasons: tuple[Reason, ...] = ()
+    warnings: tuple[str, ...] = ()
+    unsampled: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
+    """{family of metrics of host and servers: why it was never read}; "everything": there are no samples at all."""
+    evidence: tuple[Evidence, ...] = ()
+    folder: str
+
+
+class RunRecord(RunFacts):
+    """run.json: one arm in one block, finished. `valid` is false if any validity check failed; reasons have which."""
+
+    format: int = FORMAT
+    started_unix_ns: int
+    ended_unix_ns: int
     failed: str = ""
     """Why the arm itself failed (did not start, crashed, ran out of memory): a result; empty otherwise."""
-    warnings: tuple[str, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
     servers: tuple[ServerRecord, ...] = ()
     steps: tuple[StepRecord, ...] = ()
     cpu_profiles: tuple[CpuProfile, ...] = Field((), exclude_if=is_empty)
     """One for each step, where `profile.cpu` is set."""
-    unsampled: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
-    """{family of metrics of host and servers: why it was never read}; "everything": there are no samples at all."""
     waits: tuple[CountFacts, ...] = Field((), exclude_if=is_empty)
     """One for each step, where `profile.waits` is set."""
     kernel: tuple[CountFacts, ...] = Field((), exclude_if=is_empty)

@@ -28,8 +28,7 @@ from pydantic_core.core_schema import ModelSchema
 from mydyno.model.definition.plan import Plan
 from mydyno.model.frozen_record import Record
 from mydyno.model.stored.bisection import BISECT_FORMAT, BisectRecord, BisectResult
-from mydyno.model.stored.comparison import ArmComparison, Comparison
-from mydyno.model.stored.history import History
+from mydyno.model.stored.comparison import ArmComparison, Comparison, History
 from mydyno.model.stored.kernel import KERNEL_FORMAT, KernelTotals
 from mydyno.model.stored.live import LIVE_FORMAT, LiveRecord
 from mydyno.model.stored.reasons import Reason
@@ -328,7 +327,7 @@ STORED: dict[str, StoredFile] = {
     ),
     "waits": StoredFile(WaitTotals, ("blocks/*/*/waits/*.json",), WAITS_FORMAT),
     "kernel": StoredFile(KernelTotals, ("blocks/*/*/kernel/*.json",), KERNEL_FORMAT),
-    "commands": StoredFile(CommandLine, ("commands.jsonl",), 1, lines=True, mode="validation"),
+    "commands": StoredFile(CommandLine, ("commands.jsonl", "commands.*.jsonl"), 1, lines=True, mode="validation"),
     "driver": StoredFile(DriverDocument, ("blocks/*/*/driver*.json",), 1),
     "bisection": StoredFile(BisectRecord, ("bisect.json",), BISECT_FORMAT, of="bisection"),
     "bisect-result": StoredFile(BisectResult, ("result.json",), BISECT_FORMAT, of="bisection"),

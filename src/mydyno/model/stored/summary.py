@@ -6,7 +6,7 @@ The file format is described in docs/reference/study-folder.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -24,7 +24,7 @@ from mydyno.model.stored.obstacles import Alarm, ArmFailure
 from mydyno.model.stored.operations import OperationsRecord
 from mydyno.model.stored.profiles import ProfilesRecord
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.records import FORMAT, Evidence, Metric
+from mydyno.model.stored.records import FORMAT, Metric, RunFacts, RunRecord
 from mydyno.model.stored.scalability import ScalabilityRecord
 from mydyno.model.stored.screening import ScreenRecord
 from mydyno.model.stored.statements import StatementsRecord
@@ -38,22 +38,9 @@ class Window(Record):
     to_s: float
 
 
-class RunSummary(Record):
+class RunSummary(RunFacts):
     """One run in summary.json: values[step][metric] over the common window."""
 
-    block: int
-    host_group: str = Field("", exclude_if=is_empty)
-    """The host group that executed the block; empty: the only one of the study."""
-    position: int
-    arm: str
-    copy_number: int = Field(1, alias="copy")
-    valid: bool
-    reasons: tuple[Reason, ...] = ()
-    warnings: tuple[str, ...] = ()
-    unsampled: dict[str, str] = Field(default_factory=dict, exclude_if=is_empty)
-    """{family of metrics of host and servers: why it was never read}; "everything": there are no samples at all."""
-    evidence: tuple[Evidence, ...] = ()
-    folder: str
     invalid_steps: dict[str, tuple[Reason, ...]] = Field(default_factory=dict)
     """Steps of a valid run that are not used, with the reasons."""
     failures: dict[str, str] = Field(default_factory=dict)
@@ -61,6 +48,13 @@ class RunSummary(Record):
     values: dict[str, dict[str, float]] = Field(default_factory=dict)
     unadjusted: dict[str, dict[str, float]] = Field(default_factory=dict)
     """For an interleaved study, the values before they were adjusted for the host's speed."""
+
+    @classmethod
+    def of(cls, run: RunRecord, **more: Any) -> RunSummary:
+        """What both have, with `more` in its place or beside it."""
+        own = {field.alias or name: getattr(run, name) for name, field in RunFacts.model_fields.items()}
+        own["invalid_steps"] = {step.id: step.reasons for step in run.steps if step.reasons}
+        return cls(**{**own, **more})
 
     def usable(self, step: str) -> bool:
         """Whether the step counts: no validity check of run or step failed, nor did the arm there."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mydyno.errors import UserError
-from mydyno.model.definition.problems import nearest
+from mydyno.model.definition.problems import with_guess
 from mydyno.model.stored.comparison import ArmEffect
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.across.saved import SavedStudy
@@ -27,10 +27,9 @@ def arm_effects(study: SavedStudy, arms: Sequence[str]) -> tuple[ArmEffect, ...]
     known = tuple(arm.name for arm in study.study.experiment.arms)
     for arm in arms:
         if arm not in known:
-            guess = nearest(arm, known)
             raise UserError(
                 f"--arms {arm}: {study.name} has no such arm; it has {', '.join(known)}",
-                f"did you mean {guess}?" if guess else "",
+                with_guess("", arm, known),
             )
     if len(dict.fromkeys(arms)) < 2 or len(set(arms)) < len(arms):
         raise UserError("--arms needs two different arms or more", "--arms glibc,jemalloc")

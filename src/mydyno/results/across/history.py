@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from mydyno.errors import MydynoError, UserError
-from mydyno.model.definition.problems import nearest
-from mydyno.model.stored.history import LeftOut
+from mydyno.model.definition.problems import with_guess
+from mydyno.model.stored.comparison import LeftOut
 from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across.common_ground import differing_definition, effects_by_contrast
 from mydyno.results.across.hosts import host_difference, host_identity
@@ -230,8 +230,7 @@ def _known(option: str, value: str | None, known: Sequence[str]) -> None:
 def _among(value: str, known: Sequence[str]) -> str:
     if not known:
         return "`mydyno list` lists the studies"
-    guess = nearest(value, known)
-    return f"one of: {', '.join(known)}" + (f"; did you mean {guess}?" if guess else "")
+    return with_guess(f"one of: {', '.join(known)}", value, known)
 
 
 def _short(message: str, path: Path) -> str:

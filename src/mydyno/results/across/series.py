@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import exp
 from typing import Literal
 
-from mydyno.model.stored.history import HistoryPoint, HistorySeries, LevelChange, SeriesLevel
+from mydyno.model.stored.comparison import HistoryPoint, HistorySeries, LevelChange, SeriesLevel
 from mydyno.results.across.common_ground import effects_by_contrast
 from mydyno.results.across.estimates import estimate_of, mean_log
 from mydyno.results.across.saved import SavedStudy

@@ -13,7 +13,7 @@ from mydyno.model.definition.experiment import Step
 from mydyno.model.metrics import METRICS, of_instance, ordered
 from mydyno.model.stored.records import DriverResult, RunRecord
 from mydyno.model.stored.summary import Window
-from mydyno.store.query import window_means
+from mydyno.store.samples import window_means
 from mydyno.store.study_folder import StudyFolder
 
 LATEST_SAMPLE_S = 0.5

@@ -13,7 +13,6 @@ from typing import Any
 from mydyno.files.atomic import sha256_of
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.source_build import BuildSpec
-from mydyno.model.frozen_record import Record
 from mydyno.servers.compiled.source import Source
 from mydyno.servers.compiled.toolchain import Toolchain, padding_bytes
 
@@ -26,23 +25,12 @@ _BUILD_ID = re.compile(r"Build ID: ([0-9a-f]+)")
 _COMMENT = re.compile(r"^\s*\[\s*[0-9a-f]+\]\s+(.+)$", re.MULTILINE)
 
 
-class BuildRecord(Record):
-    """build.json."""
+class BuildRecord(Source):
+    """build.json: the source, under the build's own name, and what was made of it."""
 
     format: int = 1
-    name: str
-    origin: str
-    """The repository, or the folder."""
     ref: str = ""
     """As the experiment named the commit when it was built."""
-    commit: str
-    """Its full hash; of a folder "tree-" and the hash of its content."""
-    subject: str = ""
-    author: str = ""
-    date: str = ""
-    patch: str = ""
-    """The file that was applied to it."""
-    patch_sha256: str = ""
     command: str
     environment: dict[str, str]
     toolchain: Toolchain

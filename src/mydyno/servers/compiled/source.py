@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from mydyno.files.atomic import locked, sha256_of
 from mydyno.hosts.commands import run_command
 from mydyno.hosts.local import Completed, LocalHost
 from mydyno.model.definition.source_build import BuildSpec, repository_name
+from mydyno.model.frozen_record import Record
 from mydyno.packages.progress import Say
 
 FETCH_TIMEOUT_S = 3600.0
@@ -26,8 +26,7 @@ QUIET_GIT = {"GIT_TERMINAL_PROMPT": "0", "GIT_ADVICE": "0"}
 """git must not wait for a password: nothing is interactive."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Record):
     """One state of a source."""
 
     name: str
@@ -289,7 +288,11 @@ async def _commit(spec: BuildSpec, folder: Path, host: LocalHost, is_clone: bool
         )  # fmt: skip
         if shown.exit_code == 0:
             commit, unix_s, date, author, subject = shown.output.strip("\n").split("\0", 4)
-            return _patched(Source(_name(spec), _origin(spec), commit, subject, author, date, int(unix_s)), spec)
+            found = Source(
+                name=_name(spec), origin=_origin(spec), commit=commit, subject=subject, author=author, date=date,
+                unix_s=int(unix_s),
+            )  # fmt: skip
+            return _patched(found, spec)
         if "not a git repository" in shown.output or "dubious ownership" in shown.output:
             raise UserError(f"server.build.git: {spec.git}: {shown.output.strip().splitlines()[0]}")
     return None
@@ -297,7 +300,7 @@ async def _commit(spec: BuildSpec, folder: Path, host: LocalHost, is_clone: bool
 
 def _of_folder(spec: BuildSpec) -> Source:
     root = Path(_origin(spec))
-    return _patched(Source(root.name or "source", str(root), f"tree-{hash_of_tree(root)}"), spec)
+    return _patched(Source(name=root.name or "source", origin=str(root), commit=f"tree-{hash_of_tree(root)}"), spec)
 
 
 def _patch(spec: BuildSpec) -> Path:
@@ -307,7 +310,7 @@ def _patch(spec: BuildSpec) -> Path:
 def _patched(source: Source, spec: BuildSpec) -> Source:
     if spec.patch is None:
         return source
-    return replace(source, patch=str(_patch(spec)), patch_sha256=sha256_of(_patch(spec)))
+    return source.model_copy(update={"patch": str(_patch(spec)), "patch_sha256": sha256_of(_patch(spec))})
 
 
 def hash_of_tree(root: Path) -> str:

@@ -12,7 +12,7 @@ from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.running.base import CONTROL_USER, LOAD_USER, ClientPath, RunningServer, in_list
 from mydyno.servers.sql import Address, ClientTls
-from mydyno.servers.tables import tables_of
+from mydyno.servers.statistics import tables_of
 
 
 class ExternalServer(RunningServer):

@@ -11,8 +11,7 @@ from mydyno.errors import ServerError
 from mydyno.hosts.network.ports import free_port
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import ServerRecord
-from mydyno.servers.memcached import MemcachedOptions
-from mydyno.servers.memcached_protocol import MemcachedClient, numbers
+from mydyno.servers.memcached import MemcachedClient, MemcachedOptions, numbers
 from mydyno.servers.running.base import ClientPath
 from mydyno.servers.running.private import START_TIMEOUT_S, PrivateServer
 

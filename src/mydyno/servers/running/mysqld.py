@@ -9,16 +9,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from mydyno.errors import ServerError
-from mydyno.hosts.headway import Headway
+from mydyno.hosts.quiet import Headway
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import ServerRecord
-from mydyno.servers.memcached_protocol import MemcachedClient, numbers
-from mydyno.servers.my_cnf import my_cnf
+from mydyno.servers.memcached import MemcachedClient, numbers
+from mydyno.servers.my_cnf import adapt_variables, my_cnf
 from mydyno.servers.running.base import CONTROL_USER, LOAD_SCHEMA, LOAD_USER, in_list
 from mydyno.servers.running.private import START_TIMEOUT_S, PrivateServer
 from mydyno.servers.sql import Control
-from mydyno.servers.tables import tables_of
-from mydyno.servers.variables_by_version import adapt_variables
+from mydyno.servers.statistics import tables_of
 
 LOGGER = logging.getLogger("mydyno.servers")
 ACCOUNT_HOSTS = ("localhost", "127.0.0.1")

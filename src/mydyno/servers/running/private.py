@@ -10,12 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mydyno.errors import BugError, HostError, ServerError
-from mydyno.files.private import Owner, make_folder, write_private
-from mydyno.files.removal import remove_tree
-from mydyno.hosts.headway import Headway
+from mydyno.files.private import Owner, make_folder, remove_tree, write_private
 from mydyno.hosts.limits import open_files_of
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.ports import LOOPBACK, free_port
+from mydyno.hosts.quiet import Headway
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.build import ServerBuild

@@ -2,6 +2,9 @@
 
 Each is a folder of the cache, servers/added/NAME, with the archive's tree and added.json: where it came from, its hash,
 and what the program itself reports. The folder is complete or absent.
+
+Servers from images of a registry are added in the same way: those of `mydyno servers add --image`, and an arm's
+`server = "image:…"`. A vendor's archive that the catalogue names is unpacked once, and known by its checksum.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ import json
 import platform
 import re
 import shutil
-from collections.abc import AsyncIterator, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,15 +24,42 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from mydyno.errors import HostError, UserError
-from mydyno.files.atomic import made_once, write_text
-from mydyno.files.removal import remove_tree
+from mydyno.files.atomic import made_once, sha256_of, write_text
+from mydyno.files.private import remove_tree
 from mydyno.hosts.local import LocalHost
 from mydyno.model.frozen_record import Record
 from mydyno.packages.debian import DebianPackages
-from mydyno.packages.oci_layout import Image, unpack_image
+from mydyno.packages.oci_layout import Image, check_reference, copy_command, pull, unpack_image
 from mydyno.packages.progress import Say
 from mydyno.packages.tar_archive import extract
 from mydyno.servers.build import ServerBuild, find_build, first_existing
+
+
+def is_archive(path: Path) -> bool:
+    """Whether it is a file that may be a tar archive, by its name: server.tar.xz, server.tgz."""
+    return path.is_file() and (".tar" in path.suffixes or path.suffix in (".tgz", ".txz"))
+
+
+async def unpacked_already(archive: Path, cache: Path) -> bool:
+    """Whether the cache holds what unpacked() would give."""
+    return (await _root(archive, cache)).is_dir()
+
+
+async def _root(archive: Path, cache: Path) -> Path:
+    checksum = await asyncio.to_thread(sha256_of, archive)
+    return cache / "servers" / f"{archive.name.partition('.tar')[0]}-{checksum[:16]}"
+
+
+async def unpacked(archive: Path, cache: Path) -> Path:
+    """The archive's only top folder, or its whole, unpacked below the cache. Raises as extract() does."""
+    root = await _root(archive, cache)
+    if not root.is_dir():
+        async with made_once(root) as aside:
+            if not root.is_dir() and not await asyncio.to_thread(extract, archive, aside, lambda name: name):
+                raise UserError(f"{archive} contains no files")
+    inside = list(root.iterdir())
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else root
+
 
 FOLDER = ("servers", "added")
 RECORD_FILE = "added.json"
@@ -42,6 +73,8 @@ LIBRARY_FOLDERS = (
 NOT_NEEDED = ("mysql-test", "mariadb-test", "sql-bench", "test-suite")
 """Folders of an archive that are not unpacked: test suites, several times as large as the server."""
 _MISSING_LIBRARY = re.compile(r"error while loading shared libraries: (\S+):")
+PREFIX = "image:"
+"""Of the name of a server that an experiment names by its image; the cache has it by the whole name."""
 
 
 class AddedServer(Record):
@@ -251,4 +284,39 @@ def _described(
         compression=("zlib", "zstd") if "protocol_compression_algorithms" in options else ("zlib",),
         huge_pages="mmap" if version.number >= first_by_mmap else "shmget",
         allocator=allocator,
+    )
+
+
+def is_image(name: str) -> bool:
+    """Whether a server's name is an image's."""
+    return name.startswith(PREFIX)
+
+
+def how_fetched(name: str) -> str:
+    """What will be fetched of a named image, from where, and how."""
+    reference = name.removeprefix(PREFIX)
+    registry = reference.partition("/")[0]
+    return (
+        f"{reference} will be fetched from the registry {registry} and kept in the cache, by "
+        f"{' '.join(copy_command(reference, 'FOLDER'))}"
+    )
+
+
+async def add_pulled(
+    name: str, reference: str, cache: Path, host: LocalHost, say: Say, check: Callable[[Image], None]
+) -> AddedServer:
+    """Copy an image, `check` it, and keep its server by this name. Raises UserError and HostError."""
+    check_reference(reference)
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=".image-") as folder:
+        image = await pull(reference, Path(folder) / "layout", cache, host, say)
+        check(image)
+        return await add_image(name, image, cache, host, say, reference)
+
+
+async def add_named(name: str, cache: Path, host: LocalHost, say: Say) -> AddedServer:
+    """The server that an experiment names by its image."""
+    reference = name.removeprefix(PREFIX)
+    return await add_pulled(
+        name, reference, cache, host, say, lambda image: say(f"{reference} is {image.digest} now, and stays cached")
     )

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -106,10 +105,10 @@ class _Compared:
         return comparison_document(made, [one.folder for one in saved])
 
 
-async def show_comparison(request: Request) -> Response:
+def show_comparison(request: Request) -> Response:
     """The document in the frame of these pages."""
     try:
-        document = await run_in_threadpool(_Compared.of(request).document)
+        document = _Compared.of(request).document()
     except MydynoError as error:
         raise _refusal(error) from error
     return render("across.html", here="Comparison", document=document)
@@ -127,9 +126,9 @@ class Choice:
     selected: str
 
 
-async def show_history(request: Request) -> Response:
+def show_history(request: Request) -> Response:
     """The document in the frame of these pages, with the selects of its series."""
-    document, choices, selection = await run_in_threadpool(_history, request)
+    document, choices, selection = _history(request)
     study = request.query_params["study"]
     return render("history.html", here="History", document=document, study=study, choices=_choices(choices, selection))
 

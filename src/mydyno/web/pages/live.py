@@ -1,8 +1,7 @@
 """/studies/ID/live: the study while it runs, its lines as server-sent events, and the stop button.
 
-live.jsonl as server-sent events: event ids are offsets in bytes, so that a client that reconnects misses nothing.
-
-Each connection reads the file once a second from where it ended. That works on network file systems too; what it costs
+The ids of the events are offsets in live.jsonl in bytes, so that a client that reconnects misses nothing. Each
+connection reads the file once a second from where it ended. That works on network file systems too; what it costs
 the measured host is in docs/guides/serve.md. Events are encoded by sse-starlette. Its response is not used, because it
 polls for the server's end, which is most of what one client costs.
 """
@@ -19,7 +18,6 @@ from typing import Any
 
 from markupsafe import Markup
 from sse_starlette import ServerSentEvent
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -31,10 +29,9 @@ from mydyno.model.stored.live import LiveEnded, LiveOpened
 from mydyno.results.families import verdict_metrics
 from mydyno.store.live_log import LIVE_FILE, LiveLine, read_live
 from mydyno.store.study_folder import StudyFolder
-from mydyno.web.index import StudyIndex
-from mydyno.web.live_status import LiveKind, LiveStatus, kind_of, live_status, stop_study
+from mydyno.web.index import LiveKind, LiveStatus, StudyIndex, kind_of, live_status, stop_study
+from mydyno.web.pages.study import study_path
 from mydyno.web.rendering import render
-from mydyno.web.studies import study_path
 
 _STUDY = "/studies/{study}"
 POLL_S = 1.0
@@ -51,15 +48,15 @@ OVER: frozenset[LiveKind] = frozenset({"ended", "copied"})
 _SECOND = '{"record":"second"'
 
 
-async def show_live(request: Request) -> Response:
+def show_live(request: Request) -> Response:
     """The page; its script loads the history and then listens."""
     path = study_path(request)
     index: StudyIndex = request.app.state.index
-    row = await run_in_threadpool(index.row, path)
+    row = index.row(path)
     if not (path / LIVE_FILE).is_file():
         words = "This study has no live.jsonl: it was made by an earlier mydyno, or executed by other hosts."
         return render("problem.html", title="There is nothing live to show", words=words, row=row)
-    return render("live.html", row=row, metrics=await run_in_threadpool(_metric_names, path))
+    return render("live.html", row=row, metrics=_metric_names(path))
 
 
 def _metric_names(path: Path) -> Markup:
@@ -72,9 +69,9 @@ def _metric_names(path: Path) -> Markup:
     return script_json(names)
 
 
-async def show_history(request: Request) -> Response:
+def show_history(request: Request) -> Response:
     """What was written so far."""
-    return JSONResponse(await run_in_threadpool(history, study_path(request)))
+    return JSONResponse(history(study_path(request)))
 
 
 async def listen(request: Request) -> Response:
@@ -85,9 +82,9 @@ async def listen(request: Request) -> Response:
     return StreamingResponse(live_events(path, offset), media_type="text/event-stream")
 
 
-async def stop(request: Request) -> Response:
+def stop(request: Request) -> Response:
     """What Ctrl-C does: the study ends, restores the host and keeps its finished runs."""
-    problem = await run_in_threadpool(stop_study, study_path(request))
+    problem = stop_study(study_path(request))
     return JSONResponse({"problem": problem}, 409 if problem else 202)
 
 

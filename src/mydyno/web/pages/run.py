@@ -1,9 +1,8 @@
 """/studies/ID/runs/BLOCK/RUN: telemetry, evidence, option file, logs and commands of one run.
 
-A run's samples for its charts: reduced to so many points here, at full resolution where the range is short enough.
-
-Each point is the mean over its share of the range, with the least and the greatest value beside it, so that a spike
-is never lost.
+A run's samples are reduced to so many points for its charts, and shown at full resolution where the range is short
+enough. Each point is the mean over its share of the range, with the least and the greatest value beside it, so that a
+spike is never lost.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -22,11 +20,11 @@ from starlette.routing import Route
 from mydyno.errors import UserError
 from mydyno.model.phrases import lane_name
 from mydyno.reports.telemetry import CORE, EXPLAINING, scope_name
-from mydyno.store.query import file_names
+from mydyno.store.samples import file_names
 from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import StudyIndex
+from mydyno.web.pages.study import run_commands, run_path, run_problems, study_path, text_files
 from mydyno.web.rendering import render
-from mydyno.web.studies import run_commands, run_path, run_problems, study_path, text_files
 from mydyno.wording.numbers import display_unit, metric_name
 
 _RUN = "/studies/{study}/runs/{block}/{run}"
@@ -42,13 +40,10 @@ def _paths(request: Request) -> tuple[Path, Path]:
     return study, run_path(study, request.path_params["block"], request.path_params["run"])
 
 
-async def show_run(request: Request) -> Response:
+def show_run(request: Request) -> Response:
     """The page of a run."""
     study, run = _paths(request)
-    return await run_in_threadpool(_page, study, run, request.app.state.index)
-
-
-def _page(study: Path, run: Path, index: StudyIndex) -> Response:
+    index: StudyIndex = request.app.state.index
     row = index.row(study)
     try:
         record = StudyFolder(study).run(f"blocks/{run.parent.name}/{run.name}")
@@ -68,14 +63,14 @@ def _page(study: Path, run: Path, index: StudyIndex) -> Response:
     )
 
 
-async def show_telemetry(request: Request) -> Response:
+def show_telemetry(request: Request) -> Response:
     """Its samples as JSON: `from` and `to` in seconds since the run began limit the range."""
     _, run = _paths(request)
     wanted = Range(_seconds(request, "from"), _seconds(request, "to"))
     import duckdb
 
     try:
-        return JSONResponse(await run_in_threadpool(run_telemetry, run / "samples.parquet", wanted))
+        return JSONResponse(run_telemetry(run / "samples.parquet", wanted))
     except (OSError, duckdb.Error) as error:
         return JSONResponse({"error": f"samples.parquet cannot be read: {error}"}, 422)
 

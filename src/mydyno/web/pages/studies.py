@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from markupsafe import Markup
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -138,12 +137,8 @@ def _running(index: StudyIndex, row: Row) -> Running:
     return Running(row, ", ".join(filter(None, (block, left))))
 
 
-async def list_studies(request: Request) -> Response:
+def list_studies(request: Request) -> Response:
     """The page; with `part=results` the table alone."""
-    return await run_in_threadpool(_page, request)
-
-
-def _page(request: Request) -> Response:
     index: StudyIndex = request.app.state.index
     rows = index.rows()
     chosen = Filter.of(request)

@@ -1,19 +1,184 @@
-"""/studies/ID: the answer and the runs; and the report, a page of its own."""
+"""/studies/ID: the answer and the runs of one study's folder; and the report, a page of its own.
+
+Each run is read by itself: a damaged one does not hide the others.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from mydyno.errors import UserError
 from mydyno.evaluation.answer import answer_of
+from mydyno.files.command_log import read_commands
+from mydyno.model.definition.plan import Plan
+from mydyno.model.phrases import lane_name
+from mydyno.model.stored.reasons import joined
+from mydyno.model.stored.records import RunRecord
+from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import StudyIndex, evaluated
 from mydyno.web.rendering import render
-from mydyno.web.studies import run_grid, study_path
+
+_BLOCK = re.compile(r"\d{2,6}")
+TEXT_FILE = re.compile(r"(my(-\d+)?\.cnf|(server|driver)(-\d+)?\.log|hooks\.log)")
+"""Files of a run that are shown."""
+
+
+def study_path(request: Request) -> Path:
+    """The folder of the study in the request's path. Raises HTTPException 404 if it is not in the list."""
+    index: StudyIndex = request.app.state.index
+    path = index.find(request.path_params["study"])
+    if path is None:
+        raise HTTPException(404, "There is no study of this name in this folder.")
+    return path
+
+
+def run_path(study: Path, block: str, run: str) -> Path:
+    """The folder of a finished run, by names from a listing. Raises HTTPException 404."""
+    blocks = study / "blocks"
+    if _BLOCK.fullmatch(block) and block in _names(blocks) and run in _names(blocks / block):
+        path = (blocks / block / run).resolve()
+        if path.parent == (blocks / block).resolve() and path.is_relative_to(study) and not run.startswith("."):
+            return path
+    raise HTTPException(404, "This study has no such finished run.")
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return {entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()}
+    except OSError:
+        return set()
+
+
+@dataclass(frozen=True)
+class RunCell:
+    """One run in the grid of a study's page."""
+
+    state: str
+    """used, not used, failed, damaged, missing."""
+    folder: str = ""
+    """Folder of the run below the study; empty for a run that is missing."""
+    words: str = ""
+    """Why it is not used."""
+
+
+@dataclass(frozen=True)
+class RunGrid:
+    """Blocks and lanes of a study."""
+
+    lanes: tuple[str, ...]
+    rows: tuple[tuple[int, tuple[RunCell, ...]], ...]
+    """(block, its runs in the order of the lanes)."""
+    planned_blocks: int
+
+
+def run_grid(study: Path) -> RunGrid | None:
+    """The runs of a study; None if its plan cannot be read."""
+    try:
+        plan: Plan = StudyFolder(study).plan()
+    except UserError:
+        return None
+    lanes = list(dict.fromkeys((run.arm, run.copy_number) for block in plan.blocks for run in sorted(
+        block.runs, key=lambda run: (run.copy_number, run.arm))))  # fmt: skip
+    rows = []
+    for block in plan.blocks:
+        folders = {(run.arm, run.copy_number): run.folder for run in block.runs}
+        cells = tuple(_cell(study, folders[lane]) if lane in folders else RunCell("missing") for lane in lanes)
+        if any(cell.folder for cell in cells):
+            rows.append((block.block, cells))
+    return RunGrid(tuple(lane_name(arm, copy) for arm, copy in lanes), tuple(rows), len(plan.blocks))
+
+
+def _cell(study: Path, folder: str) -> RunCell:
+    path = study / folder / "run.json"
+    try:
+        if not path.is_file():
+            return RunCell("missing")
+        document = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return RunCell("missing")
+    except (OSError, ValueError) as error:
+        return RunCell("damaged", folder, f"run.json cannot be read: {error}")
+    if not isinstance(document, dict):
+        return RunCell("damaged", folder, "run.json is not an object")
+    if document.get("failed"):
+        return RunCell("failed", folder, str(document["failed"]))
+    if not document.get("valid", False):
+        return RunCell("not used", folder, _reasons(document))
+    steps = document.get("steps")
+    of_steps = [_reasons(one) for one in steps if not one.get("valid", True)] if isinstance(steps, list) else []
+    return RunCell("used", folder, "; ".join(filter(None, of_steps)))
+
+
+def _reasons(document: dict[str, Any]) -> str:
+    found = document.get("reasons")
+    texts = [str(one.get("text", one) if isinstance(one, dict) else one) for one in found or ()]
+    return "; ".join(texts)
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A file of a run as it is shown; of a long one the end."""
+
+    name: str
+    text: str
+    omitted_bytes: int
+
+
+MOST_TEXT_BYTES = 200_000
+
+
+def text_files(run: Path) -> list[TextFile]:
+    """my.cnf and the logs of a run."""
+    found = []
+    for path in sorted(run.iterdir(), key=lambda path: (path.suffix != ".cnf", path.name)):
+        if not TEXT_FILE.fullmatch(path.name) or path.is_symlink() or not path.is_file():
+            continue
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            file.seek(max(0, size - MOST_TEXT_BYTES))
+            text = file.read().decode(errors="replace")
+        found.append(TextFile(path.name, text, max(0, size - MOST_TEXT_BYTES)))
+    return found
+
+
+def run_commands(study: Path, record: RunRecord) -> list[dict[str, Any]]:
+    """The programs that were started while a run lasted, with how each ended."""
+    found: list[dict[str, Any]] = []
+    open_: dict[int, dict[str, Any]] = {}
+    for event in read_commands(study):
+        at = event.get("unix_ns", 0)
+        if event.get("event") == "opened":
+            open_ = {}
+        elif event.get("event") == "started" and record.started_unix_ns <= at <= record.ended_unix_ns:
+            command = {**event, "end": None, "after_s": (at - record.started_unix_ns) / 1e9}
+            open_[event["id"]] = command
+            found.append(command)
+        elif event.get("event") == "ended" and event.get("id") in open_:
+            open_.pop(event["id"])["end"] = event
+    return found
+
+
+def run_problems(record: RunRecord) -> list[str]:
+    """Why a run, or a step of it, does not count."""
+    found = [reason.sentence for reason in record.reasons]
+    if record.failed:
+        found.insert(0, f"the arm failed: {record.failed}")
+    for step in record.steps:
+        if step.failed:
+            found.append(f"{step.id}: the arm failed: {step.failed}")
+        elif not step.valid:
+            found.append(f"{step.id} is not used: {joined(step.reasons)}")
+    return list(dict.fromkeys(found))
+
 
 REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
@@ -23,14 +188,10 @@ REPORT_POLICY = (
 own: it cannot read these pages or their cookie, and it can load nothing."""
 
 
-async def show_study(request: Request) -> Response:
+def show_study(request: Request) -> Response:
     """The page of a study."""
     path = study_path(request)
     index: StudyIndex = request.app.state.index
-    return await run_in_threadpool(_page, path, index)
-
-
-def _page(path: Path, index: StudyIndex) -> Response:
     row = index.row(path)
     result = evaluated(path)
     return render(

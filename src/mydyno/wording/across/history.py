@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from mydyno.language import agreed
 from mydyno.model.metrics import phrase_of
-from mydyno.model.stored.history import History, HistoryPoint, HistorySeries, LeftOut, LevelChange
+from mydyno.model.stored.comparison import History, HistoryPoint, HistorySeries, LeftOut, LevelChange
 from mydyno.model.stored.summary import StepLevel
 from mydyno.results.across.history import ALPHA, FoundStudies, Selection, Unlike, found_history
 from mydyno.results.across.series import Analysed

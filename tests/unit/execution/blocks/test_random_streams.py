@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from mydyno.execution.blocks.run import with_stream
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Scalar, Step
 from mydyno.model.definition.plan import PlannedRun
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.drivers.base import DriverOutcome
+from mydyno.drivers.base import DriverOutcome, merged, merged_types
 from mydyno.drivers.dynoload_output import interval_values, result_of
-from mydyno.drivers.merged import merged, merged_types
 from mydyno.errors import StudyError, UserError
 from mydyno.execution.concurrency import all_or_none
+from mydyno.execution.study_record import Request
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
@@ -25,7 +25,7 @@ from mydyno.reports import write
 from mydyno.results.values.blocks import _together
 from mydyno.results.values.interleaved import RATIOS
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from mydyno.workloads.reconcile import disagreements
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import StudyError
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.records import DriverFinding
 from mydyno.results.precision import is_unanswered
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.worded import worded

@@ -10,6 +10,7 @@ from mydyno.errors import HostError
 from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.planning.plan_text import plan_parts
 from mydyno.execution.planning.time_plan import shape_of
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, make_plan
@@ -18,7 +19,7 @@ from mydyno.model.stored.kernel import Bucket, KernelEvent, KernelTotals
 from mydyno.model.stored.summary import Summary
 from mydyno.store.slices import KERNEL_FILE, SLICES_FILE, read_slices, read_totals
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_host import FakeHost
 from tests.support.fake_script import Script, experiment

@@ -7,7 +7,7 @@ from collections.abc import Set
 import pytest
 
 from mydyno.execution.interleaved.lane import server_end
-from mydyno.hosts.memory_pressure import killed_in
+from mydyno.hosts.quiet import killed_in
 
 OWN = 4242
 KILL = "Killed process 4242 (mariadbd) total-vm:1500000kB, anon-rss:900000kB, file-rss:0kB, shmem-rss:0kB"

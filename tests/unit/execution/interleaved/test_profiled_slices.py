@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from mydyno.drivers.held import SliceOrder
 from mydyno.errors import HostError
 from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.planning.plan_text import plan_parts
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, make_plan
@@ -17,7 +19,7 @@ from mydyno.model.definition.specs import ProfileSpec
 from mydyno.model.stored.summary import Summary
 from mydyno.store.slices import PROFILED_FILE, RUN_QUEUE, SLICES_FILE, WAITING, Stack, read_slices, read_stacks
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_host import FakeHost
 from tests.support.fake_script import Script, experiment
@@ -168,3 +170,18 @@ async def test_a_profile_of_a_slice_that_failed_is_not_used(script: Script, path
     (run,) = [one for one in folder.runs() if one.arm == "jemalloc"]
     assert all(facts.samples == 0 for facts in run.cpu_profiles)
     assert all(step.failed for step in run.steps)
+
+
+async def test_what_is_interrupted_in_a_profiled_slice_does_not_wait_for_the_profile(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    def interrupted(_arm: str, _copy: int, _step: object, order: SliceOrder) -> str | None:
+        if order.id.startswith("profiled/"):
+            raise asyncio.CancelledError
+        return None
+
+    script.stacks, script.slice_error = found, interrupted
+    with pytest.raises(asyncio.CancelledError):
+        await study(script, paths, tmp_path, profiled(cycles=1, blocks=1))
+    assert script.events.count("abandoned") == 1
+    assert not [event for event in script.events if event.startswith("profile ends")]

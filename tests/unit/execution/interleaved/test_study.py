@@ -14,13 +14,14 @@ from mydyno.drivers.held import SliceOrder
 from mydyno.errors import HostError, StudyError
 from mydyno.evaluation.answer import answer_of
 from mydyno.execution.interleaved.study_time import StudyTime
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import Summary
 from mydyno.store.slices import ALONE_FILE, SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, resume_study, run_study
+from mydyno.study import resume_study, run_study
 from mydyno.wording.reasons import recorded_failure
 from mydyno.wording.stored_result import StoredResult
 from tests.support.fake_environment import Watched, opener

@@ -11,18 +11,17 @@ from mydyno.errors import HostError, ServerError
 from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.planning.plan_text import plan_parts
 from mydyno.execution.planning.time_plan import shape_of
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ServerSpec
 from mydyno.model.definition.plan import Design, make_plan
 from mydyno.model.definition.specs import ProfileSpec
 from mydyno.model.stored.summary import Summary
 from mydyno.model.stored.waits import ROW_LOCKS, EventTotal, WaitTotals
-from mydyno.servers.lock_instances import LockUse
-from mydyno.servers.performance_schema import Counts, grown
-from mydyno.servers.wait_counting import Activity, Counted, SessionSample
+from mydyno.servers.wait_counting import Activity, Counted, Counts, LockUse, SessionSample, grown
 from mydyno.store.slices import SLICES_FILE, WAITS_FILE, read_slices, read_totals
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.fake_server import STARTED_UNIX_NS

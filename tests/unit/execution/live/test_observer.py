@@ -13,6 +13,7 @@ import pytest
 from mydyno.drivers.base import Progress
 from mydyno.errors import StudyError
 from mydyno.execution.live.observer import LiveWatcher, Remaining
+from mydyno.execution.study_record import Request
 from mydyno.hosts.identity import ProcessIdentity, boot_id
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Step
@@ -20,7 +21,7 @@ from mydyno.model.definition.plan import PlannedRun, make_plan
 from mydyno.model.stored.live import LiveEnded, LiveOpened, LivePrecision, LiveRecord, LiveRun, LiveSecond
 from mydyno.model.stored.records import Evidence
 from mydyno.store.live_log import LIVE_FILE, read_last_lines
-from mydyno.study import Request, resume_study, run_study
+from mydyno.study import resume_study, run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.live_records import live_records

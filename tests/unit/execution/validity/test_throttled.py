@@ -9,11 +9,12 @@ import pytest
 from mydyno.errors import HostError, StudyError
 from mydyno.execution.planning import forecast as planning
 from mydyno.execution.planning.design_choice import choose_design
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ServerSpec
 from mydyno.model.definition.plan import make_plan
 from mydyno.store.study_folder import StudyFolder
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_cgroups import version_2
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_host import GIB, FakeHost

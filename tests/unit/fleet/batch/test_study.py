@@ -13,7 +13,9 @@ from mydyno.errors import HostError, StudyError, UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.execution.environments.environment import Opener
 from mydyno.execution.interleaved.order import BlockOrder
-from mydyno.fleet.batch.study import BatchRequest, Watching, resume_on_batch, run_on_batch
+from mydyno.execution.study_record import Request
+from mydyno.files.command_log import read_commands
+from mydyno.fleet.batch.study import Watching, resume_on_batch, run_on_batch
 from mydyno.fleet.batch.system import Task, label_of, last_lines, numbers_of, ranges
 from mydyno.fleet.block import execute_block
 from mydyno.hosts.paths import HostPaths
@@ -45,6 +47,8 @@ class Cluster:
     refuses: str = ""
     silent: int = 0
     """So many questions it does not answer."""
+    logs: bool = True
+    """Whether nodes can write the logs of tasks."""
     title: str = "Slurm"
     attempts: int = 3
 
@@ -92,7 +96,11 @@ class Cluster:
         return {block: task for block, task in self.tasks_by_block.items() if block in blocks}
 
     async def log(self, task: Task) -> str:
-        return f'{{"event": "progressed", "text": "…"}}\nmydyno: error: of block {task.block}\n' if task.node else ""
+        return (
+            f'{{"event": "progressed", "text": "…"}}\nmydyno: error: of block {task.block}\n'
+            if task.node and self.logs
+            else ""
+        )
 
     def cancel_command(self) -> str:
         return "scancel --name=x"
@@ -117,8 +125,8 @@ def watcher() -> FleetWatched:
 
 @pytest.fixture
 def run(cluster: Cluster, paths: HostPaths, watcher: FleetWatched, tmp_path: Path) -> Run:
-    request = BatchRequest(interleaved(3), "name = 'fake'", tmp_path / "studies", JOB)
-    return lambda sleep=None: run_on_batch(request, paths, watcher, watching(cluster, sleep))
+    request = Request(interleaved(3), "name = 'fake'", tmp_path / "studies")
+    return lambda sleep=None: run_on_batch(request, JOB, paths, watcher, watching(cluster, sleep))
 
 
 async def test_a_study_without_mishaps(run: Run, cluster: Cluster, watcher: FleetWatched) -> None:
@@ -166,6 +174,21 @@ async def test_what_stays_lost_or_is_cancelled_is_missing_from_the_report(
     folder, summary = await resume_on_batch(folder.path, watcher, how=watching(cluster))
     assert cluster.submitted[3:] == [[2, 3]]
     assert summary.state == "complete"
+
+
+async def test_a_node_without_the_studys_folder_is_named_after_its_first_task(
+    run: Run, cluster: Cluster, watcher: FleetWatched, tmp_path: Path
+) -> None:
+    async def first_look(_s: float) -> None:
+        await cluster.end_tasks()
+        seen.append(list(watcher.said))
+
+    seen: list[list[str]] = []
+    cluster.logs, cluster.fates = False, {1: ["FAILED (signal 53)"], 2: ["CANCELLED"]}
+    await run(first_look)
+    words = f"it has written no log: do all nodes have the folder {tmp_path}/studies/"
+    assert any(one.startswith(f"block 1 LOST on node1: FAILED (signal 53): {words}") for one in seen[1])
+    assert any(one.startswith(f"block 2 LOST on node2: CANCELLED: {words}") for one in seen[1])
 
 
 async def test_without_any_block_the_study_fails(run: Run, cluster: Cluster, watcher: FleetWatched) -> None:
@@ -244,7 +267,7 @@ async def test_a_batch_system_that_does_not_answer_loses_nothing(run: Run, clust
 async def test_an_external_server_is_refused(paths: HostPaths, watcher: FleetWatched, tmp_path: Path) -> None:
     asked = experiment(server=ServerSpec(dsn="mysql://bench@db/x"))
     with pytest.raises(UserError, match="--on slurm: an external server"):
-        await run_on_batch(BatchRequest(asked, "", tmp_path / "studies", JOB), paths, watcher)
+        await run_on_batch(Request(asked, "", tmp_path / "studies"), JOB, paths, watcher)
 
 
 async def test_blocks_that_nodes_execute_in_a_shared_folder_are_one_study(
@@ -259,6 +282,10 @@ async def test_blocks_that_nodes_execute_in_a_shared_folder_are_one_study(
         await execute_block(folder.path, BlockOrder(number), paths, lambda _: None, opener(script), group=node)
     assert all(other.is_dir() for other in others), "what another node is at is left alone"
     assert {run.block: run.host_group for run in folder.runs()} == {1: "node-a", 2: "node-b", 3: "node-b"}
+    logs = {path.name.partition("-")[0] for path in folder.path.glob("commands*")}
+    assert logs == {"commands.1", "commands.2", "commands.3"}, "no two nodes append to one file"
+    assert [line["event"] for line in read_commands(folder.path)].count("opened") == 3
+    assert "commands" in check(folder.path)
     assert summarise(folder).state == "complete"
     began = script.events.count("start")
     await execute_block(folder.path, BlockOrder(2), paths, lambda _: None, opener(script), group="node-b")

@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
+from mydyno.execution.environments import external_probe as remote_facts
+from mydyno.execution.environments.external_probe import parse_facts
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.remote import facts as remote_facts
-from mydyno.hosts.remote.facts import parse_facts
 
 
 def test_a_shell_on_this_host_says_what_this_program_reads_itself(paths: HostPaths) -> None:

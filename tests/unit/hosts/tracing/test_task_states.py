@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mydyno.execution.counters.task_profiler import KERNEL_CODE, LIST_EVERY, USER_CODE, TaskStates
 from mydyno.hosts.tracing.perf import Folded
-from mydyno.hosts.tracing.task_states import KERNEL_CODE, LIST_EVERY, USER_CODE, TaskStates
 from mydyno.store.slices import RUN_QUEUE, WAITING
 from tests.support.patience import Patience
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.schemas import STORED, schema_id, stored_schema
-from mydyno.study import Request, run_study
+from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.stored_schemas import check, validator

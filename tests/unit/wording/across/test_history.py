@@ -12,7 +12,7 @@ import pytest
 
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ArmSpec, DataSpec
-from mydyno.model.stored.history import History, LeftOut
+from mydyno.model.stored.comparison import History, LeftOut
 from mydyno.results.across.history import FoundStudies, Selection
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import StudyFolder
@@ -163,4 +163,4 @@ def test_options_select_the_series() -> None:
 def test_an_unknown_experiment_is_an_error_with_the_nearest_name() -> None:
     with pytest.raises(UserError, match="no readable study of alocators") as caught:
         history_of(FoundStudies(tuple(studies(2)), ()), "alocators")
-    assert "did you mean allocators" in caught.value.hint
+    assert "did you mean 'allocators'" in caught.value.hint
