@@ -65,7 +65,7 @@ EXPECTED = [
     ":32: steps[1].options.range_sise: unknown key; allowed: ",
     ':32: steps[1].options.rand_type = "uniforn": unknown value; allowed: uniform, gaussian, special or pareto; did',
     ":35: design.blocks = 0: out of range; allowed: >= 1",
-    ":36: design.seeds: unknown key; allowed: blocks, cycles, kind, quiet_wait, seed,",
+    ":36: design.seeds: unknown key; allowed: blocks, copies, cycles, kind, quiet_wait, seed,",
     ':39: verdict.primary = "pqs": unknown metric; allowed: qps, tps,',
     ':40: verdict.margin = "200%": out of range; allowed: < 1',
     ':43: validity.steady = "maybe": unknown value; allowed: strict or report',
