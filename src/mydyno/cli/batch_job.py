@@ -29,7 +29,9 @@ def batch_job(
     if hosts is not None:
         raise UserError("--on and --hosts exclude each other", f"{on} chooses the nodes")
     if time is not None:
-        raise UserError("--on and --time exclude each other", "there are no looks between tasks: use --blocks N")
+        raise UserError(
+            "--on and --time exclude each other", "there are no interim analyses between tasks: use --blocks N"
+        )
     if data is not None and not data.is_absolute():
         raise UserError(f"--data {data}: with --on only an absolute path", "it is the same on each node")
     job = BatchJob(

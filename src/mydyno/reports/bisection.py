@@ -142,7 +142,7 @@ def _chart(record: BisectRecord, result: BisectResult) -> Part:
     )
     step = result.ends.step if result.ends is not None else ""
     label = f"{metric_name(record.metric)}{f', {step}' if step else ''}"
-    groups = [ForestGroup(step or "every step", rows)]
+    groups = [ForestGroup(step or "every load level", rows)]
     described = "Effect of each commit relative to the good end, with its interval"
     charts = forest_charts("path", label, described, groups) if rows else []
     intro = "Each row is one commit in the order of the comparisons."

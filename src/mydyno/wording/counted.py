@@ -77,7 +77,7 @@ def connection_note(contrast: CountedContrast) -> str:
 def why_nothing(result: StoredResult, contrasts: Sequence[object]) -> str:
     """Why a section of these slices names no difference; empty where it may."""
     if result.before_first_look:
-        return "No look is due yet, so no difference is claimed."
+        return "No interim analysis is due yet, so no difference is claimed."
     return "" if contrasts else "No arm is compared with another."
 
 

@@ -17,8 +17,8 @@ from mydyno.wording.stored_result import StoredResult
 
 TENFOLD = 10.0
 WEAKNESSES = {
-    "before_look": "no verdict before the look at {after} blocks",
-    "between_looks": "no verdict between looks",
+    "before_look": "no verdict before the interim analysis at {after} blocks",
+    "between_looks": "no verdict between interim analyses",
     "few_blocks": "{n} cannot give a p of {alpha:g} or less: {fewest} are needed to claim a difference",
     "permutation_alone": "the permutation test alone finds a difference (adjusted p = {p}), the interval does not",
     "interval_alone": "the interval alone finds a difference, the permutation test does not (adjusted p = {p})",
@@ -161,10 +161,10 @@ class _Contrast:
             return ""
         needed = self.effect.n + more
         if needed >= UNPLANNED:
-            number = "no look" if self.sequential else "no practical number of blocks"
+            number = "no interim analysis" if self.sequential else "no practical number of blocks"
             return f"{number} decides within ±{self._margin} with this noise"
         extra = "1 more block" if more == 1 else f"{more} more blocks"
-        where_to = f"up to the look at {needed}" if self.sequential else f"{needed} in a new study"
+        where_to = f"up to the interim analysis at {needed}" if self.sequential else f"{needed} in a new study"
         aim = "to show a difference of this size" if self.fact("seems_different") else f"for ±{self._margin}"
         return f"about {extra} ({where_to}) {'is' if more == 1 else 'are'} needed {aim}"
 

@@ -154,7 +154,7 @@ def markdown(result: StudyResult) -> str:
         return ""
     parts = []
     if result.before_first_look:
-        parts.append("No look is due yet, so no difference is claimed.")
+        parts.append("No interim analysis is due yet, so no difference is claimed.")
     for one in record.contrasts:
         named = f"{escape(heading(result, one))}: " if len(record.contrasts) > 1 else ""
         parts.append(f"{named}{escape(words.sentence(one, record))}")
