@@ -65,9 +65,10 @@ INSTANCES = """## Several instances
 
 `instances = 2`, before any section, gives every run two servers, each with its own copy of the data, its own socket,
 log and load program; an arm may set another number: `four = { instances = 4 }`. All load programs are started together;
-a step in which their starts differ by more than a second (`start_spread_s` in `run.json`) does not count. Validity
-checks are made for each instance; one that fails makes the step invalid. The place of each instance (its share of the
-host's CPUs, if a treatment divides them) changes from block to block, and is the same for all arms of a block.
+a load level at which their starts differ by more than a second (`start_spread_s` in `run.json`) does not count.
+Validity checks are made for each instance; one that fails makes the load level invalid. The place of each instance (its
+share of the host's CPUs, if a treatment divides them) changes from block to block, and is the same for all arms of a
+block.
 
 An arm is compared with the experiment's control, or with the one that it names: `b = { control = "a" }`. An arm that
 others are compared with is not compared itself, unless it names a control. Only the experiment's own control runs twice
@@ -216,7 +217,7 @@ def experiment() -> str:
     ]
     text += [
         "### Options of a script or a file of SQL\n",
-        "`rand_type` is for scripts alone. Every other option of a step with `script` is the script's own.\n",
+        "`rand_type` is for scripts alone. Every other option of `[[steps]]` with `script` is the script's own.\n",
         _table(("option", "default", "meaning"), _fields(ScriptOptions)),
     ]
     return "\n".join(text)
@@ -236,9 +237,9 @@ def metrics() -> str:
         NOTE,
         "# Metrics\n",
         "## Of a run (summary.json)\n",
-        "A value is the mean of the per-second samples in the step's window, except latencies, which come from the "
-        "driver's histogram of the whole measured window. A metric that does not exist on a host or server is absent, "
-        "never 0.\n",
+        "A value is the mean of the per-second samples in the load level's window, except latencies, which come from "
+        "the driver's histogram of the whole measured window. A metric that does not exist on a host or server is "
+        "absent, never 0.\n",
         INSTANCE_METRICS,
         _table(("metric", "unit", "better", "scope", "meaning"), (
             (f"`{name}`", m.unit, m.better, _scope(m), m.description) for name, m in METRICS.items()
@@ -283,7 +284,8 @@ def _of_several(metric: MetricSource) -> str:
 def study_files() -> str:
     """The fields of the files that programs read, from their JSON Schemas."""
     text = [NOTE, "# Fields of the study folder\n",
-            "By file of the [study folder](study-folder.md), from their JSON Schemas (`mydyno schema`).\n"]  # fmt: skip
+            "By file of the [study folder](study-folder.md), from their JSON Schemas (`mydyno schema`). A step is a "
+            "load level, a look an interim analysis.\n"]  # fmt: skip
     for kind in ("plan", "live", "slices", "summary"):
         schema = stored_schema(kind)
         text.append(f"## {STORED[kind].files[0].rpartition('/')[2]}\n")
@@ -304,7 +306,7 @@ def validity_checks_and_verdicts() -> str:
     """Every validity check and every verdict, in the words of its own code."""
     text = [NOTE, "# Validity checks and verdicts\n", "## Validity checks\n", (inspect.getdoc(rules) or "") + "\n"]
     for check in (*rules.RUN_RULES, *rules.STEP_RULES):
-        scope = "the run" if check in rules.RUN_RULES else "the step"
+        scope = "the run" if check in rules.RUN_RULES else "the load level"
         text += [f"### {check.__name__}\n", f"{inspect.getdoc(check)} *Invalid: {scope}.*\n"]
     text += ["## Verdicts\n", "In the order in which they are tried; the first that holds is given. "
              "[Statistics](../concepts/statistics.md) has the method.\n"]  # fmt: skip

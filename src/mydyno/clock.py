@@ -44,5 +44,5 @@ def step_words(offset_ns: int = _OFFSET_NS) -> list[str]:
         return []
     return [
         f"the wall clock was set by {step_s:+.1f} s meanwhile".replace("-", "−")
-        + "; samples and steps are placed by the monotonic clock"
+        + "; samples and load levels are placed by the monotonic clock"
     ]

@@ -6,13 +6,20 @@ import re
 from collections.abc import Sequence
 
 COUNTED = (
-    "arm|block|build|byte|change|claim|figure|commit|comparison|connection|copy|counter|cycle|effect|entry|error|file|folder|function|"
+    "analysis|arm|block|build|byte|change|claim|figure|commit|comparison|connection|copy|counter|cycle|effect|entry|error|file|folder|function|"
     "get|group|handshake|host|instance|item|key|layer|level|look|mapping|metric|one|page|period|port|process|program|query|reading|"
     "row|run|sample|sentence|server|session|set|setting|slice|start|statement|step|study|table|thread|time|transaction|value|"
     "variable|wait"
 )
 """What sentences count."""
-_ENDS = {"copies": "copy", "entries": "entry", "processes": "process", "queries": "query", "studies": "study"}
+_ENDS = {
+    "analyses": "analysis",
+    "copies": "copy",
+    "entries": "entry",
+    "processes": "process",
+    "queries": "query",
+    "studies": "study",
+}
 _PLURAL = "|".join(next((many for many, of in _ENDS.items() if of == one), f"{one}s") for one in COUNTED.split("|"))
 _ALONE = r"(?<![\d.,\-\u2212+\u00b1/:=])\b1"
 _SEVERAL = re.compile(
@@ -23,7 +30,7 @@ _OF_ALL = re.compile(
     rf"{_ALONE} (?P<all>of (?:(?:the|its|their|these) )?(?:\d+ )?(?:[a-z]+ ){{0,2}}?(?:{_PLURAL})) "
     r"(?P<verb>are|were|have|do)\b"
 )
-_NAMED = ("block ", "copy ", "instance ", "level ", "look ", "part ", "position ", "step ", "study ")
+_NAMED = ("analysis ", "block ", "copy ", "instance ", "level ", "look ", "part ", "position ", "step ", "study ")
 """What a number names: "instance 1 waits"."""
 _ONE = {"are": "is", "were": "was", "have": "has", "do": "does"}
 

@@ -78,8 +78,8 @@ async def resume_study(
 ) -> tuple[StudyFolder, Summary]:
     """Make the runs that a study still lacks, in its plan's order. Raises as run_study does.
 
-    `time_s` adds blocks to an interleaved study with looks, up to the last look that fits; None: the time that was
-    left. `decided`: when it may end at a look.
+    `time_s` adds blocks to an interleaved study with a time, up to the last interim analysis that fits; None: the time
+    that was left. `decided`: when it may end at one.
     """
     folder = StudyFolder.open(path.resolve())
     study, plan = folder.study(), folder.plan()

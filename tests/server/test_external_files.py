@@ -115,7 +115,7 @@ def test_a_file_that_reads_needs_no_permission_and_leaves_the_tables_as_they_are
 
 def test_what_a_file_writes_is_named_needs_permission_and_stays(shop: Shop) -> None:
     file = shop.experiment(f'sql = "{shop.file("writes.sql", WRITES)}"', variables=True)
-    words = "step writes-2 writes to or locks item (UPDATE item SET stock = stock + ? WHERE id = ?)"
+    words = "load level writes-2 writes to or locks item (UPDATE item SET stock = stock + ? WHERE id = ?)"
     planned = shop.program.run("plan", file)
     assert planned.returncode == 0, planned.stdout + planned.stderr
     assert f"{words}; needs --allow-writes" in planned.stdout
@@ -198,7 +198,7 @@ def test_a_dump_is_loaded_into_an_empty_schema_once(shop: Shop) -> None:
     writing = shop.experiment(f'sql = "{shop.file("writes.sql", WRITES)}"', data=data, schema="empty")
     refused = shop.program.run("run", writing)
     assert refused.returncode == 2, refused.stderr
-    assert "step writes-2 writes to or locks item" in refused.stderr
+    assert "load level writes-2 writes to or locks item" in refused.stderr
     file = shop.experiment(step, data=data, schema="empty")
     shop.file("shop.sql", DUMP.replace("100", "99"))
     other = shop.program.run("run", file, "--allow-writes")

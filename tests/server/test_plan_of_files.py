@@ -45,7 +45,7 @@ def test_a_file_of_a_step_is_refused_with_the_line_before_a_server_starts(
     path.write_text(text)
     [obstacle] = obstacles(replace(real_paths, data=tmp_path), {kind: str(path)})
     assert all(word in obstacle for word in words), obstacle
-    assert obstacle.startswith("step shop-1: "), obstacle
+    assert obstacle.startswith("load level shop-1: "), obstacle
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def test_a_list_ends_with_and() -> None:
     [
         ("1 blocks cannot show a difference", "1 block cannot show a difference"),
         ("1 of 3 runs are invalid", "1 of 3 runs is invalid"),
-        ("1 of their 4 steps are not valid", "1 of their 4 steps is not valid"),
+        ("1 of their 4 load levels are not valid", "1 of their 4 load levels is not valid"),
         ("1 more effects are smaller", "1 more effect is smaller"),
         ("in 1 slices of their own", "in 1 slice of their own"),
         ("1 errors and 0 lost connections", "1 error and 0 lost connections"),

@@ -60,7 +60,7 @@ def test_a_history_is_of_the_series_that_is_chosen(server: WebServer, comparable
     ("query", "words"),
     [
         ("arm=jemaloc", "The newest study has no arm jemaloc. It has glibc, jemalloc."),
-        ("step=8", f"The newest study has no step 8. It has {STEP}."),
+        ("step=8", f"The newest study has no load level 8. It has {STEP}."),
         ("metric=qpss", "latency_p99_us. Did you mean qps?"),
         ("metric=nothing", "The newest study has no metric nothing."),
     ],

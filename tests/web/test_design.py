@@ -61,7 +61,7 @@ def test_a_good_experiment_gets_its_plan_and_command(server: WebServer) -> None:
     assert entries["arms"] == ["durable (control), relaxed", difference]
     assert entries["design"][0].startswith("switchback: ")
     assert entries["time"][0] == "at most 10 min", "the option, not the file's 20 minutes"
-    assert {"disk", "changes", "order", "step"} <= set(entries)
+    assert {"disk", "changes", "order", "load"} <= set(entries)
     assert [label for label, _ in found["plan"]["first"]] == ["arms", "time"]
     assert found["command"] == "mydyno run flush-log.toml --time 10m"
 

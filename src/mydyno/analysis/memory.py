@@ -147,7 +147,7 @@ def _kinds_table(result: StudyResult) -> Table | None:
     head = ["arm", *(words for words, _ in columns), "of it free"]
     if not any(run.get("allocator_held_bytes") for runs in of_arm.values() for run in runs):
         rows, head = [row[:-1] for row in rows], head[:-1]
-    return Table("Its parts after the last step", head, rows, look="facts")
+    return Table("Its parts after the last load level", head, rows, look="facts")
 
 
 def _untold(result: StudyResult) -> list[str]:

@@ -114,7 +114,7 @@ def _instances(result: StudyResult) -> Table:
         if effect.metric == result.summary.primary and effect.details.log_ratios
         for block, ratio in sorted(effect.details.log_ratios.items())
     ]  # fmt: skip
-    head = ("arm", "step", "its instance", "the control's", "effect")
+    head = ("arm", "load level", "its instance", "the control's", "effect")
     return Table(
         f"{result.metric_name(result.summary.primary)}: the effect with each instance (no verdict)", head, rows
     )

@@ -57,7 +57,7 @@ MoreTime = Annotated[
     str | None,
     typer.Option(
         "--time",
-        help="Time to add, for example 30m: blocks are added up to the last look that fits.",
+        help="Time to add, for example 30m: blocks are added up to the last interim analysis that fits.",
         metavar="DURATION",
     ),
 ]

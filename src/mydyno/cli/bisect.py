@@ -114,7 +114,9 @@ def bisect(
         resolved, source = load_for_study(target, scale, arguments.all_settings(settings, None, DEFAULT_TIME))
     steps = [one.id for one in resolved.resolved_steps]
     if step is not None and step not in steps:
-        raise UserError(f"--step {step}: no such step", with_guess(f"steps: {', '.join(steps)}", step, steps))
+        raise UserError(
+            f"--step {step}: no such load level", with_guess(f"load levels: {', '.join(steps)}", step, steps)
+        )
     longest_s = arguments.duration_s(longest, "--longest")
     if longest_s is not None and (resolved.design.time is None or longest_s < resolved.design.time):
         raise UserError("--longest: must be at least the time of a comparison, and excludes --blocks")

@@ -112,7 +112,7 @@ async def _print_plan(record: BisectRecord, build: BuildSpec, paths: HostPaths, 
     print(f"good      {record.good.short} {record.good.subject}")
     print(f"bad       {record.bad.short} {record.bad.subject}")
     print(f"commits   {record.commits} after good, up to and with bad")
-    print(f"metric    {record.metric}, at {record.step or 'the step at which the ends differ most clearly'}")
+    print(f"metric    {record.metric}, at {record.step or 'the load level at which the ends differ most clearly'}")
     if record.threshold is None:
         print("bad if    worse than half of the difference of the ends")
     else:

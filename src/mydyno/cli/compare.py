@@ -48,7 +48,9 @@ def compare(
         return
     made = compare_studies(saved, studies_beside(saved))
     if not made.comparable:
-        raise UserError(made.answer[0].rstrip("."), "each effect needs the same step, arm, control and metric in all")
+        raise UserError(
+            made.answer[0].rstrip("."), "each effect needs the same load level, arm, control and metric in all"
+        )
     deliver(made, comparison_document(made, folders), chosen, output)
 
 

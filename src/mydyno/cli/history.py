@@ -26,7 +26,9 @@ def history(
         ),
     ],
     arm: Annotated[str | None, typer.Option(help="Only this arm: its effect and its level.", metavar="ARM")] = None,
-    step: Annotated[str | None, typer.Option(help="Only this step, e.g. oltp_read_only-64.", metavar="STEP")] = None,
+    step: Annotated[
+        str | None, typer.Option(help="Only this load level, e.g. oltp_read_only-64.", metavar="STEP")
+    ] = None,
     metric: Annotated[str | None, typer.Option(help="This metric; default: the primary one.", metavar="METRIC")] = None,
     host: Annotated[
         str | None,

@@ -92,7 +92,9 @@ class StudyOptions:
         if self.hosts is not None:
             raise UserError("--on and --hosts exclude each other", f"{self.on} chooses the nodes")
         if self.time is not None:
-            raise UserError("--on and --time exclude each other", "there are no looks between tasks: use --blocks N")
+            raise UserError(
+                "--on and --time exclude each other", "there are no interim analyses between tasks: use --blocks N"
+            )
         if self.data is not None and not self.data.is_absolute():
             raise UserError(f"--data {self.data}: with --on only an absolute path", "it is the same on each node")
         job = BatchJob.model_validate({

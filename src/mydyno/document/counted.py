@@ -16,7 +16,7 @@ from mydyno.wording.numbers import level_percent, percent, ratio_interval, signe
 from mydyno.wording.stored_result import StoredResult
 
 FEWEST_BLOCKS = 3
-NO_LOOK = "No look is due yet, so no difference is claimed."
+NO_LOOK = "No interim analysis is due yet, so no difference is claimed."
 C = TypeVar("C", bound=CountedContrast)
 
 

@@ -98,7 +98,7 @@ def _refusal(one: Refused) -> NotCompared:
     having = listing([label(place) for place in one.having]) if one.having else ""
     words = "; ".join([label(place) + ": " + (text or "defaults") for place, text in enumerate(one.definitions)])
     if one.kind == "step":
-        what = f"step {one.name}"
+        what = f"load level {one.name}"
         if words:
             return NotCompared(what=what, reason=f"the workload's options differ ({words})")
         only = f"only {having} {'has' if len(one.having) == 1 else 'have'} it"
@@ -111,5 +111,5 @@ def _refusal(one: Refused) -> NotCompared:
     what = f"{one.name} against {one.control}"
     if one.early:
         early = listing([label(place) for place in one.early])
-        return NotCompared(what=what, reason=f"{early} has not reached its first look")
+        return NotCompared(what=what, reason=f"{early} has not reached its first interim analysis")
     return NotCompared(what=what, reason=f"only in {having}")

@@ -46,13 +46,14 @@ def check_more_time(folder: StudyFolder, plan: Plan, time_s: float | None, group
         )
     if plan.schedule and plan.schedule.last <= len(plan.blocks) and not folder.missing_runs(plan):
         raise UserError(
-            f"--time: {folder.name} has {len(plan.blocks)} blocks, those of the last look", "begin a new study"
+            f"--time: {folder.name} has {len(plan.blocks)} blocks, those of the last interim analysis",
+            "begin a new study",
         )
     done = len(folder.block_spans_ns())
     least_s = next_look_s(shape_of(folder.study().experiment), done, overhead_s(folder), groups)
     if plan.schedule and done >= plan.schedule.first and time_s < least_s:
         raise UserError(
-            f"--time {format_duration(time_s)}: {folder.name} has {done} blocks, and its next look, at "
+            f"--time {format_duration(time_s)}: {folder.name} has {done} blocks, and its next interim analysis, at "
             f"{plan.schedule.next_after(done)}, takes about {format_duration(least_s)}",
             f"use --time {ceil(least_s / 60)}m",
         )

@@ -46,7 +46,7 @@ class StepWrites:
         more = len(self.statements) - len(shown)
         if more > 0:
             shown.append(f"and {more} more")
-        return f"step {self.step} writes to or locks {tables}" + (f" ({'; '.join(shown)})" if shown else "")
+        return f"load level {self.step} writes to or locks {tables}" + (f" ({'; '.join(shown)})" if shown else "")
 
 
 def schemas_of(experiment: Experiment) -> tuple[str, ...]:
@@ -84,11 +84,12 @@ def _writes_of(step: Step, experiment: Experiment, paths: HostPaths) -> Iterator
         try:
             found = json.loads(run_check(paths.program("dynoload"), load))["writing"]
         except UserError as error:
-            raise UserError(f"step {step.id}: {error.message}") from error
+            raise UserError(f"load level {step.id}: {error.message}") from error
         for one in found:
             if one["elsewhere"]:
                 raise UserError(
-                    f"step {step.id}: a statement writes outside of the schema {schema} of the DSN: {one['statement']}",
+                    f"load level {step.id}: a statement writes outside of the schema {schema} of the DSN: "
+                    f"{one['statement']}",
                     "remove it; of a capture, options.read_only = true leaves out what writes",
                 )
     if found:

@@ -9,8 +9,9 @@ A key is a metric, its value a limit or a list of limits:
 
 A limit is `no worse than N% [for ARM, …] [at STEP, …]`, or `none` for no threshold (in a scale, or with --threshold).
 Its sign is that of a change for the worse: negative where more is better, positive where less is better; without a sign
-it is the same. Without `for` it holds for every arm that has a control, without `at` for every step; a step is the id
-that `mydyno plan` prints, or a workload, which is all of its steps. [What `mydyno gate` decides](../guides/gate.md).
+it is the same. Without `for` it holds for every arm that has a control, without `at` at every load level; STEP is the
+id that `mydyno plan` prints, or a workload, which is all of its load levels. [What `mydyno gate`
+decides](../guides/gate.md).
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def selector_problems(thresholds: Iterable[ThresholdSpec], experiment: Experimen
                 kind = "arm that is compared: this one is the control" if control else "arm that is compared"
                 problems.append(Problem(key, f"unknown {kind}", arm, ", ".join(compared), nearest(arm, compared)))
         problems += [
-            Problem(key, "unknown step", step, ", ".join(dict.fromkeys((*workloads, *steps))),
+            Problem(key, "unknown load level", step, ", ".join(dict.fromkeys((*workloads, *steps))),
                     nearest(step, [*steps, *workloads]))
             for step in one.steps
             if step not in steps and step not in workloads

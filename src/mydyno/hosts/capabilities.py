@@ -131,7 +131,7 @@ def _whole_host(root: HostRoot) -> Capability:
     cpus, memory = usable_cpus(root), usable_memory(root)
     text = f"{cpus.amount:g} CPUs{cpus.where}, {format_bytes(memory.amount)}{memory.where}"
     if quota_periods(root):
-        text += "; a step in which the CPU quota is used up does not count"
+        text += "; a load level in which the CPU quota is used up does not count"
     return Capability("all CPUs and memory of the host", not (cpus.limit or memory.limit), text)
 
 

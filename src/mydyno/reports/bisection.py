@@ -137,7 +137,7 @@ def _chart(record: BisectRecord, result: BisectResult) -> Part:
     rows = tuple(ForestRow.of(_style(one), one.ratio, one.low, one.high, word=one.outcome) for one in _measured(result))
     step = result.ends.step if result.ends is not None else ""
     label = f"{metric_name(record.metric)}{f', {step}' if step else ''}"
-    groups = [ForestGroup(step or "every step", rows)]
+    groups = [ForestGroup(step or "every load level", rows)]
     described = "Effect of each commit relative to the good end, with its interval"
     figure = Figure(forest_charts("path", label, described, groups), css="double")
     intro = "Each row is one commit in the order of the comparisons."

@@ -259,7 +259,9 @@ def noise_table(studies: Sequence[ComparedStudy], steps: Sequence[StepLevel]) ->
     caption = (
         f"A′ relative to A, two copies of each study's control: mean over blocks with its 95{NARROW_SPACE}% interval"
     )
-    return Table(caption, ("metric, step", *(one.label if len(studies) > 1 else "A′ / A" for one in studies)), rows)
+    return Table(
+        caption, ("metric, load level", *(one.label if len(studies) > 1 else "A′ / A" for one in studies)), rows
+    )
 
 
 def levels_table(comparison: Comparison) -> Table | None:
@@ -275,7 +277,7 @@ def levels_table(comparison: Comparison) -> Table | None:
         ]
         for one in comparison.control_levels
     ]
-    head = ("metric, step", "studies", "ratio", "control")
+    head = ("metric, load level", "studies", "ratio", "control")
     return Table("The level of the control from session to session", head, rows)
 
 

@@ -1,4 +1,4 @@
-"""A table for other programs: one row per run, step and metric.
+"""A table for other programs: one row per run, load level and metric.
 
 Columns: study · block · position (in the block, from 1) · arm · copy (2 is the control's second, A/A, copy) · valid
 (of this step of this run: true or false) · step · workload · connections · metric · unit · value · reasons (why it is
@@ -59,4 +59,4 @@ def write(folder: StudyFolder) -> str:
     return text.getvalue()
 
 
-FORMAT = ReportFormat("csv", "one row per run, step and metric", write)
+FORMAT = ReportFormat("csv", "one row per run, load level and metric", write)

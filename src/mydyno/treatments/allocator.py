@@ -290,7 +290,7 @@ class AllocatorTreatment(Treatment):
             if unreported
             else f"{self.setting.name} read by {self._statistics_call.symbol}"
         )
-        text = f"use of memory after the last step: smaps read, {source}"
+        text = f"use of memory after the last load level: smaps read, {source}"
         return Evidence(treatment=self.name, holds=True, text=text, facts=facts, instance=instance.number)
 
 

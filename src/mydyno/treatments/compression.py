@@ -1,6 +1,6 @@
 """Compression of the protocol: `compression = "off"`, "zlib", "zstd", or { algorithm, level }.
 
-Proved twice in every run: by the Compression status of a session on the load's own path, and after each step by
+Proved twice in every run: by the Compression status of a session on the load's own path, and after each load level by
 dynoload's count of bytes on the connection against its count of bytes in the protocol's packets. zstd needs MySQL >=
 8.0.18 (MariaDB has zlib alone). Both sides use zstd's level; zlib's is the load's alone, the server compresses at 6.
 Small packets (< 50 bytes) are never compressed. The gain depends on `data.text`: zlib 6 leaves 0.53 of `digits`, 0.44

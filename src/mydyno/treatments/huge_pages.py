@@ -174,7 +174,7 @@ class HugePagesTreatment(Treatment):
     async def account(self, instance: RunningServer) -> Evidence:
         """The use of memory after the load; it is information only, and an unavailable value is not a failure."""
         facts = await where_memory_lies(instance, None)
-        text = f"use of memory after the last step: {facts.get('untold', 'smaps read')}"
+        text = f"use of memory after the last load level: {facts.get('untold', 'smaps read')}"
         return Evidence(treatment=self.name, holds=True, text=text, facts=facts, instance=instance.number)
 
     async def undo(self) -> None:

@@ -13,9 +13,9 @@ every run, two keys prove the policy:
 | after an UPDATE by SQL, get returns | the new value | the old value | the old value |
 | delete removes the row | yes | yes | no |
 
-What does not fit into `memory` (64 MB by default) is evicted; with cache_only no table has it. A step with more than
-1 % of misses is invalid, unless validity.not_found allows them. `network`, `tls` and `compression` are refused, on the
-server `memcached` every other treatment.
+What does not fit into `memory` (64 MB by default) is evicted; with cache_only no table has it. A load level with more
+than 1 % of misses is invalid, unless validity.not_found allows them. `network`, `tls` and `compression` are refused, on
+the server `memcached` every other treatment.
 
 `crash = true` sets 200 keys, sends kill -9 after the last reply, starts the server again, and counts what is lost:
 nothing with `innodb_only` or `caching`, innodb_flush_log_at_trx_commit = 1 and w_batch_size = 1; all keys with

@@ -1,11 +1,11 @@
 """TLS between load and server: `tls = "off"`, "1.2", "1.3", or { version, cipher, verify, resumption, key }.
 
 The server gets a certificate of the study's own authority and one version of TLS; the load has the same settings.
-Verified twice in every run: by Ssl_version and Ssl_cipher of a session on the load's own path, and after each step by
-the server's count of TLS handshakes: all of the load's sessions, or, with "off", none; dynoload reports version and
-suite of its sessions, and how many were resumed. The load offers its own sessions if `resumption` is true. Only
-dynoload can be restricted to TLS: sysbench 1.0.20 continues in plain text if TLS fails. "off" works with any driver.
-dynoload (rustls) has AES-GCM and ChaCha20 with forward secrecy only.
+Verified twice in every run: by Ssl_version and Ssl_cipher of a session on the load's own path, and after each load
+level by the server's count of TLS handshakes: all of the load's sessions, or, with "off", none; dynoload reports
+version and suite of its sessions, and how many were resumed. The load offers its own sessions if `resumption` is true.
+Only dynoload can be restricted to TLS: sysbench 1.0.20 continues in plain text if TLS fails. "off" works with any
+driver. dynoload (rustls) has AES-GCM and ChaCha20 with forward secrecy only.
 
 An external server (dsn) keeps its own certificate and its own choice of versions: only the load's side is set, without
 `verify` and `key`, and its own count of handshakes replaces that of the server.

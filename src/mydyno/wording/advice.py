@@ -155,7 +155,7 @@ def _unreachable(summary: Summary, found: Outlook, effects: Sequence[EffectRecor
     some = [one for one in effects if one.details.blocks_needed and one.n + one.details.blocks_needed < UNPLANNED]
     more = agreed(f" more than {len(some)} of {len(effects)} comparisons") if some else ""
     last = blocks(looks_of(summary).last)
-    return f"with this noise no look decides{more}, up to the last one at {last}: use a quieter host."
+    return f"with this noise no interim analysis decides{more}, up to the last one at {last}: use a quieter host."
 
 
 def further(study: str, count: int, time_s: float, resumes: bool) -> str:

@@ -13,8 +13,8 @@ from mydyno.wording.reasons import NO_PAIR, alarm_clause, lost_blocks, recorded_
 from mydyno.wording.stored_result import StoredResult
 
 WEAKNESSES = {
-    "before_look": "no verdict before the look at {after} blocks",
-    "between_looks": "no verdict between looks",
+    "before_look": "no verdict before the interim analysis at {after} blocks",
+    "between_looks": "no verdict between interim analyses",
     "few_blocks": "{n} cannot give a p of {alpha:g} or less: {fewest} are needed to claim a difference",
     "permutation_alone": "the permutation test alone finds a difference (adjusted p = {p}), the interval does not",
     "interval_alone": "the interval alone finds a difference, the permutation test does not (adjusted p = {p})",
@@ -105,9 +105,9 @@ def _remedy(effect: EffectRecord, margin: float, sequential: bool) -> str:
         return ""
     needed = effect.n + more
     if needed >= UNPLANNED:
-        number = "no look" if sequential else "no practical number of blocks"
+        number = "no interim analysis" if sequential else "no practical number of blocks"
         return f"{number} decides within {plus_minus(margin)} with this noise"
-    where_to = f"up to the look at {needed}" if sequential else f"{needed} in a new study"
+    where_to = f"up to the interim analysis at {needed}" if sequential else f"{needed} in a new study"
     aim = "to show a difference of this size" if _fact(effect, "seems_different") else f"for {plus_minus(margin)}"
     extra, verb = ("1 more block", "is") if more == 1 else (f"{more} more blocks", "are")
     return f"about {extra} ({where_to}) {verb} needed {aim}"

@@ -99,7 +99,7 @@ def reason_words(one: Comparison) -> str:
         case "alarm":
             return alarm_clause(one.alarm)
         case "no look":
-            return "no look has been reached yet"
+            return "no interim analysis has been reached yet"
         case "no block" if one.lost:
             lost = ", ".join(f"{reason} ({count})" for reason, count in sorted(one.lost.items()))
             return f"no valid block: {lost}"
@@ -110,7 +110,7 @@ def reason_words(one: Comparison) -> str:
         case "open":
             return "the interval contains the limit"
         case "unmeasured":
-            return "was not measured at this step"
+            return "was not measured at this load level"
 
 
 def _has_better(metric: str) -> bool:
@@ -229,7 +229,8 @@ def notes(result: GateResult) -> list[str]:
     at = ""
     if result.look is not None:
         at = agreed(
-            f" at the look of {result.look} blocks (error rate of all looks together: {result.error_rate * 100:.3g} %)"
+            f" at the interim analysis after {result.look} blocks (error rate of all analyses together: "
+            f"{result.error_rate * 100:.3g} %)"
         )
     found = []
     if any(one.ratio is not None for one in result.comparisons):

@@ -137,10 +137,10 @@ def alarm_clause(alarm: CopiesDiffer | None) -> str:
         case "metric" if alarm.difference is not None:
             return (
                 f"two copies of {alarm.control} differ by {size(alarm.difference)} in "
-                f"{phrase_of(alarm.of).noun} at step {alarm.step} (adjusted p = {p_value(alarm.p)})"
+                f"{phrase_of(alarm.of).noun} at {alarm.step} (adjusted p = {p_value(alarm.p)})"
             )
     of = f"sessions in {alarm.of}" if alarm.kind == "sessions" else alarm.of
-    return f"two copies of {alarm.control} differ in {of} at step {alarm.step}"
+    return f"two copies of {alarm.control} differ in {of} at {alarm.step}"
 
 
 def unsampled(runs: Sequence[RunSummary]) -> list[str]:

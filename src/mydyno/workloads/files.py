@@ -46,7 +46,9 @@ class FileOptions(Frozen):
 
     db_ps_mode: Literal["auto", "disable"] = Field("auto", description="prepared statements, or text protocol")
     mysql_ignore_errors: str = Field("1213,1020,1205", description="error codes that restart the transaction")
-    rand_seed: int = Field(0, ge=0, description="0: from design.seed, block and step, the same in all arms of a block")
+    rand_seed: int = Field(
+        0, ge=0, description="0: from design.seed, block and load level, the same in all arms of a block"
+    )
     rate: int = Field(0, ge=0, description="planned transactions per second; 0: as many as possible")
 
 

@@ -37,7 +37,9 @@ class OltpOptions(Frozen):
     rand_spec_pct: int = Field(1, ge=1, le=100)
     rand_spec_res: int = Field(75, ge=1, le=100)
     rand_pareto_h: float = Field(0.2, gt=0, lt=1)
-    rand_seed: int = Field(0, ge=0, description="0: from design.seed, block and step, the same in all arms of a block")
+    rand_seed: int = Field(
+        0, ge=0, description="0: from design.seed, block and load level, the same in all arms of a block"
+    )
     rate: int = Field(0, ge=0, description="planned transactions per second; 0: as many as possible")
     db_ps_mode: Literal["auto", "disable"] = Field("auto", description="prepared statements, or text protocol")
     mysql_ssl: bool = Field(False, description="TLS, as sysbench 1.0.20 does it (see reference: it may fall back)")

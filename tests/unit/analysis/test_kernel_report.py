@@ -91,7 +91,7 @@ def test_without_a_difference_nothing_is_named(tmp_path: Path) -> None:
     alarmed = folder(
         tmp_path / "t", record(QUEUE, alarm=CopiesDiffer(control="glibc", step="s", kind="event", of="run_queue"))
     )
-    assert "No difference is claimed: two copies of glibc differ in run_queue at step s." in section(alarmed)
+    assert "No difference is claimed: two copies of glibc differ in run_queue at s." in section(alarmed)
 
 
 def test_what_the_kernel_cannot_measure_is_named_with_the_reason(tmp_path: Path) -> None:

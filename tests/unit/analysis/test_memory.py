@@ -68,7 +68,7 @@ def test_memory_is_told_by_kind_and_an_allocator_that_says_nothing_is_named(tmp_
     section = memory.part(replace(result, summary=result.summary.model_copy(update={"runs": runs})))
     assert section is not None
     text = re.sub("<[^>]*>", " ", section.html).replace("\xa0", " ").replace("\u202f", " ")
-    table = text.partition("Its parts after the last step")[2]
+    table = text.partition("Its parts after the last load level")[2]
     for words in ("100 MiB", "held by the allocator", "200 MiB", "of it free", "25 %"):
         assert words in table
     assert "mapped on reserved huge pages" in table
@@ -80,4 +80,4 @@ def test_runs_that_tell_no_kinds_of_memory_have_no_table_of_them(tmp_path: Path)
     folder = build(tmp_path / "untold", Shape(blocks=1, connections=(16,), measure_s=5))
     section = memory.part(StudyResult.load(folder))
     assert section is not None
-    assert "Its parts after the last step" not in section.html
+    assert "Its parts after the last load level" not in section.html

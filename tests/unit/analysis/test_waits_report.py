@@ -161,7 +161,7 @@ def test_without_a_difference_nothing_is_named(tmp_path: Path) -> None:
     alarmed = folder(
         tmp_path / "t", record(MUTEXES, alarm=CopiesDiffer(control="glibc", step="s", kind="event", of="mutexes"))
     )
-    assert "No difference is claimed: two copies of glibc differ in mutexes at step s." in page(alarmed)
+    assert "No difference is claimed: two copies of glibc differ in mutexes at s." in page(alarmed)
     assert "Waits" not in printed(alarmed)
 
 

@@ -51,8 +51,8 @@ def test_a_host_that_cannot_tell_says_what_it_hides_and_how_long_the_margin_take
     needed = blocks_for(0.02, made.effects, 6, made.alpha, looks=True)
     assert needed is not None and needed > 6 * 9, "more blocks than the last look has"
     assert found.sharpen[0] == (
-        "Queries per second: ±6 % now; with this noise no look decides, up to the last one at 40 blocks: use a quieter "
-        "host."
+        "Queries per second: ±6 % now; with this noise no interim analysis decides, up to the last one at 40 blocks: "
+        "use a quieter host."
     )
     assert not any("Verdicts are given" in line for line in found.sharpen), "beside that no next look is promised"
 

@@ -123,7 +123,7 @@ def test_what_has_no_common_ground_is_refused_with_the_reason() -> None:
     other = loads(workload="oltp_read_write", connections=(16,))
     options = loads(workload="oltp_read_only", connections=(4,), options={"range_size": 5})
     a = saved(draw(8), name="a")
-    for study, reason in ((other, "no step in common"), (options, "options differ")):
+    for study, reason in ((other, "no load level in common"), (options, "options differ")):
         found = compare_studies((a, saved(draw(9), study, name="b")))
         assert not found.comparable
         assert found.effects == ()
@@ -244,7 +244,7 @@ def test_a_study_before_its_first_look_has_no_effects_to_compare() -> None:
     early = saved(draw(24), timed.model_copy(update={"design": design}), name="b", design="interleaved")
     found = compare_studies((saved(draw(25), name="a"), early))
     assert not found.comparable
-    assert "B has not reached the first look" in found.answer[0]
+    assert "B has not reached the first interim analysis" in found.answer[0]
 
 
 def test_a_study_named_twice_is_an_error() -> None:

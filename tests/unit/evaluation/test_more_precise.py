@@ -116,7 +116,12 @@ def test_the_time_left_counts_from_all_blocks_but_the_precision_from_the_look() 
     ("half", "planned", "line"),
     [
         (6.0, 4, "±6 % now; a verdict needs about 8 minutes more (mydyno resume allocators-1 --time 8m)."),
-        (6.0, 9_994, "±6 % now; with this noise no look decides, up to the last one at 40 blocks: use a quieter host."),
+        (
+            6.0,
+            9_994,
+            "±6 % now; with this noise no interim analysis decides, up to the last one at 40 blocks: use a quieter "
+            "host.",
+        ),
         (61.0, 4, "too much noise to estimate the time that an answer needs: use a quieter host."),
         (400.0, 9_994, "too much noise to estimate the time that an answer needs: use a quieter host."),
     ],
@@ -141,7 +146,7 @@ def test_answer_claims_and_long_sentences_state_the_same_time_or_none(half: floa
 
 
 def test_a_difference_that_a_look_could_show_among_many_that_none_can_is_counted() -> None:
-    """Of one comparison alone the claims state a time, so it must not be said that no look decides any."""
+    """Of one comparison alone the claims state a time, so it must not be said that no interim analysis decides any."""
     of = experiment()
     open_ = [
         effect("jemalloc", "inconclusive", 1.0, 6.0, details={"blocks_needed": 9_994}),
@@ -150,7 +155,7 @@ def test_a_difference_that_a_look_could_show_among_many_that_none_can_is_counted
     ]
     made = summary(of, open_)
     (line,) = [one for one in answer_study(made, study(of), records(of)).sharpen if one.startswith("Queries")]
-    assert "no look decides more than 1 of 3 comparisons" in line
+    assert "no interim analysis decides more than 1 of 3 comparisons" in line
     claim = NextSteps(made, study(of), records(of))._time(made.effects[1:2])
     assert " more (mydyno resume" in claim and claim.endswith("), if the difference is of this size")
 

@@ -53,7 +53,9 @@ def test_data_are_those_of_the_schema_where_all_steps_are_files() -> None:
 def test_a_file_is_read_once_for_each_schema_and_its_statements_are_named(tmp_path: Path) -> None:
     many = [writing(f"UPDATE t{number} SET a = ?", f"t{number}") for number in range(7)]
     (one,) = load_writes(experiment('sql = "own.sql"\nconnections = [1, 2]'), paths(tmp_path, *many))
-    assert one.words.startswith("step own-1 writes to or locks t0, t1, t2, t3, t4, t5 and t6 (UPDATE t0 SET a = ?; ")
+    assert one.words.startswith(
+        "load level own-1 writes to or locks t0, t1, t2, t3, t4, t5 and t6 (UPDATE t0 SET a = ?; "
+    )
     assert one.words.endswith("UPDATE t4 SET a = ?; and 2 more)")
     arguments = (tmp_path / "arguments").read_text().splitlines()
     assert ["--database=shop " in line for line in arguments] == [True, False]
@@ -64,7 +66,7 @@ def test_what_only_reads_writes_nothing(tmp_path: Path) -> None:
     assert load_writes(experiment('sql = "own.sql"'), paths(tmp_path)) == ()
     assert load_writes(experiment('workload = "oltp_read_only"'), paths(tmp_path)) == ()
     (one,) = load_writes(experiment('workload = "oltp_read_write"\nconnections = 1'), paths(tmp_path))
-    assert one.words == "step oltp_read_write-1 writes to or locks sbtest1 to sbtest8"
+    assert one.words == "load level oltp_read_write-1 writes to or locks sbtest1 to sbtest8"
 
 
 def test_a_statement_that_writes_into_another_schema_is_refused(tmp_path: Path) -> None:

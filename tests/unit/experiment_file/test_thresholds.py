@@ -99,7 +99,10 @@ thresholds = { qps = "no worse than -5%", tps = "none" }
         ('qps = "no worse than -100%"', "out of range"),
         ('qps = "no worse than -2% for relaxd"', "unknown arm that is compared; allowed: relaxed; did you mean"),
         ('qps = "no worse than -2% for durable"', "this one is the control"),
-        ('qps = "no worse than -2% at oltp_read_write-17"', "unknown step; allowed: oltp_read_write, .*did you mean"),
+        (
+            'qps = "no worse than -2% at oltp_read_write-17"',
+            "unknown load level; allowed: oltp_read_write, .*did you mean",
+        ),
         ('qps = ["no worse than -2%", "no"]', r'thresholds.qps\[1\] = "no": not understood'),
     ],
 )

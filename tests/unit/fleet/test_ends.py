@@ -115,7 +115,7 @@ async def test_a_study_that_is_late_says_so_and_goes_on_to_its_first_look(hosts:
     _, summary, watcher = await study(hosts, paths, ("a", "b"), asked, timing)
     assert (summary.state, summary.look) == ("complete", 6)
     (said,) = (line for line in watcher.said if "longer here than planned" in line)
-    assert "continues to its first look, at 6 blocks, about " in said
+    assert "continues to its first interim analysis, at 6 blocks, about " in said
 
 
 async def test_the_first_block_has_a_pilot_and_the_control_alone(hosts: FakeHosts, paths: HostPaths) -> None:

@@ -91,8 +91,8 @@ RESULTS = {
             "mydyno resume flush-20261123 --time 1h",
     ),
     "interrupted": result(
-        replace(FINE, outcome=Outcome.UNDECIDED, reason="no look has been reached yet", ratio=None, low=None, high=None,
-                arm_value=None),
+        replace(FINE, outcome=Outcome.UNDECIDED, reason="no interim analysis has been reached yet", ratio=None,
+                low=None, high=None, arm_value=None),
         obstacle="the study is interrupted: 3 of 10 blocks are finished", next_step="To continue: mydyno resume flush",
     ),
 }  # fmt: skip

@@ -344,7 +344,7 @@ def test_a_step_that_is_not_valid_is_shown_with_its_reason_and_not_used(tmp_path
     folder = build(tmp_path / "study", shape)
     _, page = make(folder)
     assert_clean(page)
-    assert "10 of 10 planned runs valid" in page.visible and "2 of their 20 steps not valid" in page.visible
+    assert "10 of 10 planned runs valid" in page.visible and "2 of their 20 load levels not valid" in page.visible
     assert "not steady (2)" in page.visible and f"{step}: jemalloc" in page.visible
     rows = list(csv.DictReader(io.StringIO(str(reports.write(folder, "csv")))))
     unused = {(row["arm"], row["step"], row["reasons"]) for row in rows if row["valid"] == "false"}

@@ -123,8 +123,9 @@ def test_where_interval_and_permutation_disagree_the_sentence_names_the_weaker_o
         if apart or agrees:
             found.add(apart)
             assert effect.details.blocks_needed is not None
-            assert f"(up to the look at {6 + effect.details.blocks_needed}) are needed to show a difference" in said(
-                effect, looks=True
+            assert (
+                f"(up to the interim analysis at {6 + effect.details.blocks_needed}) are needed to show a difference"
+                in said(effect, looks=True)
             )
     assert found
 
@@ -149,7 +150,7 @@ def test_an_interval_without_1_never_stands_beside_inconclusive_without_the_reas
             "the interval alone finds a difference",
             "two copies of glibc differ by as much",
             "cannot give a p of",
-            "no verdict before the look at",
+            "no verdict before the interim analysis at",
         )
         assert sum(reason in said(one) for reason in reasons) == 1, said(one)
         assert one.details.blocks_needed is not None and one.details.blocks_needed > 0
@@ -258,7 +259,7 @@ def test_a_look_decides_at_its_own_error_rate() -> None:
 def test_between_looks_nothing_is_decided_but_failures() -> None:
     for effect in decide_study([study(0.2, blocks=8), study(0.0, blocks=8, metric=LATENCY)], alpha=None, looks=SIX):
         assert effect.verdict == "inconclusive"
-        assert "no verdict before the look at 10 blocks" in said(effect)
+        assert "no verdict before the interim analysis at 10 blocks" in said(effect)
 
 
 def test_a_large_family_has_clear_differences_at_the_first_look() -> None:
@@ -271,7 +272,7 @@ def test_more_blocks_of_a_sequential_study_are_those_of_a_later_look() -> None:
     effect = decide_study([study(0.01, run_sd=0.02, blocks=6)], alpha=SIX.rates[6], looks=SIX)[0]
     assert effect.verdict == "inconclusive"
     assert effect.details.blocks_needed is not None and 6 + effect.details.blocks_needed in SIX.rates
-    assert f"(up to the look at {6 + effect.details.blocks_needed})" in said(effect, looks=True)
+    assert f"(up to the interim analysis at {6 + effect.details.blocks_needed})" in said(effect, looks=True)
 
 
 def test_a_study_is_decided_when_every_contrast_is() -> None:

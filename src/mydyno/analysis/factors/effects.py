@@ -55,7 +55,7 @@ class Measured:
 
 
 def analyse(study: Examined) -> FactorsRecord | None:
-    """The record; None where the arms are no product of factors, or no look is due.
+    """The record; None where the arms are no product of factors, or no interim analysis is due.
 
     Where the control's copies differ, nothing is decided.
     """

@@ -148,7 +148,7 @@ def _table(result: StudyResult, record: OperationsRecord) -> Table:
             *(column.cell(list(own.values())) for column in beside),
         ])  # fmt: skip
     head = (
-        "name", *(["step"] if has_steps else []), control,
+        "name", *(["load level"] if has_steps else []), control,
         *(arm if of == control else f"{arm} against {of}" for arm, of in contrasts),
         *(column.heading for column in beside),
     )  # fmt: skip

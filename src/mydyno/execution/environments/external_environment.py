@@ -89,7 +89,8 @@ async def check_room(address: Address, experiment: Experiment, lanes: int) -> No
         connected = int((await control.status()).get("Threads_connected", 0))
     if wanted + connected + OWN_CONNECTIONS > most:
         raise HostError(
-            f"server.dsn: {lanes} lanes hold {wanted} connections, {connected} are open, and the server permits {most}",
+            f"server.dsn: the {lanes} runs of a block hold {wanted} connections, {connected} are open, and the server "
+            f"permits {most}",
             "use fewer arms or connections",
         )
 

@@ -41,13 +41,13 @@ async def slice_too_short(
         if ended:
             needed = f"{ceil(ENOUGH * length_s / ended)}s"
             return HostError(
-                f"step {step.id}: no transaction of the control ended within a slice of "
+                f"load level {step.id}: no transaction of the control ended within a slice of "
                 f"{format_duration(design.slice)}, {ended} ended in {format_duration(length_s)}{running}",
                 f"use --set design.slice={needed}, in which about {ENOUGH} end{_room(design)}; a statement that should "
                 "be faster may lack an index",
             )
     return HostError(
-        f"step {step.id}: no transaction of the control ended within {format_duration(length_s)}{running}",
+        f"load level {step.id}: no transaction of the control ended within {format_duration(length_s)}{running}",
         "shorten the transactions, or look for a missing index or a lock that is never released",
     )
 

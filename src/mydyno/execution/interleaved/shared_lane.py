@@ -24,7 +24,7 @@ from mydyno.servers.sql import Control, server_code
 from mydyno.workloads.reconcile import growth
 
 MOST_ENDED = 3
-"""Times in a row that the guard ends a slice before the arm has failed at that step."""
+"""Times in a row that the guard ends a slice before the arm has failed at that load level."""
 STREAM_STEP = 7919
 """Between the streams of two lanes of a cycle: on the same data each does other operations."""
 LOOK_S = 0.025

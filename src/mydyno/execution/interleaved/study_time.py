@@ -126,10 +126,10 @@ class StudyTime:
         rounds = ceil((look - done) / self.groups)
         more_s = rounds * self.shape.block_s(1, median(self.overheads_s)) - self.left_s
         if done < looks.first:
-            how_long = f"its first look, at {look} blocks, about {format_duration(more_s)}"
+            how_long = f"its first interim analysis, at {look} blocks, about {format_duration(more_s)}"
         else:
             most_s = min(more_s, LATE_SHARE * self.time_s)
-            how_long = f"its next look, at {look} blocks, for {format_duration(most_s)} at most"
+            how_long = f"its next interim analysis, at {look} blocks, for {format_duration(most_s)} at most"
         return f"blocks take longer here than planned: the study continues to {how_long} beyond its time"
 
     def order(self, block: int, waiting: int) -> BlockOrder:

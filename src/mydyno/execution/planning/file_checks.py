@@ -56,4 +56,4 @@ def _step_problems(program: Path, experiment: Experiment) -> Iterator[str]:
         try:
             run_check(program, [*load_of_file(step, experiment.data), "--check"])
         except UserError as error:
-            yield f"step {step.id}: {error.message}"
+            yield f"load level {step.id}: {error.message}"

@@ -302,7 +302,9 @@ def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
     if most > 2000:
         cautions.append(f"{most} connections need as many threads in server and driver")
     if quota_periods(paths.root):
-        cautions.append(f"a CPU quota of {cpus:g} CPUs{usable.where}: a step in which it is used up does not count")
+        cautions.append(
+            f"a CPU quota of {cpus:g} CPUs{usable.where}: a load level in which it is used up does not count"
+        )
     load = os.getloadavg()[0]
     if load > 0.5 * cpus:
         cautions.append(f"the host is busy: load average {load:.1f} on {cpus:g} CPUs")

@@ -106,7 +106,7 @@ def _steps(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
             ]
         if step.replay is not None:
             lines += replay_lines(experiment, plan, step)
-        yield Entry("step", tuple(lines))
+        yield Entry("load", tuple(lines))
     for threshold in experiment.thresholds:
         yield Entry("gate", (limit_words(threshold),))
     cycles = f"in a slice of each arm after the first cycle and every {PROFILE_EVERY} cycles from there on"
@@ -135,7 +135,7 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
     servers = f"{up} at the same time, one arm loaded at a time, slices of {slices}"
     if plan.design == "switchback":
         servers = f"one server a block, set to one arm's variables after another{twice}, slices of {slices}"
-    per_block = f"{cycles:.{0 if time_s is None else 1}f} cycles of every step"
+    per_block = f"{cycles:.{0 if time_s is None else 1}f} cycles of every load level"
     if experiment.compares_statements:
         servers = f"{up} at the same time, one statement on one server at a time"
         per_block = f"{format_duration(cycles * shape.cycle_s)} of statements"
@@ -149,11 +149,11 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
         due = [] if plan.schedule is None else [look for look in plan.schedule.rates if look <= count]
         looks = ", ".join(map(str, due))
         ends = (
-            "ends as soon as a look decides every contrast; `mydyno resume STUDY --time …` adds blocks"
+            "ends as soon as an interim analysis decides every contrast; `mydyno resume STUDY --time …` adds blocks"
             if experiment.screen is None and not experiment.compares_statements
             else "ends with its time; `mydyno resume STUDY --time …` adds blocks"
         )
-        yield Entry("blocks", (f"up to {count}, each with about {per_block}; looks at: {looks}", ends))
+        yield Entry("blocks", (f"up to {count}, each with about {per_block}; interim analyses after: {looks}", ends))
     yield Entry("order", (_order(plan),))
 
 

@@ -209,11 +209,11 @@ def check_time(time_s: float, shape: Shape, groups: int = 1, instances: int = 1)
     cause, cure = "", ""
     if warmup_s > least_s / 4:
         cause, cure = f", {format_duration(warmup_s)} of them warm-up", " a shorter warm-up (--set steps.warmup=2s),"
-    lanes = f"{shape.servers} servers" if shape.servers else f"{shape.lanes} lanes"
+    lanes = f"{shape.servers} servers" if shape.servers else f"{shape.lanes} runs"
     raise UserError(
         f"{format_duration(time_s)} are too short for a verdict: {least} blocks of {lanes} and {shape.steps} "
-        f"step{'s' * (shape.steps > 1)} take about {format_duration(least_s)}{cause}",
-        f"use --time {ceil(least_s / 60)}m,{cure} fewer arms, or fewer steps",
+        f"load level{'s' * (shape.steps > 1)} take about {format_duration(least_s)}{cause}",
+        f"use --time {ceil(least_s / 60)}m,{cure} fewer arms, or fewer load levels",
     )
 
 

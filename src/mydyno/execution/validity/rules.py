@@ -1,4 +1,4 @@
-"""Rules that make a run, or one step of it, invalid: condition, evidence, reason.
+"""Rules that make a run, or one load level of it, invalid: condition, evidence, reason.
 
 A run that fails one is kept and shown, with the reason, and never used.
 """
@@ -202,7 +202,7 @@ def throttled(facts: StepFacts) -> Reason | None:
     """A CPU quota of the container or unit that mydyno runs in stopped server and load together.
 
     A quota that an arm's own control group has (`cgroup.cpu_quota`) is the treatment, and is not meant. Fails where the
-    quota was used up in a larger share of its periods than validity.throttled, during the step.
+    quota was used up in a larger share of its periods than validity.throttled, during the load.
     """
     bound = facts.bounds.throttled
     found = [

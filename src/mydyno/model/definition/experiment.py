@@ -102,7 +102,7 @@ class DataSpec(Frozen):
     workload: str = Field(
         "oltp",
         description="kind of data: oltp (sysbench's tables), tpcc, kv (keys and values); script or sql if the key of "
-        "that name is set; existing, with server.dsn: the tables of its schema, the default where all steps are files",
+        "that name is set; existing, with server.dsn: the tables of its schema, the default where every load is a file",
     )
     script: Text | None = Field(
         None, description="a Lua script of sysbench, whose command prepare makes the data; sets workload"
@@ -125,7 +125,9 @@ class DataSpec(Frozen):
     )
     secondary: bool = Field(False, description="a secondary index in place of the primary key (sysbench --secondary)")
     warehouses: int = Field(1, ge=1, le=32_767, description="warehouses of tpcc, about 100 MB each")
-    keys: int = Field(100_000, ge=1, le=1_000_000_000, description="keys of kv; each is stored before the first step")
+    keys: int = Field(
+        100_000, ge=1, le=1_000_000_000, description="keys of kv; each is stored before the first load level"
+    )
     key_bytes: int = Field(64, ge=16, le=250, description="length of a key of kv")
     value_bytes: int = Field(1024, ge=1, le=60_000, description="length of a value of kv")
     statistics: Text | None = Field(
@@ -134,7 +136,7 @@ class DataSpec(Frozen):
         description="a file of `mydyno servers statistics`: the optimizer's statistics that the tables get",
     )
     auto_inc: bool = Field(True, description="ids by AUTO_INCREMENT (sysbench --auto_inc)")
-    prewarm: bool = Field(True, description="read every table and index once after each start, before the first step")
+    prewarm: bool = Field(True, description="read every table and index once after each start, before any load")
 
     @model_validator(mode="before")
     @classmethod
@@ -161,7 +163,7 @@ def _with_kind_of_file(table: Any) -> Any:
 
 
 class StepSpec(Frozen):
-    """One workload at one or several load levels; each level becomes a step of every run."""
+    """One workload at one or several load levels, which every run has."""
 
     workload: str = Field(
         description="e.g. oltp_read_only, oltp_read_write, oltp_point_select; or script, sql or replay in its place"
@@ -261,7 +263,7 @@ class DesignSpec(Frozen):
         None,
         ge=1,
         le=100_000,
-        description="interleaved, without a time: slices of each arm per block and step; default: measure / slice",
+        description="interleaved, without a time: slices of each arm per block and load level [measure / slice]",
     )
     copies: int | None = Field(
         None,
@@ -293,16 +295,17 @@ class ValiditySpec(Frozen):
     )
     swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
     throttled: Share = Field(
-        0.01, description="largest share of the periods of mydyno's own CPU quota in which it is used up, in a step"
+        0.01,
+        description="largest share of the periods of mydyno's own CPU quota in which it is used up, at a load level",
     )
     steal: Share = Field(
         0.30,
         description="largest difference between arms in the share of CPU time that the hypervisor took: a cycle "
-        "(design blocks: a step of a block) beyond it is dropped for all arms",
+        "(design blocks: a load level of a block) beyond it is dropped for all arms",
     )
     steady: Literal["strict", "report"] = Field(
         "report",
-        description="report: a step that is not steady counts, and the report shows it; strict: it is invalid",
+        description="report: a load level that is not steady counts, and the report shows it; strict: it is invalid",
     )
 
 

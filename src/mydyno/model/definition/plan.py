@@ -64,9 +64,9 @@ class Plan(Frozen):
     why: str = ""
     """Why this design."""
     sequential: bool = False
-    """Whether blocks are added until the time is spent or every contrast is decided, with looks (interim.py)."""
+    """Whether blocks are added until the time is spent or every contrast is decided, with interim analyses."""
     looks: dict[int, float] | None = None
-    """Blocks → error rate of each look of a sequential study; None: those of studies that were aimed at 6 blocks."""
+    """Blocks → error rate of each interim analysis of a sequential study; None: those of studies aimed at 6 blocks."""
     client_untouched: bool = Field(True, exclude=True)
     """In plans of earlier versions; nothing depends on it any more."""
     blocks: tuple[PlannedBlock, ...]

@@ -63,8 +63,8 @@ class VerdictSpec(BaseModel):
     compare: tuple[CompareSpec, ...] = Field((), description="further contrasts with verdicts: metrics, arms, control")
 
     error_rate: ErrorRate = Field(
-        TOTAL, description="the largest chance of a false difference over all verdicts and looks of the study; "
-        "intervals of these verdicts, and the tests of [thresholds], are at the confidence that goes with it",
+        TOTAL, description="the largest chance of a false difference over all verdicts and interim analyses of the "
+        "study; intervals of these verdicts, and the tests of [thresholds], are at the confidence that goes with it",
     )  # fmt: skip
 
     @property
@@ -79,7 +79,7 @@ class VerdictSpec(BaseModel):
 
 class GuardSpec(BaseModel):
     """With server.dsn: limits at which a slice is ended at once, its connections closed, and repeated when the server
-    is calm again. After three such ends the arm has failed at that step.
+    is calm again. After three such ends the arm has failed at that load level.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -142,7 +142,7 @@ class ProfileSpec(BaseModel):
     cpu: bool = Field(
         False,
         description="interleaved: profile the servers' CPU time with perf, in extra slices: one for each arm after the "
-        "first cycle of each step and block, and after every eighth cycle from there on (`run --profile`)",
+        "first cycle of each load level and block, and after every eighth cycle from there on (`run --profile`)",
     )
     waits: bool = Field(
         False,

@@ -40,7 +40,7 @@ class Commit(Record):
 class Comparison(Record):
     """One commit compared with the good end, in a study of its own.
 
-    `ratio` is commit divided by good, with its interval at the study's latest look; None where it was not measured.
+    `ratio` is commit divided by good, with its interval at the study's latest interim analysis; None if not measured.
     """
 
     commit: Commit
@@ -54,7 +54,7 @@ class Comparison(Record):
     low: float | None = None
     high: float | None = None
     confidence: float | None = None
-    """Confidence level of the interval from `low` to `high`: 1 minus the error rate of the look."""
+    """Confidence level of the interval from `low` to `high`: 1 minus the error rate of the interim analysis."""
     blocks: int = 0
     duration_s: float = 0.0
     """From the first run's start to the last one's end."""

@@ -23,7 +23,9 @@ class CapacityRecord(Record):
     """Transactions per second at that number of connections; None where the rate was searched, or no slice had it."""
     ci_low: float | None = None
     ci_high: float | None = None
-    """t interval over blocks at the study's (the look's) confidence level, of this arm alone; None with one block."""
+    """t interval over blocks, at the confidence level of the study or its interim analysis, of this arm alone; None for
+    one block.
+    """
     blocks: int
     slices: int
     sigma: float

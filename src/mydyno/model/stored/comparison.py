@@ -56,7 +56,7 @@ class ComparedStudy(Record):
     alarm: str = ""
     """The A/A alarm as a clause; empty if there is none."""
     notes: tuple[str, ...] = ()
-    """What limits the study: unfinished, no look due."""
+    """What limits the study: unfinished, no interim analysis due."""
 
 
 class Setting(Record):

@@ -1,7 +1,8 @@
 """live.jsonl: what a study does now, one JSON object a line. Frozen types; no I/O.
 
 While a study runs it appends a `second` every second, and the other records when something happens. Nothing in them
-compares arms: before a look only precision is shown. The file format is described in docs/reference/study-folder.md.
+compares arms: before an interim analysis only precision is shown. The file format is described in
+docs/reference/study-folder.md.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class OperationEffect(Record):
     ci_low: float | None = None
     ci_high: float | None = None
     beyond_noise: bool = False
-    """The interval excludes 1, a look is due, and the control's two copies do not differ."""
+    """The interval excludes 1, an interim analysis is due, and the control's two copies do not differ."""
     count: OperationChange | None = None
     """Of how often per transaction; this and the others: None where the number is the same in all runs of an arm."""
     success: OperationChange | None = None

@@ -42,7 +42,7 @@ CHECK_LABELS: dict[ValidityCheck, str] = {
     "steady": "not steady",
     "start_spread": "no common start",
     "steal": "unequal steal",
-    "no_valid_step": "no step is valid",
+    "no_valid_step": "no load level is valid",
     "failed": "failed",
     "unfinished": "not finished",
     "other": "other reasons",

@@ -8,7 +8,9 @@ from mydyno.model.frozen_record import Record, is_empty
 
 
 class Estimate(Record):
-    """A number with its interval at the study's (the look's) confidence level; None where blocks allow none."""
+    """A number with its interval, at the confidence level of the study or its interim analysis; None where blocks allow
+    none.
+    """
 
     value: float
     ci_low: float | None = None

@@ -130,7 +130,7 @@ class Precision(_Event):
 
 
 class Aim(_Event):
-    """Another look is aimed for, as blocks take more or less time than planned."""
+    """Another interim analysis is aimed for, as blocks take more or less time than planned."""
 
     event: Literal["aim"]
     blocks: int

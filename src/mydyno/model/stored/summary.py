@@ -419,7 +419,7 @@ class Summary(Record):
     screening: tuple[ScreenRecord, ...] = Field((), exclude_if=is_empty)
     """For a screening study: the result at every step."""
     factors: FactorsRecord | None = Field(None, exclude_if=is_empty)
-    """What each factor does; None: the arms are no full product of factors, or no look is due."""
+    """What each factor does; None: the arms are no full product of factors, or no interim analysis is due."""
     costs: CostsRecord | None = None
     """None: no step has counters of the server."""
     profiles: ProfilesRecord | None = Field(None, exclude_if=is_empty)
@@ -444,11 +444,11 @@ class Summary(Record):
     """Conclusions of published studies, tested against this one: see analysis/published/conclusions.py."""
     design: DesignKind = "blocks"
     look: int | None = None
-    """Blocks at the look that this summary is of; None: a fixed number of blocks, or no look yet."""
+    """Blocks at the interim analysis that this summary is of; None: a fixed number of blocks, or none yet."""
     looks: dict[int, float] | None = None
-    """Blocks → error rate of each look of a sequential study; None where the study is examined once."""
+    """Blocks → error rate of each interim analysis of a sequential study; None where the study is examined once."""
     alpha: float = 0.05
-    """The error rate that the simultaneous intervals and tests of this look keep."""
+    """The error rate that the simultaneous intervals and tests of this analysis keep."""
     interleaving: InterleavingRecord | None = None
     host_groups: HostGroupsRecord | None = Field(None, exclude_if=is_empty)
     """None: one host group."""

@@ -108,7 +108,7 @@ def chips(result: StudyResult) -> list[tuple[str, str]]:
     unused = len(result.unused_steps)
     if unused:
         steps = valid * len(result.steps)
-        found.append(("state-partial", agreed(f"{unused} of their {steps} steps not valid")))
+        found.append(("state-partial", agreed(f"{unused} of their {steps} load levels not valid")))
     found.append(("plain", blocks(finished_blocks(result.summary))))
     if result.group_of:
         found.append(("plain", agreed(f"{len(set(result.group_of.values()))} hosts")))

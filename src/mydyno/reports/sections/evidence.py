@@ -29,7 +29,9 @@ def build(result: StudyResult) -> Part:
         invalid=_invalid_table(invalid) if invalid else None,
         invalid_words=agreed(f"{len(invalid)} of {len(result.runs)} runs are not valid{_counts(reasons)}."),
         steps=_steps_table(result) if result.unused_steps else None,
-        step_words=agreed(f"{len(result.unused_steps)} steps of valid runs are not valid{_counts(step_reasons)}."),
+        step_words=agreed(
+            f"{len(result.unused_steps)} load levels of valid runs are not valid{_counts(step_reasons)}."
+        ),
         unsampled=unsampled(result.runs),
         warnings=warnings.most_common(),
         run_count=len(result.runs),
@@ -80,8 +82,8 @@ def _invalid_table(invalid: list[RunSummary]) -> Table:
 
 def _steps_table(result: StudyResult) -> Table:
     return Table(
-        "Steps of valid runs that are not valid: kept and shown, not used",
-        ("run", "step", "reasons"),
+        "Load levels of valid runs that are not valid: kept and shown, not used",
+        ("run", "load level", "reasons"),
         [[run.folder, step.id, joined(reasons) or "not recorded"] for run, step, reasons in result.unused_steps],
     )
 

@@ -125,8 +125,8 @@ def memory(result: StudyResult) -> Part | None:
         for suffix, css, size in (("", "wide", (760.0, 280.0)), (":narrow", "narrow", (350.0, 240.0)))
     ]
     intro = (
-        "Steps come in another order in every block, so this shows growth over a run, not the effect of a step. Lines "
-        "are medians of each arm's runs, bands their range."
+        "Load levels come in another order in every block, so this shows growth over a run, not the effect of a load "
+        "level. Lines are medians of each arm's runs, bands their range."
     )
     figure = Figure(charts, _session_table(result, panel), "", "full", numbers_open=True)
     return Part(

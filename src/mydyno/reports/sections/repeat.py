@@ -86,7 +86,7 @@ def limits(result: StudyResult) -> list[str]:
         found.append(agreed(f"{invalid} of {len(result.runs)} runs are not valid and were not used; see Trust."))
     if result.unused_steps:
         found.append(
-            agreed(f"{len(result.unused_steps)} steps of valid runs are not valid and were not used; see Trust.")
+            agreed(f"{len(result.unused_steps)} load levels of valid runs are not valid and were not used; see Trust.")
         )
     record = next(iter(result.records.values()), None)
     variables = record.servers[0].variables if record and record.servers else {}
@@ -158,8 +158,8 @@ def _windows(result: StudyResult) -> Table | None:
             load = format_duration(length.warmup_s + length.measure_s) if length else "–"
             cells = [f"{window.from_s:g} s", f"{window.to_s:g} s", load]
             rows.append([step.id, *(Cell(cell, "num") for cell in cells)])
-    caption = "Measured window, in seconds from the start of a step's load: the same for all runs of the study"
-    return Table(caption, ("step", "from", "to", "load lasts"), rows) if rows else None
+    caption = "Measured window, in seconds from the start of the load: the same for all runs of the study"
+    return Table(caption, ("load level", "from", "to", "load lasts"), rows) if rows else None
 
 
 def _servers(result: StudyResult, records: list[RunRecord]) -> Table | None:

@@ -34,7 +34,7 @@ def arm_effects(study: SavedStudy, arms: Sequence[str]) -> tuple[ArmEffect, ...]
     if len(dict.fromkeys(arms)) < 2 or len(set(arms)) < len(arms):
         raise UserError("--arms needs two different arms or more", "--arms glibc,jemalloc")
     if study.before_first_look:
-        raise UserError(f"{study.name} has not reached its first look, so it has no effects yet")
+        raise UserError(f"{study.name} has not reached its first interim analysis, so it has no effects yet")
     metrics = arm_metrics(study)
     pairs = [(arm, arms[0]) for arm in arms[1:]]
     declared = [_declared(study, metric, pair) for metric in metrics for pair in pairs]

@@ -79,7 +79,7 @@ def load_settings(study: SavedStudy) -> dict[str, str | None]:
     experiment = study.study.experiment
     found = data_settings(experiment.data)
     for step in experiment.resolved_steps:
-        found[f"step {step.id}"] = step_settings(step)
+        found[f"load level {step.id}"] = step_settings(step)
     return found | file_settings(study)
 
 
@@ -162,7 +162,7 @@ def _design(study: SavedStudy) -> dict[str, str | None]:
         "design": summary.design,
         "blocks examined": str(len(study.examined_blocks)),
         "time": None if design.time is None else format_duration(design.time),
-        "looks": "yes" if study.plan.sequential else "no",
+        "interim analyses": "yes" if study.plan.sequential else "no",
         "seed": str(study.plan.seed),
     }
     if summary.interleaving:

@@ -51,7 +51,7 @@
   });
 
   const STATES = {
-    preparing: "preparing", starting: "starting", "warm-up": "warm-up", step: "step", slice: "slice",
+    preparing: "preparing", starting: "starting", "warm-up": "warm-up", step: "load", slice: "slice",
     profile: "profile", waits: "waits", kernel: "kernel", alone: "alone", analysing: "analysing", hosts: "hosts", complete: "complete", partial: "partial",
     failed: "failed", killed: "killed", copied: "copied", ended: "ended", silent: "silent", running: "running", waiting: "waiting", lost: "lost",
   };

@@ -151,7 +151,7 @@ def _history(request: Request) -> tuple[Document, Choices, Selection]:
         choices = choices_of(found, one.summary.experiment, one.host)
         for message, name, known in (
             ("The newest study has no arm {name}.", arm, choices.arms),
-            ("The newest study has no step {name}.", step, [each.id for each in choices.steps]),
+            ("The newest study has no load level {name}.", step, [each.id for each in choices.steps]),
             ("The newest study has no metric {name}.", metric, choices.metrics),
         ):
             if name is not None and name not in known:
@@ -174,7 +174,7 @@ def _choices(choices: Choices, selection: Selection) -> tuple[Choice, ...]:
     steps = [(one.id, step_heading(choices.steps, one.id)) for one in choices.steps]
     return (
         Choice("arm", "Arm", (("", "all"), *((arm, arm) for arm in choices.arms)), selection.arm or ""),
-        Choice("step", "Step", (("", "all"), *steps), selection.step or ""),
+        Choice("step", "Load level", (("", "all"), *steps), selection.step or ""),
         Choice("metric", "Metric", tuple(metrics), selection.metric or choices.primary),
     )
 

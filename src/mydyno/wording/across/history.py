@@ -66,7 +66,7 @@ def _why(unlike: Unlike) -> str:
         case "host":
             return f"another host ({of})" if of else "another host"
         case "early":
-            return "it has not reached its first look, so it has no effects"
+            return "it has not reached its first interim analysis, so it has no effects"
         case "failed":
             return "it failed: it has no valid run"
         case "alarm":
@@ -74,7 +74,7 @@ def _why(unlike: Unlike) -> str:
         case "data":
             return f"other data ({of})"
         case "load":
-            return "other load: it has no step in common with the newest study"
+            return "other load: it has no load level in common with the newest study"
         case "arm":
             return f"arm {unlike.arm} is defined differently ({of})"
 

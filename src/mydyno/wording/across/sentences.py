@@ -31,7 +31,7 @@ def study_notes(study: SavedStudy) -> list[str]:
     """What limits a study's part in a comparison."""
     notes = []
     if study.before_first_look:
-        notes.append("it has not reached its first look, so it has no effects yet")
+        notes.append("it has not reached its first interim analysis, so it has no effects yet")
     elif study.summary.state == "partial":
         notes.append("it is not finished; more blocks may change its effects")
     elif study.summary.state == "failed":
@@ -175,13 +175,13 @@ def _why_not(comparison: Comparison) -> str:
     early = [one.label for one in comparison.studies if one.notes and not one.blocks]
     if early:
         return (
-            f"{listing(early)} {'has' if len(early) == 1 else 'have'} not reached the first look, so there are "
-            "no effects yet"
+            f"{listing(early)} {'has' if len(early) == 1 else 'have'} not reached the first interim analysis, so there "
+            "are no effects yet"
         )
     # Steps that one study lacks explain nothing where they have others in common.
-    last = sorted(comparison.not_compared, key=lambda one: one.what.startswith("step "))
+    last = sorted(comparison.not_compared, key=lambda one: one.what.startswith("load level "))
     reasons = [f"{one.what}: {one.reason}" for one in last]
-    start = "they share no pair of arm and control" if comparison.steps else "they have no step in common"
+    start = "they share no pair of arm and control" if comparison.steps else "they have no load level in common"
     return f"{start} ({'; '.join(reasons[:4])})" if reasons else start
 
 

@@ -13,7 +13,18 @@ from mydyno.results.across.settings import LOAD, PACKAGES, step_options, study_s
 
 BUILD = ("build", "version", "server")
 NOT_CAUSES = frozenset(
-    {"question", "name", "seed", "time", "blocks examined", "cycles", "arms", "scale", "looks", "adjusted for"}
+    {
+        "question",
+        "name",
+        "seed",
+        "time",
+        "blocks examined",
+        "cycles",
+        "arms",
+        "scale",
+        "interim analyses",
+        "adjusted for",
+    }
 )
 """Settings that describe a study and change nothing on its servers."""
 MOST_OF_GROUP = 3
@@ -25,7 +36,8 @@ MOST_CHANGED = 6
 def worded_settings(studies: Sequence[SavedStudy]) -> tuple[SettingGroup, ...]:
     """The settings of studies, with the load of each step in words."""
     of_steps = [
-        {f"step {step.id}": step_words(step) for step in study.study.experiment.resolved_steps} for study in studies
+        {f"load level {step.id}": step_words(step) for step in study.study.experiment.resolved_steps}
+        for study in studies
     ]
 
     def worded(one: Setting) -> Setting:

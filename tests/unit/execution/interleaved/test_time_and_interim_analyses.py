@@ -53,7 +53,7 @@ async def test_more_time_that_leads_to_no_look_is_refused_with_the_shortest_that
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
     folder, _ = await aimed(script, paths, tmp_path, [6])
-    with pytest.raises(UserError, match=r"has 6 blocks, and its next look, at 10, takes about ") as refused:
+    with pytest.raises(UserError, match=r"has 6 blocks, and its next interim analysis, at 10, takes about ") as refused:
         await resume_study(folder.path, paths, Watched(script), opener(script), time_s=6)
     assert re.fullmatch(r"use --time \d+m", str(refused.value.hint))
     assert not folder.missing_runs(folder.plan()), "and nothing was begun"
@@ -154,7 +154,7 @@ async def test_a_study_that_is_late_goes_on_to_its_first_look(script: Script, pa
     _, summary = await aimed(script, paths, tmp_path, [6], 1, lambda done: 60.0 if done else None, lines)
     assert (summary.look, summary.state) == (4, "complete")
     (said,) = (line for line in lines if "longer here than planned" in line)
-    assert "continues to its first look, at 4 blocks, about " in said
+    assert "continues to its first interim analysis, at 4 blocks, about " in said
 
 
 async def test_where_the_time_is_spent_the_look_aimed_for_falls(

@@ -94,7 +94,7 @@ def test_blocks_are_as_many_as_the_instances_of_each_arm_and_examined_once(paths
     for block in plan.blocks:
         assert len({run.build for run in block.runs if run.arm == "glibc"}) == 2
     late = asked.model_copy(update={"design": asked.design.model_copy(update={"time": 20.0})})
-    with pytest.raises(UserError, match="20 s are too short for a verdict: 5 blocks of 3 lanes and 2 steps"):
+    with pytest.raises(UserError, match="20 s are too short for a verdict: 5 blocks of 3 runs and 2 load levels"):
         plan_study(late, paths)
     other = experiment(treatments=dsns, server=ServerSpec(dsn="mysql://u@h0-glibc/s"), design={**design, "blocks": 4})
     with pytest.raises(UserError, match=r"design\.blocks is 4, and each arm has 5 instances"):

@@ -86,5 +86,5 @@ def test_a_quota_is_named_beforehand(paths: HostPaths, host: FakeHost) -> None:
     quota.write_text("50000 100000")
     asked = experiment()
     cautions = planning.forecast(asked, make_plan(asked), paths).cautions
-    assert f"a CPU quota of 0.5 CPUs (limit: {quota}): a step in which it is used up does not count" in cautions
+    assert f"a CPU quota of 0.5 CPUs (limit: {quota}): a load level in which it is used up does not count" in cautions
     assert any("share this host's 0.5 CPUs" in words for words in cautions)

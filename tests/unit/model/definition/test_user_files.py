@@ -93,7 +93,7 @@ def test_a_step_may_be_a_capture_on_the_data_of_a_dump(tmp_path: Path) -> None:
     assert [step.id for step in one.resolved_steps] == ["monday-8"]
     assert kind_of(one.data).prewarm_sql(one.data) == []
     plan = make_plan(one)
-    (step,) = (entry for entry in plan_text._steps(one, plan) if entry.label == "step")
+    (step,) = (entry for entry in plan_text._steps(one, plan) if entry.label == "load")
     assert "the captured transactions in their order" in step.lines[1]
     assert "the same for all arms" in step.lines[2]
 
