@@ -23,7 +23,7 @@ from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import LimitRecord, RunSummary
 from mydyno.model.stored.worded import WordedLimit
-from mydyno.wording.numbers import percent
+from mydyno.wording.numbers import percent, size_range
 from mydyno.wording.stored_result import StoredResult
 
 FULL = 0.90
@@ -158,12 +158,7 @@ def _telling_shares(found: Sequence[LimitRecord]) -> str:
 
 
 def _range(found: Sequence[LimitRecord], name: str) -> str:
-    low, high = (_percent(pick(one.shares[name] for one in found)) for pick in (min, max))
-    return low if low == high else f"{low.removesuffix(' %')} to {high}"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
+    return size_range([one.shares[name] for one in found])
 
 
 def part(result: StudyResult) -> Part | None:

@@ -24,7 +24,6 @@ from mydyno.wording.verdicts import (
     WORDS,
     absolute,
     column_name,
-    interval_text,
     merit,
     verdict_text,
     verdict_word,
@@ -129,7 +128,7 @@ def _cell(result: StoredResult, effect: EffectRecord | None) -> Cell:
         of_blocks = agreed(f"{len(failed)} of {of} blocks") if failed else ""
         return verdict_cell(word, verdict_text(result, effect), of_blocks, "failed")
     text = WORDS.get(word, NO_ESTIMATE) if effect.ratio is None else signed_percent(effect.ratio - 1)
-    return verdict_cell(word, text, interval_text(effect), merit(result, effect))
+    return verdict_cell(word, text, ratio_interval(effect.ci_low, effect.ci_high), merit(result, effect))
 
 
 def _rows(result: StoredResult, step: StepLevel, metrics: Sequence[str], control: str) -> dict[str, list[Cell]]:

@@ -17,8 +17,7 @@ from mydyno.document.section import Cell, Figure, FigureGroup, Table, render, sw
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.stored.factors import FactorEffect, FactorLevels, FactorsRecord
 from mydyno.model.stored.summary import StepLevel
-from mydyno.wording.numbers import display_unit, level_percent, signed_percent
-from mydyno.wording.verdicts import interval_text
+from mydyno.wording.numbers import display_unit, level_percent, ratio_interval, signed_percent
 
 
 def part(result: StudyResult) -> Part | None:
@@ -146,7 +145,7 @@ def _row(record: FactorsRecord, effect: FactorEffect) -> list[str | Cell]:
         _contrast(factor, effect.level),
         where,
         Cell(size, "num strong"),
-        Cell(interval_text(effect), "num"),
+        Cell(ratio_interval(effect.ci_low, effect.ci_high), "num"),
         decided,
     ]
 
