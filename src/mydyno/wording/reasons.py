@@ -84,6 +84,18 @@ def arm_failures(runs: Sequence[RunSummary]) -> str:
     return agreed(f"an arm failed in {failed} runs") if failed else ""
 
 
+def invalid_runs(runs: Sequence[RunSummary]) -> str:
+    """How many runs are not valid, and why: the first reason of each; empty if all are, or where an arm failed."""
+    invalid = [run for run in runs if not run.valid and not run.failures]
+    causes = Counter(run.reasons[0].label for run in invalid if run.reasons)
+    why = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
+    return (
+        agreed(f"{len(invalid)} of {len(runs)} runs are not valid and not used{': ' + why if why else ''}.")
+        if invalid
+        else ""
+    )
+
+
 def lost_blocks(details: EffectDetails) -> list[str]:
     """Why blocks do not count, or with one of two copies of the control, each reason with its number of blocks."""
     lost = [(reason, count) for reason, count in sorted(details.lost.items())]
