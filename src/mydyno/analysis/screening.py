@@ -12,7 +12,6 @@ from math import exp, log
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.document.charts.half_normal import SizedEffect, half_normal_chart
@@ -256,16 +255,14 @@ def _figure(record: ScreenRecord) -> Figure:
     ]
     heading = f"{metric_name(record.metric)}: half-normal plot"
     charts = [
-        Markup(
-            half_normal_chart(
-                f"half-normal:{record.metric}:{record.step}{suffix}",
-                heading,
-                agreed(f"Sizes of the main effects of {len(effects)} variables; the table has them all."),
-                effects,
-                100 * record.standard_error,
-                _margin(record),
-                (width, css),
-            )
+        half_normal_chart(
+            f"half-normal:{record.metric}:{record.step}{suffix}",
+            heading,
+            agreed(f"Sizes of the main effects of {len(effects)} variables; the table has them all."),
+            effects,
+            100 * record.standard_error,
+            _margin(record),
+            (width, css),
         )
         for suffix, width, css in (("", 640.0, "wide"), (":narrow", 350.0, "narrow"))
     ]

@@ -76,7 +76,7 @@ def _legend(result: StudyResult, record: FactorsRecord, factors: Factors) -> Mar
     return render("legend.html", entries=[(style.css, swatch(style), style.label) for style in styles])
 
 
-def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: str, step: StepLevel) -> Markup:
+def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: str, step: StepLevel) -> str:
     """A line over the levels of a quantitative factor for each combination of the others."""
     series = [
         SweepSeries(
@@ -92,18 +92,16 @@ def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: st
     ]
     values = [abs(value) for one in series for _, value, _ in one.points]
     known = result.summary.metrics.get(metric)
-    return Markup(
-        sweep_chart(
-            f"factors:{over.name}:{metric}:{step.id}",
-            result.metric_name(metric),
-            f"{result.metric_name(metric)} over {over.name}, a line for each combination of the other "
-            "factors; dots are runs.",
-            display_unit(metric, max(values, default=1.0), known.unit if known else ""),
-            series,
-            over.values,
-            over.name,
-            {value: level_name(over, level) for value, level in zip(over.values, over.levels, strict=True)},
-        )
+    return sweep_chart(
+        f"factors:{over.name}:{metric}:{step.id}",
+        result.metric_name(metric),
+        f"{result.metric_name(metric)} over {over.name}, a line for each combination of the other "
+        "factors; dots are runs.",
+        display_unit(metric, max(values, default=1.0), known.unit if known else ""),
+        series,
+        over.values,
+        over.name,
+        {value: level_name(over, level) for value, level in zip(over.values, over.levels, strict=True)},
     )
 
 
