@@ -22,7 +22,6 @@ from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import LimitRecord, RunSummary
-from mydyno.model.stored.worded import WordedLimit
 from mydyno.wording.numbers import percent, size_range
 from mydyno.wording.stored_result import StoredResult
 
@@ -194,16 +193,9 @@ def _analyse(study: Examined) -> tuple[LimitRecord, ...]:
     return limits_of(study.every_record, study.every_run, study.experiment.resolved_steps, study.cpus)
 
 
-def _worded(result: StoredResult) -> list[WordedLimit]:
-    steps = {step.id: step for step in result.study.experiment.resolved_steps}
-    return [
-        WordedLimit(**dict(one), sentence=limit_sentences([one], [steps[one.step]])[0]) for one in result.summary.limits
-    ]
-
-
 def sentences(result: StoredResult) -> tuple[str, ...]:
     """For the long form of the answer."""
     return limit_sentences(result.summary.limits, result.study.experiment.resolved_steps)
 
 
-ANALYSIS = Analysis(part=part, stored="limits", analyse=_analyse, worded=_worded, sentences=sentences)
+ANALYSIS = Analysis(part=part, stored="limits", analyse=_analyse, sentences=sentences)
