@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from math import exp
 from statistics import median
 
-from markupsafe import Markup
-
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.document.charts.search import Offered, search_chart
 from mydyno.document.parts import Figures, Note, Part
@@ -240,7 +238,7 @@ def _chart(result: StudyResult, record: CapacityRecord) -> Figure | None:
         record.of_block,
         "1/s" if record.of == "rate" else "",
     )
-    return Figure([Markup(chart)])
+    return Figure([chart])
 
 
 ANALYSIS = Analysis(chapter="answer", part=part, stored="capacities", analyse=analyse, say=say)

@@ -22,8 +22,7 @@ from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import LimitRecord, RunSummary
-from mydyno.model.stored.worded import WordedLimit
-from mydyno.wording.numbers import percent
+from mydyno.wording.numbers import percent, size_range
 from mydyno.wording.stored_result import StoredResult
 
 FULL = 0.90
@@ -158,12 +157,7 @@ def _telling_shares(found: Sequence[LimitRecord]) -> str:
 
 
 def _range(found: Sequence[LimitRecord], name: str) -> str:
-    low, high = (_percent(pick(one.shares[name] for one in found)) for pick in (min, max))
-    return low if low == high else f"{low.removesuffix(' %')} to {high}"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
+    return size_range([one.shares[name] for one in found])
 
 
 def part(result: StudyResult) -> Part | None:
@@ -199,16 +193,9 @@ def _analyse(study: Examined) -> tuple[LimitRecord, ...]:
     return limits_of(study.every_record, study.every_run, study.experiment.resolved_steps, study.cpus)
 
 
-def _worded(result: StoredResult) -> list[WordedLimit]:
-    steps = {step.id: step for step in result.study.experiment.resolved_steps}
-    return [
-        WordedLimit(**dict(one), sentence=limit_sentences([one], [steps[one.step]])[0]) for one in result.summary.limits
-    ]
-
-
 def sentences(result: StoredResult) -> tuple[str, ...]:
     """For the long form of the answer."""
     return limit_sentences(result.summary.limits, result.study.experiment.resolved_steps)
 
 
-ANALYSIS = Analysis(part=part, stored="limits", analyse=_analyse, worded=_worded, sentences=sentences)
+ANALYSIS = Analysis(part=part, stored="limits", analyse=_analyse, sentences=sentences)

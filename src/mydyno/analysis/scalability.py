@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from markupsafe import Markup
 
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.document.charts.scalability import Swept, latency_chart, scalability_chart
@@ -261,9 +260,9 @@ def _swept(result: StudyResult, record: ScalabilityRecord) -> Swept:
     )
 
 
-def _curves(result: StudyResult, records: Sequence[ScalabilityRecord], index: int) -> Markup:
+def _curves(result: StudyResult, records: Sequence[ScalabilityRecord], index: int) -> str:
     metric = records[0].metric
-    chart = scalability_chart(
+    return scalability_chart(
         f"scalability:{index}",
         result.metric_name(metric),
         agreed(f"{result.metric_name(metric)} of {len(records)} arms by connections, measured and as the fitted law."),
@@ -271,13 +270,12 @@ def _curves(result: StudyResult, records: Sequence[ScalabilityRecord], index: in
         [_swept(result, one) for one in records],
         records[0].levels,
     )
-    return Markup(chart)
 
 
-def _responses(result: StudyResult, records: Sequence[ScalabilityRecord], index: int) -> Markup:
+def _responses(result: StudyResult, records: Sequence[ScalabilityRecord], index: int) -> str:
     """The mean response time that follows from the law, its interval, and what was measured."""
     arms = [_responding(result, one) for one in records]
-    chart = scalability_chart(
+    return scalability_chart(
         f"scalability-response:{index}",
         result.metric_name(RESPONSE),
         agreed(
@@ -288,7 +286,6 @@ def _responses(result: StudyResult, records: Sequence[ScalabilityRecord], index:
         arms,
         records[0].levels,
     )
-    return Markup(chart)
 
 
 def _responding(result: StudyResult, record: ScalabilityRecord) -> Swept:
@@ -306,10 +303,10 @@ def _responding(result: StudyResult, record: ScalabilityRecord) -> Swept:
     )
 
 
-def _latencies(result: StudyResult, records: Sequence[ScalabilityRecord], index: int) -> Markup:
+def _latencies(result: StudyResult, records: Sequence[ScalabilityRecord], index: int) -> str:
     metric = records[0].metric
     latencies = [value for one in records for value in one.latency_us if value is not None]
-    chart = latency_chart(
+    return latency_chart(
         f"scalability-latency:{index}",
         result.metric_name(LATENCY),
         f"{result.metric_name(LATENCY)} against {result.metric_name(metric)}, from the fewest to the most connections.",
@@ -320,7 +317,6 @@ def _latencies(result: StudyResult, records: Sequence[ScalabilityRecord], index:
         [_swept(result, one) for one in records],
         result.metric_name(metric),
     )
-    return Markup(chart)
 
 
 ANALYSIS = Analysis(chapter="load", part=part, stored="scalabilities", analyse=analyse)

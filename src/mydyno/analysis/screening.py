@@ -12,7 +12,6 @@ from math import exp, log
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.document.charts.half_normal import SizedEffect, half_normal_chart
@@ -26,7 +25,6 @@ from mydyno.model.definition.experiment import Experiment, Scalar, ScreenSpec
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.model.stored.worded import WordedScreening
 from mydyno.stats.paired import paired
 from mydyno.stats.screening import ALIASED, MainEffect, aliases, half_normal_quantiles, screened, strongest
 from mydyno.wording.numbers import (
@@ -38,7 +36,6 @@ from mydyno.wording.numbers import (
     signed_percent,
     size,
 )
-from mydyno.wording.stored_result import StoredResult
 
 FOLLOW_UP_FILE = "follow-up.toml"
 DEFAULT_TIME_S = 1200.0
@@ -147,8 +144,8 @@ def _active(record: ScreenRecord, summary: Summary) -> str:
     where = f" at {record.step}" if len(summary.screening) > 1 else ""
     noun = phrase_of(record.metric).short_noun
     if record.copies_differ:
-        why = alarm_words(record, summary.control)
-        return f"No variable is called active: {why}, although they are identical."
+        why = f"the two copies of {summary.control} differ at {record.step}, although they are identical"
+        return f"No variable is called active: {why}."
     active = sorted((one for one in record.factors if one.active), key=_strength, reverse=True)
     if not active:
         return agreed(f"None of the {count} variables is shown to change {noun}{where}: {hidden_words(record)}.")
@@ -162,11 +159,6 @@ def _active(record: ScreenRecord, summary: Summary) -> str:
 def _followed(summary: Summary) -> ScreenRecord | None:
     """The record that an experiment follows."""
     return next((record for record in summary.screening if record.follow_up), None)
-
-
-def alarm_words(record: ScreenRecord, control: str) -> str:
-    """Why no variable is called active, in English; empty if the copies do not differ."""
-    return f"the two copies of {control} differ at {record.step}" if record.copies_differ else ""
 
 
 def design_words(record: ScreenRecord, spec: ScreenSpec) -> str:
@@ -207,17 +199,6 @@ def mixed_words(record: ScreenRecord) -> str:
     return "Interactions of two variables are not in these effects."
 
 
-def worded(result: StoredResult) -> list[WordedScreening]:
-    """For programs: with the design and the alarm in words."""
-    spec, summary = result.study.experiment.screen, result.summary
-    if spec is None:
-        return []
-    return [
-        WordedScreening(**dict(one), design=design_words(one, spec), alarm=alarm_words(one, summary.control))
-        for one in summary.screening
-    ]
-
-
 LENTH = "With one block the standard error is Lenth's, which takes the small effects for noise."
 BLOCKS = "The standard error comes from the differences between blocks, of all variables together."
 
@@ -256,16 +237,14 @@ def _figure(record: ScreenRecord) -> Figure:
     ]
     heading = f"{metric_name(record.metric)}: half-normal plot"
     charts = [
-        Markup(
-            half_normal_chart(
-                f"half-normal:{record.metric}:{record.step}{suffix}",
-                heading,
-                agreed(f"Sizes of the main effects of {len(effects)} variables; the table has them all."),
-                effects,
-                100 * record.standard_error,
-                _margin(record),
-                (width, css),
-            )
+        half_normal_chart(
+            f"half-normal:{record.metric}:{record.step}{suffix}",
+            heading,
+            agreed(f"Sizes of the main effects of {len(effects)} variables; the table has them all."),
+            effects,
+            100 * record.standard_error,
+            _margin(record),
+            (width, css),
         )
         for suffix, width, css in (("", 640.0, "wide"), (":narrow", 350.0, "narrow"))
     ]
@@ -365,6 +344,4 @@ def _value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-ANALYSIS = Analysis(
-    chapter="answer", part=part, stored="screening", analyse=analyse, say=say, worded=worded, files=follow_up
-)
+ANALYSIS = Analysis(chapter="answer", part=part, stored="screening", analyse=analyse, say=say, files=follow_up)

@@ -79,7 +79,8 @@ class Table:
 class Figure:
     """Charts of one thing (versions for wide and narrow pages among them) with the table that says the same."""
 
-    charts: Sequence[Markup]
+    charts: Sequence[str]
+    """SVG."""
     table: Table | None = None
     caption: str = ""
     css: str = ""

@@ -123,7 +123,7 @@ def _figure(history: History, series: HistorySeries) -> Figure:
     key = f"history:{series.kind}:{series.metric}:{series.step}:{series.arm}"
     name = series_name(history, series)
     charts = [
-        Markup(history_chart(f"{key}{suffix}", name, series.sentence, points, levels, unit, width))
+        history_chart(f"{key}{suffix}", name, series.sentence, points, levels, unit, width)
         for suffix, width in WIDE_AND_NARROW
     ]
     return Figure(charts, _levels_table(series) if levels else None, series.sentence, "double")

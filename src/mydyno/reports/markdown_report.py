@@ -73,7 +73,8 @@ def _analysed(part: Part) -> str:
 
 def _sentences(result: StudyResult) -> str:
     """The long sentences, folded."""
-    return folded(COMPARISONS, of_pieces([found] if (found := Listed(full_sentences(result))) else []))
+    found = Listed(full_sentences(result))
+    return folded(COMPARISONS, of_pieces([found])) if found else ""
 
 
 def _invalid(result: StudyResult) -> str:

@@ -24,7 +24,6 @@ from mydyno.wording.verdicts import (
     WORDS,
     absolute,
     column_name,
-    interval_text,
     merit,
     verdict_text,
     verdict_word,
@@ -118,7 +117,8 @@ def verdict_cell(verdict: str, text: str, below: str, merit: str) -> Cell:
     return Cell(text, f"verdict {merit}", below=below, symbol=SYMBOLS.get(verdict, ""), word="" if is_said else word)
 
 
-def _cell(result: StoredResult, effect: EffectRecord | None) -> Cell:
+def cell_of(result: StoredResult, effect: EffectRecord | None) -> Cell:
+    """One contrast of a study."""
     if effect is None:
         return ABSENT
     word = verdict_word(result, effect)
@@ -129,7 +129,7 @@ def _cell(result: StoredResult, effect: EffectRecord | None) -> Cell:
         of_blocks = agreed(f"{len(failed)} of {of} blocks") if failed else ""
         return verdict_cell(word, verdict_text(result, effect), of_blocks, "failed")
     text = WORDS.get(word, NO_ESTIMATE) if effect.ratio is None else signed_percent(effect.ratio - 1)
-    return verdict_cell(word, text, interval_text(effect), merit(result, effect))
+    return verdict_cell(word, text, ratio_interval(effect.ci_low, effect.ci_high), merit(result, effect))
 
 
 def _rows(result: StoredResult, step: StepLevel, metrics: Sequence[str], control: str) -> dict[str, list[Cell]]:
@@ -139,7 +139,7 @@ def _rows(result: StoredResult, step: StepLevel, metrics: Sequence[str], control
         for effect in result.effects(metric, step.id):
             if effect.verdict and effect.control == control:
                 by_arm.setdefault(effect.arm, {})[metric] = effect
-    return {arm: [_cell(result, found.get(one)) for one in metrics] for arm, found in by_arm.items()}
+    return {arm: [cell_of(result, found.get(one)) for one in metrics] for arm, found in by_arm.items()}
 
 
 def _grids(result: StoredResult, factors: Factors, metrics: Sequence[str]) -> list[Table]:
@@ -160,7 +160,7 @@ def _grids(result: StoredResult, factors: Factors, metrics: Sequence[str]) -> li
                 for column in columns:
                     whole = dict(zip([*down, across], [*levels, column], strict=True))
                     arm = factors.arm([whole[index] for index in range(len(sizes))])
-                    cells.append(value if arm == control else _cell(result, found.get(arm)))
+                    cells.append(value if arm == control else cell_of(result, found.get(arm)))
                 rows.append((*levels, *cells))
             heading = result.step_heading(step) if len(result.steps) > 1 else step.level
             caption = f"{column_name(metric, result.workloads)}, {heading}"

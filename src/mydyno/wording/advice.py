@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from mydyno.language import agreed, listing
@@ -27,6 +26,7 @@ from mydyno.results.precision import (
 from mydyno.results.values.doubts import doubts_of
 from mydyno.wording.hosts import hosts_sharpen
 from mydyno.wording.numbers import blocks, duration_option, duration_words, half_widths_text, option_s, size
+from mydyno.wording.reasons import invalid_runs
 
 NOTICED_STEAL = 0.03
 NOTICED_STRANGERS = 0.05
@@ -59,14 +59,8 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
     lines += _odd_starts(summary, judged)
     if summary.interleaving is not None:
         lines += _starts(summary, summary.interleaving, study.experiment.server.dsn is not None)
-    invalid = [run for run in summary.runs if not run.valid and not run.failures]
-    if invalid:
-        causes = Counter(run.reasons[0].label for run in invalid if run.reasons)
-        why = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common(3))
-        because = f": {why}" if why else ""
-        lines.append(agreed(f"{len(invalid)} of {len(summary.runs)} runs are not valid and not used{because}."))
-    lines += _not_comparable(summary, study)
-    return tuple(lines)
+    lines += [invalid_runs(summary.runs), *_not_comparable(summary, study)]
+    return tuple(filter(None, lines))
 
 
 def _doubts(records: Sequence[RunRecord]) -> list[str]:

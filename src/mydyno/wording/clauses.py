@@ -12,7 +12,7 @@ from mydyno.model.definition.factors import Factors
 from mydyno.model.phrases import Phrase
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import MOST_PROMISED, cost_metric, half_widths
-from mydyno.wording.numbers import MOST_NAMES, change_words, half_widths_text, plus_minus, signed, size
+from mydyno.wording.numbers import MOST_NAMES, change_words, half_widths_text, plus_minus, signed, size_range
 from mydyno.wording.reasons import NO_PAIR, cut, failure_of, less_work, lost_blocks, taken_of_cpus, unproved_words
 
 LONGEST = 170
@@ -353,7 +353,8 @@ def _amount(effects: Sequence[EffectRecord], noun: str) -> str:
     """A cost of arms of one verdict: "5 % less CPU per query", "3 times the CPU per query"."""
     if times := _times(effects):
         return agreed(f"{times} times the {noun}")
-    return f"{_spread(effects)} {'more' if effects[0].verdict == 'higher' else 'less'} {noun}"
+    shares = [effect.ratio - 1 for effect in effects if effect.ratio is not None]
+    return f"{size_range(shares)} {'more' if effects[0].verdict == 'higher' else 'less'} {noun}"
 
 
 def _arms(effects: Sequence[EffectRecord]) -> int:
@@ -405,10 +406,3 @@ def _times(effects: Sequence[EffectRecord]) -> str:
         return ""
     low, high = f"{ratios[0]:.2g}", f"{ratios[-1]:.2g}"
     return high if low == high else f"{low} to {high}"
-
-
-def _spread(effects: Sequence[EffectRecord]) -> str:
-    """The sizes without sign: "8 %", "4.1 to 8 %"."""
-    sizes = sorted(abs(effect.ratio - 1) for effect in effects if effect.ratio is not None)
-    low, high = size(sizes[0]), size(sizes[-1])
-    return high if low == high else f"{low.removesuffix(' %')} to {high}"

@@ -70,7 +70,8 @@ def effect_sentence(effect: EffectRecord, level: StepLevel | None, hosts: int, m
     number = blocks(effect.n) + (f" on {hosts} hosts" if hosts > 1 else "")
     where = f"{at} ({', '.join(filter(None, (level.workload if level else '', number)))})"
     found = "; ".join(filter(None, (change, *notes)))
-    return agreed(" ".join((f"{effect.arm} {claim}{where}: {found}.", *_caveats(effect, margin))))
+    sentence = f"{effect.arm} {claim}{where}{': ' if found else ''}{found}."
+    return agreed(" ".join((sentence, *_caveats(effect, margin))))
 
 
 def _fact(effect: EffectRecord, *names: str) -> Fact | None:

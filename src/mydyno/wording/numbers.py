@@ -230,6 +230,12 @@ def size(share: float) -> str:
     return f"{text.removesuffix('.0') if decimals == 1 else text} %"
 
 
+def size_range(shares: Collection[float]) -> str:
+    """Sizes without sign: "8 %", "4.1 to 8 %"."""
+    low, high = size(min(shares, key=abs)), size(max(shares, key=abs))
+    return high if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
 def signed(share: float) -> str:
     """A share of 1 as a signed percentage, e.g. "+4.2 %"; a factor from ten times as much on."""
     if share > 9:

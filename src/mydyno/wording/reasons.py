@@ -14,7 +14,7 @@ from mydyno.model.stored.reasons import CHECK_LABELS
 from mydyno.model.stored.summary import EffectDetails, EffectRecord, FoundRecord, RunSummary, Summary
 from mydyno.results.precision import failed_blocks, failures_of, steal_share, strangers_share
 from mydyno.results.values.found import found_less
-from mydyno.wording.numbers import blocks, p_value, size
+from mydyno.wording.numbers import blocks, p_value, size, size_range
 
 NO_PAIR = "no block has a valid run of both arms"
 """Why a contrast has no block where no run was lost."""
@@ -84,6 +84,18 @@ def arm_failures(runs: Sequence[RunSummary]) -> str:
     return agreed(f"an arm failed in {failed} runs") if failed else ""
 
 
+def invalid_runs(runs: Sequence[RunSummary]) -> str:
+    """How many runs are not valid, and why: the first reason of each; empty if all are, or where an arm failed."""
+    invalid = [run for run in runs if not run.valid and not run.failures]
+    causes = Counter(run.reasons[0].label for run in invalid if run.reasons)
+    why = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
+    return (
+        agreed(f"{len(invalid)} of {len(runs)} runs are not valid and not used{': ' + why if why else ''}.")
+        if invalid
+        else ""
+    )
+
+
 def lost_blocks(details: EffectDetails) -> list[str]:
     """Why blocks do not count, or with one of two copies of the control, each reason with its number of blocks."""
     lost = [(reason, count) for reason, count in sorted(details.lost.items())]
@@ -113,7 +125,7 @@ def less_work(summary: Summary, effects: Sequence[EffectRecord]) -> str:
     if not found:
         return ""
     of_arms, of_controls = zip(*((arm.share, control.share) for arm, control in found), strict=True)
-    share, arms = _shares(of_arms), [arm for arm, of_arm in pairs.items() if of_arm]
+    share, arms = size_range(of_arms), [arm for arm, of_arm in pairs.items() if of_arm]
     of_keys, of_all = found[0][0].of == "keys", len(arms) == len(pairs)
     if of_keys:
         words = f"with {share} of the keys found" if of_all else f"where {listing(arms)} found {share} of the keys"
@@ -121,12 +133,7 @@ def less_work(summary: Summary, effects: Sequence[EffectRecord]) -> str:
         words = f"with {share} of the statements finding a row"
     else:
         words = f"where {share} of the statements of {listing(arms)} found a row"
-    return f", {words} instead of {_shares(of_controls)}"
-
-
-def _shares(shares: Sequence[float]) -> str:
-    low, high = size(min(shares)), size(max(shares))
-    return high if low == high else f"{low.removesuffix(' %')} to {high}"
+    return f", {words} instead of {size_range(of_controls)}"
 
 
 def alarm_clause(alarm: CopiesDiffer | None) -> str:

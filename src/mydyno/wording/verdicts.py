@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mydyno.model.metrics import COST_METRIC
-from mydyno.model.stored.factors import FactorEffect
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.precision import failed_arm
 from mydyno.results.values.found import found_less
-from mydyno.wording.numbers import NARROW_SPACE, NONE, display_unit, metric_name, ratio_interval
+from mydyno.wording.numbers import NARROW_SPACE, NONE, display_unit, metric_name
 from mydyno.wording.reasons import failure_of
 from mydyno.wording.stored_result import StoredResult
 
@@ -64,11 +63,6 @@ def merit_of(word: str | None, better: str) -> str:
     if word in ("higher", "lower"):
         return "neutral" if better == "none" else "better" if better == word else "worse"
     return {"equivalent": "same", "inconclusive": "open", "failed": "failed"}.get(word or "", "none")
-
-
-def interval_text(effect: EffectRecord | FactorEffect) -> str:
-    """The interval as signed percentages, e.g. "+1.1 … +7.4 %"; empty without one."""
-    return ratio_interval(effect.ci_low, effect.ci_high)
 
 
 def absolute(result: StoredResult, metric: str, step: str, arm: str, digits: int = 3) -> str:

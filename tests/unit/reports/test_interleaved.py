@@ -229,6 +229,8 @@ def test_before_the_first_look_there_is_no_table_and_no_verdict(tmp_path: Path) 
     assert not re.search(r"[▲▼] (higher|lower)", page.visible)
     assert "answer" not in page.charts
     assert not any(effect.sentence in page.visible for effect in worded(folder).effects)
+    is_said = bool(full_sentences(StudyResult.load(folder)))
+    assert ("Every comparison in full" in str(reports.write(folder, "md"))) == is_said, "no empty fold"
 
 
 def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(

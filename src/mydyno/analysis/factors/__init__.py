@@ -17,8 +17,7 @@ from mydyno.document.section import Cell, Figure, FigureGroup, Table, render, sw
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.stored.factors import FactorEffect, FactorLevels, FactorsRecord
 from mydyno.model.stored.summary import StepLevel
-from mydyno.wording.numbers import display_unit, level_percent, signed_percent
-from mydyno.wording.verdicts import interval_text
+from mydyno.wording.numbers import display_unit, level_percent, ratio_interval, signed_percent
 
 
 def part(result: StudyResult) -> Part | None:
@@ -77,7 +76,7 @@ def _legend(result: StudyResult, record: FactorsRecord, factors: Factors) -> Mar
     return render("legend.html", entries=[(style.css, swatch(style), style.label) for style in styles])
 
 
-def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: str, step: StepLevel) -> Markup:
+def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: str, step: StepLevel) -> str:
     """A line over the levels of a quantitative factor for each combination of the others."""
     series = [
         SweepSeries(
@@ -93,18 +92,16 @@ def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: st
     ]
     values = [abs(value) for one in series for _, value, _ in one.points]
     known = result.summary.metrics.get(metric)
-    return Markup(
-        sweep_chart(
-            f"factors:{over.name}:{metric}:{step.id}",
-            result.metric_name(metric),
-            f"{result.metric_name(metric)} over {over.name}, a line for each combination of the other "
-            "factors; dots are runs.",
-            display_unit(metric, max(values, default=1.0), known.unit if known else ""),
-            series,
-            over.values,
-            over.name,
-            {value: level_name(over, level) for value, level in zip(over.values, over.levels, strict=True)},
-        )
+    return sweep_chart(
+        f"factors:{over.name}:{metric}:{step.id}",
+        result.metric_name(metric),
+        f"{result.metric_name(metric)} over {over.name}, a line for each combination of the other "
+        "factors; dots are runs.",
+        display_unit(metric, max(values, default=1.0), known.unit if known else ""),
+        series,
+        over.values,
+        over.name,
+        {value: level_name(over, level) for value, level in zip(over.values, over.levels, strict=True)},
     )
 
 
@@ -146,7 +143,7 @@ def _row(record: FactorsRecord, effect: FactorEffect) -> list[str | Cell]:
         _contrast(factor, effect.level),
         where,
         Cell(size, "num strong"),
-        Cell(interval_text(effect), "num"),
+        Cell(ratio_interval(effect.ci_low, effect.ci_high), "num"),
         decided,
     ]
 

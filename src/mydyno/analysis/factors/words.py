@@ -14,7 +14,7 @@ from mydyno.language import listing
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.stored.factors import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
 from mydyno.model.stored.summary import StepLevel, Summary
-from mydyno.wording.numbers import change_words, signed, size
+from mydyno.wording.numbers import change_words, signed, size, size_range
 
 
 def say(summary: Summary, metric: str) -> list[str]:
@@ -160,6 +160,4 @@ class _Words:
             return change_words(1 + share, effect.ci_low, effect.ci_high)
         if effect.ci_low is None or effect.ci_high is None:
             return text
-        low, high = sorted((effect.ci_low - 1, effect.ci_high - 1), key=abs)
-        plain = [size(low).removesuffix(" %"), size(high)]
-        return f"{text} ({plain[0]} to {plain[1]})"
+        return f"{text} ({size_range((effect.ci_low - 1, effect.ci_high - 1))})"

@@ -11,7 +11,6 @@ from mydyno.analysis.host_groups.effects import analyse
 from mydyno.analysis.host_groups.words import (
     difference_words,
     facts_rows,
-    interval,
     likeness,
     overall,
     plain_words,
@@ -22,7 +21,7 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupEffect, HostGroupsRecord, HostsEffect
 from mydyno.results.precision import cost_metric
-from mydyno.wording.numbers import signed_percent
+from mydyno.wording.numbers import NONE, ratio_interval, signed_percent
 
 OPEN_ROWS = 40
 """A table of more rows is folded below its chart."""
@@ -128,7 +127,7 @@ def _table_row(group: HostGroupEffect) -> list[str | Cell]:
     return [
         Cell(group.group),
         Cell("–" if group.ratio is None else signed_percent(group.ratio - 1.0), "num"),
-        Cell(interval(group.ci_low, group.ci_high), "num"),
+        Cell(ratio_interval(group.ci_low, group.ci_high) or NONE, "num"),
         Cell(str(group.n), "num"),
     ]
 

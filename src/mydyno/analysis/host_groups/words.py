@@ -6,7 +6,7 @@ from mydyno.language import agreed, listing
 from mydyno.model.stored.summary import HostGroupsRecord, HostsEffect
 from mydyno.results.host_facts import FIRST_FACTS, comparable_facts
 from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_name, fact_words, p_words
-from mydyno.wording.numbers import MOST_NAMES, ratio_interval, signed_percent
+from mydyno.wording.numbers import MOST_NAMES, NONE, ratio_interval, signed_percent
 from mydyno.wording.stored_result import StoredResult
 
 UNKNOWN = "unknown"
@@ -77,17 +77,13 @@ def difference_words(one: HostsEffect) -> str:
     return f"differs between the hosts{sd}, adjusted p {p_words(one)}"
 
 
-def interval(low: float | None, high: float | None) -> str:
-    """An interval of a ratio as signed percentages; a dash without one."""
-    return ratio_interval(low, high) or "–"
-
-
 def overall(result: StoredResult, one: HostsEffect) -> list[tuple[str, float | None, str]]:
     """(name, ratio, interval) of these hosts together and, from three on, of hosts like these."""
     effect = result.effect_of(one)
     if effect is None or effect.ratio is None:
         return [("these hosts", None, "failed" if effect and effect.details.failure else "–")]
-    rows: list[tuple[str, float | None, str]] = [("these hosts", effect.ratio, interval(effect.ci_low, effect.ci_high))]
+    own = ratio_interval(effect.ci_low, effect.ci_high) or NONE
+    rows: list[tuple[str, float | None, str]] = [("these hosts", effect.ratio, own)]
     if one.hosts_low is not None:
-        rows.append(("hosts like these", None, interval(one.hosts_low, one.hosts_high)))
+        rows.append(("hosts like these", None, ratio_interval(one.hosts_low, one.hosts_high)))
     return rows

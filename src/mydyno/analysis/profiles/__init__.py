@@ -16,7 +16,7 @@ from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Table, render
 from mydyno.model.stored.profiles import ProfileContrast
-from mydyno.wording.numbers import percent
+from mydyno.wording.numbers import percent, signed_time, time_interval, time_text
 
 
 def part(result: StudyResult) -> Part | None:
@@ -44,12 +44,12 @@ def _table(contrast: ProfileContrast) -> Table:
     rows: list[Sequence[str | Cell]] = [
         [
             one.label,
-            Cell(words.time_text(one.control_us), "num"),
-            Cell(words.time_text(one.arm_us), "num"),
-            Cell(words.difference_text(one), "num strong" if one.beyond_noise else "num"),
-            Cell(words.interval_text(one), "num"),
-            Cell(words.time_text(one.control_self_us), "num"),
-            Cell(words.time_text(one.arm_self_us), "num"),
+            Cell(time_text(one.control_us), "num"),
+            Cell(time_text(one.arm_us), "num"),
+            Cell(signed_time(one.change_us), "num strong" if one.beyond_noise else "num"),
+            Cell(time_interval(one.low_us, one.high_us), "num"),
+            Cell(time_text(one.control_self_us), "num"),
+            Cell(time_text(one.arm_self_us), "num"),
         ]
         for one in chosen
     ]
@@ -59,7 +59,7 @@ def _table(contrast: ProfileContrast) -> Table:
         + ("those that differ beyond noise" if shown else "those with most time of their own"),
         ("function", control, arm, "difference", "interval", f"{control}, own", f"{arm}, own"),
         rows,
-        f"In all: {words.time_text(contrast.control_us)} and {words.time_text(contrast.arm_us)} per transaction.",
+        f"In all: {time_text(contrast.control_us)} and {time_text(contrast.arm_us)} per transaction.",
     )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from mydyno.document import counted
 from mydyno.language import agreed
 from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
-from mydyno.wording import numbers
-from mydyno.wording.numbers import percent, time_interval
+from mydyno.wording.numbers import percent, time_interval, time_text
 from mydyno.wording.reasons import alarm_clause
 
 MOST_ROWS = 12
@@ -25,7 +24,8 @@ def sentence(contrast: ProfileContrast, record: ProfilesRecord) -> str:
     share = f", {percent(of_all)} of the difference in CPU time" if 0.0 < of_all <= 1.2 else ""
     others = f" {len(leading) - 1} more differ beyond noise." if len(leading) > 1 else ""
     amount = f"{time_text(abs(first.change_us))} {'more' if first.change_us > 0 else 'less'}"
-    return f"{first.label} takes {amount} CPU time per transaction ({interval_text(first)}){share}.{others}"
+    interval = time_interval(first.low_us, first.high_us)
+    return f"{first.label} takes {amount} CPU time per transaction ({interval}){share}.{others}"
 
 
 def rows(contrast: ProfileContrast) -> list[FrameRecord]:
@@ -34,21 +34,6 @@ def rows(contrast: ProfileContrast) -> list[FrameRecord]:
     if not found:
         found = sorted(contrast.frames, key=lambda one: -max(one.arm_self_us, one.control_self_us))
     return found[:MOST_ROWS]
-
-
-def time_text(us: float) -> str:
-    """A CPU time per transaction."""
-    return numbers.time_text(us) if us else "0\u00a0µs"
-
-
-def difference_text(one: FrameRecord) -> str:
-    """The difference with its sign."""
-    return ("+" if one.change_us > 0 else "") + time_text(one.change_us)
-
-
-def interval_text(one: FrameRecord) -> str:
-    """The interval of the difference, e.g. "+180 … +240 µs"."""
-    return time_interval(one.low_us, one.high_us)
 
 
 def _origin(record: ProfilesRecord) -> list[str]:

@@ -13,7 +13,7 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.stored.waits import AmountRecord, WaitRecord, WaitsContrast
-from mydyno.wording.numbers import count_interval, signed_count, significant, time_text
+from mydyno.wording.numbers import count_interval, signed_count, signed_time, significant, time_interval, time_text
 
 CLASS = "class of waits"
 LOCK = "lock"
@@ -114,8 +114,8 @@ def _table(
             *([] if one.is_class else [Cell((one.of_class or KINDS[one.kind]), below=words.hottest_text(one))]),
             Cell(time_text(one.control_us), "num", below=counted.count_text(one.control_count)),
             Cell(time_text(one.arm_us), "num", below=counted.count_text(one.arm_count)),
-            Cell(words.difference_text(one), "num strong" if one.beyond_noise else "num"),
-            Cell(words.interval_text(one), "num"),
+            Cell(signed_time(one.change_us), "num strong" if one.beyond_noise else "num"),
+            Cell(time_interval(one.low_us, one.high_us), "num"),
         ]
         for one in records
     ]

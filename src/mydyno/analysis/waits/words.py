@@ -6,7 +6,7 @@ from mydyno.document import counted
 from mydyno.document.result import StudyResult
 from mydyno.language import agreed
 from mydyno.model.stored.waits import ROW_LOCKS, WaitRecord, WaitsContrast, WaitsRecord
-from mydyno.wording.numbers import percent, signed_time, time_interval, time_text
+from mydyno.wording.numbers import percent, time_interval, time_text
 from mydyno.wording.reasons import alarm_clause
 
 MOST_ROWS = 12
@@ -34,7 +34,8 @@ def sentence(contrast: WaitsContrast, record: WaitsRecord) -> str:
         words = "No wait differs beyond noise, and no stage of a statement."
         return counted.with_few_blocks(words, contrast.blocks)
     longer = "longer" if first.change_us > 0 else "shorter"
-    change = f"{time_text(abs(first.change_us))} {longer} per transaction ({interval_text(first)})."
+    interval = time_interval(first.low_us, first.high_us)
+    change = f"{time_text(abs(first.change_us))} {longer} per transaction ({interval})."
     event = next((one for one in contrast.events if one.beyond_noise and one.of_class == first.name), None)
     if first.is_class:
         named = event is not None and event.name != ROW_LOCKS and _is_most(event, first)
@@ -76,16 +77,6 @@ def hottest_text(one: WaitRecord) -> str:
     if lock.instances == 1:
         return "a single one"
     return f"{percent(lock.hottest)} in one of {lock.instances}"
-
-
-def difference_text(one: WaitRecord) -> str:
-    """The difference with its sign."""
-    return signed_time(one.change_us)
-
-
-def interval_text(one: WaitRecord) -> str:
-    """The interval of the difference, e.g. "+180 … +240 µs"."""
-    return time_interval(one.low_us, one.high_us)
 
 
 def quality(record: WaitsRecord) -> list[str]:

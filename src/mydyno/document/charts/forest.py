@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from markupsafe import Markup
-
 from mydyno.document.charts.palette import ArmStyle
 from mydyno.document.charts.scale import Linear, nice_ticks, tick_decimals
 from mydyno.document.charts.svg import Svg
@@ -63,11 +61,10 @@ class ForestGroup:
 
 def forest_charts(
     key: str, title: str, description: str, groups: Sequence[ForestGroup], margin: float | None = None
-) -> list[Markup]:
+) -> list[str]:
     """The plot for wide pages and for narrow ones."""
     return [
-        Markup(forest_chart(f"{key}{suffix}", title, description, groups, margin, width))
-        for suffix, width in WIDE_AND_NARROW
+        forest_chart(f"{key}{suffix}", title, description, groups, margin, width) for suffix, width in WIDE_AND_NARROW
     ]
 
 

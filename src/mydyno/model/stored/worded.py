@@ -5,27 +5,11 @@ from __future__ import annotations
 from pydantic import Field
 
 from mydyno.model.frozen_record import is_empty
-from mydyno.model.stored.screening import ScreenRecord
-from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, PublishedEntry, Summary
+from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, PublishedEntry, Summary
 
 
 class WordedEffect(EffectRecord):
     """An effect with the sentence that it allows."""
-
-    sentence: str
-
-
-class WordedScreening(ScreenRecord):
-    """The main effects with the design in words."""
-
-    design: str
-    """E.g. "Plackett–Burman, 12 runs"."""
-    alarm: str
-    """Why no variable is called active; empty if the two copies of the control do not differ."""
-
-
-class WordedLimit(LimitRecord):
-    """A limit with its sentence."""
 
     sentence: str
 
@@ -47,10 +31,8 @@ class WordedSummary(Summary):
     """The summary with the beginning of the report and its sentences, in English."""
 
     effects: tuple[WordedEffect, ...]
-    limits: tuple[WordedLimit, ...] = ()
     conclusions: tuple[WordedConclusion, ...] = ()
     published: tuple[WordedFigure, ...] = ()
-    screening: tuple[WordedScreening, ...] = Field((), exclude_if=is_empty)
     answer: tuple[str, ...]
     """One to three short sentences that answer the question, then those on its further metrics."""
     further: int = Field(0, exclude_if=is_empty)

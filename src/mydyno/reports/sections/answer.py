@@ -81,14 +81,9 @@ def _state_words(result: StudyResult) -> str:
         return "No run of this study is valid, so there is no answer. The chapter Trust shows the reasons."
     if result.summary.state == "complete":
         return ""
-    if result.summary.state == "failed":
-        return agreed(
-            f"This study failed: {finished} of {planned} planned runs are finished. The report covers these runs only."
-        )
-    return agreed(
-        f"This study is not finished: {finished} of {planned} planned runs are finished. The report covers these "
-        "runs only."
-    )
+    has = "failed" if result.summary.state == "failed" else "is not finished"
+    made = f"{finished} of {planned} planned runs are finished"
+    return agreed(f"This study {has}: {made}. The report covers these runs only.")
 
 
 def chips(result: StudyResult) -> list[tuple[str, str]]:

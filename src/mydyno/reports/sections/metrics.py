@@ -16,8 +16,8 @@ from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import answered_metrics
-from mydyno.wording.numbers import NONE, change, level_percent, signed_percent
-from mydyno.wording.verdicts import SYMBOLS, absolute, interval_text, verdict_text, verdict_word
+from mydyno.wording.numbers import NONE, change, level_percent, ratio_interval, signed_percent
+from mydyno.wording.verdicts import SYMBOLS, absolute, verdict_text, verdict_word
 
 FIRST = ("ops", "qps", "tps", "latency_p99_us", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
 MOST_ROWS = 240
@@ -155,6 +155,7 @@ def _cell(result: StudyResult, metric: str, step: StepLevel, effect: EffectRecor
     share = change(effect.ratio)
     if share is None:
         return Cell(verdict_text(result, effect) or NONE, "num", f"{SYMBOLS[word]} " if word else "")
-    below = f"{interval_text(effect)}; {_value(result, metric, step, effect.arm)}".removeprefix("; ")
+    interval = ratio_interval(effect.ci_low, effect.ci_high)
+    below = "; ".join(filter(None, (interval, _value(result, metric, step, effect.arm))))
     css = "num strong" if excludes_one(effect) else "num"
     return Cell(signed_percent(share), css, f"{SYMBOLS[word]} " if word else "", below)

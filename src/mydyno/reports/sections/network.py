@@ -11,8 +11,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from markupsafe import Markup
-
 from mydyno.document.charts.timeline import timeline_chart
 from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
@@ -118,7 +116,7 @@ def _traffic_figure(
         (window.from_s, window.to_s) if window else None,
         ceiling=(ceiling, words) if near and ceiling is not None else None,
     )
-    return Figure([Markup(chart)])
+    return Figure([chart])
 
 
 def _traffic(result: StudyResult) -> tuple[str, str]:

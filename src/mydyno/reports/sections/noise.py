@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
-
 from mydyno.document.charts.noise import NoiseRow, noise_chart
 from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
@@ -77,9 +75,7 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
         356,
     )
     head = ("level", "blocks", "copy relative to control", "noise floor")
-    return Figure(
-        [Markup(chart)], Table(f"A/A differences of {result.metric_name(metric)}", head, table), numbers_open=True
-    )
+    return Figure([chart], Table(f"A/A differences of {result.metric_name(metric)}", head, table), numbers_open=True)
 
 
 def _short(step: StepLevel) -> str:

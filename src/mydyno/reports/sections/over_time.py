@@ -6,8 +6,6 @@ import math
 from collections.abc import Collection, Sequence
 from statistics import median
 
-from markupsafe import Markup
-
 from mydyno.document.charts.palette import copy_style
 from mydyno.document.charts.timeline import TimeSeries, timeline_chart
 from mydyno.document.parts import Figures, Fold, Note, Part
@@ -110,17 +108,15 @@ def memory(result: StudyResult) -> Part | None:
         "Resident memory of the server from the start of a run to its end; median and range of each arm's runs."
     )
     charts = [
-        Markup(
-            timeline_chart(
-                f"session:server_rss_bytes{suffix}",
-                "RSS over the run",
-                description,
-                unit,
-                time_series(result, panel, 120),
-                duration,
-                size=size,
-                css=css,
-            )
+        timeline_chart(
+            f"session:server_rss_bytes{suffix}",
+            "RSS over the run",
+            description,
+            unit,
+            time_series(result, panel, 120),
+            duration,
+            size=size,
+            css=css,
         )
         for suffix, css, size in (("", "wide", (760.0, 280.0)), (":narrow", "narrow", (350.0, 240.0)))
     ]

@@ -12,18 +12,10 @@ from mydyno.document.charts.forest import ForestGroup, ForestRow
 from mydyno.document.charts.picture import Column, answer_picture
 from mydyno.document.result import StudyResult
 from mydyno.model.stored.summary import EffectRecord, StepLevel
+from mydyno.reports.verdicts import cell_of
 from mydyno.results.precision import answered_metrics
-from mydyno.wording.numbers import NONE, display_unit, signed_percent
-from mydyno.wording.verdicts import (
-    NO_ESTIMATE,
-    SYMBOLS,
-    absolute,
-    column_name,
-    merit,
-    sign_and_word,
-    verdict_text,
-    verdict_word,
-)
+from mydyno.wording.numbers import NONE, display_unit
+from mydyno.wording.verdicts import absolute, column_name
 
 MOST_COLUMNS, MOST_ROWS = 4, 24
 SIZES = (("", 1120.0), (":narrow", 350.0))
@@ -95,16 +87,14 @@ def _row(
     style = replace(result.styles[arm], name=arm)
     if effect is None:
         return ForestRow(style, None, None, None, word=NONE, css=PLAIN)
-    word = verdict_word(result, effect)
-    verdict = sign_and_word(word)
-    css = merit(result, effect).replace("none", PLAIN) if word else PLAIN
-    if effect.ratio is None or word == "failed":
-        text = verdict_text(result, effect) or NO_ESTIMATE
-        return ForestRow(style, None, None, None, word=f"{SYMBOLS.get(word, '')} {text}".strip(), css=css)
-    label = signed_percent(effect.ratio - 1)
+    cell = cell_of(result, effect)
+    css = cell.css.removeprefix("verdict ").replace("none", PLAIN) if cell.symbol else PLAIN
+    if effect.ratio is None or css == "failed":
+        return ForestRow(style, None, None, None, word=f"{cell.symbol} {cell.text}".strip(), css=css)
+    label = cell.text
     value, base = result.level_of(metric, step.id, arm), result.level_of(metric, step.id, control)
     if value is not None:
         known = result.summary.metrics.get(metric)
         label += f" → {display_unit(metric, base or value, known.unit if known else '').number(value, 4)}"
-    shares, text = _block_shares(result, effect), f"{label} \u00a0{verdict}" if verdict else label
+    shares, text = _block_shares(result, effect), f"{label} \u00a0{cell.symbol} {cell.word}" if cell.symbol else label
     return ForestRow.of(style, effect.ratio, effect.ci_low, effect.ci_high, blocks=shares, word=text, css=css)

@@ -15,6 +15,7 @@ from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.stored.records import RunRecord
 from mydyno.wording.hosts import claim_words
 from mydyno.wording.numbers import percent
+from mydyno.wording.reasons import invalid_runs
 from mydyno.workloads.data import kind_of
 
 PER_RUN_VARIABLES = {
@@ -81,9 +82,7 @@ def limits(result: StudyResult) -> list[str]:
         )
     if summary.state != "complete":
         found.append("The study is not complete: more blocks may change every interval.")
-    invalid = sum(not run.valid for run in result.runs)
-    if invalid:
-        found.append(agreed(f"{invalid} of {len(result.runs)} runs are not valid and were not used; see Trust."))
+    found += filter(None, [invalid_runs(result.runs)])
     if result.unused_steps:
         found.append(
             agreed(f"{len(result.unused_steps)} load levels of valid runs are not valid and were not used; see Trust.")

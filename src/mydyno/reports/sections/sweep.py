@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
-
 from mydyno.document.charts.palette import ArmStyle, copy_style
 from mydyno.document.charts.sweep import SweepSeries, sweep_chart
 from mydyno.document.parts import Figures, Note, Part
@@ -51,7 +49,7 @@ def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[
         [step.amount for step in steps],
         steps[0].amount_name,
     )
-    return Figure([Markup(chart)])
+    return Figure([chart])
 
 
 def _series(result: StudyResult, metric: str, steps: tuple[StepLevel, ...]) -> list[SweepSeries]:

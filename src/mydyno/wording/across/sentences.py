@@ -19,7 +19,7 @@ from mydyno.results.across.saved import SavedStudy
 from mydyno.results.across.settings import PACKAGES
 from mydyno.stats.level_changes import FEWEST_SESSIONS
 from mydyno.wording.across.settings import BUILD, NOT_CAUSES
-from mydyno.wording.numbers import change_words, signed
+from mydyno.wording.numbers import change_words, signed, size, size_range
 
 MOST_SENTENCES = 3
 MOST_SETTINGS = 3
@@ -109,15 +109,12 @@ def _scatter_words(comparison: Comparison) -> str:
     judged = [one for effect in comparison.effects if effect.primary for one in effect.differences]
     known = [one for one in judged if one.session_sd is not None]
     if known:
-        sds = sorted(one.session_sd or 0.0 for one in known)
-        size = percent(sds[-1]) if len(sds) == 1 or percent(sds[0]) == percent(sds[-1]) else (
-            f"{percent(sds[0])} to {percent(sds[-1])}"
-        )  # fmt: skip
+        sds = size_range([one.session_sd or 0.0 for one in known])
         few = len(judged) - len(known)
         some = agreed(f" {few} effects have too few sessions for it.") if few else ""
         told = agreed(
             "The intervals include the variation between sessions on this host: the sd of an effect between "
-            f"sessions is {size}, from {known[0].sessions} comparable studies."
+            f"sessions is {sds}, from {known[0].sessions} comparable studies."
         )
         return told + some
     most = max((one.sessions for one in judged), default=0)
@@ -128,14 +125,9 @@ def _scatter_words(comparison: Comparison) -> str:
     )
 
 
-def percent(share: float) -> str:
-    """A share with two digits."""
-    return f"{100 * share:.2g} %"
-
-
 def scatter_reason(sd: float, sessions: int) -> str:
     """Why a difference beyond the noise of both sessions is none; `sd` is a share of 1."""
-    return agreed(f"within the variation between {sessions} sessions (sd {percent(sd)})")
+    return agreed(f"within the variation between {sessions} sessions (sd {size(sd)})")
 
 
 def difference_words(one: EffectDifference) -> str:
