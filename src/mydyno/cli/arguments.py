@@ -188,13 +188,8 @@ def all_settings(
         found += [f"design.blocks={blocks}", 'design.time="none"']
     if time is not None:
         found.append(f"design.time={time}")
-    if profile:
-        found.append("profile.cpu=true")
-    if waits:
-        found.append("profile.waits=true")
-    if kernel:
-        found.append("profile.kernel=true")
-    return found
+    kinds = {"cpu": profile, "waits": waits, "kernel": kernel}
+    return found + [f"profile.{kind}=true" for kind, wanted in kinds.items() if wanted]
 
 
 def given(context: typer.Context, names: str) -> str:

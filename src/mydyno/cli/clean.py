@@ -50,7 +50,7 @@ def clean(
         raise UserError("--versions: not with --hosts", "`mydyno hosts prepare` replaces what it installed on a host")
     if hosts is not None:
         # asyncssh is slow to load.
-        from mydyno.cli.hosts_clean import clean_hosts
+        from mydyno.cli.hosts import clean_hosts
 
         clean_hosts(hosts, templates)
         return

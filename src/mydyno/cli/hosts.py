@@ -1,4 +1,6 @@
-"""`mydyno hosts`: install mydyno on other hosts, compare them, list them. The answer is printed first, then a table."""
+"""`mydyno hosts`: install mydyno on other hosts, compare them, list them; and `mydyno clean --hosts`. The answer comes
+first.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,7 @@ from mydyno.fleet.groups import parse_hosts
 from mydyno.fleet.installation import (
     FolderArchives,
     Installation,
+    ensure_installed,
     installation_of,
     prepare,
     push_folders,
@@ -55,6 +58,7 @@ WIDEST_CELL = 34
 
 
 group = typer.Typer(help=HELP, no_args_is_help=True)
+CLEAN_TIMEOUT_S = 300.0
 
 
 @group.command(name="prepare")
@@ -303,3 +307,28 @@ def print_list(groups: Sequence[HostGroup], states: Mapping[str, str]) -> None:
         for index, address in enumerate((group.server or LOCAL, *group.clients)):
             role = "client" if index else "server" if group.clients else "server and load"
             print(f"{'' if index else group.name:<20} {role:<16} {address:<28} {states[address]}")
+
+
+def clean_hosts(hosts: str, templates: bool) -> None:
+    """Run `mydyno clean` on each host but this one, and print what it did."""
+
+    async def clean(host: SshHost, say: Say) -> tuple[int, str]:
+        say("cleaning")
+        start = await ensure_installed(host)
+        done = await host.run([start, "clean", *(["--templates"] if templates else [])], timeout_s=CLEAN_TIMEOUT_S)
+        return done.exit_code, done.output.strip()
+
+    results = asyncio.run(
+        on_all(parse_hosts(hosts), clean, lambda _: (0, "this host: run mydyno clean without --hosts"))
+    )
+    worst = 0
+    for (address, _), result in results.items():
+        if isinstance(result, HostError):
+            worst = ExitCode.HOST_CANNOT
+            print(f"{address}: {result}")
+            continue
+        code, output = result
+        worst = worst or code
+        print("\n".join(f"{address}: {line}" for line in output.splitlines()))
+    if worst:
+        raise typer.Exit(worst)

@@ -60,27 +60,21 @@ def run_to_end(
 
 
 def run_study_of(work: Work, experiment: Experiment | None, kept: str = RESTORED) -> tuple[StudyFolder, Summary]:
-    """Run with progress on stderr; print nothing on stdout. Ctrl-C as in run_to_end."""
+    """Run with progress on stderr; print nothing on stdout. Ctrl-C as in run_to_end; `kept`: what remains then."""
     with FleetProgress() if experiment is None else ProgressWatcher(experiment) as watcher:
-        return _run(work(watcher), watcher, kept)
-
-
-def _run(
-    work: Awaitable[tuple[StudyFolder, Summary]], watcher: ProgressWatcher | FleetProgress, restored: str
-) -> tuple[StudyFolder, Summary]:
-    try:
-        return asyncio.run(with_signals(work))
-    except asyncio.CancelledError:
-        kept = "the host is restored; no study was begun"
-        if watcher.folder is not None:
-            kept = f"{restored} are kept; to continue: {resume_command(watcher.folder)}"
-        watcher.say(f"interrupted; {kept}")
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
-    except OSError as error:
-        words = f"{error.strerror or error}: {error.filename or 'while the study ran'}"
-        if watcher.folder is None:
-            raise HostError(words, "no study was begun") from error
-        raise StudyError(words, f"fix the cause, then continue: {resume_command(watcher.folder)}") from error
+        try:
+            return asyncio.run(with_signals(work(watcher)))
+        except asyncio.CancelledError:
+            words = "the host is restored; no study was begun"
+            if watcher.folder is not None:
+                words = f"{kept} are kept; to continue: {resume_command(watcher.folder)}"
+            watcher.say(f"interrupted; {words}")
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except OSError as error:
+            words = f"{error.strerror or error}: {error.filename or 'while the study ran'}"
+            if watcher.folder is None:
+                raise HostError(words, "no study was begun") from error
+            raise StudyError(words, f"fix the cause, then continue: {resume_command(watcher.folder)}") from error
 
 
 def resume_command(folder: Path) -> str:

@@ -132,12 +132,8 @@ def _without_option_files(tree: dict[str, Any]) -> tuple[dict[str, Any], list[Pr
     arms = tree.get("arms")
     tables: dict[Key, object] = {(name,): tree.get(name) for name in ("server", OF_EVERY_ARM)}
     tables |= {("arms", name): arm for name, arm in (arms if isinstance(arms, dict) else {}).items()}
-    found = [key for key, table in tables.items() if _names_a_file(table)]
+    found = [key for key, table in tables.items() if isinstance(table, dict) and "option_file" in table]
     return tree, [Problem((*key, "option_file"), UNREAD) for key in found]
-
-
-def _names_a_file(table: object) -> bool:
-    return isinstance(table, dict) and "option_file" in table
 
 
 def _place(source: TomlSource, key: Key, scale: str, settings: Sequence[str]) -> str:

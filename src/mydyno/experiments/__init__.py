@@ -39,13 +39,9 @@ def vocabulary() -> Vocabulary:
         workload_drivers={name: workload.drivers for name, workload in WORKLOADS.items()},
         treatments={name: setting for name, (setting, _) in TREATMENTS.items()},
         metrics=[name for name, metric in METRICS.items() if metric.better != "none"],
-        check_step=_check_step,
+        check_step=lambda step: DRIVERS[step.driver]().check(step),
         check_data=_check_data,
     )
-
-
-def _check_step(step: Step) -> list[str]:
-    return DRIVERS[step.driver]().check(step)
 
 
 def _check_data(data: DataSpec, step: Step) -> list[str]:

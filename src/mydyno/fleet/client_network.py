@@ -85,9 +85,10 @@ async def answer(end: LoadEnd, line: str) -> NetworkAnswer:
         request = NetworkRequest.model_validate_json(line)
         types = types_of(request.method)
         given = {name: types[name].validate_python(value) for name, value in request.arguments.items()}
+    except (KeyError, ValueError) as error:
+        return NetworkAnswer(error=f"not a request of this version: {error}")
+    try:
         found = await getattr(end, request.method)(**given)
-        return NetworkAnswer(result=types["return"].dump_python(found, mode="json"))
     except MydynoError as error:
         return NetworkAnswer(error=error.message, hint=error.hint or "")
-    except (KeyError, TypeError, ValueError) as error:
-        return NetworkAnswer(error=f"not a request of this version: {error}")
+    return NetworkAnswer(result=types["return"].dump_python(found, mode="json"))

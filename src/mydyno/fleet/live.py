@@ -5,29 +5,19 @@ A group's block sends its state once a second; the study's own state counts the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 from mydyno import clock
 from mydyno.evaluation.projection import Precision
-from mydyno.execution.live.observer import LiveNow, Remaining, live_precision, pilot_precision
-from mydyno.execution.live.writer import Listener, LiveWriter, live_run
+from mydyno.execution.live.observer import AnyWatcher, Live, live_precision
+from mydyno.execution.live.writer import live_run
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.live import LiveSecond, LiveState
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.stored_result import StoredResult
 
 
-class FleetWatcher(Protocol):
+class FleetWatcher(AnyWatcher, Protocol):
     """Receives the progress of all groups."""
-
-    def say(self, text: str) -> None:
-        """A message for the user."""
-
-    def kept_in(self, folder: Path) -> None:
-        """The study has a folder from now on."""
 
     def group_says(self, group: str, text: str, lasting: bool) -> None:
         """What a group does now, or (lasting) a message of it."""
@@ -42,25 +32,11 @@ class FleetWatcher(Protocol):
         """A group does not take blocks any more, for good or until it can be reached again."""
 
 
-class FleetLive:
-    """As LiveWatcher, for a study over host groups. A context manager."""
+class FleetLive(Live[FleetWatcher]):
+    """Of a study over host groups."""
 
-    def __init__(self, watcher: FleetWatcher, listeners: Iterable[Listener] = ()) -> None:
-        self._watcher = watcher
-        self._now = LiveNow()
-        self._writer = LiveWriter(self._second, listeners)
-        self._remaining = Remaining()
-        self._folder: StudyFolder | None = None
-        self._of: int | None = None
-        self._result: StoredResult | None = None
-
-    def __enter__(self) -> FleetLive:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._writer.close(value, self._result)
+    _folder: StudyFolder | None = None
+    _of: int | None = None
 
     def keep_in(self, folder: StudyFolder, plan: Plan, made: int, resumed: bool) -> None:
         """Write to the folder's live.jsonl from now on; `made` blocks are finished."""
@@ -74,15 +50,6 @@ class FleetLive:
         self._of = of
         self._remaining.begins(made, of, left_s)
         self._now.set(state="hosts", blocks=of, made=made)
-
-    def finished(self, result: StoredResult) -> None:
-        """The study's result, for the last line."""
-        self._result = result
-
-    def say(self, text: str) -> None:
-        """Keep the message."""
-        self._writer.note(text)
-        self._watcher.say(text)
 
     def group_says(self, group: str, text: str, lasting: bool) -> None:
         """Keep a message of a group."""
@@ -99,10 +66,6 @@ class FleetLive:
         """The group prepares the block."""
         self._group(group, "starting", block)
         self._watcher.block_leased(group, block, of)
-
-    def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
-        """The precision that the pilot lets expect."""
-        self._writer.append(pilot_precision(of, half_widths))
 
     def block_committed(self, group: str, block: int, made: int, of: int, precision: Precision | None) -> None:
         """Lines for the block's runs and for the precision."""
@@ -125,6 +88,3 @@ class FleetLive:
 
     def _group(self, group: str, state: LiveState, block: int | None = None) -> None:
         self._writer.append(LiveSecond(unix_ns=clock.unix_ns(), group=group, state=state, block=block, blocks=self._of))
-
-    def _second(self) -> LiveSecond:
-        return self._now.second(self._remaining.left_s())

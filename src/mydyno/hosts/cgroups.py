@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mydyno.errors import HostError
 from mydyno.hosts.identity import ProcessIdentity, end_all
-from mydyno.hosts.root import HERE, HostRoot
+from mydyno.hosts.root import HERE, HostRoot, text_of
 
 NAMES_IN_V1 = {"io": "blkio"}
 """Controllers whose name changed."""
@@ -77,10 +77,7 @@ def lineage(root: Path, controller: str) -> list[Path]:
 
 def lines(path: Path) -> list[str]:
     """The file's lines; none where it cannot be read."""
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []
+    return text_of(path).splitlines()
 
 
 PERIOD_US = 100_000

@@ -22,7 +22,7 @@ from mydyno.errors import HostError
 from mydyno.files.private import new_file
 from mydyno.hosts.cgroups import lines
 from mydyno.hosts.limits import usable_cpus, usable_memory
-from mydyno.hosts.root import HERE, HostRoot
+from mydyno.hosts.root import HERE, HostRoot, text_of
 
 WRITEBACK_FILESYSTEMS = ("ext2", "ext3", "ext4", "btrfs", "f2fs", "xfs")
 """File systems whose written-back pages are charged to the group that dirtied them (cgroup-v2.rst, Writeback)."""
@@ -141,10 +141,7 @@ def host_facts(data: Path, root: HostRoot = HERE) -> dict[str, Any]:
 
 
 def _read(path: Path) -> str | None:
-    try:
-        return path.read_text().strip() or None
-    except OSError:
-        return None
+    return text_of(path).strip() or None
 
 
 def _match(path: Path, pattern: str) -> str | None:

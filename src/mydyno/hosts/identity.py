@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from mydyno.hosts.root import HERE, HostRoot
+from mydyno.hosts.root import HERE, HostRoot, text_of
 
 COOKIE = "MYDYNO_STUDY"
 """The environment variable by which every process of a study is found again after kill -9."""
@@ -31,12 +31,8 @@ class ProcessIdentity:
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity | None:
         """The identity of a live process; None if there is none (a zombie counts as none)."""
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
-        except OSError:
-            return None
-        fields = stat.rpartition(")")[2].split()
-        return None if fields[0] in "ZX" else cls(pid, int(fields[19]))
+        fields = text_of(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+        return None if not fields or fields[0] in "ZX" else cls(pid, int(fields[19]))
 
     def alive(self) -> bool:
         """Whether this very process still runs."""
@@ -114,10 +110,7 @@ def end_all(processes: list[ProcessIdentity], grace_s: float = 10.0) -> list[Pro
 @cache
 def boot_id() -> str:
     """A name of this boot of this host: random, by the kernel (random(4)); empty where it cannot be read."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+    return text_of(Path("/proc/sys/kernel/random/boot_id")).strip()
 
 
 @cache

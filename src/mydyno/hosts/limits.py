@@ -16,7 +16,7 @@ from math import ceil
 from pathlib import Path
 
 from mydyno.hosts.cgroups import lineage
-from mydyno.hosts.root import HERE, HostRoot
+from mydyno.hosts.root import HERE, HostRoot, text_of
 
 MEMORY_FILES = ("memory.max", "memory.high", "memory.limit_in_bytes")
 OPEN_FILES = 65_536
@@ -150,10 +150,7 @@ def _quota(path: Path) -> float | None:
 
 def _lines(path: Path) -> list[list[str]]:
     """The words of each line; empty where it cannot be read."""
-    try:
-        return [line.split() for line in path.read_text().splitlines()]
-    except OSError:
-        return []
+    return [line.split() for line in text_of(path).splitlines()]
 
 
 def _words(path: Path) -> list[str]:

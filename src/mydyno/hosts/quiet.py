@@ -28,6 +28,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TypeVar
 
+from mydyno.hosts.root import text_of
 from mydyno.model.definition.quantities import format_bytes, format_duration
 
 _STAT = Path("/proc/stat")
@@ -239,10 +240,7 @@ class MemoryCounters:
     @classmethod
     def read(cls, path: Path = Path("/proc/vmstat")) -> MemoryCounters:
         """Now."""
-        try:
-            pairs = dict(line.split() for line in path.read_text().splitlines() if line.count(" ") == 1)
-        except OSError:
-            pairs = {}
+        pairs = dict(line.split() for line in text_of(path).splitlines() if line.count(" ") == 1)
         pages = [int(pairs[name]) for name in ("pswpin", "pswpout") if name in pairs]
         kills = pairs.get("oom_kill")
         return cls(

@@ -16,6 +16,14 @@ from mydyno.errors import HostError
 from mydyno.hosts.commands import Done, run_command
 
 
+def text_of(path: Path) -> str:
+    """The text of a file such as those of /proc; empty where it cannot be read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 class HostRoot:
     """This host, read anew each time."""
 

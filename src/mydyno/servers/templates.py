@@ -262,17 +262,13 @@ def bootstrap_sql(build: ServerBuild) -> str:
     """
     texts = ["CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n"]
     for part in PARTS:
-        path = _bootstrap_file(build.messages, part)
+        path = first_existing(build.messages, *(name.format(part) for name in BOOTSTRAP_SQL))
         if path is None and part in NEEDED_SQL:
             raise ServerError(f"{build.messages} has no mysql_{part}.sql", "is the server unpacked completely?")
         if path is not None:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
             texts.append("".join(line for line in lines if "@current_hostname" not in line))
     return "\n".join(texts)
-
-
-def _bootstrap_file(share: Path, part: str) -> Path | None:
-    return first_existing(share, *(name.format(part) for name in BOOTSTRAP_SQL))
 
 
 async def _make_accounts(instance: MysqldServer) -> None:

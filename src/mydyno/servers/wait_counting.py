@@ -196,7 +196,9 @@ def grown(before: Counts, after: Counts) -> Counts:
 
 def without_digested_executions(counts: Counts) -> Counts:
     """Without the executions that have digests of their own in the event of all executions."""
-    digested = [found for (kind, name), found in counts.items() if kind == "statement" and _is_execution(name)]
+    digested = [
+        found for (kind, name), found in counts.items() if kind == "statement" and name.startswith(_EXECUTION_DIGEST)
+    ]
     if not digested:
         return counts
     result = dict(counts)
@@ -206,10 +208,6 @@ def without_digested_executions(counts: Counts) -> Counts:
         if rest[0] > _LEAST_REST * count and rest[1] > 0.0:
             result[event] = rest  # type: ignore[index]
     return result
-
-
-def _is_execution(name: str) -> bool:
-    return name.startswith(_EXECUTION_DIGEST)
 
 
 _INSTRUMENTS = (

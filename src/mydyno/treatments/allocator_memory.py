@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.errors import ServerError
+from mydyno.hosts.root import text_of
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import Control
 from mydyno.treatments.dynamic_linker import STATISTICS_SYMBOLS, Bindings
@@ -156,10 +157,8 @@ class Mapping:
 
 def read_mappings(pid: int) -> list[Mapping] | None:
     """None if the kernel does not permit reading them."""
-    try:
-        return parse_smaps(Path(f"/proc/{pid}/smaps").read_text(errors="replace"))
-    except OSError:
-        return None
+    text = text_of(Path(f"/proc/{pid}/smaps"))
+    return parse_smaps(text) if text else None
 
 
 def parse_smaps(text: str) -> list[Mapping]:

@@ -29,6 +29,7 @@ from mydyno.hosts.cgroups import Cgroups, Group, Limits, cpu_list, cpu_set, take
 from mydyno.hosts.facts import Disk, disk_of
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.root import text_of
 from mydyno.model.definition.experiment import Frozen, ServerSpec
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.definition.server_options import option_name
@@ -425,17 +426,13 @@ def _too_fast(paced: ThrottledTransfer) -> str:
 
 
 def _allowed_cpus(pid: int, thread: int) -> str | None:
-    try:
-        lines = Path(f"/proc/{pid}/task/{thread}/status").read_text().splitlines()
-    except OSError:
-        return None  # it has ended
+    lines = text_of(Path(f"/proc/{pid}/task/{thread}/status")).splitlines()  # none where it has ended
     return next((line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:")), None)
 
 
 def _moved_bytes(pid: int) -> tuple[int, int] | None:
     """(read, written) bytes of the process at the storage layer (/proc/PID/io); None if it cannot be read."""
-    try:
-        fields = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
-    except OSError:
+    fields = dict(line.split(": ") for line in text_of(Path(f"/proc/{pid}/io")).splitlines())
+    if not fields:
         return None
     return int(fields["read_bytes"]), int(fields["write_bytes"]) - int(fields["cancelled_write_bytes"])

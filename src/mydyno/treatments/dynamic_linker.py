@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.hosts.local import LocalHost
+from mydyno.hosts.root import text_of
 
 _BINDING = re.compile(r"binding file (.+?) \[\d+\] to (.+?) \[\d+\]: \w+ symbol `([^']+)'")
 _LINKED = re.compile(r"^\s*(\S+) => (/.+?)(?: \(0x[0-9a-f]+\))?$", re.MULTILINE)
@@ -123,9 +124,8 @@ def preload_obstacle(path: Path) -> str | None:
 
 def mapped_libraries(pid: int) -> list[str] | None:
     """Shared objects mapped into the live process; None if the kernel does not permit reading them."""
-    try:
-        text = Path(f"/proc/{pid}/maps").read_text(errors="replace")
-    except OSError:
+    text = text_of(Path(f"/proc/{pid}/maps"))
+    if not text:
         return None
     paths = (line.split(maxsplit=5)[5] for line in text.splitlines() if line.count(" ") >= 5 and "/" in line)
     return sorted({path for path in paths if ".so" in path})

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from mydyno.errors import HostError
 from mydyno.hosts.held_settings import Hold
 from mydyno.hosts.kernel_settings import read_setting
+from mydyno.hosts.root import text_of
 from mydyno.model.definition.experiment import Scalar, ServerSpec
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.stored.records import Evidence
@@ -197,10 +198,7 @@ def _words(pages: Pages, where: int, pool: int, thp: str) -> str:
 
 def _switched_off(pid: int) -> bool:
     """Whether the process did prctl(PR_SET_THP_DISABLE); false if the kernel does not report it (before 5.0)."""
-    try:
-        return "\nTHP_enabled:\t0" in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
+    return "\nTHP_enabled:\t0" in text_of(Path(f"/proc/{pid}/status"))
 
 
 def unit_bytes(variables: dict[str, str]) -> int:

@@ -66,7 +66,8 @@ async def timed_transfers(address: Address, window_s: float = WINDOW_S) -> tuple
 def _timed(link: socket.socket, statement: bytes, receive: Receive, window_s: float) -> Transfer:
     link.settimeout(TIMEOUT_S)
     before = cpu_ticks()
-    sender = threading.Thread(target=_send, args=(link, _packet(statement)))
+    packet = struct.pack("<I", len(statement) + 1)[:3] + b"\0" + QUERY + statement
+    sender = threading.Thread(target=_send, args=(link, packet))
     window = TimedWindow(window_s)
     sender.start()
     try:
@@ -75,10 +76,6 @@ def _timed(link: socket.socket, statement: bytes, receive: Receive, window_s: fl
     finally:
         link.shutdown(socket.SHUT_RDWR)  # the sender waits for room in it, and answers are outstanding
         sender.join()
-
-
-def _packet(statement: bytes) -> bytes:
-    return struct.pack("<I", len(statement) + 1)[:3] + b"\0" + QUERY + statement
 
 
 def _send(link: socket.socket, packet: bytes) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Generic, Protocol, Self, TypeVar
 
 from mydyno import clock
 from mydyno.drivers.base import Progress
@@ -44,7 +44,7 @@ SERVER_METRICS = (
 LATENCIES = ("p50", "p95", "p99")
 
 
-class Watcher(Protocol):
+class AnyWatcher(Protocol):
     """Receives the progress of a study: a progress bar, a log, a test."""
 
     def say(self, text: str) -> None:
@@ -52,6 +52,10 @@ class Watcher(Protocol):
 
     def kept_in(self, folder: Path) -> None:
         """The study has a folder from now on."""
+
+
+class Watcher(AnyWatcher, Protocol):
+    """Of a study on this host."""
 
     def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
         """A run begins; numbers count from 1 over the whole study."""
@@ -75,32 +79,29 @@ class Watcher(Protocol):
         """A block is finished and saved."""
 
 
-class LiveWatcher:
+W = TypeVar("W", bound=AnyWatcher)
+
+
+class Live(Generic[W]):
     """Writes what happens to live.jsonl and passes it on to the study's watcher. A context manager.
 
     Until keep_in() names the study's folder nothing is written. The last line is written when the context ends.
     """
 
-    def __init__(self, watcher: Watcher, listeners: Iterable[Listener] = (), interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, watcher: W, listeners: Iterable[Listener] = (), interval_s: float = INTERVAL_S) -> None:
         self._watcher = watcher
         self._now = LiveNow()
         self._writer = LiveWriter(self._second, listeners, interval_s)
         self._remaining = Remaining()
         self._result: StoredResult | None = None
 
-    def __enter__(self) -> LiveWatcher:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._writer.close(value, self._result)
-
-    def keep_in(self, folder: Path, study: str, plan: Plan, resumed: bool) -> None:
-        """Write to the folder's live.jsonl from now on."""
-        self._now.set(blocks=len(plan.blocks), runs=len(plan.runs) if plan.design == "blocks" else None)
-        self._writer.open(folder, study, plan, resumed)
-        self._watcher.kept_in(folder)
 
     def finished(self, result: StoredResult) -> None:
         """The study's result, for the last line."""
@@ -110,6 +111,23 @@ class LiveWatcher:
         """Keep the message."""
         self._writer.note(text)
         self._watcher.say(text)
+
+    def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
+        """The precision that the pilot lets expect."""
+        self._writer.append(pilot_precision(of, half_widths))
+
+    def _second(self) -> LiveSecond:
+        return self._now.second(self._remaining.left_s())
+
+
+class LiveWatcher(Live[Watcher]):
+    """Of a study on this host."""
+
+    def keep_in(self, folder: Path, study: str, plan: Plan, resumed: bool) -> None:
+        """Write to the folder's live.jsonl from now on."""
+        self._now.set(blocks=len(plan.blocks), runs=len(plan.runs) if plan.design == "blocks" else None)
+        self._writer.open(folder, study, plan, resumed)
+        self._watcher.kept_in(folder)
 
     def run_begins(self, number: int, total: int, planned: PlannedRun) -> None:
         """Design blocks: restore and start."""
@@ -139,10 +157,6 @@ class LiveWatcher:
         self._now.rest("starting", block=block, blocks=of, arm=None, copy_number=None)
         self._watcher.block_begins(block, of, left_s, cycles)
 
-    def pilot_ended(self, of: int, half_widths: Mapping[str, float]) -> None:
-        """The precision that the pilot lets expect."""
-        self._writer.append(pilot_precision(of, half_widths))
-
     def slice_begins(
         self, kind: SliceKind, step: Step, cycle: int, planned: PlannedRun, instances: Sequence[int]
     ) -> None:
@@ -163,9 +177,6 @@ class LiveWatcher:
         if precision is not None:
             self._writer.append(live_precision(precision))
         self._watcher.block_ended(block, result, precision)
-
-    def _second(self) -> LiveSecond:
-        return self._now.second(self._remaining.left_s())
 
 
 def live_precision(precision: Precision) -> LivePrecision:

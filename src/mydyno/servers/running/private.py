@@ -15,6 +15,7 @@ from mydyno.hosts.limits import open_files_of
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.ports import LOOPBACK, free_port
 from mydyno.hosts.quiet import Headway
+from mydyno.hosts.root import text_of
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import ServerRecord
 from mydyno.servers.build import ServerBuild
@@ -171,10 +172,7 @@ class PrivateServer(RunningServer):
 
     def log_tail(self) -> str:
         """What the error log says of a failure, for messages."""
-        try:
-            lines = of_a_failure(self.log.read_text(errors="replace").splitlines())
-        except OSError:
-            return ""
+        lines = of_a_failure(text_of(self.log).splitlines())
         return "\n  error log: " + "\n  error log: ".join(lines) if lines else ""
 
     def make_folders(self, *names: str) -> None:
