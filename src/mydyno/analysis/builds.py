@@ -88,7 +88,7 @@ def _layouts(result: StudyResult) -> Table:
         ]  # fmt: skip
     return Table(
         f"{result.metric_name(result.summary.primary)}: the mean effect in the blocks of each build (no verdict)",
-        ("arm", "step", "build", "blocks", "effect"), rows,
+        ("arm", "load level", "build", "blocks", "effect"), rows,
     )  # fmt: skip
 
 

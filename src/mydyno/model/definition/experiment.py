@@ -125,9 +125,7 @@ class DataSpec(Frozen):
     )
     secondary: bool = Field(False, description="a secondary index in place of the primary key (sysbench --secondary)")
     warehouses: int = Field(1, ge=1, le=32_767, description="warehouses of tpcc, about 100 MB each")
-    keys: int = Field(
-        100_000, ge=1, le=1_000_000_000, description="keys of kv; each is stored before the first load level"
-    )
+    keys: int = Field(100_000, ge=1, le=1_000_000_000, description="keys of kv; each is stored before any load")
     key_bytes: int = Field(64, ge=16, le=250, description="length of a key of kv")
     value_bytes: int = Field(1024, ge=1, le=60_000, description="length of a value of kv")
     statistics: Text | None = Field(
@@ -295,8 +293,7 @@ class ValiditySpec(Frozen):
     )
     swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
     throttled: Share = Field(
-        0.01,
-        description="largest share of the periods of mydyno's own CPU quota in which it is used up, at a load level",
+        0.01, description="largest share of periods of mydyno's CPU quota in which it is used up, at a load level"
     )
     steal: Share = Field(
         0.30,
