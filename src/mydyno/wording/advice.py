@@ -58,7 +58,8 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
     lines += [line for line in taken if line not in lines]
     lines += _odd_starts(summary, judged)
     if summary.interleaving is not None:
-        lines += _starts(summary, summary.interleaving, study.experiment.server.dsn is not None)
+        started = study.experiment.server.dsn is None and summary.design != "switchback"
+        lines += _starts(summary, summary.interleaving, started)
     lines += [invalid_runs(summary.runs), *_not_comparable(summary, study)]
     return tuple(filter(None, lines))
 
@@ -181,10 +182,10 @@ def _steal(summary: Summary, steal: float) -> str:
     return f"The hypervisor took {steal * 100:.0f} % of the CPU time{most}: with less steal, intervals are narrower."
 
 
-def _starts(summary: Summary, interleaving: InterleavingRecord, external: bool) -> list[str]:
+def _starts(summary: Summary, interleaving: InterleavingRecord, started: bool) -> list[str]:
     """Whether differences between starts or between slices limit the precision of the primary metric.
 
-    `external`: nothing is started for a block.
+    `started`: whether each lane of a block has a server of its own.
     """
     done, steps = finished_blocks(summary), max(1, len(summary.steps))
     cycles = interleaving.cycles / (max(1, done) * steps)
@@ -194,7 +195,7 @@ def _starts(summary: Summary, interleaving: InterleavingRecord, external: bool) 
         if within and cycles >= 1 and summary.primary in between:
             ratios.append(between[summary.primary] / (within / math.sqrt(cycles)))
     if ratios and min(ratios) > STARTS_DOMINATE:
-        what, one = ("Blocks", "block") if external else ("Server starts", "start")
+        what, one = ("Server starts", "start") if started else ("Blocks", "block")
         return [f"{what} differ more than slices of one {one} do: more blocks help, longer blocks do not."]
     return []
 

@@ -26,6 +26,8 @@ def test_steal_and_starts_are_named_as_what_would_help() -> None:
     said = answer_study(made, study(of), records(of)).sharpen
     assert any(line.startswith("The hypervisor took 12 % of the CPU time and up to 24 % in a slice") for line in said)
     assert any(line.startswith("Server starts differ more than slices") for line in said)
+    switched = answer_study(made.model_copy(update={"design": "switchback"}), study(of), records(of)).sharpen
+    assert any(line.startswith("Blocks differ more than slices of one block") for line in switched), "one server each"
 
 
 @pytest.mark.parametrize(("method", "said"), [("pairs", True), ("pooled", False)])
