@@ -183,7 +183,7 @@ def test_a_load_for_which_the_server_has_no_connections_is_refused(external: Ext
     text = Path(external.write()).read_text().replace("connections = 2", "connections = 60")
     done = external.program.run("run", external.program.write(text), "--allow-writes", "--allow-changes")
     assert done.returncode == 3, done.stderr
-    assert "3 lanes hold 180 connections" in done.stderr
+    assert "the 3 runs of a block hold 180 connections" in done.stderr
     assert "the server permits 151" in done.stderr
 
 
