@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, Step, StepSpec
-from mydyno.model.definition.plan import PlannedBlock, make_plan
+from mydyno.model.definition.plan import Design, PlannedBlock, make_plan
 from mydyno.model.stored.fact import fact
 from mydyno.model.stored.records import (
     DriverResult,
@@ -56,6 +56,8 @@ class Interleaved:
     planted: dict[str, tuple[float, float]] = field(default_factory=lambda: PLANTED)
     """{arm: (effect on QPS, on CPU per query)}, shares of 1; the first arm is the control."""
     treatments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    copies: int | None = None
+    """Of each treated arm in a block."""
     workloads: tuple[str, ...] = ("oltp_read_only", "oltp_read_write")
     blocks: int = 6
     planned: int = 6
@@ -75,7 +77,7 @@ def build(folder: Path, shape: Interleaved | None = None) -> StudyFolder:
     """Write the study into `folder` (which must not exist) and give it."""
     shape = shape or Interleaved()
     experiment = shape.experiment or _experiment(shape)
-    plan = make_plan(experiment)
+    plan = make_plan(experiment, Design("interleaved") if shape.copies else None)
     host = {"hostname": "vm-7", "kernel": "6.1.0-28-cloud-amd64", "cpus": 2, "cpus_usable": 2, "memory_bytes": 4 << 30}
     record = StudyRecord(
         study=folder.name,
@@ -111,7 +113,8 @@ def _experiment(shape: Interleaved) -> Experiment:
         control=arms[0],
         arms=tuple(ArmSpec(name=arm, treatments=shape.treatments.get(arm, {"allocator": arm})) for arm in arms),
         steps=tuple(StepSpec(workload=one, connections=(64,), warmup=1, measure=2) for one in shape.workloads),
-        design=DesignSpec(kind="interleaved", blocks=shape.planned, cycles=shape.cycles, seed=shape.seed, time=600),
+        design=DesignSpec(kind="interleaved", blocks=shape.planned, cycles=shape.cycles, seed=shape.seed, time=600,
+                          copies=shape.copies),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
-from mydyno.cli.arguments import check_file
+from mydyno.cli.arguments import check_replaced
 from mydyno.document.console import Paper
 from mydyno.document.markdown_text import printed
 from mydyno.document.parts import Document
@@ -24,7 +24,7 @@ Format = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", help="Write into this file.", metavar="FILE", callback=check_file),
+    typer.Option("-o", "--output", help="Write into this file.", metavar="FILE", callback=check_replaced),
 ]
 BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "md"}
 TEXT = "text"

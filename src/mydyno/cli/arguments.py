@@ -14,15 +14,25 @@ from mydyno.model.definition.quantities import parse_duration_s
 
 
 def check_file(option: typer.CallbackParam, path: Path | None) -> Path | None:
-    """A file that is written in the end. Raises UserError where it cannot be, before hours of load."""
-    name = option.opts[0]
+    """A file that is written in place. Raises UserError where it cannot be, before hours of load."""
+    return _checked(option, path, path if path is not None and path.exists() else None)
+
+
+def check_replaced(option: typer.CallbackParam, path: Path | None) -> Path | None:
+    """The same of a file that is written aside and renamed: its folder has to be writable."""
+    return _checked(option, path, None)
+
+
+def _checked(option: typer.CallbackParam, path: Path | None, written: Path | None) -> Path | None:
+    """`written`: what is opened for writing; None: the folder gets a new file."""
     if path is None:
         return None
+    name, folder = option.opts[0], path.absolute().parent
     if path.is_dir():
         raise UserError(f"{name} {path}: is a folder")
-    if not path.absolute().parent.is_dir():
+    if not folder.is_dir():
         raise UserError(f"{name} {path}: there is no folder {path.parent}")
-    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+    if not os.access(written or folder, os.W_OK):
         raise UserError(f"{name} {path}: cannot be written")
     return path
 
@@ -141,7 +151,7 @@ OpenMetrics = Annotated[
         "--openmetrics",
         help="Replace this file every second with the study's current figures, for a textfile collector.",
         metavar="FILE",
-        callback=check_file,
+        callback=check_replaced,
     ),
 ]
 Profile = Annotated[
@@ -197,7 +207,8 @@ def given(context: typer.Context, names: str) -> str:
     return ", ".join(
         option.opts[0]
         for option in context.command.params
-        if option.name in names.split() and "COMMANDLINE" in str(context.get_parameter_source(option.name))
+        if option.name in names.split()
+        and getattr(context.get_parameter_source(option.name), "name", "") == "COMMANDLINE"
     )
 
 

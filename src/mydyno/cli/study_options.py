@@ -45,7 +45,7 @@ def load_for_study(
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """Of `run`; `plan` takes all of them too, and those from --allow-writes to --openmetrics change nothing there."""
+    """Of `run`; `plan` takes all of them too, and those from --allow-writes to --openmetrics are only checked there."""
 
     experiment: arguments.Experiment
     scale: arguments.Scale = None

@@ -146,7 +146,7 @@ class Paper:
         made = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
         columns = self._columns(table, form)
         fits = self._fits(columns)
-        rows = [row for row in table.rows if len(row) == len(table.head)]
+        rows = [row for row in (table.head, *table.rows) if len(row) == len(table.head)]
         for cells, (lines, width) in zip(zip(*rows, strict=True), columns, strict=True):
             whole = width <= SHORT and any(isinstance(cell, Cell) and "num" in cell.css for cell in cells)
             is_right = whole and not any("\n" in text for text in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -75,7 +76,8 @@ def of_pieces(pieces: Iterable[Piece]) -> Iterator[str]:
 
 def folded(heading: str, inside: Iterable[str]) -> str:
     """What opens on demand."""
-    return "\n\n".join((f"<details><summary>{escape(heading)}</summary>", *filter(None, inside), "</details>"))
+    summary = html.escape(flat(heading), quote=False)  # an HTML block, in which backslashes are no escapes
+    return "\n\n".join((f"<details><summary>{summary}</summary>", *filter(None, inside), "</details>"))
 
 
 def of_table(table: Table) -> str:

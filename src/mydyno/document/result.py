@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from mydyno.document.charts.palette import ArmStyle, arm_styles
+from mydyno.document.charts.palette import ArmStyle, arm_styles, copy_style
 from mydyno.document.slices import StudySlices, read_study_slices
 from mydyno.model.stored.summary import RunSummary
 from mydyno.store.samples import damage_of
@@ -21,6 +21,13 @@ class StudyResult(StoredResult):
     def styles(self) -> dict[str, ArmStyle]:
         """How each arm is drawn, the control first."""
         return arm_styles(self.arms)
+
+    @cached_property
+    def lane_styles(self) -> dict[tuple[str, int], ArmStyle]:
+        """{(arm, copy): how it is drawn}: the arms in order, then the second copies."""
+        again = {run.arm for run in self.runs if run.copy_number == 2}
+        first = {(arm, 1): style for arm, style in self.styles.items()}
+        return first | {(arm, 2): copy_style(style) for arm, style in self.styles.items() if arm in again}
 
     @cached_property
     def slices(self) -> StudySlices:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from mydyno.document.charts.palette import GLYPHS, ArmStyle, copy_style
+from mydyno.document.charts.palette import GLYPHS, ArmStyle
 from mydyno.document.charts.svg import marker
 from mydyno.document.result import StudyResult
 from mydyno.language import agreed
@@ -148,9 +148,7 @@ def render(template: str, **values: Any) -> Markup:
 
 def legend(result: StudyResult, with_copy: bool) -> Markup:
     """The arms' markers and names, as a list."""
-    styles = list(result.styles.values())
-    if with_copy:
-        styles.append(copy_style(styles[0]))
+    styles = [style for style in result.lane_styles.values() if with_copy or not style.copy]
     return render("legend.html", entries=[(style.css, swatch(style), style.label) for style in styles])
 
 

@@ -34,7 +34,7 @@ class Request:
     studies: Path
     command: tuple[str, ...] = ()
     decided: Decided = is_decided
-    """When a study with a time may end at a look: by default when contrasts and thresholds are decided."""
+    """When a study with a time may end at an interim analysis: by default when contrasts and thresholds are decided."""
     listeners: tuple[Listener, ...] = ()
     """Receive every record of live.jsonl."""
     timing: type[StudyTime] = StudyTime

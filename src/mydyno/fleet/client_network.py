@@ -91,4 +91,6 @@ async def answer(end: LoadEnd, line: str) -> NetworkAnswer:
         found = await getattr(end, request.method)(**given)
     except MydynoError as error:
         return NetworkAnswer(error=error.message, hint=error.hint or "")
+    except (TypeError, ValueError) as error:  # without an argument, or output of a program that cannot be read
+        return NetworkAnswer(error=f"{request.method}: {error}")
     return NetworkAnswer(result=types["return"].dump_python(found, mode="json"))

@@ -3,7 +3,7 @@
 mydyno itself (its Python files and the engine) changes with every version and is small. The Python packages change
 rarely and are large, so they are a folder of their own, and a new version of mydyno does not send them again.
 
-The folders of the controller's cache that a study needs: servers, load programs, allocators.
+So is each folder of the controller's cache that a study needs: servers, load programs, allocators.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A table for other programs: one row per run, load level and metric.
 
-Columns: study · block · position (in the block, from 1) · arm · copy (2 is the control's second, A/A, copy) · valid
+Columns: study · block · position (in the block, from 1) · arm · copy (2 is a second copy, of the control A/A) · valid
 (of this step of this run: true or false) · step · workload · connections · metric · unit · value · reasons (why it is
 not valid, joined by "; ") · unadjusted (of an interleaved study: the value before it was adjusted for the host's speed;
 else empty) · host_group (only of studies over several host groups: the one that executed the block). An arm that failed

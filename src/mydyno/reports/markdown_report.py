@@ -68,7 +68,8 @@ def _answer_table(result: StudyResult) -> str:
 
 
 def _analysed(part: Part) -> str:
-    return "\n\n".join(filter(None, (f"### {escape(part.heading)}", *of_pieces(part.pieces))))
+    lead = (escape(line) for line in part.lead)
+    return "\n\n".join(filter(None, (f"### {escape(part.heading)}", *lead, *of_pieces(part.pieces))))
 
 
 def _sentences(result: StudyResult) -> str:

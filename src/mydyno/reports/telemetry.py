@@ -16,7 +16,6 @@ from pathlib import Path
 from sys import byteorder
 from typing import Any
 
-from mydyno.document.charts.palette import copy_style
 from mydyno.document.result import StudyResult
 from mydyno.model.phrases import lane_name
 from mydyno.model.stored.summary import RunSummary, StepLevel, Window
@@ -209,10 +208,8 @@ def pack(values: Sequence[float]) -> str:
 
 
 def page_data(result: StudyResult, telemetry: Telemetry) -> dict[str, Any]:
-    """What the page's script reads of one study, with the control's copy as a line without a band."""
-    styles, control = result.styles, result.summary.control
-    groups: list[tuple[str, int]] = [(arm, 1) for arm in styles] + [(control, 2)]
-    looks = [*styles.values(), copy_style(styles[control])]
+    """What the page's script reads of one study, with second copies as lines without a band."""
+    groups, looks = list(result.lane_styles), list(result.lane_styles.values())
     lines: dict[PanelKey, Lines] = {}
     for key, panel in telemetry.panels.items():
         found = [(index, panel[group]) for index, group in enumerate(groups) if group in panel]

@@ -100,7 +100,7 @@ class StepCells:
                     lost[_why((controls if of_arm else own)[0])] += 1
                     continue
                 blocks[block] = LogBlock(of_arm, of_control)
-                halved.update(_why(one) for one in (*own, *controls) if _why(one))
+                halved.update({_why(one) for one in (*own, *controls) if _why(one)})
         who: Literal["control", "copy"] = "copy" if {one.copy for one in control_failed} == {2} else "control"
         failure = _failure("arm", arm_failed, len(tried)) or _failure(
             who, [one.failed for one in control_failed], len(tried)

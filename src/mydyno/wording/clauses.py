@@ -12,7 +12,15 @@ from mydyno.model.definition.factors import Factors
 from mydyno.model.phrases import Phrase
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import MOST_PROMISED, cost_metric, half_widths
-from mydyno.wording.numbers import MOST_NAMES, change_words, half_widths_text, plus_minus, signed, size_range
+from mydyno.wording.numbers import (
+    MOST_NAMES,
+    change_words,
+    half_widths_text,
+    margin_text,
+    plus_minus,
+    signed,
+    size_range,
+)
 from mydyno.wording.reasons import NO_PAIR, cut, failure_of, less_work, lost_blocks, taken_of_cpus, unproved_words
 
 LONGEST = 170
@@ -183,7 +191,7 @@ class Clauses:
         same = [effect for effect in effects if effect.verdict == "equivalent"]
         if same:
             who = self._who([effect.arm for effect in same], [effect.arm for effect in effects])
-            within = plus_minus(self._margin(metric))
+            within = margin_text(self._margin(metric))
             clauses.append(
                 f"{who} {'is' if _arms(same) == 1 else 'are'} equivalent to {control} within {within} in "
                 f"{words.short_noun}{self._where(same, effects)}{less_work(self.summary, same)}"

@@ -8,7 +8,7 @@ from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import MOST_PROMISED, UNPLANNED
 from mydyno.results.values.found import found_less
-from mydyno.wording.numbers import blocks, change_words, p_value, plus_minus, signed, size
+from mydyno.wording.numbers import blocks, change_words, margin_text, p_value, signed, size
 from mydyno.wording.reasons import NO_PAIR, alarm_clause, lost_blocks, recorded_failure, unproved_words
 from mydyno.wording.stored_result import StoredResult
 
@@ -53,7 +53,7 @@ def effect_sentence(effect: EffectRecord, level: StepLevel | None, hosts: int, m
         case "lower":
             claim = f"{words.one} {words.less} than {control}"
         case "equivalent":
-            claim = f"is equivalent to {control} within {plus_minus(margin)} in {words.noun}"
+            claim = f"is equivalent to {control} within {margin_text(margin)} in {words.noun}"
             low, high = details.equivalence_low, details.equivalence_high
             change = "" if low is None or high is None else f"between {signed(low - 1)} and {signed(high - 1)}"
         case "inconclusive":
@@ -107,9 +107,9 @@ def _remedy(effect: EffectRecord, margin: float, sequential: bool) -> str:
     needed = effect.n + more
     if needed >= UNPLANNED:
         number = "no interim analysis" if sequential else "no practical number of blocks"
-        return f"{number} decides within {plus_minus(margin)} with this noise"
+        return f"{number} decides within {margin_text(margin)} with this noise"
     where_to = f"up to the interim analysis at {needed}" if sequential else f"{needed} in a new study"
-    aim = "to show a difference of this size" if _fact(effect, "seems_different") else f"for {plus_minus(margin)}"
+    aim = "to show a difference of this size" if _fact(effect, "seems_different") else f"for {margin_text(margin)}"
     extra, verb = ("1 more block", "is") if more == 1 else (f"{more} more blocks", "are")
     return f"about {extra} ({where_to}) {verb} needed {aim}"
 
@@ -137,7 +137,7 @@ def _caveats(effect: EffectRecord, margin: float) -> list[str]:
         return []
     details, notes = effect.details, []
     if _fact(effect, "within_margin"):
-        notes.append(f"The difference is within {plus_minus(margin)}.")
+        notes.append(f"The difference is within {margin_text(margin)}.")
     if lost := sum(details.lost.values()):
         counts = sorted(details.lost.items())
         why = ", ".join(f"{reason} ({count})" if lost > 1 else reason for reason, count in counts)

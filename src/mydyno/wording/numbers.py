@@ -257,6 +257,11 @@ def plus_minus(share: float) -> str:
     return f"±{text.removesuffix('.0')} %"
 
 
+def margin_text(share: float) -> str:
+    """A declared margin with all its digits: "±2 %", "±1.25 %"."""
+    return f"±{share * 100:.6g} %"
+
+
 def half_width_text(share: float) -> str:
     """The half-width of an interval: "±2 %"; above 20 %, where it is not the same in both directions, a factor."""
     if share <= MOST_PROMISED:

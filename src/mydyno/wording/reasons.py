@@ -84,9 +84,11 @@ def arm_failures(runs: Sequence[RunSummary]) -> str:
     return agreed(f"an arm failed in {failed} runs") if failed else ""
 
 
-def invalid_runs(runs: Sequence[RunSummary]) -> str:
-    """How many runs are not valid, and why: the first reason of each; empty if all are, or where an arm failed."""
-    invalid = [run for run in runs if not run.valid and not run.failures]
+def invalid_runs(runs: Sequence[RunSummary], failed: bool = False) -> str:
+    """How many runs are not valid, and why: the first reason of each; empty if all are. `failed`: those of arms that
+    failed too.
+    """
+    invalid = [run for run in runs if not run.valid and (failed or not run.failures)]
     causes = Counter(run.reasons[0].label for run in invalid if run.reasons)
     why = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
     return (

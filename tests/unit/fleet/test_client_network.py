@@ -125,3 +125,8 @@ async def test_a_killed_program_is_a_lost_host() -> None:
 async def test_a_line_of_another_version_is_answered_with_an_error() -> None:
     answered = await answer(FakeEnd(), '{"request": "dance"}')
     assert answered.error.startswith("not a request of this version")
+
+
+async def test_what_a_request_lacks_or_a_program_prints_wrongly_is_answered_with_an_error() -> None:
+    lacking = await answer(FakeEnd(), '{"method": "examine", "arguments": {"address": "10.0.0.1"}}')
+    assert lacking.error.startswith("examine: ") and "shaped" in lacking.error

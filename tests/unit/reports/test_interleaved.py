@@ -280,3 +280,18 @@ def test_every_metric_that_is_judged_has_its_margin(study: tuple[StudyFolder, st
     same = cells[0].model_copy(update={"verdict": "equivalent"})
     changed = result.summary.model_copy(update={"effects": (same,)})
     assert "±0" not in "".join(full_sentences(replace(result, summary=changed)))
+
+
+def test_second_copies_of_treated_arms_are_named_and_drawn_like_the_controls(tmp_path: Path) -> None:
+    folder = build(
+        tmp_path / "studies" / "allocators-twice",
+        replace(SMALL, planted={"glibc": (0.0, 0.0), "jemalloc": (0.03, 0.0)}, copies=2),
+    )
+    text, page = make(folder)
+    result = StudyResult.load(folder)
+    assert list(result.lane_styles) == [("glibc", 1), ("jemalloc", 1), ("glibc", 2), ("jemalloc", 2)]
+    assert result.lane_styles["jemalloc", 2].label == "jemalloc again"
+    assert text.count("jemalloc again") > 4, "legends, charts, table of runs"
+    (effect,) = [one for one in result.summary.effects if one.metric == "qps" and one.step == STEPS[0]]
+    assert effect.n == 6 and effect.details.method == "pooled"
+    assert_clean(page)

@@ -9,13 +9,15 @@ import pytest
 
 from mydyno import experiments
 from mydyno.errors import UserError
+from mydyno.execution.environments.external_environment import lanes_at
 from mydyno.execution.planning.design_choice import choose_design, with_copies
-from mydyno.execution.planning.time_plan import shape_of
+from mydyno.execution.planning.time_plan import plan_time, shape_of
 from mydyno.experiments import built_in
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, HooksSpec, ServerSpec, StepSpec
 from mydyno.model.definition.plan import lanes_of_block, make_plan
 from mydyno.model.definition.specs import SearchSpec
+from mydyno.servers.sql import Address
 from mydyno.treatments.catalogue import TREATMENTS, treatments_of
 from mydyno.treatments.coexistence import interleaving_obstacles, server_bytes
 from tests.support.fake_cgroups import version_2
@@ -184,6 +186,21 @@ def test_a_single_treated_arm_is_run_twice_where_the_study_has_a_time_and_the_ho
     ):
         assert with_copies(asked, paths) == asked
     assert choose_design(pools("4000M", "4200M"), paths).kind == "interleaved", "three servers fit"
+
+
+def test_a_second_copy_costs_no_study_its_verdict_or_its_equivalence(paths: HostPaths) -> None:
+    for time_s in range(40, 400, 5):
+        asked = pools("64M", "128M", time=float(time_s))
+        once = plan_time(time_s, shape_of(asked))
+        made = plan_time(time_s, shape_of(with_copies(asked, paths)))
+        assert made.reaches_look >= once.reaches_look and (made.blocks >= 6) >= (once.blocks >= 6), time_s
+
+
+def test_every_copy_counts_where_lanes_share_the_connections_of_a_running_server() -> None:
+    asked, address = pools("64M", "128M"), Address(user="bench", password=b"secret", port=3307)
+    shared = {"a": [address], "b": [address]}
+    assert lanes_at(asked, shared)[address] == 3
+    assert lanes_at(pools("64M", "128M", copies=2), shared)[address] == 4
 
 
 @pytest.mark.parametrize("design", [{"kind": "blocks"}, {"kind": "interleaved"}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.waits import words
@@ -21,17 +22,33 @@ SESSION_KINDS = {"active": "all", "state": "state", "wait": "wait"}
 KINDS = {"wait": "wait", "stage": "stage", "statement": "statement"}
 
 
-def part(result: StudyResult) -> Part | None:
-    """The section; None where waits were not counted."""
+MOST_COMMENTED = 20
+"""Rows of a table in a comment, which has room for 65,000 characters."""
+
+
+def part(result: StudyResult, most: int | None = None) -> Part | None:
+    """The section, its tables with at most so many rows; None where waits were not counted."""
     record = result.summary.waits
     if record is None:
         return None
     found = [
-        (one, words.sentence(one, record), [*(made(one) for made in TABLES), _no_metrics(one)])
+        (one, words.sentence(one, record), [*(_cut(made(one), most) for made in TABLES), _no_metrics(one)])
         for one in record.contrasts
     ]
     body = counted.body(result, found, "waits", None, words.quality(record))
     return Part(id="waits", heading="What the server waits for", body=body)
+
+
+def comment(result: StudyResult) -> Part | None:
+    """The same with the first rows of long tables."""
+    return part(result, MOST_COMMENTED)
+
+
+def _cut(table: Table | None, most: int | None) -> Table | None:
+    if table is None or most is None or len(table.rows) <= most:
+        return table
+    more = agreed(f"{len(table.rows) - most} more rows are in the report.")
+    return replace(table, rows=table.rows[:most], note=f"{table.note} {more}".strip())
 
 
 def _classes(contrast: WaitsContrast) -> Table | None:
@@ -128,4 +145,4 @@ TABLES = (_classes, _locks, _events, _sessions, _metrics)
 """In the order of the page."""
 
 
-ANALYSIS = Analysis(chapter="why", part=part, comment=part, stored="waits", analyse=analyse, lines=words.lines)
+ANALYSIS = Analysis(chapter="why", part=part, comment=comment, stored="waits", analyse=analyse, lines=words.lines)

@@ -9,7 +9,7 @@ import asyncio
 import errno
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +79,15 @@ async def _requires_transport(control: Control) -> bool:
     """Whether the server accepts no plain text over TCP."""
     rows = await control.rows("SHOW GLOBAL VARIABLES LIKE 'require_secure_transport'")
     return any(str(value).upper() in ("ON", "1") for _, value in rows)
+
+
+def lanes_at(experiment: Experiment, addresses: Mapping[str, Sequence[Address]]) -> Counter[Address]:
+    """{server: how many lanes of a block are loaded at it}, at most; of several instances a copy has one of its own."""
+    lanes: Counter[Address] = Counter()
+    for arm in experiment.arms:
+        for one in addresses[arm.name]:
+            lanes[one] += experiment.copies_of(arm) if instances_of_each(experiment) == 1 else 1
+    return lanes
 
 
 async def check_room(address: Address, experiment: Experiment, lanes: int) -> None:
@@ -376,9 +385,7 @@ async def open_external_environment(
             for arm in experiment.arms
         }
         held = is_switched(experiment) or not interleaving_obstacles(experiment, paths)
-        lanes = Counter(one for arm in experiment.arms for one in addresses[arm.name])
-        if instances_of_each(experiment) == 1:
-            lanes[address] += 1  # A′; of several instances it has another one than A
+        lanes = lanes_at(experiment, addresses)
         at = {(one.socket, one.host, one.port): one for one in lanes}
         for place, one in at.items():
             sharing = sum(count for other, count in lanes.items() if (other.socket, other.host, other.port) == place)

@@ -26,6 +26,7 @@ from mydyno.files.private import remove_tree
 from mydyno.hosts.quiet import MemoryCounters, killed_processes, process_cpu_s
 from mydyno.model.definition.experiment import ArmSpec, Step
 from mydyno.model.definition.plan import PlannedRun
+from mydyno.model.phrases import lane_name
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import (
     CountFacts,
@@ -120,8 +121,8 @@ class Lane:
 
     @property
     def name(self) -> str:
-        """The arm, with A′ for the control's copy."""
-        return self.planned.arm + ("′" if self.planned.copy_number == 2 else "")
+        """The arm, or its second copy."""
+        return lane_name(self.planned.arm, self.planned.copy_number)
 
     @property
     def arm(self) -> ArmSpec:

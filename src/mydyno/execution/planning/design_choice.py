@@ -8,6 +8,7 @@ from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.planning.time_plan import FEWEST_CYCLES_OVER_TIME, check_time, cycles_of, plan_time, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.interim import INTERIM_BLOCKS
 from mydyno.model.definition.plan import Design, Plan, builds_of, instances_of_each, make_plan
 from mydyno.model.metrics import EXECUTED, FEWEST_OF_GROWTH, GROWTH
 from mydyno.treatments.coexistence import interleaving_obstacles, is_switched, shortages, switching_obstacles
@@ -40,14 +41,17 @@ def plan_study(experiment: Experiment, paths: HostPaths) -> Plan:
 
 def with_copies(experiment: Experiment, paths: HostPaths) -> Experiment:
     """With a second copy of the treated arm where it is the only one, the study has a time, the file states no number
-    of copies, and the host has room: intervals are then 6 % narrower, where starts differ most 18 %.
+    of copies, host and time have room, and blocks enough for equivalence are left: intervals are then 6 % narrower,
+    where starts differ most 18 %.
     """
     design = experiment.design
     stated = design.copies is not None or design.kind == "blocks" or design.time is None
     if stated or len(experiment.arms) != 2 or _copies_obstacle(experiment):
         return experiment
     twice = experiment.model_copy(update={"design": design.model_copy(update={"copies": 2})})
-    return twice if is_switched(twice) or not interleaving_obstacles(twice, paths) else experiment
+    once_planned, planned = (plan_time(design.time or 0.0, shape_of(one)) for one in (experiment, twice))
+    in_time = planned.reaches_look and planned.blocks >= min(once_planned.blocks, INTERIM_BLOCKS[0])
+    return twice if in_time and (is_switched(twice) or not interleaving_obstacles(twice, paths)) else experiment
 
 
 def _copies_obstacle(experiment: Experiment) -> str | None:

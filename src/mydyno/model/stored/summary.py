@@ -150,7 +150,7 @@ class EffectDetails(Record):
     lost: dict[str, int] = Field(default_factory=dict, exclude_if=is_empty)
     """{reason: blocks that do not count}."""
     halved: dict[str, int] = Field(default_factory=dict, exclude_if=is_empty)
-    """{reason: blocks that count with one of two copies of the control}."""
+    """{reason: blocks that count with one of two copies of arm or control}."""
     copied: str = Field("", exclude_if=is_empty)
     """The arm whose two copies are the A/A comparison, where that is not the control."""
     facts: tuple[Fact, ...] = Field((), exclude_if=is_empty)

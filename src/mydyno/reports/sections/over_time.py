@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Sequence
 from statistics import median
 
-from mydyno.document.charts.palette import copy_style
 from mydyno.document.charts.timeline import TimeSeries, timeline_chart
 from mydyno.document.parts import Figures, Fold, Note, Part
 from mydyno.document.result import StudyResult
@@ -66,13 +65,9 @@ def time_series(
     result: StudyResult, panel: Panel, points: int, bands: bool = True, arms: Collection[str] | None = None
 ) -> list[TimeSeries]:
     """The panel's lines, thinned by joining neighbours to at most so many points; of these arms alone where said."""
-    control = result.summary.control
-    looks = [(style, (arm, 1)) for arm, style in result.styles.items() if arms is None or arm in arms]
-    if arms is None:
-        looks.append((copy_style(result.styles[control]), (control, 2)))
     series = []
-    for style, group in looks:
-        if group not in panel:
+    for group, style in result.lane_styles.items():
+        if group not in panel or (arms is not None and (style.copy or style.name not in arms)):
             continue
         line = panel[group]
         factor = max(1, math.ceil(len(line.middle) / points))

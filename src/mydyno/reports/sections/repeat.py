@@ -14,7 +14,7 @@ from mydyno.model.definition.plan import builds_of
 from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.stored.records import RunRecord
 from mydyno.wording.hosts import claim_words
-from mydyno.wording.numbers import percent
+from mydyno.wording.numbers import margin_text
 from mydyno.wording.reasons import invalid_runs
 from mydyno.workloads.data import kind_of
 
@@ -82,7 +82,7 @@ def limits(result: StudyResult) -> list[str]:
         )
     if summary.state != "complete":
         found.append("The study is not complete: more blocks may change every interval.")
-    found += filter(None, [invalid_runs(result.runs)])
+    found += filter(None, [invalid_runs(result.runs, failed=True)])
     if result.unused_steps:
         found.append(
             agreed(f"{len(result.unused_steps)} load levels of valid runs are not valid and were not used; see Trust.")
@@ -240,5 +240,4 @@ def _variables(records: list[RunRecord]) -> str:
 def margin_words(result: StudyResult) -> str:
     """The declared margins in words."""
     verdict = result.study.experiment.verdict
-    margin, of_latency = percent(result.summary.margin), percent(verdict.latency_margin)
-    return f"±{margin} (latency ±{of_latency})"
+    return f"{margin_text(result.summary.margin)} (latency {margin_text(verdict.latency_margin)})"

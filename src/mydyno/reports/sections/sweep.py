@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mydyno.document.charts.palette import ArmStyle, copy_style
 from mydyno.document.charts.sweep import SweepSeries, sweep_chart
 from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
@@ -53,9 +52,8 @@ def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[
 
 
 def _series(result: StudyResult, metric: str, steps: tuple[StepLevel, ...]) -> list[SweepSeries]:
-    looks: list[tuple[ArmStyle, str, int]] = [(style, arm, 1) for arm, style in result.styles.items()]
-    control = result.summary.control
-    looks.insert(1, (copy_style(result.styles[control]), control, 2))
+    order = list(result.styles)
+    looks = sorted(result.lane_styles.items(), key=lambda of: order.index(of[0][0]))
     series = [
         SweepSeries(
             style,
@@ -63,9 +61,9 @@ def _series(result: StudyResult, metric: str, steps: tuple[StepLevel, ...]) -> l
                 (step.amount, value, used)
                 for step in steps
                 for run, value, used in result.values(metric, step.id)
-                if (run.arm, run.copy_number) == (arm, copy)
+                if (run.arm, run.copy_number) == lane
             ),
         )
-        for style, arm, copy in looks
+        for lane, style in looks
     ]
     return [one for one in series if one.points]

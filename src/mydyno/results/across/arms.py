@@ -87,9 +87,7 @@ def _family(of: Family, arm: str, against: str) -> Family:
         of,
         control=against,
         arms=used,
-        steps={
-            step: tuple(one for one in seen if one.arm in used and one.copy == 1) for step, seen in of.steps.items()
-        },
+        steps={step: tuple(one for one in seen if one.arm in used) for step, seen in of.steps.items()},
         primary=True,
         a_a=replace(of, arms=(of.control,), steps={
             step: tuple(one for one in seen if one.arm == of.control) for step, seen in of.steps.items()

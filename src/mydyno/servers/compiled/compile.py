@@ -2,9 +2,8 @@
 
 The command is executed as mydyno's own user, in a session of its own; it ends with mydyno, also by kill -9.
 
-The log of a build, bounded: a command may print gigabytes, and the log is kept.
-
-Kept are the beginning and the end of the output; a line between them states how many bytes were omitted.
+Of its output, which may be gigabytes, the log keeps the beginning and the end; a line between them states how many
+bytes were omitted.
 """
 
 from __future__ import annotations

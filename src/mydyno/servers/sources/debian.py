@@ -1,4 +1,4 @@
-"""Servers of the host's own Debian release: a mysqld, which runs on the host's libraries, and memcached."""
+"""Servers of Debian packages: of the host's own release, on its libraries, or of another one with its own."""
 
 from __future__ import annotations
 

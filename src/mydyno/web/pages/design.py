@@ -26,6 +26,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mydyno.errors import HostError, MydynoError
+from mydyno.execution.planning.design_choice import with_copies
 from mydyno.execution.planning.plan_text import OBSTACLE, plan_parts
 from mydyno.execution.planning.preview import preview
 from mydyno.experiment_file.parsing import UNREAD, parse_experiment, scales_of
@@ -144,7 +145,9 @@ def _plan(draft: Draft, source: TomlSource, trusted: bool) -> dict[str, Any]:
             return _shown("", [], [("files", (NOT_READ,))])
         if any(step.replay for step in experiment.steps):
             return _shown(_title(experiment), [], [("files", (NOT_READ,))])
-    made = asyncio.run(preview(experiment, HostPaths.resolve(), start_programs=trusted))
+    paths = HostPaths.resolve()
+    experiment = with_copies(experiment, paths)
+    made = asyncio.run(preview(experiment, paths, start_programs=trusted))
     parts = plan_parts(experiment, made.plan, made.forecast)
     entries = [(entry.label, entry.lines) for part in parts for entry in part]
     return _shown(_title(experiment), made.forecast.obstacles, entries)
