@@ -1,4 +1,4 @@
-"""What a new study is asked for, and its record: its name, the experiment, and the host; and one that is resumed."""
+"""The request for a study, the record that a new one begins with, and what is noted when one is resumed."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from mydyno.model.stored.fact import Fact
 from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import MOST_PROMISED, UNPLANNED
 from mydyno.results.values.found import found_less
-from mydyno.wording.numbers import blocks, change_words, margin_text, p_value, signed, size
+from mydyno.wording.numbers import NARROW_SPACE, blocks, margin_text, p_value, signed_percent, size
 from mydyno.wording.reasons import NO_PAIR, alarm_clause, lost_blocks, recorded_failure, unproved_words
 from mydyno.wording.stored_result import StoredResult
 
@@ -45,7 +45,9 @@ def effect_sentence(effect: EffectRecord, level: StepLevel | None, hosts: int, m
     """
     words = phrase_of(effect.metric, (level.workload if level else "",))
     details, control = effect.details, effect.control
-    change = "" if effect.ratio is None else change_words(effect.ratio, effect.ci_low, effect.ci_high)
+    change = "" if effect.ratio is None else _changed(effect.ratio)
+    if effect.ci_low is not None and effect.ci_high is not None:
+        change += f" ({_between(effect.ci_low, effect.ci_high)})"
     notes: list[str] = []
     match effect.verdict:
         case "higher":
@@ -55,7 +57,7 @@ def effect_sentence(effect: EffectRecord, level: StepLevel | None, hosts: int, m
         case "equivalent":
             claim = f"is equivalent to {control} within {margin_text(margin)} in {words.noun}"
             low, high = details.equivalence_low, details.equivalence_high
-            change = "" if low is None or high is None else f"between {signed(low - 1)} and {signed(high - 1)}"
+            change = "" if low is None or high is None else _between(low, high)
         case "inconclusive":
             claim = f"against {control} is inconclusive in {words.noun}"
             notes = [_weakness(effect), _ability(effect), _remedy(effect, margin, sequential)]
@@ -72,6 +74,15 @@ def effect_sentence(effect: EffectRecord, level: StepLevel | None, hosts: int, m
     found = "; ".join(filter(None, (change, *notes)))
     sentence = f"{effect.arm} {claim}{where}{': ' if found else ''}{found}."
     return agreed(" ".join((sentence, *_caveats(effect, margin))))
+
+
+def _changed(ratio: float) -> str:
+    """With as many digits as in the tables."""
+    return signed_percent(ratio - 1).replace(NARROW_SPACE, " ")
+
+
+def _between(low: float, high: float) -> str:
+    return f"between {_changed(low)} and {_changed(high)}"
 
 
 def _fact(effect: EffectRecord, *names: str) -> Fact | None:

@@ -233,7 +233,7 @@ def test_without_a_load_level_a_sentence_has_the_blocks() -> None:
 )
 def test_each_metric_is_spoken_of_in_its_own_words(metric: str, words: str) -> None:
     effect = jemalloc(study(0.1, metric=Metric(metric), run_sd=0.0005))
-    assert f"jemalloc {words} glibc" in said(effect) and ": +10 % (between +10 % and +10 %)" in said(effect)
+    assert f"jemalloc {words} glibc" in said(effect) and ": +10.0 % (between +10.0 % and +10.1 %)" in said(effect)
 
 
 def test_the_five_verdicts_are_the_words_of_summary_json() -> None:

@@ -70,7 +70,7 @@ def test_inconclusive_says_what_it_could_be_what_can_be_shown_and_how_many_more_
     assert effect.details.blocks_needed is not None and effect.details.half_width is not None
     total = 8 + effect.details.blocks_needed
     assert said(effect).startswith(
-        f"jemalloc against glibc is inconclusive in queries per second {WHERE}: +1 % (between −"
+        f"jemalloc against glibc is inconclusive in queries per second {WHERE}: +1.0 % (between −"
     )
     assert said(effect).endswith(
         f"; such a study finds a true difference of {100 * (effect.details.detectable or 0):.1f} % with 80 % power"
@@ -201,7 +201,7 @@ def test_a_secondary_metric_gets_a_number_and_none_of_the_five_words() -> None:
     assert (effect.verdict, effect.primary, effect.details.adjustment) == (None, False, "none")
     assert (effect.ci_low, effect.ci_high) == (effect.details.unadjusted_low, effect.details.unadjusted_high)
     assert said(effect).startswith(
-        f"jemalloc against glibc, exploratory: resident memory {WHERE}: −12 % (between −12 % and −11 %)"
+        f"jemalloc against glibc, exploratory: resident memory {WHERE}: −11.8 % (between −12.3 % and −11.2 %)"
     )
     assert not any(word in said(effect) for word in Verdict)
 

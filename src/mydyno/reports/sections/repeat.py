@@ -240,4 +240,5 @@ def _variables(records: list[RunRecord]) -> str:
 def margin_words(result: StudyResult) -> str:
     """The declared margins in words."""
     verdict = result.study.experiment.verdict
-    return f"{margin_text(result.summary.margin)} (latency {margin_text(verdict.latency_margin)})"
+    text = f"{margin_text(result.summary.margin)} (latency {margin_text(verdict.latency_margin)})"
+    return text.replace(" %", "\u00a0%")
