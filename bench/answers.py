@@ -17,6 +17,8 @@ how many the interval has it, and the median half-width.
 
 Takes --time for each study: by default 4 studies with 10 arms each, one planted and one of the client, an hour in all.
 With --keep FOLDER a benchmark that was interrupted continues: studies that are complete there are not made again.
+With --ledger FILE the effects of each study are added to that file, and the tables are of all studies in it: many short
+benchmarks, also on several hosts, become a long one.
 --noise 0.3 makes the host a noisy one: processes that run before all others take on average 30 % of the CPU time away.
 """
 
@@ -25,13 +27,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from support.noisy_host import noisy_host
 from support.plants import ARM, CONTROL, plants
@@ -45,6 +48,8 @@ STALLS_MS = {"stalls": (10_000, 1_000), "waits": (100, 2)}
 """(every, for)"""
 QUOTA_SHARE = 0.9
 PLANTS = (*BURNS, "quota", *STALLS_MS)
+NONE = "none"
+"""The planted studies' arm without any."""
 CLIENT, CLIENT_SHARE = "client", 0.05
 CLIENT_TURNS = 20_000
 """Of the client's loop, in the short study that measures what a turn takes."""
@@ -75,20 +80,29 @@ design = {{ {design} }}
 class Contrast:
     """An effect found, beside the one that is there."""
 
-    study: int
+    part: str
+    study: str
+    """Its folder's name: experiment and time."""
+    time_s: float
+    noise: float
     arm: str
     metric: str
     true_ratio: float
     ratio: float
-    low: float
-    high: float
+    ci_low: float
+    ci_high: float
     """Simultaneous interval of the study."""
     verdict: str
 
     @property
     def covers(self) -> bool:
         """Whether the interval has the true ratio."""
-        return self.low <= self.true_ratio <= self.high
+        return self.ci_low <= self.true_ratio <= self.ci_high
+
+    @property
+    def width(self) -> float:
+        """Half of the interval's, of logs."""
+        return math.log(self.ci_high / self.ci_low) / 2
 
     @property
     def answers(self) -> bool:
@@ -98,25 +112,50 @@ class Contrast:
         return self.verdict == ("higher" if self.true_ratio > 1 else "lower")
 
 
+class Ledger:
+    """The contrasts of this benchmark's studies, and of all that the file (None: no file) has."""
+
+    def __init__(self, path: Path | None, time_s: float, noise: float) -> None:
+        self.path = path
+        self.time_s, self.noise = time_s, noise
+        self.contrasts: list[Contrast] = []
+        if path is not None and path.is_file():
+            self.contrasts = [Contrast(**row) for row in json.loads(path.read_text())]
+
+    def add(self, part: str, study: Study, true_ratios: Mapping[tuple[str, str], float]) -> None:
+        """The effects of a study of one step, by arm and metric, each beside its true ratio; a study once."""
+        if any(one.study == study.folder.name for one in self.contrasts):
+            return
+        for (arm, metric), true_ratio in true_ratios.items():
+            effects = [one for one in study.summary["effects"] if (one["arm"], one["metric"]) == (arm, metric)]
+            if len(effects) != 1 or effects[0]["ci_low"] is None:
+                say(f"  {arm} has no effect on {metric}: {[one['sentence'] for one in effects]}")
+                continue
+            found = {name: effects[0][name] for name in ("ratio", "ci_low", "ci_high", "verdict")}
+            name = CLIENT if part == CLIENT else arm
+            self.contrasts.append(
+                Contrast(part, study.folder.name, self.time_s, self.noise, name, metric, true_ratio, **found)
+            )
+        if self.path is not None:
+            text = json.dumps([asdict(one) for one in self.contrasts], indent=0)
+            self.path.with_suffix(".new").write_text(f"{text}\n")
+            self.path.with_suffix(".new").replace(self.path)
+
+    def of(self, part: str, time_s: float, noise: float) -> list[Contrast]:
+        """Those of a part, of studies of this time, with this share of the CPU time taken away."""
+        return [one for one in self.contrasts if (one.part, one.time_s, one.noise) == (part, time_s, noise)]
+
+
 def percent(ratio: float) -> str:
     """A ratio as a signed change."""
     return f"{100 * (ratio - 1):+.1f} %"
 
 
-def contrast(study: Study, number: int, arm: str, metric: str, true_ratio: float) -> Contrast | None:
-    """The effect of an arm in a study of one step; None where it has none."""
-    effects = [one for one in study.summary["effects"] if (one["arm"], one["metric"]) == (arm, metric)]
-    if len(effects) != 1 or effects[0]["ci_low"] is None:
-        say(f"  {arm} has no effect on {metric}: {[one['sentence'] for one in effects]}")
-        return None
-    (found,) = effects
-    return Contrast(
-        number, arm, metric, true_ratio, found["ratio"], found["ci_low"], found["ci_high"], found["verdict"]
-    )
-
-
 def measured(text: str, folder: Path, time_s: float) -> Study:
     """A study, with what it took on stderr."""
+    made = folder / "experiment.toml"
+    if made.is_file() and made.read_text() != text:
+        shutil.rmtree(folder)  # of other options
     study = complete_study(folder) or make_study(text, folder, time_s)
     say(f"  {study.blocks} blocks in {study.took_s:.0f} s, steal {study.steal:.0%}")
     for sentence in study.summary["answer"]:
@@ -124,9 +163,8 @@ def measured(text: str, folder: Path, time_s: float) -> Study:
     return study
 
 
-def equal(options: argparse.Namespace, folder: Path) -> list[Contrast]:
-    """Every contrast of the studies with equal arms."""
-    found: list[Contrast | None] = []
+def equal(options: argparse.Namespace, folder: Path, ledger: Ledger) -> None:
+    """The studies with equal arms."""
     arms = [f"copy-{number}" for number in range(1, options.arms + 1)]
     lines = "\n".join(f'{arm} = {{ allocator = "glibc" }}' for arm in ("plain", *arms))
     for number in range(1, options.rounds + 1):
@@ -137,8 +175,7 @@ def equal(options: argparse.Namespace, folder: Path) -> list[Contrast]:
             name="equal-arms", question=question, arms=lines, treatments=options.treatments, design=design
         )
         study = measured(text, folder / f"equal-{number}", options.time)
-        found += [contrast(study, number, arm, metric, 1.0) for arm in arms for metric in METRICS]
-    return [one for one in found if one is not None]
+        ledger.add("equal", study, {(arm, metric): 1.0 for arm in arms for metric in METRICS})
 
 
 def preloading(library: Path, **settings: int) -> str:
@@ -147,8 +184,8 @@ def preloading(library: Path, **settings: int) -> str:
     return f"environment = {{ {', '.join(words)} }}"
 
 
-def planted(options: argparse.Namespace, folder: Path) -> list[Contrast]:
-    """The planted effects."""
+def planted(options: argparse.Namespace, folder: Path, ledger: Ledger) -> None:
+    """The studies with planted effects, and an arm without any."""
     library = folder / "libplant.so"
     source = REPOSITORY / "tests/support/plant.c"
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
@@ -174,8 +211,7 @@ def planted(options: argparse.Namespace, folder: Path) -> list[Contrast]:
     arms |= {
         name: preloading(library, stall_every_ms=every, stall_ms=length) for name, (every, length) in STALLS_MS.items()
     }
-    present = {"plain": plain, **{name: arms[name] for name in PLANTS if name in options.plants}}
-    found: list[Contrast | None] = []
+    present = {"plain": plain, NONE: plain, **{name: arms[name] for name in PLANTS if name in options.plants}}
     for number in range(1, options.planted_rounds + 1):
         say(f"planted effects, study {number} of {options.planted_rounds}, {options.time:.0f} s")
         text = EXPERIMENT.format(
@@ -194,13 +230,12 @@ def planted(options: argparse.Namespace, folder: Path) -> list[Contrast]:
         true |= {(name, "qps"): 1 - length / every for name, (every, length) in STALLS_MS.items()}
         if "quota" in present:
             true["quota", "qps"] = quota * 1e6 / study.mean("quota", "server_cpu_us_per_query") / mean_qps
-        true = {key: true[key] for key in sorted(true) if key[0] in present}
-        found += [contrast(study, number, arm, metric, ratio) for (arm, metric), ratio in true.items()]
-    return [one for one in found if one is not None]
+        true |= {(NONE, metric): 1.0 for metric in METRICS}
+        ledger.add("planted", study, {key: true[key] for key in sorted(true) if key[0] in present})
 
 
-def client(options: argparse.Namespace, folder: Path) -> list[Contrast]:
-    """A client that is dearer in one arm, whose server costs the same."""
+def client(options: argparse.Namespace, folder: Path, ledger: Ledger) -> None:
+    """The studies of a client that is dearer in one arm, whose server costs the same."""
     plant = plants(Path("unused"))["slow-client"]
 
     def text(name: str, turns: int, time_s: float, seed: int) -> str:
@@ -214,13 +249,11 @@ def client(options: argparse.Namespace, folder: Path) -> list[Contrast]:
     say(
         f"a transaction costs the client {own_us:.1f} us, {CLIENT_TURNS} turns {dear_us - own_us:.1f} us: {turns} turns"
     )
-    found: list[Contrast | None] = []
     for number in range(1, options.planted_rounds + 1):
         say(f"dearer client, study {number} of {options.planted_rounds}, {options.time:.0f} s")
         made = text(f"client-{number}", turns, options.time, options.seed + number)
         study = measured(made, folder / f"client-{number}", options.time)
-        found.append(contrast(study, number, ARM, "server_cpu_us_per_query", 1.0))
-    return [replace(one, arm=CLIENT) for one in found if one is not None]
+        ledger.add(CLIENT, study, {(ARM, "server_cpu_us_per_query"): 1.0})
 
 
 def show_equal(found: list[Contrast]) -> None:
@@ -232,14 +265,15 @@ def show_equal(found: list[Contrast]) -> None:
         alarms = [one for one in rows if not one.answers]
         outside = [one for one in rows if not one.covers]
         middle = statistics.median(one.ratio for one in rows)
-        width = statistics.median(math.log(one.high / one.low) / 2 for one in rows)
+        width = statistics.median(one.width for one in rows)
         of_study = [
             statistics.fmean(math.log(one.ratio) for one in rows if one.study == number)
             for number in sorted({one.study for one in rows})
         ]
         error = f" ± {100 * statistics.stdev(of_study) / math.sqrt(len(of_study)):.2f}" if len(of_study) > 1 else ""
         print(
-            f"{name}: {len(rows)} contrasts of equal arms, {len(alarms)} false alarms ({len(alarms) / len(rows):.0%}), "
+            f"{name}: {len(of_study)} studies, {len(rows)} contrasts of equal arms, "
+            f"{len(alarms)} false alarms ({len(alarms) / len(rows):.0%}), "
             f"{len(outside)} intervals without 1, median effect {percent(middle)}, "
             f"mean of the studies {100 * statistics.fmean(of_study):+.2f}{error} %, "
             f"median half-width {100 * math.expm1(width):.1f} %"
@@ -254,7 +288,7 @@ def show_planted(found: list[Contrast]) -> None:
         rows = [one for one in found if (one.arm, one.metric) == (plant, metric)]
         claimed = [one for one in rows if one.verdict in {"higher", "lower"}]
         right = [one for one in claimed if one.answers]
-        width = statistics.median(math.log(one.high / one.low) / 2 for one in rows)
+        width = statistics.median(one.width for one in rows)
         cells = (
             plant, METRICS[metric], percent(statistics.median(one.true_ratio for one in rows)),
             percent(statistics.median(one.ratio for one in rows)), len(rows), len(right), len(claimed) - len(right),
@@ -276,32 +310,42 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the order of slices [1]")
     parser.add_argument("--noise", type=float, default=0.0, metavar="SHARE", help="of CPU time to take away [0]")
     parser.add_argument("--keep", type=Path, help="a folder for the studies, where complete ones are used again")
+    parser.add_argument("--ledger", type=Path, metavar="FILE", help="with the effects of all studies until now")
     parser.add_argument("--json", action="store_true", help="the result as JSON on stdout")
     return parser.parse_args()
 
 
-def measure(options: argparse.Namespace, folder: Path) -> tuple[list[Contrast], list[Contrast]]:
-    """Both parts, or one."""
+def measure(options: argparse.Namespace, folder: Path, ledger: Ledger) -> None:
+    """All parts, or one."""
     folder.chmod(0o755)  # the server's own user reads the library
     studies = options.rounds + 2 * options.planted_rounds + 2
-    found = {}
     with noisy_host(options.noise, studies * (options.time + 2 * END_S), options.seed):
-        for part, study in zip(PARTS, (equal, planted, client), strict=True):
-            found[part] = study(options, folder) if options.only in (None, part) else []
-    return found["planted"] + found[CLIENT], found["equal"]
+        for part, make in zip(PARTS, (equal, planted, client), strict=True):
+            if options.only in (None, part):
+                make(options, folder, ledger)
+
+
+def show(ledger: Ledger) -> None:
+    """The tables, of each time and each noise."""
+    for time_s, noise in sorted({(one.time_s, one.noise) for one in ledger.contrasts}):
+        print(f"Studies of {time_s:.0f} s{f' while {noise:.0%} of the CPU time is taken away' if noise else ''}:")
+        if plants := ledger.of("planted", time_s, noise) + ledger.of(CLIENT, time_s, noise):
+            show_planted(plants)
+        show_equal(ledger.of("equal", time_s, noise))
 
 
 def main() -> int:
-    """Measure, and print. Exit code 1: a difference was found that was not planted, or a study failed."""
+    """Measure, and print. Exit code 1: the tables have a difference that was not planted, or a study failed."""
     options = arguments()
     end_as_by_ctrl_c()
+    ledger = Ledger(options.ledger, options.time, options.noise)
     try:
         if options.keep:
             options.keep.mkdir(parents=True, exist_ok=True)
-            plants, equals = measure(options, options.keep.resolve())
+            measure(options, options.keep.resolve(), ledger)
         else:
             with tempfile.TemporaryDirectory(prefix="mydyno-answers-") as folder:
-                plants, equals = measure(options, Path(folder))
+                measure(options, Path(folder), ledger)
     except BenchError as error:
         say(f"bench/run: {error}")
         return 1
@@ -309,13 +353,10 @@ def main() -> int:
         say("interrupted")
         return 130
     if options.json:
-        result: dict[str, Any] = {"planted": [asdict(one) for one in plants], "equal": [asdict(one) for one in equals]}
-        print(json.dumps({"bench": "answers", **result}, indent=1))
+        print(json.dumps({"bench": "answers", "contrasts": [asdict(one) for one in ledger.contrasts]}, indent=1))
     else:
-        if plants:
-            show_planted(plants)
-        show_equal(equals)
-    wrong = [one for one in plants if one.verdict in {"higher", "lower"} and not one.answers]
+        show(ledger)
+    wrong = [one for one in ledger.contrasts if one.verdict in {"higher", "lower"} and not one.answers]
     return 1 if wrong else 0
 
 

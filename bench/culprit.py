@@ -45,7 +45,7 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.packages.progress import silent
-from mydyno.servers.compiled.cached import get_compiled
+from mydyno.servers.compiled.compile import get_compiled
 
 PILOT_TURNS = 50_000
 """An answer then costs about twice as much: noise of a tenth of an answer makes the planted share wrong by a tenth."""

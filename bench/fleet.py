@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.errors import HostError
-from mydyno.files.journal import Journal
+from mydyno.files.logs import Journal
 from mydyno.fleet.cluster import COMMITTED_EVENT, Cluster, GroupLostError, Leases
 from mydyno.fleet.installation import Say
 from mydyno.fleet.messages import Lived

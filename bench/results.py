@@ -44,7 +44,7 @@ class NamedFolder(StudyFolder):
         self.hostname = str(facts["hostname"])
         known = (facts.get("cpu_model"), facts.get("distribution"))
         self.host = host or ", ".join(str(one) for one in known if one)
-        self.host += f", Linux {facts['kernel']}"
+        self.host += f", Linux {str(facts['kernel']).partition('-')[0]}"
 
     def study(self) -> StudyRecord:
         """As the folder has it otherwise."""

@@ -16,16 +16,19 @@ from contextlib import redirect_stdout
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from unittest.mock import patch
 
+import typer
 from pydantic import BaseModel
 
 from mydyno.cli import COMMANDS, make_app
 from mydyno.cli.exit_codes import ExitCode
 from mydyno.cli.list_ import repeats_words
 from mydyno.execution.validity import rules
-from mydyno.experiment_file import thresholds, vary
+from mydyno.experiment_file import thresholds
+from mydyno.experiment_file.arms import varied_arms
 from mydyno.experiments import built_in, load
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import (
@@ -37,26 +40,25 @@ from mydyno.model.definition.experiment import (
     StepSpec,
     ValiditySpec,
 )
-from mydyno.model.definition.quantities import format_duration
+from mydyno.model.definition.quantities import format_duration, parse_duration_s, parse_share
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.specs import CompareSpec, GuardSpec, ProfileSpec, SearchSpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.model.stored.schemas import STORED, stored_schema
 from mydyno.treatments.catalogue import TREATMENTS
-from mydyno.verdicts.decide import RULES
+from mydyno.verdicts.rules import RULES
 from mydyno.workloads.catalogue import WORKLOADS
-from mydyno.workloads.connect import ConnectOptions
 from mydyno.workloads.files import ScriptOptions
 from mydyno.workloads.kv import KvOptions
-from mydyno.workloads.oltp import OltpOptions
+from mydyno.workloads.oltp import ConnectOptions, OltpOptions
 from mydyno.workloads.tpcc import TpccOptions
 
 NOTE = "<!-- Made by docs/generate from the program; edit the program, not this page. -->\n"
-SUBCOMMANDS = [
-    *(("hosts", name) for name in ("prepare", "check", "list")),
-    *(("servers", name) for name in ("install", "add", "remove")),
-]
-
+WRITTEN = {parse_duration_s: "duration", parse_share: "percentage"}
+"""What parses a value → the word for what a file has."""
+PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+COMPUTED = "; default: "
+"""In a description: before a default that a model cannot state."""
 
 EXPERIMENTS = """`mydyno plan NAME` prints the settings, the time and the disk space of each, and what this host lacks.
 `--scale standard` has more data and load levels, `--scale published` the parameters of a published study.
@@ -97,8 +99,7 @@ def pages() -> dict[str, str]:
 
 def commands() -> str:
     """Every command's --help, and the exit codes. Options of several commands are described once."""
-    named = [(command,) for command in COMMANDS] + SUBCOMMANDS
-    helps = {" ".join(command): _help(*command) for command in named}
+    helps = {" ".join(command): _help(*command) for command in _named()}
     seen = Counter(option for shown in helps.values() for option in _options(shown).values())
     shared: dict[str, str] = {}
     for (name, meaning), commands_with_it in seen.items():
@@ -110,6 +111,14 @@ def commands() -> str:
         text += [f"## {command}\n", *_command(shown, shared)]
     text += ["## Exit codes\n", _table(("code", "meaning"), _codes())]
     return "\n".join(text)
+
+
+def _named() -> Iterable[tuple[str, ...]]:
+    """The commands, each group followed by its own."""
+    commands = typer.main.get_group(make_app(list(COMMANDS))).commands
+    for name in COMMANDS:
+        yield (name,)
+        yield from ((name, own) for own in getattr(commands[name], "commands", ()))
 
 
 def experiments() -> str:
@@ -187,16 +196,13 @@ def experiment() -> str:
         'all other keys have a default. With `base = "NAME"` everything comes from that built-in experiment, and the '
         "file contains only what differs; its own arms replace all arms of the base. `mydyno schema` prints the same "
         "as JSON Schema for editors. "
+        'A duration is written as in "500ms", "10s", "5m" or "2h", a percentage as in "2%". '
         "See [how to write one](../guides/own-experiment.md).\n",
     ]
     for title, model in sections:
-        text += [
-            f"## {title}\n",
-            (inspect.getdoc(model) or "") + "\n",
-            _table(("key", "default", "meaning"), _fields(model)),
-        ]
+        text += [f"## {title}\n", (inspect.getdoc(model) or "") + "\n", _keys("key", model)]
     text += ["## [thresholds]\n", (inspect.getdoc(thresholds) or "") + "\n"]
-    text += ["## vary\n", (inspect.getdoc(vary) or "") + "\n"]
+    text += ["## vary\n", (inspect.getdoc(varied_arms) or "") + "\n"]
     text += [
         INSTANCES,
         "## Treatments\n",
@@ -208,27 +214,59 @@ def experiment() -> str:
         text += [f"### {name}\n", (inspect.getdoc(module) or "") + "\n"]
     asked = ((f"`{w.name}`", w.description, ", ".join(w.drivers)) for w in WORKLOADS.values())
     text += ["## Workloads\n", _table(("workload", "operations", "drivers"), asked)]
-    text += ["### Options of the OLTP workloads\n", _table(("option", "default", "meaning"), _fields(OltpOptions))]
-    text += ["### Options of connect\n", _table(("option", "default", "meaning"), _fields(ConnectOptions))]
-    text += ["### Options of tpcc\n", _table(("option", "default", "meaning"), _fields(TpccOptions))]
-    text += [
-        "### Options of kv_set, kv_get, kv_mixed and kv_ycsb_*\n",
-        _table(("option", "default", "meaning"), _fields(KvOptions)),
-    ]
+    text += ["### Options of the OLTP workloads\n", _keys("option", OltpOptions)]
+    text += ["### Options of connect\n", _keys("option", ConnectOptions)]
+    text += ["### Options of tpcc\n", _keys("option", TpccOptions)]
+    text += ["### Options of kv_set, kv_get, kv_mixed and kv_ycsb_*\n", _keys("option", KvOptions)]
     text += [
         "### Options of a script or a file of SQL\n",
         "`rand_type` is for scripts alone. Every other option of `[[steps]]` with `script` is the script's own.\n",
-        _table(("option", "default", "meaning"), _fields(ScriptOptions)),
+        _keys("option", ScriptOptions),
     ]
     return "\n".join(text)
 
 
-def _fields(model: type[BaseModel]) -> Iterable[tuple[str, str, str]]:
+def _keys(head: str, model: type[BaseModel]) -> str:
+    """A table of the fields: their types, their defaults as a user writes them, their meaning."""
+    return _table((head, "type", "default", "meaning"), _fields(model))
+
+
+def _fields(model: type[BaseModel]) -> Iterable[tuple[str, str, str, str]]:
     for name, field in model.model_fields.items():
-        default: Any = field.get_default(call_default_factory=True)
-        known = "" if default in (None, (), {}) else f"`{json.dumps(default, default=str)}`"
-        shown = "needed" if field.is_required() else known
-        yield f"`{name}`", shown, field.description or ""
+        kind = _type(field.annotation, field.metadata)
+        default: Any = None if field.is_required() else field.get_default(call_default_factory=True)
+        meaning, _, computed = (field.description or "").partition(COMPUTED)
+        known = computed if default in (None, (), {}) else f"`{_value(default, kind)}`"
+        example = f", e.g. `{json.dumps(field.examples[0])}`" if field.examples else ""
+        yield f"`{name}`", kind, "required" if field.is_required() else known, meaning + example
+
+
+def _type(annotation: Any, metadata: Iterable[Any] = ()) -> str:
+    """The type of a key in plain words."""
+    origin, of = get_origin(annotation), get_args(annotation)
+    parsers = [WRITTEN[one.func] for one in metadata if getattr(one, "func", None) in WRITTEN]
+    if parsers or annotation in PLAIN:
+        return parsers[0] if parsers else PLAIN[annotation]
+    if origin is Annotated:
+        return _type(of[0], of[1:])
+    if origin is Literal:
+        return f"one of {', '.join(f'`{json.dumps(one)}`' for one in of)}"
+    if origin is tuple:
+        item = _type(of[0])
+        return "list of tables" if item == "table" else f"{item}, or a list"
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_type(one) for one in of if one is not NoneType))
+    return "table"
+
+
+def _value(value: Any, kind: str) -> str:
+    """A value as in a file: "2h", "10m", "300ms", "2%" in place of numbers of seconds and shares."""
+    if kind == "percentage":
+        value = f"{100 * value:g}%"
+    elif kind == "duration":
+        ms, units = round(1000 * value), {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+        value = next(f"{ms // size}{unit}" for unit, size in units.items() if ms % size == 0)
+    return json.dumps(value, default=str)
 
 
 def metrics() -> str:
@@ -311,8 +349,7 @@ def validity_checks_and_verdicts() -> str:
     text += ["## Verdicts\n", "In the order in which they are tried; the first that holds is given. "
              "[Statistics](../concepts/statistics.md) has the method.\n"]  # fmt: skip
     for rule in RULES:
-        module = importlib.import_module(rule.holds.__module__)
-        text += [f"### {rule.verdict.value}\n", (inspect.getdoc(module) or "") + "\n"]
+        text += [f"### {rule.verdict.value}\n", (inspect.getdoc(rule.holds) or "") + "\n"]
     return "\n".join(text)
 
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mydyno.execution.interleaved.slices import inter_processor_interrupts
-from mydyno.hosts.cgroups import cpu_list
 from mydyno.hosts.quiet import HostCpu, process_cpu_s
 from mydyno.hosts.root import HERE, HostRoot
+from mydyno.model.definition.quantities import ranges_of
 from mydyno.treatments.affinity import apart, usable_cores
 
 REPOSITORY = Path(__file__).parents[2]
@@ -94,7 +94,7 @@ class Placement:
     @property
     def entering(self) -> list[str]:
         """What is put before a load program's command."""
-        return ["taskset", "--cpu-list", cpu_list(self.of_load)] if self.of_load else []
+        return ["taskset", "--cpu-list", ranges_of(self.of_load)] if self.of_load else []
 
 
 placement = Placement()

@@ -96,8 +96,6 @@ async def resume_study(
         live = stack.enter_context(LiveWatcher(watcher, listeners))
         live.keep_in(folder.path, study.study, plan, resumed=True)
         clean_up(paths.undo, live.say, paths.root)
-        for name in folder.discard_unfinished():
-            live.say(f"dropped the unfinished run {name}")
         environment = await opener(paths, study.experiment, own_name(study.study), folder.path, live.say)
         stack.callback(close, environment, live.say)
         if wrong := other_versions(study.versions, environment.versions):

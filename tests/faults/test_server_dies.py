@@ -34,7 +34,7 @@ def test_a_server_killed_while_measured_makes_that_run_invalid_and_no_other(
     assert "the server ended with exit code -9 during oltp_read_only-2" in dead["reasons"][0]["text"]
     assert "error log:" in dead["reasons"][0]["text"], "the tail of the server's log belongs to every failure"
     assert dead["values"] == {}
-    assert "1 of 2 runs is invalid and not used" in " ".join(summary["sentences"])
+    assert "failed in 1 of 1 block (" in " ".join(summary["answer"])
     finished = json.loads((program.study() / dead["folder"] / "run.json").read_text())
     assert finished["valid"] is False
 

@@ -21,7 +21,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.packages.progress import silent
 from mydyno.servers.build import ServerBuild
-from mydyno.servers.compiled.cached import get_compiled
+from mydyno.servers.compiled.compile import get_compiled
 from tests.server.support import one_run
 from tests.support.memcached_commits import COMMAND, QUICK_COMMAND, Change, MemcachedSource, history, memcached_source
 from tests.support.patience import wait_until

@@ -18,7 +18,7 @@ from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.server_user import ids_of
 from mydyno.model.definition.experiment import DataSpec, Scalar, ServerSpec, Step
-from mydyno.model.stored.waits import ROW_LOCKS, wait_class
+from mydyno.model.stored.counted import ROW_LOCKS, wait_class
 from mydyno.servers.catalogue import ANONYMOUS_MAP, CATALOGUE, get_build
 from mydyno.servers.my_cnf import adapt_variables
 from mydyno.servers.running.base import LOAD_USER, InstanceSettings

@@ -13,10 +13,11 @@ import pytest
 
 import mydyno
 from mydyno.errors import HostError
-from mydyno.hosts.cgroups import Cgroups, Limits, cpu_set
+from mydyno.hosts.cgroups import Cgroups, Limits
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.root import HERE
 from mydyno.hosts.undo import UndoJournal
+from mydyno.model.definition.quantities import numbers_of
 from mydyno.treatments.cgroup import CgroupTreatment, make_group
 from tests.support.patience import HANG_S
 
@@ -73,7 +74,7 @@ async def test_a_process_is_inside_with_all_its_threads_and_on_its_cpus(host: Lo
         assert all(groups[name].endswith(f"/{group.name}") for groups in threads.values() for name in names)
         status = Path(f"/proc/{process.pid}/status").read_text()
         allowed = next(line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list"))
-        assert cpu_set(allowed) == {int(cpu)}
+        assert numbers_of(allowed) == {int(cpu)}
         assert tree.wrong_settings(group, limits) == []
         assert group.processes() == [process.pid]
         assert host.undo.undo(number) is None

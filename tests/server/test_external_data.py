@@ -183,13 +183,3 @@ def test_an_interrupted_preparation_and_one_of_more_tables_are_completed(
     with pytest.raises(HostError, match="a workload has changed them") as error:
         external.said("tables = 3, rows = 1000")
     assert "mydyno_made" in error.value.hint
-
-
-@pytest.mark.exhaustive
-def test_the_marker_of_an_earlier_mydyno_is_accepted(external: External) -> None:
-    external.said(SMALL)
-    external.sql("ALTER TABLE sbtest.mydyno_made DROP COLUMN shape, DROP COLUMN complete")
-    assert "data in sbtest" not in external.said(SMALL)
-    assert "completing data in sbtest" in external.said("tables = 2, rows = 1000")
-    with pytest.raises(HostError, match=r"data\.rows was 1000"):
-        external.said("tables = 2, rows = 500")

@@ -15,11 +15,11 @@ from mydyno.execution.environments.private_environment import PrivateEnvironment
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
-from mydyno.hosts.cgroups import cpu_set
 from mydyno.hosts.limits import affinities_of
 from mydyno.hosts.network.ports import LOOPBACK
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.quantities import numbers_of
 from mydyno.model.stored.records import RunRecord
 from mydyno.servers.memcached import MemcachedClient
 from mydyno.servers.running.base import LOAD_USER
@@ -125,7 +125,7 @@ async def test_server_and_load_run_on_cpus_of_their_own_or_on_one(
         told = """grep Cpus_allowed_list /proc/self/status; echo '{"record": "ready"}'; sleep 60"""
         await held.start(["sh", "-c", told], instance.address(LOAD_USER))
         await held.end()
-        assert cpu_set(log.read_text().splitlines()[0].split()[1]) == cpus
+        assert numbers_of(log.read_text().splitlines()[0].split()[1]) == cpus
         shared = [cpus & of_server for of_server in affinities_of(instance.pid)]
         assert all(shared) if value == "one" else not any(shared)
 
@@ -136,10 +136,10 @@ def texts(record: RunRecord, words: str) -> list[str]:
 
 def assert_loaded(record: RunRecord) -> None:
     """The run's load was asked and counted alike on both sides; the driver may call a busy test host invalid."""
-    assert record.reasons == () or record.reasons[0].gate == "no_valid_step", record.reasons
+    assert record.reasons == () or record.reasons[0].check == "no_valid_step", record.reasons
     assert all(one.holds for one in record.evidence), [one.text for one in record.evidence if not one.holds]
     for step in record.steps:
-        reasons = [reason for reason in step.reasons if reason.gate != "driver_health"]
+        reasons = [reason for reason in step.reasons if reason.check != "driver_health"]
         assert reasons == []
         assert step.driver.key_values["cmd_get"] > 0
         assert step.driver.key_values["wrong_values"] == 0

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.stored.statements import StatementRecord
+from mydyno.model.stored.analyses import StatementRecord
 from mydyno.store.study_folder import StudyFolder
 from tests.support.real import Program
 

@@ -9,6 +9,7 @@ import pytest
 from mydyno.hosts.paths import HostPaths
 from mydyno.store.study_folder import StudyFolder
 from tests.support.interleaved import interleaved_text, slices_of, summary_of
+from tests.support.not_run import note_not_run
 from tests.support.real import Program
 
 ARMS = """
@@ -17,6 +18,8 @@ plain = {}
 small = { variables = { tmp_table_size = 16384, sync_binlog = 0 } }
 """
 STEPS = [("oltp_read_only", 4)]
+QUOTA = "cgroup = { cpu_quota = 0.2 }, sysctl = { 'kernel.sched_cfs_bandwidth_slice_us' = 4000 }"
+SLICE_US = Path("/proc/sys/kernel/sched_cfs_bandwidth_slice_us")
 
 
 @pytest.fixture
@@ -47,6 +50,32 @@ def test_one_server_is_loaded_under_the_settings_of_each_arm_in_turn(program: Pr
     assert all(one.idle_servers_cpu_s == 0 for one in slices), "no other server is up"
     assert len(list(study.glob("blocks/01/*/my.cnf"))) == 1
     assert "tmp_table_size" not in next(study.glob("blocks/01/*/my.cnf")).read_text()
+
+
+def test_a_cpu_quota_and_kernel_settings_are_switched_too(program: Program) -> None:
+    wanting, before = SLICE_US.read_text(), program.leftovers()
+    arms = ARMS.replace("variables = { tmp_table_size = 16384, sync_binlog = 0 }", QUOTA)
+    text = interleaved_text("quota", arms, STEPS, slice_s=0.5).replace('"interleaved"', '"auto"')
+    done = program.run("run", program.write(text))
+    if "cgroup" in done.stderr and done.returncode == 2:
+        note_not_run(f"a switched quota: {done.stderr}")
+        return
+    assert done.returncode == 0, done.stderr
+    assert (program.leftovers(), SLICE_US.read_text()) == (before, wanting)
+    study = program.study()
+    assert summary_of(study)["design"] == "switchback"
+    for run in StudyFolder(study).runs():
+        assert run.valid, run.reasons
+        proofs = [one.text for one in run.evidence if one.treatment == "cgroup"]
+        assert len(proofs) == (run.arm == "small")
+        assert all("quota 0.2 CPUs (read back)" in text for text in proofs)
+    slices = slices_of(study)
+    used = {
+        arm: [(one.server_cpu_s or 0.0) / one.length_s for one in slices if one.arm == arm]
+        for arm in ("plain", "small")
+    }
+    assert max(used["small"]) < 0.3, "CPUs, with the threads that were running when the quota was used up"
+    assert min(used["plain"]) > max(used["small"])
 
 
 def test_a_variable_of_the_start_is_refused_in_the_first_block(program: Program) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from mydyno.errors import ServerError
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.stored.waits import CLIENT, WaitTotals
+from mydyno.model.stored.counted import CLIENT, WaitTotals
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.wait_counting import WaitCounting, instrument_setting, read_counts
 from mydyno.store.slices import WAITS_FILE, read_slices, read_totals

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mydyno.files.command_log import COMMANDS_FILE, read_commands
+from mydyno.files.logs import COMMANDS_FILE, read_commands
 from mydyno.hosts.local import entering_command
 from mydyno.hosts.paths import HostPaths
 from tests.faults.test_killed import FAILPOINTS
@@ -76,7 +76,6 @@ def test_a_study_is_complete_and_ends_with_its_answer(studied: tuple[Program, Pa
         assert names >= {
             "run.json",
             "samples.parquet",
-            "latency.hlog",
             "driver.json",
             "my.cnf",
             "server.log",

@@ -7,9 +7,8 @@ import re
 from pathlib import Path
 
 from mydyno.analysis.candidates import candidates_of
-from mydyno.model.stored.kernel import KernelRecord
+from mydyno.model.stored.counted import KernelRecord, WaitsRecord
 from mydyno.model.stored.summary import CostRecord, CostsRecord
-from mydyno.model.stored.waits import WaitsRecord
 from mydyno.reports.page import render_page
 from mydyno.reports.terminal import print_answer
 from mydyno.store.study_folder import StudyFolder

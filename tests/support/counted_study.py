@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mydyno.analysis.base import Examined
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, ServerSpec, StepSpec
+from mydyno.model.stored.counted import CountedTotals
 from mydyno.model.stored.records import CountFacts, RunRecord, SliceRecord
-from mydyno.model.stored.slices_apart import CountedTotals
 from mydyno.model.stored.summary import RunSummary
 from mydyno.store.slices import CountedKind, totals_file, write_totals
 

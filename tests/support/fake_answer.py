@@ -94,6 +94,7 @@ def summary(of: Experiment, effects: Sequence[EffectRecord], blocks: int = 6, **
         "noise_floor": {},
         "design": "interleaved",
         "look": blocks if blocks >= 6 else None,
+        "due": blocks >= 6 or "look" in changes,
         "alpha": 0.03125,
         "interleaving": InterleavingRecord(
             slice_s=2, washout_s=0.5, cycles=60, steal_mean=steal, steal_max=2 * steal, strangers_mean=strangers

@@ -11,7 +11,7 @@ import numpy as np
 from mydyno.analysis.candidates import candidates_of
 from mydyno.analysis.costs.per_operation import costs_of
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, ServerSpec, StepSpec
-from mydyno.model.stored.candidates import CandidateRecord
+from mydyno.model.stored.analyses import CandidateRecord
 from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord, StepRecord
 from mydyno.model.stored.summary import CostsRecord, EffectRecord, RunSummary
 

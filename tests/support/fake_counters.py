@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mydyno.hosts.tracing.perf import Folded
-from mydyno.model.stored.kernel import KernelEvent
+from mydyno.model.stored.counted import KernelEvent
 from mydyno.model.stored.records import ProfileMethod
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.wait_counting import Counted

@@ -17,7 +17,7 @@ from scipy import stats
 
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, Step, StepSpec
 from mydyno.model.definition.plan import Design, PlannedBlock, make_plan
-from mydyno.model.stored.fact import fact
+from mydyno.model.stored.reasons import fact
 from mydyno.model.stored.records import (
     DriverResult,
     Evidence,
@@ -306,6 +306,7 @@ def _summary(study: StudyFolder, shape: Interleaved, experiment: Experiment, sli
         effects=effects,
         noise_floor=floors,
         design="interleaved",
+        due=look is not None,
         look=look,
         alpha=alpha,
         interleaving=InterleavingRecord(

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mydyno.model.stored.summary import EffectRecord, StepLevel
-from mydyno.verdicts import Family, Metric, Observation, decide
-from mydyno.wording.effects import effect_sentence
+from mydyno.model.stored.summary import EffectRecord
+from mydyno.verdicts import Family, Metric, Observation, decide_study
+from mydyno.wording.verdicts import note_of
 
-LEVEL = StepLevel(id="oltp_read_only-64", workload="oltp_read_only", connections=64)
 QPS = Metric("qps", "1/s", "higher")
 
 
@@ -55,11 +54,16 @@ def exact_study(values: Mapping[tuple[str, int], list[float | None]], reason: st
     return Family(Metric("qps"), "glibc", ("glibc", "jemalloc"), {"s": observations}, margin)
 
 
+def decide(family: Family) -> list[EffectRecord]:
+    """The effects of a study that consists of this family alone, at the family's own level."""
+    return decide_study([family], round(1.0 - family.level, 12))
+
+
 def jemalloc(family: Family) -> EffectRecord:
     """The first effect of jemalloc."""
     return next(effect for effect in decide(family) if effect.arm == "jemalloc")
 
 
-def said(effect: EffectRecord, level: StepLevel | None = LEVEL, *, hosts: int = 1, looks: bool = False) -> str:
-    """The sentence that an effect of these families allows, at this load level."""
-    return effect_sentence(effect, level, hosts, 0.02, looks)
+def said(effect: EffectRecord) -> str:
+    """What stands beside an effect of these families."""
+    return note_of(effect, 0.02)

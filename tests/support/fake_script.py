@@ -9,7 +9,7 @@ from typing import Any
 from mydyno.drivers.held import SliceOrder
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, Experiment, ServerSpec, Step, StepSpec
 from mydyno.model.definition.plan import PlannedRun
-from mydyno.model.stored.kernel import KernelEvent
+from mydyno.model.stored.counted import KernelEvent
 from mydyno.model.stored.records import DriverFinding, Evidence, ProfileMethod
 from mydyno.servers.wait_counting import Counted, Counts
 

@@ -207,7 +207,8 @@ def _write_run(
             reasons=(reason,) if reason else (),
             warnings=("CPU frequency governor is powersave",) if planned.block == 1 else (),
             evidence=(
-                _link(shape, planned.arm) or _evidence(planned.arm, proved=reason is None or reason.gate != "unproved"),
+                _link(shape, planned.arm)
+                or _evidence(planned.arm, proved=reason is None or reason.check != "unproved"),
             ),
             servers=(_server(planned),),
             steps=tuple(steps),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mydyno.model.stored.waits import (
+from mydyno.model.stored.counted import (
     ROW_LOCKS,
     EventTotal,
     LockTotal,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mydyno.failpoints import STOP_AT
-from mydyno.hosts.network.network_capabilities import network_capabilities
+from mydyno.hosts.network.namespace import network_capabilities
 from mydyno.hosts.paths import HostPaths
 from tests.support.not_run import note_not_run
 from tests.support.patience import HANG_S

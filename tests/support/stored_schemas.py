@@ -11,7 +11,7 @@ import jsonschema
 
 from mydyno.model.stored.schemas import STORED, stored_schema
 
-NOT_JSON = (".parquet", ".cnf", ".log", ".html", ".hlog", ".err", ".gz", ".lock", ".sh")
+NOT_JSON = (".parquet", ".cnf", ".log", ".html", ".err", ".gz", ".lock", ".sh")
 
 
 @cache

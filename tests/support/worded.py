@@ -1,4 +1,4 @@
-"""A saved study's sentences in English."""
+"""A saved study with its answer."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mydyno.model.stored.worded import WordedSummary
-from mydyno.reports.json_report import worded_summary
+from mydyno.model.stored.summary import PrintedSummary
+from mydyno.reports.formats import printed_summary
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
 
 
-def worded(folder: StudyFolder) -> WordedSummary:
+def worded(folder: StudyFolder) -> PrintedSummary:
     """As `mydyno report --format json` prints it."""
-    return worded_summary(StoredResult.load(folder))
+    return printed_summary(StoredResult.load(folder))
 
 
 def worded_json(study: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from mydyno import clock
 from mydyno.drivers.dynoload_output import measure_unix_ns, readings_of
-from mydyno.execution.environments.load_clients import FarClock
+from mydyno.execution.environments.load_clients import FarSamples
 from mydyno.execution.environments.probe import read_samples
 from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
@@ -86,13 +86,18 @@ def test_every_sample_of_a_step_is_placed_although_the_wall_clock_was_set(tmp_pa
 @pytest.mark.parametrize("step_s", [-30.0, 30.0])
 def test_a_wall_clock_that_is_set_moves_no_sample_of_another_host(wall: WallClock, step_s: float) -> None:
     """That host has been up for a week longer."""
-    uptime_ns, far = 7 * 86_400 * S, FarClock()
-    first, last = (Sample(time.monotonic_ns() + uptime_ns + second * S, "client:a", "x", 1.0) for second in (0, 1))
-    far.arrived(first.unix_ns)
+    far = FarSamples(lambda scope, _: scope)
+
+    def arrives() -> int:
+        at_ns = time.monotonic_ns() + 7 * 86_400 * S
+        far.take(json.dumps({"record": "sample", "monotonic_ns": at_ns, "metrics": {"host": {"x": 1.0}}}))
+        return at_ns
+
+    first_ns = arrives()
     wall.ahead_s = step_s
-    far.arrived(last.unix_ns - S)
-    ours = [one.unix_ns for one in far.ours([first, last])]
-    assert ours[1] - ours[0] == last.unix_ns - first.unix_ns
+    last_ns = arrives()
+    ours = [one.unix_ns for one in far.ours()]
+    assert ours[1] - ours[0] == last_ns - first_ns
     assert abs(ours[0] - clock.unix_ns()) < 5 * S
 
 

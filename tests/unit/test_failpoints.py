@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.failpoints import STOP_AT, failpoint
-from mydyno.files.journal import Journal
+from mydyno.files.logs import Journal
 from mydyno.hosts.local import LocalHost
 
 

@@ -128,14 +128,14 @@ async def test_a_treatment_that_is_not_proved_never_gives_a_number(
     assert "load" not in " ".join(script.events[script.events.index("evidence") : script.events.index("evidence") + 2])
 
 
-async def test_a_setting_that_the_server_rounds_is_said_in_the_answer(
+async def test_a_setting_that_the_server_rounds_is_said_below_the_answer(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:
     words = "table_open_cache is 10, wanted 5"
     script.evidence = lambda run: Evidence(treatment="variables", holds=run is not None and run.block == 1, text=words)
     asked = experiment(design={"blocks": 2}, treatments={"jemalloc": {"fake": 1}})
     folder, _, _ = await study(script, paths, tmp_path, asked)
-    assert worded(folder).sentences.count(f"jemalloc does not run with the settings that it declares: {words}.") == 1
+    assert worded(folder).sharpen.count(f"jemalloc does not run with the settings that it declares: {words}.") == 1
 
 
 @pytest.mark.parametrize("kind", ["blocks", "interleaved"])
@@ -160,7 +160,7 @@ async def test_a_driver_that_fails_makes_an_invalid_run_with_its_own_words(
     assert [(run.block, run.arm) for run in invalid] == [(1, "jemalloc")]
     assert "FATAL: no" in invalid[0].reasons[0].text
     assert len(watcher.ended) == 6
-    assert any("1 of 6 runs is invalid" in sentence for sentence in worded(folder).sentences)
+    assert worded(folder).answer[-1].startswith("jemalloc failed in 1 of 2 blocks (")
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ async def test_a_single_arm_shows_its_noise_floor_and_compares_nothing(
     folder, summary, _ = await study(script, paths, tmp_path, experiment(("only",), design={"blocks": 2}))
     assert (summary.state, summary.effects) == ("complete", ())
     assert summary.noise_floor["qps"]["oltp_read_only-4"] == pytest.approx(1.0)
-    assert "noise floor" in worded(folder).sentences[0]
+    assert "shows the noise of this host" in worded(folder).answer[0]
 
 
 def of_rule(rule: str, level: Literal["suspect", "invalid"] = "invalid") -> tuple[DriverFinding, ...]:
@@ -421,7 +421,7 @@ async def test_a_study_on_a_host_too_busy_for_every_run_is_partial_and_no_error(
     script.findings = lambda _run, _step: of_rule("cpu")
     folder, summary, watcher = await study(script, paths, tmp_path, experiment(design={"blocks": 2}))
     assert len(watcher.ended) == 6
-    assert {reason.gate for run in folder.runs() for step in run.steps for reason in step.reasons} == {"driver_cpu"}
+    assert {reason.check for run in folder.runs() for step in run.steps for reason in step.reasons} == {"driver_cpu"}
     assert not any(run.valid for run in summary.runs)
     assert summary.state == "partial"
     finish(folder, summary, as_json=False)  # raises typer.Exit for exit code 1

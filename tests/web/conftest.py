@@ -48,7 +48,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "empty-20261120T080000Z" / "journal.jsonl").write_text('{"event": "study_cre')
     newer = folder / "newer-20261120T070000Z"
     shutil.copytree(running.path, newer)
-    (newer / "study.json").write_text(text.replace('"format": 5', '"format": 99', 1))
+    (newer / "study.json").write_text(text.replace('"format": 6', '"format": 99', 1))
     noplan = folder / "noplan-20261120T060000Z"
     shutil.copytree(running.path, noplan)
     (noplan / "plan.json").write_text("[")

@@ -77,7 +77,7 @@ def test_the_live_page_follows_the_study_and_stops_it(page: Page, server: WebSer
     assert tile(page, "p99") == "3.00 ms"
     writer.write("precision", blocks=6, made=2, half_widths={"server_cpu_us_per_query": 0.012, "CPU per query": 0.01})
     expect(page.locator("#precision li")).to_have_text(["±1.2 % of CPU per query", "±1.0 % of CPU per query"])
-    reason = {"gate": "unproved", "text": "the library is not mapped"}
+    reason = {"check": "unproved", "text": "the library is not mapped"}
     writer.write("run", block=1, arm="jemalloc", folder="blocks/01/1-jemalloc", valid=False, reasons=[reason])
     expect(page.locator("#invalid")).to_contain_text("block 1, jemalloc, not used: the library is not mapped")
     page.get_by_role("button", name="Stop the study").click()
@@ -344,7 +344,7 @@ def test_pages_fit_a_phone_and_a_desk_and_are_accessible(
 ) -> None:
     writer.write("second", **LOADED, qps=1000.0)
     writer.write("note", text="a message " * 30)
-    reason = {"gate": "unproved", "text": "x" * 300}
+    reason = {"check": "unproved", "text": "x" * 300}
     writer.write("run", block=1, arm="jemalloc", folder="blocks/01/1-jemalloc", valid=False, reasons=[reason])
     (run,) = (studies / COMPLETE / "blocks/01").glob("1-*")
     hostile = quote(HOSTILE.replace("/", "∕"))

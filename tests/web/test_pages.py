@@ -31,7 +31,7 @@ def test_every_study_is_listed_also_those_with_something_wrong(server: WebServer
     page = server.get("/").text
     assert "7 studies in" in page and "not-a-study" not in page
     assert "study.json cannot be read" in page, "half-written and empty"
-    assert "format 99; this mydyno reads format 5" in page
+    assert "format 99; this mydyno reads format 6" in page
     assert "plan.json" not in server.get("/?q=nothing+matches").text
 
 

@@ -1,5 +1,5 @@
-"""Analyses, one file per idea: what is stored of a study, what is computed, what is said and what is drawn of it.
+"""Analyses, one file or folder per idea: what is computed of a study, what is said and what is drawn of it.
 
-None imports another, and nothing but the list in catalogue.py imports one: where something else must know a fact, it
-reads the record in summary.json.
+The type of what one stores is in model/stored/. None imports another, and nothing but the list in catalogue.py imports
+one: where something else must know a fact, it reads the record in summary.json.
 """

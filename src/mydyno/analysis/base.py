@@ -15,7 +15,6 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
 from mydyno.verdicts import Family
-from mydyno.wording.stored_result import StoredResult
 
 Chapter = Literal["answer", "why", "load", "trust"]
 """Chapters of the report that have analyses."""
@@ -88,11 +87,7 @@ class Analysis:
     """Its sentence in the answer, after those on the question; empty: none."""
     always: Callable[[Summary], list[str]] = lambda _: []
     """Its sentences that hold whatever the control's copies do, and before any look."""
-    sentences: Callable[[StoredResult], Sequence[str]] = lambda _: ()
-    """What it adds to the long form of the answer."""
     lines: Callable[[StudyResult], list[str]] = lambda _: []
     """What a terminal shows of it below the answer."""
-    worded: Callable[[StoredResult], Any] | None = None
-    """The record with its sentences, for programs; None: as it is stored."""
     files: Callable[[Experiment, Summary], Mapping[str, str]] = lambda *_: {}
     """{name: text} of what is written beside summary.json."""

@@ -14,13 +14,11 @@ from dataclasses import dataclass, replace
 from math import log
 
 from mydyno.analysis.base import Analysis, Examined
-from mydyno.model.stored.candidates import CandidateKind, CandidateRecord
+from mydyno.model.stored.analyses import CandidateKind, CandidateRecord
 from mydyno.model.stored.costs import COSTS
-from mydyno.model.stored.kernel import MEASURES, KernelRecord
-from mydyno.model.stored.profiles import ProfilesRecord
+from mydyno.model.stored.counted import MEASURES, KernelRecord, ProfilesRecord, WaitsRecord
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
-from mydyno.model.stored.waits import WaitsRecord
-from mydyno.results.why.explained import explained, is_of_latency, is_of_server_cpu
+from mydyno.results.why import explained, is_of_latency, is_of_server_cpu
 
 DRIVER_CPU = "driver_cpu_us"
 PARTS_OF_DRIVER_CPU = ("driver_cpu_user_us", "driver_cpu_system_us")
@@ -71,7 +69,7 @@ def candidates_of(
     waits: WaitsRecord | None,
     kernel: KernelRecord | None,
 ) -> tuple[CandidateRecord, ...]:
-    """The candidates for every effect that is looked at (results/why/explained.py), from what was found of each kind.
+    """The candidates for every effect that is looked at (results/why.py), from what was found of each kind.
 
     Those that can account for most come first; among equals the one whose interval is farthest from no change. Waits
     for another thread come after I/O that accounts for enough, too; CPU time after the function that spends it.

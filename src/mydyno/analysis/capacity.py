@@ -18,10 +18,10 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Table, legend
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
-from mydyno.model.definition.search import CAPACITIES
-from mydyno.model.stored.capacity import CapacityRecord
+from mydyno.model.definition.special_steps import CAPACITIES
+from mydyno.model.stored.analyses import CapacityRecord
 from mydyno.model.stored.records import SliceRecord
-from mydyno.model.stored.summary import EffectRecord, Summary
+from mydyno.model.stored.summary import EffectRecord, Summary, used_slices
 from mydyno.results.values.capacity import Starts, outcomes_of, starts_of
 from mydyno.stats.capacity import estimates
 from mydyno.stats.paired import paired
@@ -41,8 +41,7 @@ REASONS = {
 
 def analyse(study: Examined) -> tuple[CapacityRecord, ...]:
     """Every step and arm of a search; empty without a search."""
-    blocks = {run.block for run in study.runs}
-    own = [one for one in study.slices if one.block in blocks]
+    own = used_slices(study.slices, study.runs)
     found = []
     for step in study.experiment.resolved_steps:
         if step.search is None:

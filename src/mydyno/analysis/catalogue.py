@@ -32,7 +32,6 @@ from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.summary import Summary
-from mydyno.wording.stored_result import StoredResult
 
 ANALYSES: tuple[Analysis, ...] = (
     limits.ANALYSIS,
@@ -73,11 +72,6 @@ def files_of(experiment: Experiment, summary: Summary) -> dict[str, str]:
     return {name: text for one in ANALYSES for name, text in one.files(experiment, summary).items()}
 
 
-def worded_of(result: StoredResult) -> dict[str, Any]:
-    """{field of Summary: record with its sentences}, of the records that have some."""
-    return {one.stored: one.worded(result) for one in ANALYSES if one.worded is not None}
-
-
 def said_of(summary: Summary, metric: str) -> tuple[list[str], bool]:
     """(sentences on a metric of the question, whether they are all that is said of it); none: no analysis answers."""
     found: tuple[list[str], bool] = [], False
@@ -95,11 +89,6 @@ def added_of(summary: Summary) -> list[str]:
 def always_of(summary: Summary) -> list[str]:
     """What holds even where no effect is decided."""
     return [sentence for one in ANALYSES for sentence in one.always(summary)]
-
-
-def sentences_of(result: StoredResult) -> list[str]:
-    """What the analyses add to the long form of the answer."""
-    return [sentence for one in ANALYSES for sentence in one.sentences(result)]
 
 
 def lines_of(result: StudyResult) -> list[str]:

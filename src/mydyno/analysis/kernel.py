@@ -1,6 +1,6 @@
 """The kernel view: run queue, futex waits, fsync, block I/O, retransmits and system calls of an arm and its control.
 
-Events per transaction are compared as in results/why/event_tables.py: what has a duration by its time, the rest by its
+Events per transaction are compared as in results/why.py: what has a duration by its time, the rest by its
 count.
 """
 
@@ -19,7 +19,7 @@ from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
-from mydyno.model.stored.kernel import (
+from mydyno.model.stored.counted import (
     MEASURES,
     SYSTEM_CALL,
     Bucket,
@@ -29,7 +29,7 @@ from mydyno.model.stored.kernel import (
     KernelTotals,
 )
 from mydyno.model.stored.records import RunRecord
-from mydyno.results.why.event_tables import (
+from mydyno.results.why import (
     Compared,
     ComparedSides,
     EventTable,
@@ -37,9 +37,9 @@ from mydyno.results.why.event_tables import (
     alarm,
     compare_steps,
     counted_by_step,
+    slices_apart,
     table_of,
 )
-from mydyno.results.why.slices_apart import slices_apart
 from mydyno.store.slices import KERNEL_FILE, read_totals
 from mydyno.wording.numbers import count_interval, signed_count, signed_time, significant, time_interval, time_text
 from mydyno.wording.reasons import alarm_clause
@@ -69,7 +69,7 @@ def analyse(study: Examined) -> KernelRecord | None:
 
     of_steps = counted_by_step(study.path, experiment, runs, study.runs, lambda run: run.kernel, read, _items)
     tables = {step: table_of(of_step) for step, of_step in of_steps.items()}
-    differ = alarm(experiment.control, tables, _enough, alpha or 0.05, str)
+    differ = alarm(experiment.control, tables, _enough, alpha or 0.05)
     claims = alpha is not None and not differ
     seed = experiment.design.seed
     found = compare_steps(tables, experiment.contrasts(), _enough, alpha or 0.05, seed, claims)
@@ -89,7 +89,7 @@ def _items(totals: KernelTotals) -> dict[Item, tuple[float, float]]:
 
 def _enough(table: EventTable, _connection_us: float) -> NDArray[np.float64]:
     """Every measure is compared, also one that never occurred: then its interval states how often it may."""
-    return np.array([LEAST_CALLS if str(item).startswith(SYSTEM_CALL) else 0.0 for item in table.items])
+    return np.array([LEAST_CALLS if str(item).startswith(SYSTEM_CALL) else 0.0 for item in table.sampled.items])
 
 
 def _histograms(

@@ -19,11 +19,9 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Table, glyph
 from mydyno.hosts.network.link import FRAME_TO_PAYLOAD
 from mydyno.model.definition.experiment import Step
-from mydyno.model.definition.quantities import load_level
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import LimitRecord, RunSummary
-from mydyno.wording.numbers import percent, size_range
-from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.numbers import percent
 
 FULL = 0.90
 THREAD_FULL = 0.95
@@ -35,20 +33,6 @@ DIRECTIONS = {
     "load": (("rx", "to_load_bits_per_s"), ("tx", "to_server_bits_per_s")),
 }
 """{whose interface was sampled: (what it counts, what the timed transfer delivered in that direction)}"""
-
-
-MOST_ALONE = 3
-"""Arms of one limit that each have their shares in the sentence; of more only the range is said."""
-GROUPS = {
-    "link": "the link limited",
-    "server CPU": "the CPUs, most of them busy with the server, limited",
-    "load CPU": "the CPU of the load program limited",
-    "others' CPU": "the CPUs, most of them busy with neither server nor load, limited",
-    "none": "neither link nor CPUs were full with",
-}
-UNSEEN = "; the server's host is not measured"
-
-
 LIMITS = {"others' CPU": "other CPU"}
 
 
@@ -125,41 +109,6 @@ def _medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: median(one[name] for one in found) for name in found[0]} if found else {}
 
 
-def limit_sentences(limits: Sequence[LimitRecord], steps: Sequence[Step]) -> tuple[str, ...]:
-    """One sentence per step: which arms met which limit, each with the share that says so."""
-    sentences = []
-    for step in steps:
-        groups = []
-        for limit, words in GROUPS.items():
-            group = [found for found in limits if found.step == step.id and found.limit == limit]
-            if group:
-                arms = [f"{found.arm} ({_telling_shares([found])})" for found in group]
-                if len(group) > MOST_ALONE:
-                    arms = [*(found.arm for found in group[:-1]), f"{group[-1].arm} ({_telling_shares(group)})"]
-                groups.append(f"{words} {', '.join(arms)}")
-        if groups:
-            unseen = "" if any("server" in found.shares for found in limits) else UNSEEN
-            level = load_level(step.connections, step.rate)
-            sentences.append(f"At {level} ({step.workload}): {'; '.join(groups)}{unseen}.")
-    return tuple(sentences)
-
-
-def _telling_shares(found: Sequence[LimitRecord]) -> str:
-    """The shares that made these arms' common limit, each as a range over them."""
-    if found[0].limit == "link":
-        return f"{_range(found, 'link')} of the link"
-    if all(one.met == "thread" for one in found):
-        return f"its busiest thread {_range(found, 'thread')} of a CPU"
-    if found[0].limit == "none":
-        return f"link {_range(found, 'link')}, CPUs {_range(found, 'cpu')}"
-    server = f"server {_range(found, 'server')}, " if all("server" in one.shares for one in found) else ""
-    return f"{server}load {_range(found, 'load')} of all CPUs"
-
-
-def _range(found: Sequence[LimitRecord], name: str) -> str:
-    return size_range([one.shares[name] for one in found])
-
-
 def part(result: StudyResult) -> Part | None:
     """Which limit each arm met at each step, with the shares that say so."""
     found = {(limit.step, limit.arm): limit for limit in result.summary.limits}
@@ -176,6 +125,8 @@ def part(result: StudyResult) -> Part | None:
             shares = limit.shares
             told: dict[str, float] = {name: shares[name] for name in ("link", "server", "load") if name in shares}
             told["other"] = limit.others
+            if limit.met == "thread":
+                told["busiest load thread"] = shares["thread"]
             below = ", ".join(f"{name} {percent(share)}" for name, share in told.items())
             cells.append(Cell(LIMITS.get(limit.limit, limit.limit), "word", below=below))
         rows.append(cells)
@@ -185,6 +136,8 @@ def part(result: StudyResult) -> Part | None:
         "Link: share of what the timed transfer delivered. Server, load, other: shares of all CPUs of this host; other "
         "is the kernel's own threads and all other programs."
     )
+    if not any("server" in limit.shares for limit in found.values()):
+        note += " The server's host is not measured."
     table = Table("From utilisation", ["arm", *head], rows, note)
     return Part(id="limits", heading="What limited each arm", short="Limits", folded=True, body=[table])
 
@@ -193,9 +146,4 @@ def _analyse(study: Examined) -> tuple[LimitRecord, ...]:
     return limits_of(study.every_record, study.every_run, study.experiment.resolved_steps, study.cpus)
 
 
-def sentences(result: StoredResult) -> tuple[str, ...]:
-    """For the long form of the answer."""
-    return limit_sentences(result.summary.limits, result.study.experiment.resolved_steps)
-
-
-ANALYSIS = Analysis(part=part, stored="limits", analyse=_analyse, sentences=sentences)
+ANALYSIS = Analysis(part=part, stored="limits", analyse=_analyse)

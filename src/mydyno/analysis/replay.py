@@ -11,7 +11,7 @@ from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.quantities import format_duration
-from mydyno.model.definition.statement_steps import speed_of
+from mydyno.model.definition.special_steps import speed_of
 from mydyno.model.stored.records import SliceRecord
 from mydyno.wording.numbers import NONE, latency_text
 

@@ -18,9 +18,8 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Table, legend
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Experiment, Step
-from mydyno.model.definition.statement_steps import speed_of
-from mydyno.model.stored.scalability import Estimate, ResponsePoint, ScalabilityRecord
-from mydyno.results.values.closed_loop import is_closed, slots, thinks
+from mydyno.model.definition.special_steps import is_closed, slots, speed_of, thinks
+from mydyno.model.stored.analyses import Estimate, ResponsePoint, ScalabilityRecord
 from mydyno.stats.scalability import FEWEST_LEVELS, Bounds, Curve, Scalability, curve_levels, scalability
 from mydyno.wording.numbers import display_unit, p_value, percent, rate_words, significant, size
 

@@ -18,12 +18,11 @@ from mydyno.document.charts.half_normal import SizedEffect, half_normal_chart
 from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
 from mydyno.document.section import Cell, Figure, FigureGroup, Table
-from mydyno.experiment_file.screen import CONTROL, coded
-from mydyno.experiment_file.vary import arm_name
+from mydyno.experiment_file.arms import CONTROL, arm_name, coded
 from mydyno.language import agreed, listing
 from mydyno.model.definition.experiment import Experiment, Scalar, ScreenSpec
 from mydyno.model.metrics import phrase_of
-from mydyno.model.stored.screening import ScreenedFactor, ScreenRecord
+from mydyno.model.stored.analyses import ScreenedFactor, ScreenRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.stats.paired import paired
 from mydyno.stats.screening import ALIASED, MainEffect, aliases, half_normal_quantiles, screened, strongest

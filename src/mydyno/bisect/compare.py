@@ -37,10 +37,9 @@ from mydyno.results.precision import alarm_of, half_width, looks_of
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study, run_study
 from mydyno.verdicts import threshold as judged
-from mydyno.wording.effects import sentence_of
 from mydyno.wording.gate import gate_study
 from mydyno.wording.reasons import alarm_clause, cut, recorded_failure
-from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.verdicts import note_of
 
 GOOD, CANDIDATE = "good", "candidate"
 ENDS_LONGER = 2
@@ -130,7 +129,8 @@ async def compare_ends(folder: BisectFolder, tools: Tools) -> Ends:
     outcome: Outcome = {"differ": "bad", "no difference": "good", "better": "good"}.get(state, "skipped")  # type: ignore[assignment]
     comparison = _comparison(record.bad, outcome, study, summary, effect, times, folder.path)
     if state != "differ" or best is None or best.ratio is None:
-        reason = "" if state != "undecided" or effect is None else sentence_of(StoredResult.load(study), effect)
+        margin = experiment.verdict.margin_of(record.metric)
+        reason = "" if state != "undecided" or effect is None else note_of(effect, margin)
         return Ends(comparison=comparison.model_copy(update={"reason": reason}), state=state)
     limit = given if given is not None else _limit_between(best)
     return Ends(comparison=comparison, state="differ", step=record.step or best.step, limit=limit)

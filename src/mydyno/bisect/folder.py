@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from mydyno.errors import UserError
 from mydyno.files.atomic import write_text
-from mydyno.files.journal import Journal
+from mydyno.files.logs import Journal
 from mydyno.model.stored.bisection import BISECT_FORMAT, BisectRecord, BisectResult, Comparison, Ends
 
 LEAST_RATE = 0.0001

@@ -33,7 +33,7 @@ from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.stored.bisection import BisectOptions, BisectRecord, BisectResult, Commit
 from mydyno.reports.bisection import bisect_document, share_words
-from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds
+from mydyno.servers.compiled.compile import get_compiled, planned_builds, read_builds
 from mydyno.servers.compiled.source import commit_in, fetched
 
 MOST_LISTED = 40

@@ -11,11 +11,10 @@ from mydyno.cli import arguments
 from mydyno.cli.across_output import Format, Output, chosen_format, deliver
 from mydyno.cli.streams import warn_of_damage
 from mydyno.errors import UserError
-from mydyno.evaluation.arms import compare_arms
-from mydyno.evaluation.compare import compare_studies
+from mydyno.evaluation.compare import compare_arms, compare_studies
 from mydyno.reports.comparison import arms_document, comparison_document
+from mydyno.results.across.history import studies_beside
 from mydyno.results.across.saved import SavedStudy
-from mydyno.results.across.scatter import studies_beside
 
 
 def compare(
@@ -41,17 +40,17 @@ def compare(
     saved = [SavedStudy.read(_path(one, studies)) for one in study]
     for one in saved:
         warn_of_damage(one.folder)
-    folders = [one.folder for one in saved] if chosen == "html" else []
+    whole = chosen == "html"
     if arms is not None:
         side = compare_arms(saved[0], [arm.strip() for arm in arms.split(",") if arm.strip()])
-        deliver(side, arms_document(side, folders), chosen, output)
+        deliver(side, arms_document(side, whole), chosen, output)
         return
     made = compare_studies(saved, studies_beside(saved))
     if not made.comparable:
         raise UserError(
             made.answer[0].rstrip("."), "each effect needs the same load level, arm, control and metric in all"
         )
-    deliver(made, comparison_document(made, folders), chosen, output)
+    deliver(made, comparison_document(made, whole), chosen, output)
 
 
 def _path(study: str, studies: Path) -> Path:

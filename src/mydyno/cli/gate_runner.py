@@ -20,8 +20,7 @@ from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
 from mydyno.model.definition.host_groups import HostGroup
-from mydyno.reports.gate import gate_document
-from mydyno.reports.gate_files import bencher, junit
+from mydyno.reports.gate import bencher, gate_document, junit
 from mydyno.results.gate import is_gate_decided
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import run_study

@@ -20,9 +20,8 @@ from mydyno.execution.planning.preview import preview
 from mydyno.fleet.groups import check_groups
 from mydyno.hosts.paths import HostPaths
 from mydyno.language import agreed
-from mydyno.model.definition.batch import BatchJob
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.host_groups import LOCAL, HostGroup
+from mydyno.model.definition.host_groups import LOCAL, BatchJob, HostGroup
 from mydyno.model.definition.plan import Plan
 
 

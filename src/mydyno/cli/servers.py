@@ -25,7 +25,7 @@ from mydyno.model.server_version import ServerVersion
 from mydyno.packages.oci_layout import Image, read_image
 from mydyno.packages.progress import download, is_url
 from mydyno.servers.catalogue import CATALOGUE, CatalogueEntry, get_build, known_servers
-from mydyno.servers.compiled.cached import read_builds, remove_build
+from mydyno.servers.compiled.compile import read_builds, remove_build
 from mydyno.servers.compiled.record import BuildRecord
 from mydyno.servers.dsn import FORM, PASSWORD_VARIABLE, parse_dsn
 from mydyno.servers.sources.archive import AddedServer, add_image, add_pulled, read_added

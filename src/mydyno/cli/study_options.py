@@ -18,9 +18,8 @@ from mydyno.cli.streams import STARTED_AS
 from mydyno.errors import UserError
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.fleet.groups import parse_hosts
-from mydyno.model.definition.batch import BatchJob, BatchKind
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.host_groups import HostGroup
+from mydyno.model.definition.host_groups import BatchJob, BatchKind, HostGroup
 from mydyno.model.definition.problems import with_guess
 
 LARGEST_SEED = 999_999

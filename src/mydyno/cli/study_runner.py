@@ -102,7 +102,7 @@ def finish(folder: StudyFolder, summary: Summary, as_json: bool) -> None:
     if summary.state == "failed":
         warn("mydyno: error: the study failed: no run is valid; the reasons are above and in the report")
         raise typer.Exit(ExitCode.STUDY_FAILED)
-    if is_unanswered(summary, folder.study().experiment, folder.runs()):
+    if is_unanswered(summary, folder.runs()):
         warn("mydyno: error: invalid runs left no comparison with an answer; the reasons are above and in the report")
         raise typer.Exit(ExitCode.STUDY_FAILED)
 

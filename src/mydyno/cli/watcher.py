@@ -18,8 +18,7 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from mydyno.drivers import base
-from mydyno.evaluation.progress import half_width_words, precision_words
-from mydyno.evaluation.projection import Precision
+from mydyno.evaluation.projection import Precision, half_width_words, precision_words
 from mydyno.execution.interleaved.block import BlockResult, SliceKind
 from mydyno.execution.planning.forecast import RUN_OVERHEAD_S
 from mydyno.language import agreed
@@ -33,6 +32,10 @@ from mydyno.visible import styled
 REFRESHES_PER_S = 2
 WORTH_KNOWING = 0.02
 """Share of the CPU time of others from which on a block's line names it."""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 class _Shown:
@@ -146,7 +149,7 @@ class ProgressWatcher(_Shown):
 
     def slice_ended(self, step: Step, cycle: int, record: SliceRecord) -> None:
         """Show the step and the cycle; never a rate of one arm beside another's."""
-        steal = "" if record.steal is None or record.steal < WORTH_KNOWING else f"  steal {record.steal:.0%}"
+        steal = "" if record.steal is None or record.steal < WORTH_KNOWING else f"  steal {_percent(record.steal)}"
         self._show_block(f"{step.id} cycle {cycle}{steal}")
 
     def block_ended(self, block: int, result: BlockResult, precision: Precision | None) -> None:
@@ -157,7 +160,7 @@ class ProgressWatcher(_Shown):
             ("steal", [one.steal for one in result.slices if one.steal is not None]),
         ):
             if shares and sum(shares) / len(shares) >= WORTH_KNOWING:
-                words.append(f"{name} {sum(shares) / len(shares):.0%}")
+                words.append(f"{name} {_percent(sum(shares) / len(shares))}")
         widest = max(precision.half_widths.values(), default=None) if precision is not None else None
         self._noted = words if widest is None else [*words, f"intervals {half_width_words(widest)}"]
         if precision is not None:

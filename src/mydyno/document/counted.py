@@ -10,8 +10,7 @@ from typing import TypeVar
 
 from mydyno.document.parts import Fold, Note, Piece
 from mydyno.language import agreed
-from mydyno.model.stored.profiles import ProfileContrast
-from mydyno.model.stored.slices_apart import CountedContrast, SlicesApart
+from mydyno.model.stored.counted import CountedContrast, ProfileContrast, SlicesApart
 from mydyno.wording.numbers import level_percent, percent, ratio_interval, signed_percent, significant, time_text
 from mydyno.wording.stored_result import StoredResult
 
@@ -32,7 +31,7 @@ def count_text(count: float) -> str:
 
 def together(result: StoredResult) -> str:
     """The level of these intervals: this section's findings are tested together, apart from the effects."""
-    alpha = result.study.experiment.profile.rate_of_causes(result.summary.alpha, result.summary.operations is not None)
+    alpha = result.study.experiment.profile.rate_of_causes(result.summary.alpha, result.summary.families_beside)
     return (
         f"Intervals of {level_percent(alpha)} are simultaneous over all findings of this kind; all kinds of "
         "causes together share the error rate of the effects."

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 from markupsafe import Markup
 
-from mydyno.document.page_assets import asset, script_json
 from mydyno.document.section import FigureGroup, Table, render
+
+ASSETS = Path(__file__).parent / "assets"
+
+
+def asset(name: str) -> str:
+    """The text of a file of assets/."""
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def script_json(value: object) -> Markup:
+    """JSON that cannot end its script element, whatever its strings contain."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
 
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Control characters that HTML forbids; server logs and status texts can contain them."""
@@ -115,8 +129,6 @@ class Document:
     """The question."""
     parts: Sequence[Part]
     """Those that are empty are left out."""
-    data: dict[str, Any] | None = None
-    """What the chart over time reads."""
     sign: str = ""
     """Before the title where there are no colours."""
     outcome: str = ""
@@ -128,11 +140,6 @@ class Document:
         return [part for part in self.parts if part.lead or part.pieces]
 
     @property
-    def script_data(self) -> Markup | None:
-        """The data as the page has them."""
-        return None if self.data is None else script_json(self.data)
-
-    @property
     def body(self) -> Markup:
         """Its sections with their navigation."""
         return _clean(render("sections.html", sections=self.sections))
@@ -140,7 +147,7 @@ class Document:
     @property
     def page(self) -> str:
         """A page of its own."""
-        return framed("across.html", self.script_data, title=self.title, document=self, sections=self.sections)
+        return framed("across.html", None, title=self.title, document=self, sections=self.sections)
 
 
 def framed(template: str, data: Markup | None, **values: object) -> str:

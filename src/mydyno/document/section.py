@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from mydyno.document.charts.palette import GLYPHS, ArmStyle
-from mydyno.document.charts.svg import marker
+from mydyno.document.charts.drawing import GLYPHS, ArmStyle, marker
 from mydyno.document.result import StudyResult
 from mydyno.language import agreed
 from mydyno.visible import visible, visible_value

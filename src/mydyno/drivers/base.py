@@ -97,7 +97,7 @@ class DriverOutcome:
     started_unix_ns: int
     """When the load began."""
     latency_log: tuple[str, ...] = ()
-    """Interval lines of an HdrHistogram log in nanoseconds, where the driver writes one; times from the window on."""
+    """Interval lines of an HdrHistogram log in nanoseconds, where the driver writes one."""
 
     def samples(self, instance: int) -> tuple[Sample, ...]:
         """The readings as samples of this instance's driver."""

@@ -17,10 +17,10 @@ from typing import Any, Protocol
 from mydyno.drivers import dynoload_output as output
 from mydyno.drivers.base import Driver, StepContext
 from mydyno.errors import DriverError
-from mydyno.hosts.cgroups import cpu_list
 from mydyno.hosts.limits import affinities_of
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.quiet import Headway
+from mydyno.model.definition.quantities import ranges_of
 from mydyno.servers.sql import Address
 
 READY_TIMEOUT_S = 90.0
@@ -102,7 +102,7 @@ class HeldProcess:
 
     def _check_cpus(self, pid: int, address: Address) -> None:
         if address.cpus and any(cpus != set(address.cpus) for cpus in affinities_of(pid)):
-            raise DriverError(f"{self._name}: its threads may run on other CPUs than {cpu_list(address.cpus)}")
+            raise DriverError(f"{self._name}: its threads may run on other CPUs than {ranges_of(address.cpus)}")
 
     async def slice(self, order: SliceOrder) -> dict[str, Any]:
         """Run one slice. Raises DriverError with the program's message; the program has then ended."""

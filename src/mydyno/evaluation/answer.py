@@ -1,7 +1,6 @@
 """The answer in short sentences, its scope, and what would improve it.
 
 Pure: made from the summary's effects with their verdicts. A sentence claims what a verdict says and nothing beyond it.
-The sentences in full, one for each contrast, are in full_sentences.py.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from statistics import median
 
 from mydyno.language import agreed, listing
 from mydyno.model.definition.factors import factors_of
-from mydyno.model.memory import is_memory
-from mydyno.model.stored.obstacles import NOTHING_ENDED, NOTHING_SERVED
+from mydyno.model.memory import MEMORY
+from mydyno.model.stored.reasons import NOTHING_ENDED, NOTHING_SERVED
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import (
@@ -31,6 +30,7 @@ from mydyno.results.precision import (
     looks_of,
     outlook,
 )
+from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.advice import resume, sharpen_lines
 from mydyno.wording.clauses import Clauses
 from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
@@ -64,14 +64,23 @@ class Answer:
 def answer_of(result: StoredResult) -> Answer:
     """The answer of a study in its folder; the decision of a gate first."""
     found = answer_study(result.summary, result.study, tuple(result.records.values()))
-    if not result.study.experiment.thresholds:
-        return found
+    made, planned = len(result.runs), len(result.plan.runs)
+    if made < planned and result.summary.state != "complete":
+        rest = agreed(f"{made} of {planned} planned runs were made")
+        line = f"{rest}; mydyno resume {result.summary.study} makes the rest."
+        found = replace(found, sharpen=(line, *found.sharpen))
+    return replace(found, answer=(*decision_of(result.folder, result.summary, result.study), *found.answer))
+
+
+def decision_of(folder: StudyFolder, summary: Summary, study: StudyRecord) -> tuple[str, ...]:
+    """The sentence on the gate that a study's thresholds make; none without thresholds."""
+    if not study.experiment.thresholds:
+        return ()
     # The statistics take a third of a second to load.
     from mydyno.wording.gate import TITLES, answer, gate_study
 
-    gate = gate_study(result.folder, result.summary)
-    decision = f"{TITLES[gate.outcome]}: {answer(gate)}"
-    return replace(found, answer=(decision, *found.answer))
+    gate = gate_study(folder, summary)
+    return (f"{TITLES[gate.outcome]}: {answer(gate)}",)
 
 
 def answer_study(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> Answer:
@@ -95,7 +104,7 @@ def answer_sentences(
     failures = _failures(summary)
     alarm = alarm_of(summary.effects)
     if alarm:
-        found = [f"The control differs from its own copy, so no conclusion is drawn: {alarm_clause(alarm)}."]
+        found = [f"Two equal servers differ, so no conclusion is drawn: {alarm_clause(alarm)}."]
         found = on_these_hosts(summary, found)
         return (*always_of(summary), *found, *failures), ()
     lead = _host_first(summary, study, block_s)
@@ -140,7 +149,7 @@ def answer_sentences(
 
 def _after_queries(summary: Summary, metric: str, sentences: Sequence[str]) -> list[str]:
     """Of memory, the first sentence begins with how much each server had served: the difference depends on it."""
-    count = memory_queries(summary) if is_memory(metric) else ""
+    count = memory_queries(summary) if metric in MEMORY else ""
     if not (count and sentences):
         return list(sentences)
     first = agreed(f"After {count} queries of each server, {sentences[0]}")
@@ -166,7 +175,10 @@ def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float |
             return "No answer: no run is valid."
         return f"No answer: no run is valid ({cut(reasons.most_common(1)[0][0])})."
     done = finished_blocks(summary)
-    if is_sequential(summary, study.experiment) and summary.look is None:
+    if not summary.due and not is_sequential(summary, study.experiment):
+        planned = study.experiment.design.blocks
+        return f"No answer yet: {done} of {blocks(planned)}; continue with: mydyno resume {summary.study}."
+    if not summary.due:
         length, first = block_s(), looks_of(summary).first
         command = resume(summary.study, (first - done) * length if length else 600.0)
         return agreed(f"No answer yet: {done} of {first} blocks; continue with: {command}.")

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
 from mydyno.analysis.base import Examined
 from mydyno.analysis.catalogue import files_of, records_of
 from mydyno.files.atomic import write_text
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.metrics import metric_source, ordered
-from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.reasons import Reason, fact
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, StepLevel, Summary, Window
 from mydyno.results.families import families
-from mydyno.results.interim import first_finished, interim_analysis_of
-from mydyno.results.precision import alarm_of
+from mydyno.results.gate import is_interrupted
+from mydyno.results.precision import alarm_of, first_finished, interim_analysis_of
 from mydyno.results.values.blocks import declared_windows, values_of
-from mydyno.results.values.found import found_of
+from mydyno.results.values.doubts import found_of
 from mydyno.results.values.host_noise import is_host_noise, without_unequal_steal
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
-from mydyno.results.values.saved_slices import slices_of
+from mydyno.results.values.step_slices import slices_of
 from mydyno.store.samples import damage_of
 from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
 from mydyno.store.study_folder import StudyFolder
-from mydyno.verdicts import Family, decide_study, noise_floors
+from mydyno.treatments.coexistence import lasting_names
+from mydyno.verdicts import decide_study, noise_floors
 
 RSS_AFTER = "server_rss_after_bytes"
 APART = (PROFILED_FILE, WAITS_FILE, KERNEL_FILE)
@@ -59,7 +60,8 @@ def facts_of(folder: StudyFolder) -> Summary:
     interleaving = interleaved_of(folder, experiment, runs, due_blocks) if plan.design != "blocks" else None
     windows = {} if interleaving else declared_windows(steps)
     summaries = _summaries(folder, experiment, runs, interleaving, windows)
-    early = plan.sequential and look is None
+    timed = plan.sequential or (plan.design != "blocks" and experiment.design.time is not None)
+    early = look is None and (timed or is_interrupted(folder, plan))
     examined = () if early else tuple(run for run in summaries if run.block in due_blocks)
     measured = _measured(summaries if early else examined)
     every = list(families(experiment, examined, measured))
@@ -69,7 +71,10 @@ def facts_of(folder: StudyFolder) -> Summary:
     if interleaving:
         plain = [run.model_copy(update={"values": run.unadjusted}) for run in examined]
         records = _with_unadjusted(records, decide_study(list(families(experiment, plain, measured)), *at))
+    if plan.design == "switchback" and lasting_names(experiment):
+        records = tuple(map(_not_equivalent, records))
     named = any(step.driver.transaction_types for run in counted_runs for step in run.steps)
+    beside = named + experiment.compares_statements
     found = records_of(
         Examined(
             experiment=experiment,
@@ -83,7 +88,7 @@ def facts_of(folder: StudyFolder) -> Summary:
             path=folder.path,
             records=counted_runs,
             apart={name: slices_of(folder, counted_runs, name) for name in APART},
-            alpha_of_causes=None if due is None else experiment.profile.rate_of_causes(due, named),
+            alpha_of_causes=None if due is None else experiment.profile.rate_of_causes(due, beside),
             cpus=_usable_cpus(study),
             every_run=summaries,
             every_record=runs,
@@ -94,7 +99,7 @@ def facts_of(folder: StudyFolder) -> Summary:
         experiment=experiment.name,
         question=experiment.question,
         study=study.study,
-        state=_state(runs, len(plan.runs)),
+        state=state_of(runs, len(plan.runs)),
         control=experiment.control,
         arms=tuple(arm.name for arm in experiment.arms),
         primary=experiment.verdict.leading,
@@ -105,9 +110,10 @@ def facts_of(folder: StudyFolder) -> Summary:
         windows=windows,
         runs=summaries,
         effects=records,
-        noise_floor={family.metric.name: floor for family in every if (floor := _floors(family))},
+        noise_floor={family.metric.name: floor for family in every if (floor := noise_floors(family))},
         found=found_of(counted_runs),
         design=plan.design,
+        due=not early,
         look=look,
         looks=plan.schedule and dict(plan.schedule.rates),
         alpha=alpha,
@@ -141,11 +147,19 @@ def _summaries(
 
 def _unreadable(run: RunRecord, words: str) -> RunRecord:
     """The run as invalid, since its values are lost."""
-    return run.model_copy(update={"valid": False, "reasons": (*run.reasons, Reason(gate="other", text=words))})
+    return run.model_copy(update={"valid": False, "reasons": (*run.reasons, Reason(check="other", text=words))})
 
 
 def _with_warning(run: RunSummary, words: str | None) -> RunSummary:
     return run.model_copy(update={"warnings": (*run.warnings, words)}) if words else run
+
+
+def _not_equivalent(effect: EffectRecord) -> EffectRecord:
+    """An effect without the verdict "equivalent", of arms that may leave something behind for each other's slices."""
+    if effect.verdict != "equivalent":
+        return effect
+    details = effect.details.model_copy(update={"facts": (fact("may_last"),)})
+    return effect.model_copy(update={"verdict": "inconclusive", "details": details})
 
 
 def _with_unadjusted(records: Sequence[EffectRecord], effects: Sequence[EffectRecord]) -> tuple[EffectRecord, ...]:
@@ -166,12 +180,8 @@ def _usable_cpus(study: StudyRecord) -> dict[str, float]:
     return {group: float(facts.get("cpus_usable", 1)) for group, facts in (study.hosts or {"": study.host}).items()}
 
 
-def _floors(family: Family) -> dict[str, float]:
-    """{step: the noise floor}, of the steps that have one."""
-    return {step: one.floor for step, one in noise_floors(family).items() if one.floor is not None}
-
-
-def _state(runs: list[RunRecord], planned: int) -> Any:
+def state_of(runs: Sequence[RunRecord], planned: int) -> Literal["complete", "partial", "failed"]:
+    """The state of a study with these runs of so many."""
     if not any(run.valid for run in runs):
         return "partial" if runs and all(map(is_host_noise, runs)) else "failed"
     return "complete" if len(runs) == planned else "partial"

@@ -1,4 +1,5 @@
-"""The precision of an interleaved study so far and at its next look; it contains nothing about any effect.
+"""The precision of an interleaved study so far and at its next look, and its words in the progress; it contains nothing
+about any effect.
 
 From the noise of every contrast, as in the intervals at a look: pooled over lanes, or its own where that is larger.
 """
@@ -10,9 +11,10 @@ from math import expm1, log1p, sqrt
 
 from mydyno.evaluation.facts import interleaved_summary
 from mydyno.model.definition.plan import Plan
-from mydyno.model.metrics import ordered
+from mydyno.model.metrics import ordered, phrase_of
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.families import families, verdict_metrics
+from mydyno.results.precision import MOST_PROMISED
 from mydyno.results.values.interleaved import interleaved_values
 from mydyno.stats.contrast import Estimate
 from mydyno.stats.paired import LARGEST_LOG, t_quantile
@@ -20,6 +22,7 @@ from mydyno.store.slices import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.decide import measure
 from mydyno.verdicts.together import estimates_of
+from mydyno.wording.numbers import blocks
 
 LEAST_BLOCKS = 2
 
@@ -97,3 +100,17 @@ def carry_over_so_far(folder: StudyFolder, washout_s: float) -> dict[str, float]
         return {}
     # The slopes for throughput are all that it takes of the values.
     return interleaved_values(folder.study().experiment, own, only=["qps"]).record.carry_over
+
+
+def precision_words(precision: Precision) -> str:
+    """E.g. "expected at 6 blocks: ±7.8 % of queries per second, ±12.1 % of CPU per query"."""
+    widths = ", ".join(
+        f"{half_width_words(width)} of {phrase_of(metric, precision.workloads).short_noun}"
+        for metric, width in precision.half_widths.items()
+    )
+    return f"expected at {blocks(precision.blocks)}: {widths}"
+
+
+def half_width_words(width: float) -> str:
+    """E.g. "±7.8 %"."""
+    return f"±{100 * width:.1f} %" if width <= MOST_PROMISED else "more than ±20 %"

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from mydyno.errors import StudyError
-from mydyno.evaluation.facts import summarise
+from mydyno.errors import BugError, StudyError
+from mydyno.evaluation.facts import state_of, summarise
 from mydyno.execution.planning.time_plan import TimePlan
 from mydyno.execution.validity.rules import refused_variables
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.interim import interim_aimed_at
-from mydyno.model.definition.plan import Plan, make_plan
+from mydyno.model.definition.plan import Design, Plan, make_plan
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import Summary
@@ -55,7 +55,10 @@ def extended(folder: StudyFolder, plan: Plan, experiment: Experiment, target: Ti
     durations alone, never an effect (model/definition/interim.py).
     """
     if target.blocks > len(plan.blocks):
-        plan = plan.model_copy(update={"blocks": make_plan(experiment, blocks=target.blocks).blocks})
+        longer = make_plan(experiment, Design(plan.design), target.blocks).blocks
+        if longer[: len(plan.blocks)] != plan.blocks:
+            raise BugError("a longer plan has other first blocks")
+        plan = plan.model_copy(update={"blocks": longer})
         folder.write_plan(plan)
     looks = plan.schedule
     if looks is None or not target.reaches_look or done >= looks.aim or target.blocks == looks.aim:
@@ -78,9 +81,8 @@ def ended(folder: StudyFolder, plan: Plan, done: int) -> Summary:
     """The summary of a study without more than these blocks, where its plan ends if there is an interim analysis."""
     if _is_look(plan, done) and done < len(plan.blocks):
         folder.write_plan(plan.ending_at(done))
-    summary = summarise(folder)
-    folder.journal.append("study_finished", state=summary.state)
-    return summary
+    folder.journal.append("study_finished", state=state_of(list(folder.runs()), len(folder.plan().runs)))
+    return summarise(folder)
 
 
 def _is_look(plan: Plan, done: int) -> bool:

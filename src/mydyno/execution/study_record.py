@@ -84,13 +84,18 @@ def _durability(variables: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
 
 
 def note_resumed(folder: StudyFolder, study: StudyRecord, say: Callable[[str], None]) -> None:
-    """Into the journal; `say` receives what a study that another version began may suffer from."""
+    """Drop what was not finished, and note it in the journal; `say` receives that, and what blocks of two versions may
+    suffer from.
+    """
+    dropped = folder.discard_unfinished()
+    for name in dropped:
+        say(f"dropped the unfinished run {name}")
     if study.mydyno_version != __version__:
         say(
             f"the study was begun by mydyno {study.mydyno_version} and is resumed by {__version__}: a difference "
             "between its blocks may be one of the load program"
         )
-    folder.journal.append("study_resumed", mydyno_version=__version__)
+    folder.journal.append("study_resumed", mydyno_version=__version__, dropped=dropped)
 
 
 def nothing_to_resume(folder: StudyFolder, plan: Plan) -> str:

@@ -26,11 +26,16 @@ from mydyno.model.definition.experiment import (
 from mydyno.model.definition.host_groups import Address
 from mydyno.model.definition.plan import running_instances
 from mydyno.model.definition.problems import ExperimentError, Key, Problem, from_validation, unknown
-from mydyno.model.definition.search import search_problems, with_search_defaults
 from mydyno.model.definition.server_options import reserved_problems
 from mydyno.model.definition.source_build import BuildSpec
+from mydyno.model.definition.special_steps import (
+    search_problems,
+    speed_of,
+    statement_problems,
+    with_search_defaults,
+    with_statement_defaults,
+)
 from mydyno.model.definition.specs import CompareSpec, GuardSpec, ProfileSpec, SearchSpec, VerdictSpec
-from mydyno.model.definition.statement_steps import speed_of, statement_problems, with_statement_defaults
 from mydyno.model.metrics import metric_source, split_instance
 from mydyno.model.phrases import common_name
 

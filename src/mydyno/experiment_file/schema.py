@@ -7,32 +7,19 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from mydyno.experiment_file.arms import OPTION_FILE, Vocabulary
+from mydyno.experiment_file.arms import OPTION_FILE, VARIED, Vocabulary
 from mydyno.experiment_file.overrides import ARM_SECTIONS
+from mydyno.experiment_file.parsing import FIELDS_AT
 from mydyno.experiment_file.thresholds import limit_schema
-from mydyno.experiment_file.vary import TREATMENTS as VARIED
 from mydyno.model.definition.experiment import (
     FILE_KINDS,
     MOST_INSTANCES,
-    DataSpec,
-    DesignSpec,
     ScreenSpec,
-    ServerSpec,
     StepSpec,
-    ValiditySpec,
 )
-from mydyno.model.definition.specs import GuardSpec, ProfileSpec, VerdictSpec
 from mydyno.model.phrases import COMMON_NAMES
 
-SECTIONS: dict[str, type[BaseModel]] = {
-    "server": ServerSpec,
-    "data": DataSpec,
-    "design": DesignSpec,
-    "verdict": VerdictSpec,
-    "validity": ValiditySpec,
-    "guard": GuardSpec,
-    "profile": ProfileSpec,
-}
+SECTIONS = {name: model for name, model in FIELDS_AT.items() if name.isalpha() and name != "steps"}
 
 
 def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.model.definition.experiment import FILE_KINDS, DataSpec, Experiment, StepSpec
 from mydyno.model.definition.problems import Key, Problem
 from mydyno.model.definition.server_options import option_name, reserved_because
-from mydyno.model.definition.statement_steps import speed_of
+from mydyno.model.definition.special_steps import speed_of
 from mydyno.model.server_version import ServerVersion
 from mydyno.servers.catalogue import known_servers
 from mydyno.servers.option_file import groups_of, is_of_a_version, options_of, read_option_file

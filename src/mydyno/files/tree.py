@@ -246,3 +246,13 @@ def _is_there(folder: int, name: str) -> bool:
 
 def _is_folder(folder: int, name: str) -> bool:
     return _is_there(folder, name) and stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+
+
+def end_of(path: Path, most_bytes: int = 1 << 16) -> str:
+    """The last bytes of a file as text; empty if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - most_bytes))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,7 +1,7 @@
 """The client hosts of a block on its own side: a Unix socket for each agent, and samplers, by way of the controller.
 
-dynoload connects to the socket as if the agent were there. A client's samples are brought to this host's clock
-(far_clock).
+dynoload connects to the socket as if the agent were there. A client's samples are brought to this host's
+clock (FarSamples).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import json
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Any
 
 from mydyno.drivers.base import Agent
 from mydyno.errors import HostError
-from mydyno.execution.environments.load_clients import CLIENT_SCOPE, ClientSampler, FarClock
+from mydyno.execution.environments.load_clients import CLIENT_SCOPE, ClientSampler, FarSamples
 from mydyno.fleet.client_network import NetworkAnswer, NetworkMethod, NetworkRequest, types_of
 from mydyno.fleet.messages import (
     HEARTBEAT_S,
@@ -254,9 +253,8 @@ class _ChannelSampler:
         self._clients = clients
         self._channel: Channel | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._samples: list[Sample] = []
+        self._far = FarSamples(lambda scope, _name: f"{CLIENT_SCOPE}:{name}" if scope == "host" else "")
         self._words: list[str] = []
-        self._clock = FarClock()
 
     async def start(self) -> None:
         """Have it started."""
@@ -266,7 +264,7 @@ class _ChannelSampler:
 
     def so_far(self) -> list[Sample]:
         """On this host's clock."""
-        return self._clock.ours(self._samples)
+        return self._far.ours()
 
     async def stop(self) -> list[str]:
         """Close its input and wait for its end."""
@@ -275,22 +273,13 @@ class _ChannelSampler:
         self._channel.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._reading, END_TIMEOUT_S)
-        if not self._samples:
+        if not self._far:
             self._words.append(f"the load host {self.name} sent no samples")
         return self._words
 
     async def _read(self, channel: Channel) -> None:
         while (line := await channel.lines.get()) is not None:
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if record.get("record") == "sample":
-                monotonic_ns = int(record["monotonic_ns"])
-                self._clock.arrived(monotonic_ns)
-                scope = f"{CLIENT_SCOPE}:{self.name}"
-                own = record["metrics"].get("host", {})
-                self._samples += [Sample(monotonic_ns, scope, name, float(value)) for name, value in own.items()]
+            self._far.take(line)
 
 
 def check_address(address: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.errors import StudyError
-from mydyno.files.journal import Journal
+from mydyno.files.logs import Journal
 
 MOST_WAITING_S = 900.0
 """Without any live group, for those that may return."""

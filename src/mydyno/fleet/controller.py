@@ -20,10 +20,9 @@ from mydyno.evaluation.facts import summarise
 from mydyno.evaluation.projection import precision_so_far
 from mydyno.execution.checks import check_more_time, other_versions
 from mydyno.execution.interim import Decided, Stopping, decided_at, ended, is_decided
-from mydyno.execution.interleaved.order import BlockOrder
+from mydyno.execution.interleaved.order import BlockOrder, lengthen_washout
 from mydyno.execution.interleaved.pilot import PILOT_EVENT
 from mydyno.execution.interleaved.study_time import StudyTime, remaining_s
-from mydyno.execution.interleaved.washout import lengthen_washout
 from mydyno.execution.live.writer import Listener
 from mydyno.execution.planning.time_plan import TimePlan, check_time, plan_time, shape_of
 from mydyno.execution.study_record import Request, note_resumed, nothing_to_resume
@@ -128,8 +127,6 @@ async def resume_on_groups(
         files.check_unchanged(study)
         live = stack.enter_context(FleetLive(watcher, listeners))
         live.keep_in(folder, plan, len(plan.blocks) - len(_missing(folder, plan)), resumed=True)
-        for name in folder.discard_unfinished():
-            live.say(f"dropped the unfinished copy {name}")
         async with _runners(study.host_groups, paths, live, linker, files) as runners:
             prepared = await _prepare_all(runners, study, live)
             note_resumed(folder, study, live.say)

@@ -75,11 +75,6 @@ class Installation:
         """Names the version: its Python files, engine and packages."""
         return self.program.name
 
-    @property
-    def start_script(self) -> str:
-        """On a host, below the home directory."""
-        return f"{FOLDER}/{self.key}/{START}"
-
 
 @cache
 def installation_of(engine: Path) -> Installation:

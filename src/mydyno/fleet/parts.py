@@ -44,8 +44,6 @@ REQUIRED = (
 
 Without mydyno-engine: its programs are part of the program, wherever they are from.
 """
-ONLY_HERE = ("prometheus-client", "sse-starlette", "starlette", "uvicorn")
-"""Distributions of the pages of `mydyno serve`: hosts that execute blocks do not import them."""
 NOT_NEEDED = {"tests", "__pycache__", "include"}
 """Folders of packages that no program imports."""
 NOT_NEEDED_OF_PYTHON = {"test", "site-packages", "__pycache__", "idlelib", "tkinter", "ensurepip", "turtledemo"}

@@ -23,7 +23,7 @@ from mydyno.hosts.limits import (
 )
 from mydyno.hosts.network import network_card
 from mydyno.hosts.network.link import addresses_obstacle
-from mydyno.hosts.network.network_capabilities import network_capabilities
+from mydyno.hosts.network.namespace import network_capabilities
 from mydyno.hosts.paths import ENGINE_PROGRAMS, HostPaths
 from mydyno.hosts.root import HostRoot
 from mydyno.hosts.server_user import OWN_IDS, VARIABLE, is_own

@@ -17,6 +17,7 @@ from pathlib import Path
 from mydyno.errors import HostError
 from mydyno.hosts.identity import ProcessIdentity, end_all
 from mydyno.hosts.root import HERE, HostRoot, text_of
+from mydyno.model.definition.quantities import numbers_of
 
 NAMES_IN_V1 = {"io": "blkio"}
 """Controllers whose name changed."""
@@ -78,6 +79,15 @@ def lineage(root: Path, controller: str) -> list[Path]:
 def lines(path: Path) -> list[str]:
     """The file's lines; none where it cannot be read."""
     return text_of(path).splitlines()
+
+
+def enter(pid: int, folders: Iterable[Path]) -> None:
+    """Move a process with all its threads. Raises HostError."""
+    for folder in folders:
+        try:
+            (folder / "cgroup.procs").write_text(str(pid))
+        except OSError as error:
+            raise HostError(f"process {pid} cannot enter {folder}: {error.strerror}") from error
 
 
 PERIOD_US = 100_000
@@ -266,6 +276,12 @@ class Cgroups:
             found[int(task.name)] = {name: path for _, names, path in groups for name in names.split(",")}
         return found
 
+    def folders_of(self, pid: int, group: Group) -> tuple[Path, ...]:
+        """Where a process is now in the hierarchies of a group."""
+        mounted, own = mounts(self.root), self.memberships(pid)[pid]
+        names = {"" if slot.version == 2 else NAMES_IN_V1.get(name, name) for name, slot in group.slots.items()}
+        return tuple(mounted[name].below(own[name]) for name in sorted(names))
+
     def make(self, group: Group, limits: Limits) -> None:
         """Make the folders and write the limits; they are in the undo journal already. Raises HostError."""
         for folder in group.folders:
@@ -322,7 +338,7 @@ class Cgroups:
                 fields = [line.split() for line in reported if line.startswith(f"{limits.device} ")]
                 holds = bool(fields) and set(value.split()) <= set(fields[0])
             elif path.name.startswith(("cpuset.cpus", "cpuset.mems")):
-                holds = bool(reported) and cpu_set(reported[0]) == cpu_set(value)
+                holds = bool(reported) and numbers_of(reported[0]) == numbers_of(value)
             elif path.name == "memory.limit_in_bytes":
                 holds = bool(reported) and abs(int(reported[0]) - int(value)) < os.sysconf("SC_PAGE_SIZE")
             else:
@@ -332,7 +348,7 @@ class Cgroups:
         if limits.cpus is not None:
             name = "cpuset.cpus.effective" if group.slots["cpuset"].version == 2 else "cpuset.effective_cpus"
             effective = _text(group.folder("cpuset") / name)
-            if cpu_set(effective) != cpu_set(limits.cpus):
+            if numbers_of(effective) != numbers_of(limits.cpus):
                 wrong.append(f"effective CPUs are {effective or 'not readable'}, wanted {limits.cpus}")
         return wrong
 
@@ -368,26 +384,6 @@ def return_delegation(folder: Path, controllers: Sequence[str]) -> bool:
     except OSError:
         return False
     return _removed(leaf)
-
-
-def cpu_set(text: str) -> set[int]:
-    """{0, 1, 4} from "0-1,4"; empty for an empty text. Raises ValueError for anything else."""
-    found: set[int] = set()
-    for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
-
-
-def cpu_list(cpus: Iterable[int]) -> str:
-    """ "0-1,4" from {0, 1, 4}."""
-    parts: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if parts and parts[-1][1] == cpu - 1:
-            parts[-1][1] = cpu
-        else:
-            parts.append([cpu, cpu])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
 def remove_group(folders: Iterable[Path], root: HostRoot = HERE) -> list[Path]:

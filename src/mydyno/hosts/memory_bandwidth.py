@@ -16,12 +16,11 @@ from typing import Any
 
 from mydyno.errors import HostError
 from mydyno.files.atomic import write_text
-from mydyno.hosts.cgroups import cpu_set
 from mydyno.hosts.commands import run_command
 from mydyno.hosts.identity import boot_id
 from mydyno.hosts.limits import usable_memory
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.quantities import format_bytes
+from mydyno.model.definition.quantities import format_bytes, numbers_of
 
 KERNELS = ("copy", "scale", "add", "triad")
 REPEATS = 10
@@ -155,7 +154,7 @@ def last_level_cache_bytes(root: Path = Path("/sys/devices/system/cpu")) -> int 
 def _nodes() -> dict[int, list[int]]:
     nodes = {}
     for path in NODES.glob("node[0-9]*"):
-        nodes[int(path.name.removeprefix("node"))] = sorted(cpu_set((path / "cpulist").read_text()))
+        nodes[int(path.name.removeprefix("node"))] = sorted(numbers_of((path / "cpulist").read_text()))
     return dict(sorted(nodes.items()))
 
 

@@ -106,11 +106,6 @@ class HostCpu:
         grown = {name: max(0.0, getattr(self, name) - getattr(before, name)) for name in names}
         return HostCpu(**grown, cpus=self.cpus)
 
-    @property
-    def steal_share(self) -> float:
-        """Steal over all CPU time, 0 to 1; of a difference made by since(). 0 where no time has passed."""
-        return self.steal_s / self.total_s if self.total_s else 0.0
-
 
 def process_cpu_s(pid: int) -> float | None:
     """CPU seconds of user and kernel code of all threads of a process, ended ones included; None if it has ended.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mydyno.files.journal import Journal
+from mydyno.files.logs import Journal
 from mydyno.files.private import remove_tree
 from mydyno.hosts.cgroups import remove_group, return_delegation
 from mydyno.hosts.identity import ProcessIdentity, boot_id, end_all, processes_with_cookie

@@ -106,7 +106,7 @@ def _spread(name: str, label: str) -> MetricSource:
     return MetricSource("%", "lower", description, "driver", together="spread", label=f"S{noun[1:]}", phrase=have(noun))
 
 
-GROWTH = "server_rss_growth_per_min"
+GROWTH = "server_rss_growth_per_million_queries"
 FEWEST_OF_GROWTH = 6
 """Cycles of a step in a block from which on memory's growth is measured."""
 SLOWEST_STATEMENT = "slowest_statement"
@@ -179,14 +179,15 @@ METRICS: dict[str, MetricSource] = {
     ),
     GROWTH: MetricSource(
         "", "lower",
-        "factor by which resident memory of the server grows in a minute (1.01: 1 %); from 6 cycles in a block on",
-        "instance", "slices", label="Resident memory, growth per minute",
+        "factor by which resident memory of the server grows in a million queries (1.01: 1 %); from 6 cycles in a "
+        "block on",
+        "instance", "slices", label="Resident memory, growth per million queries",
         phrase=Phrase(
-            noun="growth of resident memory per minute",
+            noun="growth of resident memory per million queries",
             one="grows",
             several="grow",
-            more="more in resident memory per minute",
-            less="less in resident memory per minute",
+            more="more in resident memory per million queries",
+            less="less in resident memory per million queries",
             short_noun="growth of resident memory",
         ),
     ),

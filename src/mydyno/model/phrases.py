@@ -21,8 +21,8 @@ COMMON_NAMES = {
     "p999": "latency_p999_us",
     "memory": "server_rss_bytes",
     "rss": "server_rss_bytes",
-    "leak": "server_rss_growth_per_min",
-    "rss_growth": "server_rss_growth_per_min",
+    "leak": "server_rss_growth_per_million_queries",
+    "rss_growth": "server_rss_growth_per_million_queries",
     "vsz": "server_vsize_bytes",
     "vsize": "server_vsize_bytes",
 }

@@ -1,6 +1,6 @@
 """Reports: each is written from a saved study folder alone, and can be written again at any time.
 
-A format is one file with a `FORMAT`, and one line here. Heavy modules (templates, telemetry) are loaded when a report
+A format has one line here. Heavy modules (templates, telemetry) are loaded when a report
 is written.
 """
 
@@ -9,18 +9,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from mydyno.errors import UserError
-from mydyno.reports import csv_report, html_report, json_report, markdown_report
+from mydyno.reports import csv_report, formats, markdown_report
 from mydyno.reports.anonymised import AnonymisedFolder
-from mydyno.reports.format import ReportFormat
+from mydyno.reports.formats import ReportFormat
 from mydyno.store.study_folder import StudyFolder
 
 FORMATS: dict[str, ReportFormat] = {
     report.name: report
     for report in (
-        html_report.FORMAT,
+        formats.HTML,
         markdown_report.FORMAT,
         csv_report.FORMAT,
-        json_report.FORMAT,
+        formats.JSON,
     )
 }
 

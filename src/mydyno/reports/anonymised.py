@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from mydyno.model.stored.statements import StatementRecord, StatementsRecord
+from mydyno.model.stored.analyses import StatementRecord, StatementsRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.store.study_folder import StudyFolder
 

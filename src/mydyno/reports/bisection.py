@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+from mydyno.document.charts.drawing import ArmStyle
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
-from mydyno.document.charts.palette import ArmStyle
 from mydyno.document.parts import Document, Figures, Listed, Part
 from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.language import agreed, listing
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison
 from mydyno.reports.comparison import Rows
-from mydyno.wording.numbers import metric_name, signed
+from mydyno.wording.numbers import limit_text, metric_name, signed
 
 MOST_SUSPECTS = 20
 SKIPPED = {
@@ -110,7 +110,7 @@ def _ends(record: BisectRecord, result: BisectResult) -> list[str]:
     found = f"{metric_name(record.metric)}{at}: {record.bad.short} differs from {record.good.short} by {effect}."
     if ends.limit is None:
         return [found]
-    limit = signed(ends.limit - 1.0)
+    limit = limit_text(ends.limit)
     how = "as set" if record.threshold is not None else "half of that"
     return [f"{found} A commit is bad if it is significantly beyond {limit} ({how}), good if significantly within it."]
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from mydyno.document.charts.drawing import COLOURS, SHAPES, ArmStyle
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
-from mydyno.document.charts.palette import COLOURS, SHAPES, ArmStyle
 from mydyno.document.parts import Document, Figures, Fold, Listed, Note, Part
-from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Table, render
+from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.language import agreed
 from mydyno.model.metrics import metric_source
 from mydyno.model.stored.comparison import (
@@ -24,9 +23,7 @@ from mydyno.model.stored.comparison import (
     StudyEffect,
 )
 from mydyno.model.stored.summary import StepLevel
-from mydyno.reports.overlay import overlay_data
 from mydyno.reports.verdicts import verdict_cell
-from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.across.sentences import indirect_words
 from mydyno.wording.numbers import (
     NARROW_SPACE,
@@ -48,12 +45,9 @@ Rows = list[Sequence[str | Cell]]
 Effect = TypeVar("Effect", ArmEffect, ComparedEffect)
 
 
-def comparison_document(comparison: Comparison, folders: Sequence[StudyFolder] = ()) -> Document:
-    """Of studies. `folders`: those of its studies, in order, for a page with charts and all tables."""
+def comparison_document(comparison: Comparison, whole: bool = False) -> Document:
+    """Of studies. `whole`: with charts and all tables."""
     studies, steps = comparison.studies, comparison.steps
-    results = [StudyResult.load(folder) for folder in folders]
-    arms = list(dict.fromkeys(name for one in comparison.effects for name in (one.control, one.arm)))
-    data = overlay_data(results, steps, arms or [studies[0].control]) if folders else None
     refused = [f"{one.what}: {one.reason}" for one in comparison.not_compared]
     experiments = " and ".join(dict.fromkeys(one.experiment for one in studies))
     return Document(
@@ -69,38 +63,32 @@ def comparison_document(comparison: Comparison, folders: Sequence[StudyFolder] =
             ),
             Part(
                 id="studies", heading="What each study asked and answered", short="Studies",
-                body=[_study(one, bool(folders)) for one in studies],
+                body=[_study(one, whole) for one in studies],
             ),
-            *([_forests(comparison)] if folders else []),
-            _settings(comparison.settings, [one.label for one in studies], bool(folders)),
-            *([_over_time(results, data is not None)] if folders else []),
+            *([_forests(comparison)] if whole else []),
+            _settings(comparison.settings, [one.label for one in studies], whole),
             _noise(studies, steps, levels_table(comparison)),
-            *([_exploratory(comparison)] if folders else []),
+            *([_exploratory(comparison)] if whole else []),
             Part(
                 id="refused", heading="Not compared", folded=True, says=f"{len(refused)} without common ground",
                 body=[Listed(refused)],
             ),
         ],
-        data=data,
     )  # fmt: skip
 
 
-def arms_document(comparison: ArmComparison, folders: Sequence[StudyFolder] = ()) -> Document:
-    """Of arms of one study. `folders`: the study's, for a page with charts and all tables."""
+def arms_document(comparison: ArmComparison, whole: bool = False) -> Document:
+    """Of arms of one study. `whole`: with all tables."""
     study, arms = comparison.study, comparison.arms
-    results = [StudyResult.load(folder) for folder in folders]
-    data = overlay_data(results, comparison.steps, arms) if folders else None
     return Document(
         title=f"{', '.join(arms[1:])} against {arms[0]} in {study.study}",
         over="arms of one study",
         below=f"{study.question} {when(study.created_unix_ns)} UTC · {study.server}",
         parts=[
             _answer(comparison.answer, arms_table(comparison), comparison.conclusions),
-            _settings(comparison.settings, arms, bool(folders)),
-            *([_over_time(results, data is not None)] if folders else []),
+            _settings(comparison.settings, arms, whole),
             _noise([study], comparison.steps),
         ],
-        data=data,
     )
 
 
@@ -157,21 +145,6 @@ def _settings(groups: Sequence[SettingGroup], labels: Sequence[str], with_equal:
         id="settings", heading="Settings that differ" if differing else "No recorded setting differs", short="Settings",
         body=[*differing, Fold(equal, tables) if with_equal else Note(equal)],
     )  # fmt: skip
-
-
-def _over_time(results: Sequence[StudyResult], available: bool) -> Part:
-    interleaved = all(result.summary.design != "blocks" for result in results)
-    text = (
-        "One value for each cycle: the slice of an arm, blocks one after the other."
-        if interleaved
-        else "Medians over an arm's runs with the range of all of them, from the start of the load."
-    )
-    if len(results) > 1:
-        text += " The studies ran at different times: only the shapes can be compared."
-    if not available:
-        text = "The studies have no series in common that can be drawn in one chart."
-    explorer = render("explorer.html", what="This chart needs") if available else None
-    return Part(id="over-time", heading="Load over time", short="Over time", body=[Note(text), explorer])
 
 
 def _noise(studies: Sequence[ComparedStudy], steps: Sequence[StepLevel], levels: Table | None = None) -> Part:

@@ -15,7 +15,7 @@ import csv
 import io
 
 from mydyno.document.result import StudyResult
-from mydyno.reports.format import ReportFormat
+from mydyno.reports.formats import ReportFormat
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import joined_reasons
 

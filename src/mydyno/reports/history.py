@@ -7,8 +7,7 @@ from math import expm1
 from markupsafe import Markup
 
 from mydyno.document.charts.forest import WIDE_AND_NARROW
-from mydyno.document.charts.history import LevelLine, StudyPoint, history_chart
-from mydyno.document.charts.sparkline import sparkline
+from mydyno.document.charts.history import LevelLine, StudyPoint, history_chart, sparkline
 from mydyno.document.parts import Document, Figures, Fold, Listed, Note, Part
 from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.language import agreed, listing

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from shlex import join
 
-from mydyno.document.markdown_text import code, escape, fitted, folded, of_pieces, of_table
-from mydyno.document.parts import Listed, Part
+from mydyno.document.markdown_text import code, escape, fitted, of_pieces, of_table
+from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
-from mydyno.evaluation.full_sentences import full_sentences
 from mydyno.language import agreed
 from mydyno.model.stored.reasons import joined
-from mydyno.reports.format import ReportFormat
+from mydyno.reports.formats import ReportFormat
 from mydyno.reports.sections.noise import noise_in_one_line
 from mydyno.reports.verdicts import verdicts_of
 from mydyno.results.precision import finished_blocks
@@ -19,10 +18,8 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.numbers import blocks, percent
 from mydyno.wording.reasons import arm_failures, unsampled
 
-COMPARISONS = "Every comparison in full"
 INVALID = "Runs that are not valid"
-OPTIONAL = (COMPARISONS, INVALID)
-"""Parts that a text too long for a comment leaves out first, in this order; then those of analyses."""
+"""The part that a text too long for a comment leaves out first; then those of analyses."""
 
 
 def write(folder: StudyFolder) -> str:
@@ -41,10 +38,9 @@ def write(folder: StudyFolder) -> str:
         f"## {escape(summary.question or result.study.experiment.question)}",
         "\n\n".join(f"**{escape(sentence)}**" for sentence in found.answer),
         _answer_table(result),
-        "\n".join(f"- {escape(line)}" for line in found.sharpen),
         "\n".join(f"- {escape(line)}" for line in unsampled(result.runs)),
         escape(found.scope),
-        (COMPARISONS, _sentences(result)),
+        "\n".join(f"- {escape(line)}" for line in found.sharpen),
         f"Study `{code(summary.study)}`, state **{summary.state}**: {runs}, {blocks(finished_blocks(summary))}, scale "
         f"{escape(result.study.experiment.scale)}. Margin ±{percent(summary.margin)}, control "
         f"{', '.join(filter(None, (escape(summary.control), noise_in_one_line(result))))}.",
@@ -55,7 +51,7 @@ def write(folder: StudyFolder) -> str:
     ]
     whole = f"report.html of the study, which `mydyno report {code(summary.study)}` writes"
     named = [("", part) if isinstance(part, str) else part for part in parts]
-    return fitted(named, [*OPTIONAL, *(name for name, _ in reversed(analysed))], whole)
+    return fitted(named, [INVALID, *(name for name, _ in reversed(analysed))], whole)
 
 
 def _answer_table(result: StudyResult) -> str:
@@ -70,12 +66,6 @@ def _answer_table(result: StudyResult) -> str:
 def _analysed(part: Part) -> str:
     lead = (escape(line) for line in part.lead)
     return "\n\n".join(filter(None, (f"### {escape(part.heading)}", *lead, *of_pieces(part.pieces))))
-
-
-def _sentences(result: StudyResult) -> str:
-    """The long sentences, folded."""
-    found = Listed(full_sentences(result))
-    return folded(COMPARISONS, of_pieces([found])) if found else ""
 
 
 def _invalid(result: StudyResult) -> str:

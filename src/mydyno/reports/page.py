@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mydyno.analysis.catalogue import parts_of
-from mydyno.document.page_assets import asset, script_json
-from mydyno.document.parts import Part, framed
+from mydyno.document.parts import Part, asset, framed, script_json
 from mydyno.document.result import StudyResult
 from mydyno.document.section import render
 from mydyno.evaluation.answer import answer_of
@@ -28,7 +27,6 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.numbers import when
 
 TARGET_BYTES = 380_000
-"""Without the charts of memory over time."""
 LEAST_TELEMETRY_BYTES = 60_000
 """What packed telemetry may take where the rest of the page is large."""
 
@@ -68,11 +66,9 @@ def _before(result: StudyResult) -> list[Part]:
 
 
 def _over_time(result: StudyResult, telemetry: Telemetry | None) -> list[Part]:
-    """The time of the blocks of an interleaved study, or the telemetry of steps; and memory over whole runs."""
+    """The time of the blocks of an interleaved study, or the telemetry of steps."""
     explorer = over_time.build(telemetry) if telemetry else None
-    return _chapters(
-        ("over-time", "Over time", "", [slices_over_time.build(result), explorer, over_time.memory(result)])
-    )
+    return _chapters(("over-time", "Over time", "", [slices_over_time.build(result), explorer]))
 
 
 def _after(result: StudyResult) -> list[Part]:

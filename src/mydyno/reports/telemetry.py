@@ -3,6 +3,10 @@
 The published studies' charts (CPU user, QPS, TPS, RSS, VSIZE, and latency beside them) are always carried, whole where
 they fit. What explains them follows in the order below, coarser, until the page's budget is used up; the rest stays in
 samples.parquet, and the page says which.
+
+Per arm, step and metric there are the median over the arm's runs, and the range of all of them. Time is cut into
+buckets of whole seconds, at most 600 a step. A run gives one mean, least and greatest value a bucket; an arm gives the
+median of its runs' means, the least and the greatest. A metric that no run has is absent.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import base64
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from sys import byteorder
@@ -18,10 +22,120 @@ from typing import Any
 
 from mydyno.document.result import StudyResult
 from mydyno.model.phrases import lane_name
-from mydyno.model.stored.summary import RunSummary, StepLevel, Window
-from mydyno.reports import envelopes
-from mydyno.reports.envelopes import Panel, PanelKey, Series
+from mydyno.model.stored.summary import RunSummary
+from mydyno.store.samples import file_names, reading
 from mydyno.wording.numbers import display_unit, metric_name
+
+MAX_BUCKETS = 600
+
+Series = tuple[str, str]
+"""(scope, metric)."""
+Files = Mapping[str, Mapping[Path, RunSummary]]
+"""Per step the samples.parquet files to read, and whose they are."""
+Group = tuple[str, int]
+"""(arm, copy)."""
+
+
+@dataclass(slots=True)
+class Envelope:
+    """One line with its band: bucket i ends `(i + 1) * width_s` after the start; NaN where no run has a sample."""
+
+    width_s: float
+    middle: list[float]
+    low: list[float]
+    high: list[float]
+
+    def seconds(self) -> list[float]:
+        """The end of every bucket."""
+        return [(index + 1) * self.width_s for index in range(len(self.middle))]
+
+
+Panel = dict[Group, Envelope]
+PanelKey = tuple[str, str, str]
+"""(step, scope, metric)."""
+
+
+def bucket_width_s(duration_s: float, buckets: int = MAX_BUCKETS) -> float:
+    """The least whole number of seconds that cuts a duration into at most so many buckets."""
+    return float(max(1, math.ceil(duration_s / max(1, min(buckets, MAX_BUCKETS)))))
+
+
+def list_series(files: Sequence[Path]) -> dict[Series, float]:
+    """Every (scope, metric) with samples inside a step, and its greatest absolute value."""
+    if not files:
+        return {}
+    query = """
+        select scope, metric, max(abs(value)) from read_parquet(?)
+        where step is not null and isfinite(value) group by all order by all"""
+    with reading(*files) as connection:
+        rows = connection.execute(query, [file_names(*files)]).fetchall()
+    return {(scope, metric): float(largest) for scope, metric, largest in rows}
+
+
+def read_panels(
+    files: Files, series: Collection[Series], widths_s: Mapping[str, float], durations_s: Mapping[str, float]
+) -> dict[PanelKey, Panel]:
+    """These series of every step, from the samples of the runs chosen for it; `widths_s` is the buckets' per step."""
+    if not any(files.values()) or not series or not widths_s:
+        return {}
+    return _collect(_query(files, series, widths_s), widths_s, durations_s)
+
+
+_ENVELOPES = """
+    with samples as (
+        select filename, step, step_t_s as time_s, scope, metric, value
+        from read_parquet($distinct_names, filename = true)
+        where step is not null and list_contains($series, concat(scope, ' ', metric))),
+    files as (
+        select unnest($names) as filename, unnest($of_steps) as step, unnest($arms) as arm, unnest($copies) as copy),
+    widths as (select unnest($steps) as step, unnest($widths) as width),
+    buckets as (
+        select step, scope, metric, filename, arm, copy,
+               greatest(0, cast(round(time_s / width) as integer) - 1) as bucket,
+               avg(value) as value, min(value) as low, max(value) as high
+        from samples join files using (filename, step) join widths using (step)
+        where time_s > 0 and isfinite(value)
+        group by all)
+    select step, scope, metric, arm, copy, bucket, median(value), min(low), max(high)
+    from buckets group by step, scope, metric, arm, copy, bucket
+    order by step, scope, metric, arm, copy, bucket"""
+
+
+def _query(files: Files, series: Collection[Series], widths_s: Mapping[str, float]) -> list[tuple[Any, ...]]:
+    """Rows (step, scope, metric, arm, copy, bucket, middle, low, high), ordered."""
+    chosen = [(path, step, run) for step, of_step in files.items() for path, run in of_step.items()]
+    parameters: dict[str, Any] = {
+        "names": [str(path) for path, _, _ in chosen],
+        "of_steps": [step for _, step, _ in chosen],
+        "arms": [run.arm for _, _, run in chosen],
+        "copies": [run.copy_number for _, _, run in chosen],
+        "distinct_names": file_names(*dict.fromkeys(path for path, _, _ in chosen)),
+        "steps": list(widths_s),
+        "widths": list(widths_s.values()),
+        "series": [f"{scope} {metric}" for scope, metric in series],
+    }
+    with reading(*(path for of_step in files.values() for path in of_step)) as connection:
+        return connection.execute(_ENVELOPES, parameters).fetchall()
+
+
+def _collect(
+    rows: Sequence[tuple[Any, ...]], widths_s: Mapping[str, float], durations_s: Mapping[str, float]
+) -> dict[PanelKey, Panel]:
+    """Put rows into lines of equal length per step."""
+    panels: dict[PanelKey, Panel] = {}
+    for step, scope, metric, arm, copy, bucket, middle, least, greatest in rows:
+        panel = panels.setdefault((step, scope, metric), {})
+        if (arm, copy) not in panel:
+            size = max(1, math.ceil(durations_s[step] / widths_s[step]))
+            low, high = [math.nan] * size, [math.nan] * size
+            panel[arm, copy] = Envelope(widths_s[step], [math.nan] * size, low, high)
+        envelope = panel[arm, copy]
+        if bucket < len(envelope.middle):
+            envelope.middle[bucket] = float(middle)
+            envelope.low[bucket] = float(least)
+            envelope.high[bucket] = float(greatest)
+    return panels
+
 
 CORE = ("qps", "tps", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes", "latency_p99_us")
 EXPLAINING = (
@@ -72,19 +186,19 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
     present = result.samples
     durations = _durations(result)
     files, invalid = _choose(present, list(durations))
-    found = envelopes.list_series(list(present))
+    found = list_series(list(present))
     constant = sorted(pair for pair, greatest in found.items() if greatest == 0 and pair[1] not in CORE)
     series = _ordered(set(found) - set(constant))
     core = [
         pair for pair in series if pair[1] in CORE and pair == preferred([one for one in series if one[1] == pair[1]])
     ]
     fine = _fine_widths(durations, len(core) * _lines(result), budget_bytes)
-    coarse = {step: max(fine[step], envelopes.bucket_width_s(s, COARSE_BUCKETS)) for step, s in durations.items()}
+    coarse = {step: max(fine[step], bucket_width_s(s, COARSE_BUCKETS)) for step, s in durations.items()}
     room = budget_bytes - len(core) * _cost(result, durations, fine)
     more = [pair for pair in series if pair not in core]
     carried = more[: max(0, int(room // _cost(result, durations, coarse)))] if durations else []
-    panels = envelopes.read_panels(files, core, fine, durations)
-    panels |= envelopes.read_panels(files, carried, coarse, durations)
+    panels = read_panels(files, core, fine, durations)
+    panels |= read_panels(files, carried, coarse, durations)
     return Telemetry(
         panels,
         (*core, *carried),
@@ -100,23 +214,10 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
 def read_one(result: StudyResult, series: Series, buckets: int) -> tuple[dict[str, Panel], dict[str, float]]:
     """({step: panel} of one series, coarse; {step: how long its load lasted}). Steps without a sample are absent."""
     durations = _durations(result)
-    widths = {step: envelopes.bucket_width_s(length, buckets) for step, length in durations.items()}
-    panels = read_these(result, [series], widths, durations)
+    widths = {step: bucket_width_s(length, buckets) for step, length in durations.items()}
+    files, _ = _choose(result.samples, list(widths))
+    panels = read_panels(files, [series], widths, durations)
     return {step: panel for (step, _, _), panel in panels.items()}, durations
-
-
-def offered(result: StudyResult) -> tuple[list[Series], dict[str, float]]:
-    """(every series that is not zero throughout, those that explain most first; {step: how long its load lasted})."""
-    found = envelopes.list_series(list(result.samples))
-    return _ordered({pair for pair, greatest in found.items() if greatest != 0}), _durations(result)
-
-
-def read_these(
-    result: StudyResult, series: Sequence[Series], widths_s: Mapping[str, float], durations_s: Mapping[str, float]
-) -> dict[PanelKey, Panel]:
-    """The panels of these series at the steps of `widths_s`, cut into buckets of these widths."""
-    files, _ = _choose(result.samples, list(widths_s))
-    return envelopes.read_panels(files, series, widths_s, durations_s)
 
 
 def _lines(result: StudyResult) -> int:
@@ -128,7 +229,7 @@ def _fine_widths(durations_s: Mapping[str, float], lines: int, budget_bytes: flo
     """The bucket's width per step at which the core takes at most CORE_SHARE of the budget."""
     values = lines * sum(durations_s.values())
     shrink = max(1.0, values * BYTES_PER_VALUE / (budget_bytes * CORE_SHARE))
-    return {step: envelopes.bucket_width_s(s, max(LEAST_BUCKETS, int(s / shrink))) for step, s in durations_s.items()}
+    return {step: bucket_width_s(s, max(LEAST_BUCKETS, int(s / shrink))) for step, s in durations_s.items()}
 
 
 def _cost(result: StudyResult, durations_s: Mapping[str, float], widths_s: Mapping[str, float]) -> float:
@@ -152,17 +253,6 @@ def _choose(
             names = (lane_name(run.arm, run.copy_number) for run in others.values())
             invalid[step] = tuple(dict.fromkeys(names))
     return files, invalid
-
-
-def read_session_rss(result: StudyResult) -> Panel:
-    """Resident memory over whole runs, of all blocks together; empty where no run has it."""
-    present = result.samples
-    files = {path: run for path, run in present.items() if run.valid} or present
-    rss = preferred([pair for pair in envelopes.list_series(list(files)) if pair[1] == "server_rss_bytes"])
-    duration_s = envelopes.session_duration_s(files)
-    if rss is None or duration_s <= 0:
-        return {}
-    return envelopes.read_session(files, rss, envelopes.bucket_width_s(duration_s, 150), duration_s)
 
 
 def _durations(result: StudyResult) -> dict[str, float]:
@@ -221,39 +311,22 @@ def page_data(result: StudyResult, telemetry: Telemetry) -> dict[str, Any]:
                 for index, one in found
             ],
         )
-    drawn = [{"label": one.label, "colour": one.colour, "dash": one.dash, "copy": one.copy} for one in looks]
     steps = [step for step in result.steps if step.id in telemetry.durations_s]
-    return chart_data(drawn, steps, result.summary.windows, telemetry.series, lines, max)
-
-
-def chart_data(
-    groups: Sequence[Mapping[str, Any]],
-    steps: Sequence[StepLevel],
-    windows: Mapping[str, Window],
-    series: Sequence[Series],
-    lines: Mapping[PanelKey, Lines],
-    size: Callable[[Sequence[float]], float],
-    unit: str = " s",
-) -> dict[str, Any]:
-    """What the page's script reads: groups, steps, series, and for every panel its groups' packed lines.
-
-    `size`: of its values, the one that a series' unit is chosen by. `unit`: that of the time.
-    """
+    windows = result.summary.windows
     ids = [step.id for step in steps]
     panels: dict[str, Any] = {}
-    values: dict[Series, list[float]] = {pair: [] for pair in series}
+    values: dict[Series, list[float]] = {pair: [] for pair in telemetry.series}
     for (step, *pair), (width_s, of_panel) in lines.items():
         at = (pair[0], pair[1])
         longest = max(len(parts[0]) for _, parts in of_panel)
         packed = []
         for group, parts in of_panel:
             packed.append([group, *(pack([*part, *[math.nan] * (longest - len(part))]) for part in parts)])
-        panels[f"{ids.index(step)}:{series.index(at)}"] = {"width": width_s, "lines": packed}
+        panels[f"{ids.index(step)}:{telemetry.series.index(at)}"] = {"width": width_s, "lines": packed}
         values[at] += [value for _, parts in of_panel for value in parts[0] if not math.isnan(value)]
-    units = {pair: display_unit(pair[1], size(found or [0.0])) for pair, found in values.items()}
+    units = {pair: display_unit(pair[1], max(found or [0.0])) for pair, found in values.items()}
     return {
-        "unit": unit,
-        "groups": groups,
+        "groups": [{"label": one.label, "colour": one.colour, "dash": one.dash, "copy": one.copy} for one in looks],
         "steps": [
             {
                 "id": step.id,

@@ -1,4 +1,4 @@
-"""The answer on a terminal, and as plain text in a pipe: sentences, table, what would improve it, scope."""
+"""The answer on a terminal, and as plain text in a pipe: sentences, table, scope, what would improve it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
 from mydyno.reports.verdicts import verdicts_of
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.clauses import capital
 from mydyno.wording.hosts import one_line
 from mydyno.wording.reasons import unsampled
 
@@ -20,6 +21,10 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     result = StudyResult.load(folder)
     paper = Paper(file, width)
     found = answer_of(result)
+    # Analyses load numpy, and the templates of their sections.
+    from mydyno.analysis.catalogue import lines_of
+    from mydyno.reports.sections.noise import noise_in_one_line  # the same
+
     paper.say(result.summary.question or result.study.experiment.question, style="bold")
     for sentence in found.answer:
         paper.say(sentence, "  ")
@@ -29,11 +34,11 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
             paper.table(one)
         paper.console.print()
         signs = ", ".join(dict.fromkeys(f"{sign}{NO_BREAK}{word}" for sign, word, _ in verdicts.signs))
-        for note in filter(None, (f"{verdicts.caption}: {signs}.", *verdicts.notes, verdicts.unadjusted)):
+        noise = capital(noise_in_one_line(result))
+        notes = (f"{verdicts.caption}: {signs}.", *verdicts.notes, noise and f"{noise}.", verdicts.unadjusted)
+        for note in filter(None, notes):
             paper.say(note, style="dim")
-    # Analyses load numpy, and the templates of their sections.
-    from mydyno.analysis.catalogue import lines_of
-
-    for lines in (lines_of(result), unsampled(result.runs), found.sharpen):
+    for lines in (lines_of(result), unsampled(result.runs)):
         paper.paragraph(lines)
     paper.paragraph([*filter(None, (one_line(result.summary), found.scope))], bullet="")
+    paper.paragraph(found.sharpen)

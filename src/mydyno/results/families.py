@@ -142,7 +142,7 @@ def _observations(runs: Sequence[RunSummary], step: str, metric: str, arms: Sequ
         if run.arm not in arms:
             continue
         reasons = run.invalid_steps.get(step, ())
-        if any(one.gate != "no_valid_step" for one in run.reasons):
+        if any(one.check != "no_valid_step" for one in run.reasons):
             reasons = run.reasons
         value = None if reasons or not run.valid else run.values.get(step, {}).get(metric)
         observations.append(
@@ -187,5 +187,5 @@ def families_of_values(
 
 
 def first_label(reasons: tuple[Reason, ...]) -> str:
-    """The first reason's gate in words ("not steady", "treatment not proved"), by which sentences count them."""
+    """The first failed validity check in words ("not steady", "treatment not proved"), by which they are counted."""
     return reasons[0].label if reasons else "not measured"

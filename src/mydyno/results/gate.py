@@ -14,12 +14,11 @@ from mydyno.model.definition.experiment import Experiment, ThresholdSpec
 from mydyno.model.definition.interim import InterimAnalyses
 from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import SLOWEST_STATEMENT, ordered
+from mydyno.model.stored.analyses import StatementVerdict
 from mydyno.model.stored.records import RunRecord
-from mydyno.model.stored.statements import StatementVerdict
 from mydyno.model.stored.summary import Summary
 from mydyno.results.families import contrast_family, families
-from mydyno.results.interim import first_finished, interim_analysis_of
-from mydyno.results.precision import MOST_S, alarm_of, block_duration_s
+from mydyno.results.precision import MOST_S, alarm_of, block_duration_s, first_finished, interim_analysis_of
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Metric
 from mydyno.verdicts.threshold import Bound, Comparison, Outcome, judge, overall
@@ -62,10 +61,9 @@ def gate_facts(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
     plan, records, experiment = folder.plan(), list(folder.runs()), folder.study().experiment
     look, alpha = interim_analysis_of(plan, records, experiment)
     interrupted = is_interrupted(folder, plan)
-    before_look = plan.sequential and look is None
     examined = first_finished(records, look)
     comparisons = _comparisons(
-        experiment, summary, thresholds, examined, None if interrupted or before_look else alpha, plan.schedule
+        experiment, summary, thresholds, examined, None if interrupted or not summary.due else alpha, plan.schedule
     )
     outcome = overall(comparisons)
     runs = [run for run in summary.runs if run.block in examined]

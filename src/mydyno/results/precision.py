@@ -1,4 +1,5 @@
-"""The precision of a study's contrasts, and the time that a better precision takes. Pure functions of the records.
+"""The precision of a study's contrasts, the time that a better precision takes, and the interim analysis that is due.
+Pure functions of the records.
 
 The half-width of an interval shrinks with the square root of the number of blocks; in a study with looks the later
 looks keep a smaller error rate, which widens their intervals again.
@@ -14,8 +15,9 @@ from typing import Literal
 
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.interim import SIX, InterimAnalyses
+from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import ANSWERED_COSTS
-from mydyno.model.stored.obstacles import NOTHING_SERVED, CopiesDiffer
+from mydyno.model.stored.reasons import NOTHING_SERVED, CopiesDiffer
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
 from mydyno.results.values.host_noise import is_host_noise
@@ -221,7 +223,7 @@ def failed_arm(summary: Summary, effect: EffectRecord) -> str:
     return {"arm": effect.arm, "control": effect.control, "copy": f"{effect.control}′"}[failure.who]
 
 
-def is_unanswered(summary: Summary, experiment: Experiment, runs: Iterable[RunRecord]) -> bool:
+def is_unanswered(summary: Summary, runs: Iterable[RunRecord]) -> bool:
     """Whether invalid or failed runs, and not only those of a busy host, left no contrast with an answer.
 
     An arm that failed is an answer, and so is a control that differs from its own copy.
@@ -229,7 +231,7 @@ def is_unanswered(summary: Summary, experiment: Experiment, runs: Iterable[RunRe
     judged = [effect for effect in summary.effects if effect.verdict]
     return (
         bool(judged)
-        and not (is_sequential(summary, experiment) and summary.look is None)
+        and summary.due
         and all(effect.verdict == "not_measurable" and not effect.details.alarm for effect in judged)
         and not any(effect.details.failure and effect.details.failure.who == "arm" for effect in judged)
         and any(_is_lost(run) for run in runs)
@@ -239,3 +241,22 @@ def is_unanswered(summary: Summary, experiment: Experiment, runs: Iterable[RunRe
 def _is_lost(run: RunRecord) -> bool:
     """Whether the run has no result at a step, or at all, for another reason than a busy host."""
     return any(step.failed for step in run.steps) or not (run.valid or is_host_noise(run))
+
+
+def interim_analysis_of(plan: Plan, runs: Sequence[RunRecord], experiment: Experiment) -> tuple[int | None, float]:
+    """(blocks of the analysis that is due, its error rate): the latest one reached, or None and the study's rate."""
+    look = None if plan.schedule is None else plan.schedule.latest(len({run.block for run in runs}))
+    rates = {} if plan.schedule is None else plan.schedule.rates
+    return look, experiment.verdict.error_rate if look is None else rates[look]
+
+
+def first_finished(runs: Sequence[RunRecord], look: int | None) -> set[int]:
+    """The blocks of an interim analysis: as many as finished first, all if there is none.
+
+    On several host groups blocks do not finish in the order of their numbers. A block that is made later must not
+    change what an earlier analysis examined.
+    """
+    ended: dict[int, int] = {}
+    for run in runs:
+        ended[run.block] = max(run.ended_unix_ns, ended.get(run.block, 0))
+    return set(sorted(ended, key=lambda block: (ended[block], block))[:look])

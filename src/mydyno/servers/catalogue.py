@@ -15,7 +15,7 @@ from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.server_version import ServerVersion
 from mydyno.packages.progress import Say, silent
 from mydyno.servers.build import ServerBuild, find_build
-from mydyno.servers.compiled.cached import get_compiled, present_compiled
+from mydyno.servers.compiled.compile import get_compiled, present_compiled
 from mydyno.servers.compiled.source import is_memcached
 from mydyno.servers.sources.archive import LIBRARIES as LIBRARIES_WITH_NUMA
 from mydyno.servers.sources.archive import (

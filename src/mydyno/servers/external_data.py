@@ -56,7 +56,7 @@ class Missing(Enum):
 @dataclass(frozen=True)
 class _Marker:
     shape: dict[str, Any] | None
-    """The data that were prepared; None: an earlier mydyno did not record it."""
+    """The data that were prepared; None: the preparation ended before it was recorded."""
     complete: bool
 
 
@@ -150,15 +150,9 @@ def check_tables(schema: str, kinds: Mapping[str, str], wanted: Sequence[str]) -
 
 
 async def _marker(control: Control) -> _Marker:
-    if not await _has_shape(control):
-        return _Marker(None, complete=True)
     rows = await control.rows(f"SELECT shape, complete FROM `{MARKER}`")
     # Without its row, the preparation ended between two statements.
     return _Marker(json.loads(rows[0][0]), bool(rows[0][1])) if rows else _Marker(None, complete=False)
-
-
-async def _has_shape(control: Control) -> bool:
-    return bool(await control.rows(f"SHOW COLUMNS FROM `{MARKER}` LIKE 'shape'"))
 
 
 def shape_of(data: DataSpec) -> dict[str, Any]:
@@ -183,8 +177,6 @@ async def mark_as_begun(address: Address, shape: Mapping[str, Any]) -> None:
             f"CREATE TABLE IF NOT EXISTS `{MARKER}` "
             "(made_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, shape TEXT, complete INT)"
         )
-        if not await _has_shape(control):
-            await control.rows(f"ALTER TABLE `{MARKER}` ADD COLUMN shape TEXT, ADD COLUMN complete INT")
         await control.rows(f"DELETE FROM `{MARKER}`")
         await control.rows(f"INSERT INTO `{MARKER}` (shape, complete) VALUES (%s, 0)", json.dumps(shape))
 

@@ -45,7 +45,7 @@ from mydyno import clock
 from mydyno.errors import ServerError
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.server_version import ServerVersion
-from mydyno.model.stored.waits import ROW_LOCKS, SessionKind, WaitKind
+from mydyno.model.stored.counted import ROW_LOCKS, SessionKind, WaitKind
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.sql import Control
 

@@ -92,29 +92,24 @@ class Search:
         """`start`: the first rate, where nothing is known."""
         self._start = start
         self._known = known
-        self._outcomes: list[Outcome] = []
+        self.outcomes: list[Outcome] = []
         self._chosen = 0
         self._logs = np.tile(_log_prior_of_sigma(known), (THETAS.size, 1))
         if known is not None:
             self._logs -= np.log1p(((THETAS - log(known.capacity)) / KNOWN_SCALE) ** 2)[:, None]
 
-    @property
-    def outcomes(self) -> tuple[Outcome, ...]:
-        """The slices so far."""
-        return tuple(self._outcomes)
-
     def add(self, rate: float, met: bool) -> None:
         """A slice has ended."""
-        self._outcomes.append(Outcome(rate, met))
-        self._logs += _log_likelihood(THETAS, SIGMAS, self._outcomes[-1:])
+        self.outcomes.append(Outcome(rate, met))
+        self._logs += _log_likelihood(THETAS, SIGMAS, self.outcomes[-1:])
 
     def next_rate(self) -> float:
         """The rate of the next slice."""
-        highest = max((one.rate for one in self._outcomes if one.met), default=None)
+        highest = max((one.rate for one in self.outcomes if one.met), default=None)
         if self._known is None:
-            if not self._outcomes:
+            if not self.outcomes:
                 return self._start
-            if highest is not None and all(one.met for one in self._outcomes):
+            if highest is not None and all(one.met for one in self.outcomes):
                 return min(HIGHEST_RATE, MOST_STEP_UP * highest)
         target = TARGETS[self._chosen % len(TARGETS)]
         self._chosen += 1

@@ -1,15 +1,18 @@
 """Several contrasts at once: the max-|t| sign-flip, which keeps their correlation, with Holm where blocks differ too
 much.
 
+Under no effect, each block's log ratio was as likely to come with the other sign: inside a block the arms run in random
+order, so if the arm did nothing, exchanging it with the control's copy changes only the sign. Counting in how many of
+the 2^n sign patterns the total is at least as far from 0 as the one observed gives a p that needs no normal
+distribution (Fisher 1935; Pesarin and Salmaso 2010).
+
 All contrasts of a block are flipped together, so the correlation between connection counts (and between arms that share
 one control) stays as it is; the adjusted p of a contrast is the share of patterns whose largest |t| over the family is
 at least as large as the contrast's own (single step; Westfall and Young 1993; Winkler et al., NeuroImage 92 (2014)).
 For one contrast this is the plain sign-flip. It is exact where the blocks' errors are symmetric.
 
-Intervals: t_j ± c·se_j, with c the `level` quantile of the largest |t| when the *residuals* are flipped. Flipping the
-observations themselves would need no effect anywhere and covers 89 % instead of 95 % (8 blocks, 12 contrasts, true
-effects of 3 sd; simulated here). c is held between the unadjusted t and Bonferroni's; under 7 blocks the patterns are
-too few for a 5 % quantile (coverage .93 at 6, .83 at 3), and c is Bonferroni's.
+The p of t comes from the largest |t| when the *residuals* are flipped, from 7 blocks on; it is held between that of the
+contrast alone and Bonferroni's.
 
 Missing runs: a contrast uses the blocks in which it exists. With unequal n the |t| are compared by their own t
 distribution (the min-p form of the same procedure).
@@ -17,19 +20,81 @@ distribution (the min-p form of the same procedure).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log, sqrt
+from functools import lru_cache
+from math import log
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from mydyno.errors import BugError
-from mydyno.stats.paired import Interval, has_no_spread, ratio_of, t_interval, t_p_value, t_quantile
+from mydyno.stats.paired import has_no_spread, t_p_value
 from mydyno.stats.permutation import holm
-from mydyno.stats.signflip import EXACT_LIMIT, TIE, flipped_totals, random_signs, share, sign_flip
 
-FEWEST_BLOCKS_FOR_FLIPPED_INTERVALS = 7
+EXACT_LIMIT = 20
+"""Blocks up to which all patterns are counted: 2^19 of them, the other half being their mirror images."""
+DRAWS = 50_000
+"""Random patterns above EXACT_LIMIT; p = (k + 1) / (DRAWS + 1) is then never 0 (Phipson and Smyth 2010)."""
+TIE = 1e-9
+"""Relative slack within which two totals are tied: patterns that are equal in arithmetic must be equal here."""
+
+
+def sign_flip(
+    log_ratios: Sequence[float] | NDArray[np.float64], seed: int = 1, exact_limit: int = EXACT_LIMIT
+) -> float | None:
+    """The two-sided p of a mean log ratio of 0; exact to 20 blocks, above that from seeded random patterns.
+
+    Blocks without any difference count as they are: p is 1 if all are 0, None without blocks. Raises BugError for
+    values that are not finite.
+    """
+    d = np.asarray(log_ratios, dtype=np.float64)
+    if d.ndim != 1 or not np.isfinite(d).all():
+        raise BugError(f"log ratios must be one finite number per block, not {log_ratios!r}")
+    n = int(d.size)
+    if n == 0:
+        return None
+    exact = n <= exact_limit
+    totals = np.abs(flipped_totals(d, None if exact else random_signs(n, seed)))
+    as_far = totals >= abs(float(d.sum())) - TIE * float(np.abs(d).sum())
+    return share(int(as_far.sum()), as_far.size, exact)
+
+
+def smallest_p(n: int) -> float:
+    """The smallest two-sided p that n blocks can reach: 2 / 2^n; 1 for none; above 20, that of the random patterns."""
+    if n == 0:
+        return 1.0
+    return 2.0 ** (1 - n) if n <= EXACT_LIMIT else 1.0 / (DRAWS + 1)
+
+
+def flipped_totals(d: NDArray[np.float64], signs: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """The total of d under each sign pattern: all with the first sign kept (the rest mirror them), or the rows of
+    `signs`.
+
+    The order of patterns depends on n alone, so that columns of one table are flipped together.
+    """
+    if signs is not None:
+        return np.asarray(signs @ d, dtype=np.float64)
+    totals = d[:1].copy()
+    for value in d[1:]:
+        totals = np.concatenate([totals + value, totals - value])
+    return totals
+
+
+@lru_cache(maxsize=4)
+def random_signs(n: int, seed: int) -> NDArray[np.float64]:
+    """DRAWS seeded sign patterns of n blocks."""
+    return np.random.default_rng(seed).choice(np.array([-1.0, 1.0]), size=(DRAWS, n))
+
+
+def share(count: int, patterns: int, exact: bool) -> float:
+    """The p of `count` patterns out of all; with random patterns the observed one is added to both."""
+    return count / patterns if exact else (count + 1) / (patterns + 1)
+
+
+FEWEST_BLOCKS_FOR_RESIDUALS = 7
+"""Under 7 blocks the patterns are too few for a 5 % quantile."""
 SMALLEST_COMMON_SHARE = 0.5
 """Holm replaces max-t where a smaller share of the blocks has every contrast: flips shared by few say little."""
 
@@ -38,32 +103,19 @@ Table = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """One contrast of a family: its adjusted answers beside the unadjusted sign-flip.
+    """One contrast of a family: its adjusted p by t, and `p`, the larger of that and the adjusted p of the sign-flip.
 
-    `p_sign_flip` and `p_adjusted_sign_flip` rest on symmetry alone, `p_adjusted_t` on t (the p that belongs to
-    `interval`); `p` is the larger of the two adjusted ones: the weaker answer. All are None if n is 0; with n = 1
-    there is no interval and no t. Where all blocks gave one ratio, t does not exist and the sign-flip stands alone.
+    Both are None if n is 0; with n = 1, and where all blocks gave one ratio, t does not exist and the sign-flip stands
+    alone.
     """
 
     n: int
-    interval: Interval
-    p_sign_flip: float | None
-    p_adjusted_sign_flip: float | None
     p_adjusted_t: float | None
     p: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class FamilyTest:
-    """The contrasts in column order; `adjustment` is "none", "max-t" or "Holm"; `exact`: every pattern was counted."""
-
-    contrasts: tuple[Contrast, ...]
-    adjustment: str
-    exact: bool
-
-
-def family_test(log_ratios: Table, level: float = 0.95, seed: int = 1) -> FamilyTest:
-    """Adjusted p values and simultaneous intervals of a table of log ratios: a row per block, a column per contrast.
+def family_test(log_ratios: Table, seed: int = 1) -> tuple[Contrast, ...]:
+    """Adjusted p values of a table of log ratios, in column order: a row per block, a column per contrast.
 
     NaN marks a contrast that the block lacks; a column without any value is answered with None and is no member of the
     family. Raises BugError for a table that has not two dimensions, or holds an infinity.
@@ -73,19 +125,18 @@ def family_test(log_ratios: Table, level: float = 0.95, seed: int = 1) -> Family
         raise BugError(f"log ratios must be a table of blocks by contrasts without infinities, not shape {table.shape}")
     present = ~np.isnan(table)
     members = np.flatnonzero(present.any(axis=0))
-    contrasts = [Contrast(0, Interval(None, None, level), None, None, None, None)] * table.shape[1]
+    contrasts = [Contrast(0, None, None)] * table.shape[1]
     if members.size == 0:
-        return FamilyTest(tuple(contrasts), "none", True)
+        return tuple(contrasts)
     part = table[np.ix_(present.any(axis=1), members)]
     blocks_with_all = int((~np.isnan(part)).all(axis=1).sum())
     use_holm = blocks_with_all < SMALLEST_COMMON_SHARE * part.shape[0]
-    for column, contrast in zip(members, (_holm if use_holm else _max_t)(part, level, seed), strict=True):
+    for column, contrast in zip(members, (_holm if use_holm else _max_t)(part, seed), strict=True):
         contrasts[int(column)] = contrast
-    adjustment = "none" if members.size == 1 else "Holm" if use_holm else "max-t"
-    return FamilyTest(tuple(contrasts), adjustment, part.shape[0] <= EXACT_LIMIT)
+    return tuple(contrasts)
 
 
-def _max_t(table: Table, level: float, seed: int) -> list[Contrast]:
+def _max_t(table: Table, seed: int) -> list[Contrast]:
     blocks, members = table.shape
     sizes = (~np.isnan(table)).sum(axis=0)
     common_n = int(sizes[0]) if (sizes == sizes[0]).all() else None
@@ -97,30 +148,15 @@ def _max_t(table: Table, level: float, seed: int) -> list[Contrast]:
         column = table[~np.isnan(table[:, j]), j]
         own = float(_strength(np.array([column.sum()]), column, common_n)[0]) * (1.0 - TIE)
         p_flip = share(int((largest >= own).sum()), largest.size, signs is None)
-        enough = column.size >= FEWEST_BLOCKS_FOR_FLIPPED_INTERVALS and members > 1
-        p_residual = float((largest_residual >= own).mean()) if enough else None
-        critical = _critical_t(largest_residual, column.size, common_n, level) if enough else None
-        answers.append(
-            _contrast(
-                column,
-                members=members,
-                level=level,
-                seed=seed,
-                p_flip=p_flip,
-                p_residual=p_residual,
-                critical=critical,
-            )
-        )
+        enough = column.size >= FEWEST_BLOCKS_FOR_RESIDUALS and members > 1
+        answers.append(_contrast(column, members, p_flip, float((largest_residual >= own).mean()) if enough else None))
     return answers
 
 
-def _holm(table: Table, level: float, seed: int) -> list[Contrast]:
+def _holm(table: Table, seed: int) -> list[Contrast]:
     columns = [table[~np.isnan(table[:, j]), j] for j in range(table.shape[1])]
-    p_flips = holm([sign_flip(column, seed).p or 0.0 for column in columns])
-    return [
-        _contrast(column, members=len(columns), level=level, seed=seed, p_flip=p, p_residual=None, critical=None)
-        for column, p in zip(columns, p_flips, strict=True)
-    ]
+    p_flips = holm([sign_flip(column, seed) or 0.0 for column in columns])
+    return [_contrast(column, len(columns), p, None) for column, p in zip(columns, p_flips, strict=True)]
 
 
 def _residuals(table: Table) -> Table:
@@ -161,39 +197,14 @@ def _strength(totals: NDArray[np.float64], column: NDArray[np.float64], common_n
     return np.minimum(-(log(2.0) + log_tail), 1e6)
 
 
-def _critical_t(largest: NDArray[np.float64], n: int, common_n: int | None, level: float) -> float:
-    """The |t| of n blocks that belongs to the `level` quantile of the largest strength."""
-    quantile = float(np.quantile(largest, level, method="inverted_cdf"))
-    if common_n is None:
-        return -t_quantile(exp(-quantile) / 2.0, n - 1)
-    return sqrt((n - 1) * quantile / (1.0 - quantile)) if quantile < 1.0 else float("inf")
-
-
-def _contrast(
-    column: NDArray[np.float64],
-    *,
-    members: int,
-    level: float,
-    seed: int,
-    p_flip: float,
-    p_residual: float | None,
-    critical: float | None,
-) -> Contrast:
-    n, mean = column.size, float(column.mean())
-    p_unadjusted = sign_flip(column, seed).p
-    if n < 2:
-        return Contrast(n, Interval(None, None, level), p_unadjusted, p_flip, None, p_flip)
-    sd = 0.0 if has_no_spread(column) else float(column.std(ddof=1))
-    p_t = t_p_value(mean, sd, n)
-    bonferroni = t_interval(mean, sd, n, 1.0 - (1.0 - level) / members)
-    interval = Interval(bonferroni.low, bonferroni.high, level)
-    p_adjusted_t = None if p_t is None else min(1.0, members * p_t)
-    if critical is not None:
-        single = t_quantile(0.5 + level / 2.0, n - 1)
-        widest = t_quantile(1.0 - (1.0 - level) / (2.0 * members), n - 1)
-        half = min(max(critical, single), widest) * sd / sqrt(n)
-        interval = Interval(ratio_of(mean - half), ratio_of(mean + half), level)
-    if p_t is not None and p_adjusted_t is not None and p_residual is not None:
+def _contrast(column: NDArray[np.float64], members: int, p_flip: float, p_residual: float | None) -> Contrast:
+    n, p_t = column.size, None
+    if n >= 2:
+        sd = 0.0 if has_no_spread(column) else float(column.std(ddof=1))
+        p_t = t_p_value(float(column.mean()), sd, n)
+    if p_t is None:
+        return Contrast(n, None, p_flip)
+    p_adjusted_t = min(1.0, members * p_t)
+    if p_residual is not None:
         p_adjusted_t = min(max(p_residual, p_t), p_adjusted_t)
-    p = p_flip if p_adjusted_t is None else max(p_flip, p_adjusted_t)
-    return Contrast(n, interval, p_unadjusted, p_flip, p_adjusted_t, p)
+    return Contrast(n, p_adjusted_t, max(p_flip, p_adjusted_t))

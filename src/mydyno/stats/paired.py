@@ -50,8 +50,7 @@ class Paired:
 
     `ratio` is the geometric mean of arm / control (None for n = 0). `sd` is that of the log ratios (None for n < 2).
     `p` is the two-sided paired t; None for n < 2 and where all blocks gave one and the same ratio other than 1, because
-    t does not exist there. `hodges_lehmann` is the robust estimate of the same ratio. `skewed` asks for a look at the
-    dots.
+    t does not exist there. `skewed` asks for a look at the dots.
     """
 
     n: int
@@ -59,10 +58,8 @@ class Paired:
     sd: float | None
     interval: Interval
     p: float | None
-    hodges_lehmann: float | None
     skewness: float | None
     skewed: bool
-    no_spread: bool
 
 
 def log_ratio(arm: float | None, control: float | None) -> float | None:
@@ -82,10 +79,10 @@ def paired(log_ratios: Sequence[float] | NDArray[np.float64], level: float = 0.9
         raise BugError(f"log ratios must be one finite number per block, not {log_ratios!r}")
     n = int(d.size)
     if n == 0:
-        return Paired(0, None, None, Interval(None, None, level), None, None, None, False, False)
+        return Paired(0, None, None, Interval(None, None, level), None, None, False)
     mean = float(d.mean())
     if n == 1:
-        return Paired(1, ratio_of(mean), None, Interval(None, None, level), None, ratio_of(mean), None, False, False)
+        return Paired(1, ratio_of(mean), None, Interval(None, None, level), None, None, False)
     no_spread = has_no_spread(d)
     sd = 0.0 if no_spread else float(d.std(ddof=1))
     skewness = None if n < 3 or no_spread else sample_skewness(d)
@@ -95,10 +92,8 @@ def paired(log_ratios: Sequence[float] | NDArray[np.float64], level: float = 0.9
         sd=sd,
         interval=t_interval(mean, sd, n, level),
         p=t_p_value(mean, sd, n),
-        hodges_lehmann=ratio_of(hodges_lehmann(d)),
         skewness=skewness,
         skewed=skewness is not None and abs(skewness) > 2.0 * skewness_standard_error(n),
-        no_spread=no_spread,
     )
 
 
@@ -135,15 +130,6 @@ def sample_skewness(d: NDArray[np.float64]) -> float:
     n, centred = d.size, d - d.mean()
     biased = float(np.mean(centred**3)) / float(np.mean(centred**2)) ** 1.5
     return float(biased * sqrt(n * (n - 1)) / (n - 2))
-
-
-def hodges_lehmann(d: NDArray[np.float64]) -> float:
-    """The median of all pairwise means (each value with itself too), a location that one wild block hardly moves.
-
-    Hodges and Lehmann, Annals of Mathematical Statistics 34 (1963).
-    """
-    rows, columns = np.triu_indices(d.size)
-    return float(np.median((d[rows] + d[columns]) / 2.0))
 
 
 def skewness_standard_error(n: int) -> float:

@@ -1,8 +1,12 @@
-"""Percentiles of histograms together: they cannot be averaged."""
+"""What an arm's values are together: percentiles of histograms, which cannot be averaged, and the absolute value.
+
+Imported by reports, so that nothing heavy is loaded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean, geometric_mean
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 ENGINES_HIGHEST_NS = (1 << 43) - 1
@@ -19,3 +23,11 @@ def percentiles_of(histograms: Sequence[str]) -> dict[str, float]:
     if not together.get_total_count():
         return {}
     return {name: together.get_value_at_percentile(share) / 1000 for name, share in PERCENTILES.items()}
+
+
+def absolute_mean(values: Sequence[float]) -> float:
+    """The geometric mean: the ratio of two arms' means is the effect where every block has all of its runs.
+
+    The arithmetic mean where a value is not positive. `values` has at least one.
+    """
+    return geometric_mean(values) if min(values) > 0 else fmean(values)

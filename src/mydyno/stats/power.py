@@ -11,7 +11,6 @@ of 1) see Phillips, Journal of Pharmacokinetics and Biopharmaceutics 18 (1990).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import expm1, log1p, sqrt
 
@@ -29,16 +28,6 @@ MOST_BLOCKS = 10_000
 """Beyond this the answer is this: so many are impractical, and the noise must be reduced."""
 SD_QUANTILES = 500
 Factors = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class SampleSize:
-    """Blocks that a margin needs: to find it, to show equivalence, for an exact p; `blocks` is the largest of them."""
-
-    detection: int
-    equivalence: int
-    exactness: int
-    blocks: int
 
 
 @lru_cache(maxsize=1024)
@@ -141,15 +130,14 @@ def minimum_blocks(contrasts: int, alpha: float = 0.05, labels: int = 3) -> int:
 @lru_cache(maxsize=1024)
 def sample_size(
     sd: float, margin: float, contrasts: int = 1, alpha: float = 0.05, freedom: int = 1, labels: int = 3
-) -> SampleSize:
+) -> int:
     """Blocks that find an effect as large as the margin, or else show equivalence within it, each with 80 % power.
 
     Detection is planned at Bonferroni's share of alpha, so that it holds for each of the contrasts.
     """
     detection = blocks_for_detection(sd, margin, alpha=alpha / contrasts, freedom=freedom)
     equivalent = blocks_for_equivalence(sd, margin, alpha=alpha, freedom=freedom)
-    exactness = minimum_blocks(contrasts, alpha, labels)
-    return SampleSize(detection, equivalent, exactness, max(detection, equivalent, exactness))
+    return max(detection, equivalent, minimum_blocks(contrasts, alpha, labels))
 
 
 def planned_look(
@@ -157,7 +145,7 @@ def planned_look(
 ) -> int | None:
     """The first look after so many blocks that meets `sample_size` at its own error rate; None where none does."""
     for look, alpha in looks.rates.items():
-        if look > after and sample_size(sd, margin, contrasts, alpha, freedom, labels).blocks <= look:
+        if look > after and sample_size(sd, margin, contrasts, alpha, freedom, labels) <= look:
             return look
     return None
 

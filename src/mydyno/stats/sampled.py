@@ -14,13 +14,15 @@ estimate it badly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mydyno.model.stored.reasons import CopiesDiffer, CopiesKind
 from mydyno.stats.contrast import LogBlock, estimate
 from mydyno.stats.paired import t_quantile
 from mydyno.stats.simultaneous import largest_t
@@ -30,6 +32,8 @@ ANSCOMBE = 0.375
 COUNTING_VARIANCE = 0.25
 """Variance of the square root of a Poisson count."""
 FEWEST_FREEDOM = 3
+COPY = "A′"
+"""Name of the control's second copy as an arm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +47,32 @@ class Server:
 @dataclass(frozen=True, slots=True)
 class Sampled:
     """The profiles of one step: `counts[item, block, server]`, and `units[block, server]`, the amount that one sample
-    stands for. NaN in `units`: that run has no profile.
+    stands for. NaN in `units`: that run has no profile. `items`: what the rows are.
     """
 
     servers: tuple[Server, ...]
     counts: NDArray[np.float64]
     units: NDArray[np.float64]
+    items: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, runs: Sequence[tuple[int, Server, float, Mapping[Any, float]]]) -> Sampled:
+        """From (block, server, unit, {item: count}) of each run."""
+        servers = tuple(dict.fromkeys(sorted((one[1] for one in runs), key=lambda s: (s.arm, s.copy))))
+        blocks = sorted({one[0] for one in runs})
+        rows = {item: row for row, item in enumerate(dict.fromkeys(item for *_, of_run in runs for item in of_run))}
+        counts = np.zeros((len(rows), len(blocks), len(servers)))
+        units = np.full(counts.shape[1:], np.nan)
+        for block, server, unit, of_run in runs:
+            at = blocks.index(block), servers.index(server)
+            units[at] = unit
+            for item, count in of_run.items():
+                counts[rows[item], *at] = count
+        return cls(servers, counts, units, tuple(rows))
+
+    def with_copy(self, control: str) -> Sampled:
+        """With the control's second copy as the arm COPY."""
+        return replace(self, servers=tuple(Server(COPY) if s == Server(control, 2) else s for s in self.servers))
 
     def columns(self, arm: str) -> list[int]:
         """The columns of an arm, one for each of its copies."""
@@ -60,6 +84,17 @@ class Sampled:
         known = ~np.isnan(own)
         total = np.where(known, own, 0.0).sum(axis=-1)
         return np.asarray(np.where(known.any(axis=-1), total / np.maximum(known.sum(axis=-1), 1), np.nan))
+
+    def of_both(self, by_server: NDArray[np.float64], arm: str, control: str) -> NDArray[np.float64]:
+        """The mean of both sides, which does not depend on what differs between them."""
+        return np.asarray((self.mean(by_server, arm) + self.mean(by_server, control)) / 2.0)
+
+    def contrast(
+        self, arm: str, control: str, both: NDArray[np.float64], enough: NDArray[np.bool_], most: int
+    ) -> SampledContrast:
+        """The contrast over the items that are `enough`, at most so many: the largest of `both`."""
+        largest = sorted(np.flatnonzero(enough).tolist(), key=lambda item: -both[item])[:most]
+        return SampledContrast(self, arm, control, tuple(sorted(largest)))
 
     @property
     def amounts(self) -> NDArray[np.float64]:
@@ -125,6 +160,20 @@ def differences(contrasts: Sequence[SampledContrast], alpha: float, seed: int = 
         [_difference(contrast, item, member, critical) for item, member in zip(contrast.items, of, strict=True)]
         for contrast, of in zip(contrasts, members, strict=True)
     ]
+
+
+Copies = tuple[str, CopiesKind, Callable[[Any], str], SampledContrast]
+"""(step, what an item is, its name, the contrast of COPY and control)."""
+
+
+def copies_alarm(contrasts: Sequence[Copies], alpha: float) -> CopiesDiffer | None:
+    """The first item that differs between the control's two copies."""
+    found = differences([contrast for *_, contrast in contrasts], alpha)
+    for (step, kind, name, contrast), of in zip(contrasts, found, strict=True):
+        for item, one in zip(contrast.items, of, strict=True):
+            if one.excludes_no_change:
+                return CopiesDiffer(control=contrast.control, step=step, kind=kind, of=name(contrast.table.items[item]))
+    return None
 
 
 def _member(contrast: SampledContrast, item: int, table: int) -> _Member | None:

@@ -79,23 +79,36 @@ def enough_for_slopes(groups: Groups, covariates: int) -> bool:
 def before_and_after(values: Array, middle_s: Array, arms: NDArray[np.int64], groups: Groups) -> Array:
     """What a log covariate (n) was around each slice: that of other arms' slices, interpolated to its own time.
 
-    `middle_s` is the middle of each slice in time, `arms` a number for each slice's arm. What an arm itself adds to its
-    slices' values is taken out of them first, so that it matters not which arms are the neighbours. Only slices of the
-    same block are neighbours; 0 where a block has slices of one arm alone.
+    `middle_s` is the middle of each slice in time, `arms` a number for each slice's arm. What an arm adds to the values
+    of its own slices, and of the slices after them, is taken out first, so that it matters not which arms are the
+    neighbours. Only slices of the same block are neighbours; 0 where a block has slices of one arm alone.
     """
-    counts = np.bincount(groups.cycle)
-    deviations = values - (np.bincount(groups.cycle, weights=values) / np.maximum(counts, 1))[groups.cycle]
-    of_arms = np.bincount(arms, weights=deviations) / np.maximum(np.bincount(arms), 1)
-    host = values - of_arms[arms]
+    by_block = [np.flatnonzero(groups.block == block) for block in np.unique(groups.block)]
+    by_block = [rows[np.argsort(middle_s[rows])] for rows in by_block]
+    host = values - _of_arms(values, arms, by_block, groups)
     found = np.zeros(len(values))
-    for block in np.unique(groups.block):
-        rows = np.flatnonzero(groups.block == block)
-        rows = rows[np.argsort(middle_s[rows])]
+    for rows in by_block:
         for arm in np.unique(arms[rows]):
             others, own = rows[arms[rows] != arm], rows[arms[rows] == arm]
             if others.size:
                 found[own] = np.interp(middle_s[own], middle_s[others], host[others])
     return found
+
+
+def _of_arms(values: Array, arms: NDArray[np.int64], by_block: Sequence[NDArray[np.int64]], groups: Groups) -> Array:
+    """What the arm of each slice and that of the slice before it add to the values, by least squares within cycles.
+
+    `by_block`: the slices of each block in order of time.
+    """
+    before = np.full(len(values), -1)
+    for rows in by_block:
+        before[rows[1:]] = arms[rows[:-1]]
+    numbers = np.unique(arms)
+    added = np.hstack([arms[:, None] == numbers, before[:, None] == numbers]).astype(np.float64)
+    cycles = groups.cycle[:, None] == np.unique(groups.cycle)
+    of_cycle = cycles / cycles.sum(axis=0)
+    within, deviations = (each - cycles @ (of_cycle.T @ each) for each in (added, values))
+    return np.asarray(added @ np.linalg.lstsq(within, deviations)[0], dtype=np.float64)
 
 
 def slopes(log_values: Array, covariates: Array, groups: Groups, signs: Array) -> Array:

@@ -35,6 +35,13 @@ coverage of nominal 95 % stays within half a percent (tests/unit/stats/test_cont
 """
 
 
+def unequal_above(contrasts: int) -> float:
+    """UNEQUAL_ABOVE as the rate of a family of so many contrasts: the probability at which each of them has its own
+    variance. An arm that is left out always has.
+    """
+    return max(LEFT_OUT_BELOW, 1.0 - float((1.0 - UNEQUAL_ABOVE) ** (1.0 / max(1, contrasts))))
+
+
 @dataclass(frozen=True, slots=True)
 class TwoWay:
     """Residuals in the shape of the table (NaN where it has no value), the sd of one value, degrees of freedom.

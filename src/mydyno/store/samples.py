@@ -79,27 +79,6 @@ def window_means(path: Path, windows: dict[str, tuple[float, float]]) -> dict[st
     return means
 
 
-def series(
-    path: Path, step: str | None, scope: str, metrics: Sequence[str]
-) -> dict[str, tuple[list[float], list[float]]]:
-    """{metric: (seconds, values)} of one scope: since the step's load began, or since the run began for step None.
-
-    Raises UserError if the file is missing or damaged.
-    """
-    time_column = "t_s" if step is None else "step_t_s"
-    with reading(path) as connection:
-        rows = connection.execute(
-            f"select metric, {time_column}, value from read_parquet(?) where scope = ? "
-            "and list_contains(?, metric) and (? is null or step = ?) order by metric, unix_ns",
-            [*file_names(path), scope, list(metrics), step, step],
-        ).fetchall()
-    result: dict[str, tuple[list[float], list[float]]] = {metric: ([], []) for metric in metrics}
-    for metric, time_s, value in rows:
-        result[metric][0].append(time_s)
-        result[metric][1].append(value)
-    return {metric: points for metric, points in result.items() if points[0]}
-
-
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One value at one time: `unix_ns` is the end of the interval that the value describes."""

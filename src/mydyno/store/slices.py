@@ -18,8 +18,8 @@ from pydantic import ValidationError
 
 from mydyno.errors import UserError
 from mydyno.files.atomic import INCOMPLETE, readable, write_text
+from mydyno.model.stored.counted import CountedTotals
 from mydyno.model.stored.records import SliceRecord
-from mydyno.model.stored.slices_apart import CountedTotals
 
 SLICES_FILE = "slices.jsonl"
 ALONE_FILE = "alone.jsonl"

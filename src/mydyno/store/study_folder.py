@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from mydyno.errors import UserError
 from mydyno.files.atomic import INCOMPLETE, readable, sync_folder, write_text
-from mydyno.files.journal import Journal
+from mydyno.files.logs import Journal
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan, PlannedRun
 from mydyno.model.stored.records import FORMAT, RunRecord, StudyRecord
@@ -125,7 +125,15 @@ class StudyFolder:
     def check_names(
         self, experiment: Experiment, plan: Plan, runs: Sequence[RunRecord], summary: Summary | None = None
     ) -> None:
-        """Raises UserError if plan, runs or summary name an arm or a step that the experiment of study.json lacks."""
+        """Raises UserError if plan, runs or summary name an arm or a step that the experiment of study.json lacks, or a
+        run is finished that the plan lacks.
+        """
+        made = {str(path.parent.relative_to(self.path)) for path in self.path.glob("blocks/*/*/run.json")}
+        if unplanned := sorted(made.difference(run.folder for run in plan.runs)):
+            raise UserError(
+                f"{self.path / unplanned[0]}/run.json is of a run that plan.json lacks",
+                "was the study's folder put together from others?",
+            )
         arms, steps = {arm.name for arm in experiment.arms}, {step.id for step in experiment.resolved_steps}
         named = [(f"{run.folder}/run.json", {run.arm}, {step.id for step in run.steps}) for run in runs]
         named.append(("plan.json", {run.arm for run in plan.runs}, set()))

@@ -21,10 +21,10 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from mydyno.hosts.cgroups import cpu_list, cpu_set
 from mydyno.hosts.limits import affinities_of
 from mydyno.hosts.root import HERE, HostRoot
 from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.definition.quantities import numbers_of, ranges_of
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import RunningServer
 from mydyno.treatments.base import Treatment
@@ -49,7 +49,7 @@ def usable_cores(root: HostRoot = HERE) -> list[list[int]]:
     cores: dict[int, list[int]] = {}
     for cpu in sorted(root.cpus):
         try:
-            siblings = cpu_set((root.sys / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text())
+            siblings = numbers_of((root.sys / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text())
         except (OSError, ValueError):
             siblings = {cpu}
         cores.setdefault(min(siblings), []).append(cpu)
@@ -86,22 +86,22 @@ class AffinityTreatment(Treatment):
         """Before the server's command, inside its group and namespace; the load program's go with its address."""
         assert self._cpus is not None
         server, load = self._cpus
-        instance.settings.wrappers.append(["taskset", "--cpu-list", cpu_list(server)])
+        instance.settings.wrappers.append(["taskset", "--cpu-list", ranges_of(server)])
         instance.settings.load_cpus = tuple(load)
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """The affinity of every thread of the server."""
         assert self._cpus is not None
         server, load = self._cpus
-        found = {cpu_list(cpus) for cpus in affinities_of(instance.pid)}
-        wanted = cpu_list(server)
+        found = {ranges_of(cpus) for cpus in affinities_of(instance.pid)}
+        wanted = ranges_of(server)
         holds = found == {wanted}
-        text = f"server on CPU {' / '.join(sorted(found)) or 'unknown'}, load program on CPU {cpu_list(load)}"
+        text = f"server on CPU {' / '.join(sorted(found)) or 'unknown'}, load program on CPU {ranges_of(load)}"
         return Evidence(
             treatment=self.name,
             holds=holds,
             text=text if holds else f"{text}; wanted the server on {wanted}",
-            facts={"server_cpus": sorted(found), "load_cpus": cpu_list(load)},
+            facts={"server_cpus": sorted(found), "load_cpus": ranges_of(load)},
             instance=instance.number,
         )
 

@@ -45,6 +45,16 @@ class Treatment(ABC):
         return ""
 
     @property
+    def switches(self) -> bool:
+        """Whether a running server can be given it, and freed of it, between two slices."""
+        return False
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it may leave something behind for the slices after its own."""
+        return True
+
+    @property
     def is_proved_for_one_instance_only(self) -> bool:
         """Whether its proof needs a run with a single instance."""
         return False
@@ -116,6 +126,14 @@ class Treatment(ABC):
     @abstractmethod
     async def apply(self, instance: RunningServer) -> None:
         """Change the instance's settings before its start."""
+
+    async def switch_on(self, instance: RunningServer) -> None:
+        """Put it in force for the running server. Raises HostError."""
+        raise NotImplementedError(self.name)
+
+    async def switch_off(self, instance: RunningServer) -> None:
+        """Free the running server of it. Raises HostError."""
+        raise NotImplementedError(self.name)
 
     @abstractmethod
     async def evidence(self, instance: RunningServer) -> Evidence:

@@ -25,13 +25,13 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, TypeAdapter, field_validator, model_validator
 
 from mydyno.errors import HostError
-from mydyno.hosts.cgroups import Cgroups, Group, Limits, cpu_list, cpu_set, take_delegation
+from mydyno.hosts.cgroups import Cgroups, Group, Limits, enter, take_delegation
 from mydyno.hosts.facts import Disk, disk_of
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.root import text_of
 from mydyno.model.definition.experiment import Frozen, ServerSpec
-from mydyno.model.definition.quantities import format_bytes, parse_bytes
+from mydyno.model.definition.quantities import format_bytes, numbers_of, parse_bytes, ranges_of
 from mydyno.model.definition.server_options import option_name
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.running.base import CpuSlot, RunningServer
@@ -148,7 +148,7 @@ class CgroupSetting(Frozen):
             if isinstance(value, str) and word == SPLIT and (parts == "" or (parts.isdigit() and int(parts) > 0)):
                 continue
             try:
-                known = bool(cpu_set(text))
+                known = bool(numbers_of(text))
             except ValueError:
                 known = False
             if not known:
@@ -200,9 +200,9 @@ class CgroupTreatment(Treatment):
         slots, reasons = self._cgroups.slots(self._controllers)
         usable = set(self.root.cpus)
         specified = self.setting.cpus if isinstance(self.setting.cpus, tuple) else (self.setting.cpus or SPLIT,)
-        absent = {cpu for text in specified if not text.startswith(SPLIT) for cpu in cpu_set(text)} - usable
+        absent = {cpu for text in specified if not text.startswith(SPLIT) for cpu in numbers_of(text)} - usable
         if absent:
-            reasons.append(f"CPU {cpu_list(absent)} is not among the usable CPUs of this host ({cpu_list(usable)})")
+            reasons.append(f"CPU {ranges_of(absent)} is not among the usable CPUs of this host ({ranges_of(usable)})")
         flush = {option_name(name): str(v) for name, v in server.variables.items()}.get(
             "innodb_flush_method", "O_DIRECT"
         )
@@ -240,13 +240,36 @@ class CgroupTreatment(Treatment):
         self._host = host
         return {}
 
+    @property
+    def switches(self) -> bool:
+        """A process can change its group."""
+        return True
+
+    @property
+    def lasts(self) -> bool:
+        """What a disk or memory limit held back is written later; threads keep to the CPUs whose caches they filled."""
+        return self.setting.model_fields_set != {"cpu_quota"}
+
     async def apply(self, instance: RunningServer) -> None:
         """Make the instance's group, and let the server enter it before it becomes the server."""
+        instance.settings.wrappers.insert(0, self._make(instance).group.entering())
+
+    async def switch_on(self, instance: RunningServer) -> None:
+        """Move the server into its group."""
+        made = self._made.get(instance.number) or self._make(instance)
+        made.home = made.home or self._cgroups.folders_of(instance.pid, made.group)
+        enter(instance.pid, made.group.folders)
+
+    async def switch_off(self, instance: RunningServer) -> None:
+        """Move it back."""
+        enter(instance.pid, self._made[instance.number].home)
+
+    def _make(self, instance: RunningServer) -> _Made:
+        self._host = instance.host
         disk = disk_of(instance.folder, self._cgroups.root) if self._limits_io else None
         limits = self.limits(instance.cpu_slot, disk)
         group, number = make_group(self._cgroups, instance.host, f"{instance.host.cookie}-{instance.number}", limits)
-        self._made[instance.number] = _Made(group, limits, number, disk)
-        instance.settings.wrappers.insert(0, group.entering())
+        return self._made.setdefault(instance.number, _Made(group, limits, number, disk))
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """Membership and CPUs of every thread, and every limit as reported by the kernel."""
@@ -261,7 +284,9 @@ class CgroupTreatment(Treatment):
         if outside:
             wrong.append(f"{len(outside)} of {len(threads)} threads are outside the group")
         allowed = {_allowed_cpus(instance.pid, thread) for thread in threads} - {None}
-        if made.limits.cpus is not None and any(cpu_set(str(cpus)) - cpu_set(made.limits.cpus) for cpus in allowed):
+        if made.limits.cpus is not None and any(
+            numbers_of(str(cpus)) - numbers_of(made.limits.cpus) for cpus in allowed
+        ):
             wrong.append(f"threads may run on CPU {' / '.join(sorted(map(str, allowed)))}, wanted {made.limits.cpus}")
         if self._limits_io and made.group.slots["io"].version == 1:
             direct = direct_io(instance.pid)
@@ -328,6 +353,8 @@ class _Made:
         self.limits = limits
         self.journal_number = journal_number
         self.disk = disk
+        self.home: tuple[Path, ...] = ()
+        """Where a server was that is switched in and out."""
         self._begun: tuple[float, tuple[int, int], tuple[int, int] | None, tuple[int, float] | None] | None = None
 
     def hierarchies(self) -> set[str]:
@@ -402,7 +429,7 @@ def cpus_of(specified: str | tuple[str, ...] | None, slot: CpuSlot, usable: list
     index = (slot.number - 1) % parts if count else slot.rank - 1
     if len(usable) < parts:
         return str(usable[(slot.rank + min(slot.taken)) % len(usable)])
-    return cpu_list(usable[index * len(usable) // parts : (index + 1) * len(usable) // parts])
+    return ranges_of(usable[index * len(usable) // parts : (index + 1) * len(usable) // parts])
 
 
 def limit_words(limits: Limits) -> str:

@@ -18,6 +18,7 @@ from mydyno.servers.catalogue import has_sql
 from mydyno.servers.external_variables import untouched
 from mydyno.servers.memcached import MIB
 from mydyno.servers.templates import shaping_variables
+from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.server import server_of
 from mydyno.workloads.captures import replay_writes
@@ -35,7 +36,7 @@ DEFAULT_POOL_BYTES = 128 * MIB
 COPY_SHARE = 1.15
 """Space for a copy of the data while it is loaded, in terms of the prepared data."""
 _AT_ONCE = """
-    innodb_flush_log_at_trx_commit innodb_flush_log_at_timeout sync_binlog
+    innodb_flush_log_at_trx_commit sync_binlog
     binlog_group_commit_sync_delay binlog_group_commit_sync_no_delay_count
     binlog_commit_wait_count binlog_commit_wait_usec
     optimizer_switch optimizer_search_depth optimizer_prune_level optimizer_use_condition_selectivity
@@ -198,22 +199,39 @@ def switched_names(experiment: Experiment) -> list[str]:
     return sorted({name for variables in switched_variables(experiment).values() for name in variables})
 
 
+def switched_treatments(experiment: Experiment) -> dict[str, list[Treatment]]:
+    """{name: those of the arms that have it} of the treatments besides variables that are not the same in all arms."""
+    control = experiment.arm(experiment.control).treatments
+    names = sorted({name for arm in experiment.arms for name in arm.treatments} - {"variables"})
+    every = [one for arm in experiment.arms for one in treatments_of(arm)]
+    return {
+        name: [one for one in every if one.name == name]
+        for name in names
+        if any(arm.treatments.get(name) != control.get(name) for arm in experiment.arms)
+    }
+
+
+def lasting_names(experiment: Experiment) -> list[str]:
+    """What the arms differ in and whose effect may last longer than a slice: then it is in the slices of all arms."""
+    lasting = [name for name, own in switched_treatments(experiment).items() if any(one.lasts for one in own)]
+    return [*lasting, *(name for name in switched_names(experiment) if name not in SWITCHED_AT_ONCE)]
+
+
 def switching_obstacles(experiment: Experiment) -> list[str]:
     """Why the arms cannot be settings of one running server; empty if they can.
 
     Whether the server lets each variable be set while it runs is known from the server alone, in the first block.
     """
     found = _external_obstacles(experiment) if experiment.server.dsn is not None else []
-    names = sorted({name for arm in experiment.arms for name in arm.treatments} - {"variables"})
-    control = experiment.arm(experiment.control)
-    for name in names:
-        if any(arm.treatments.get(name) != control.treatments.get(name) for arm in experiment.arms):
+    treatments = switched_treatments(experiment)
+    for name, own in treatments.items():
+        if not all(one.switches for one in own):
             found.append(f"{name} is not the same in all arms: a running server keeps it")
     switched = switched_names(experiment)
     if shaping := shaping_variables(dict.fromkeys(switched, "")):
         found.append(f"{', '.join(shaping)}: the server's files are of one form")
-    if not switched and not found:
-        found.append("the arms differ in no server variable")
+    if not switched and not treatments and not found:
+        found.append("the arms are all the same")
     if experiment.most_instances > 1:
         found.append("instances: a block has one server")
     memory = [name for name in experiment.verdict.primary if is_memory(name)]
@@ -237,7 +255,7 @@ def _external_obstacles(experiment: Experiment) -> list[str]:
         found.append(f"{', '.join(alike)}: the same in all arms, and an external server keeps its own; omit it")
     never = untouched(switched)
     found += [f"{name} is never changed on an external server: {why}" for name, why in never.items()]
-    lasting = [name for name in switched if name not in SWITCHED_AT_ONCE and name not in never]
+    lasting = [name for name in lasting_names(experiment) if name not in never]
     if lasting and experiment.design.kind != "switchback":
         found.append(
             f"{', '.join(lasting)}: its effect may last longer than a slice; to try it nevertheless: "
@@ -257,4 +275,4 @@ def is_switched(experiment: Experiment) -> bool:
         return True
     if experiment.design.kind != "auto":
         return experiment.design.kind == "switchback"
-    return SWITCHED_AT_ONCE.issuperset(switched_names(experiment)) and not switching_obstacles(experiment)
+    return not lasting_names(experiment) and not switching_obstacles(experiment)

@@ -28,7 +28,7 @@ from mydyno.treatments.client_path import (
     open_sessions,
     session_status,
 )
-from mydyno.workloads import connect
+from mydyno.workloads.oltp import CONNECT
 
 AlgorithmName = Literal["off", "zlib", "zstd"]
 STATUS = session_status("Compression", "Compression_algorithm", "Compression_level")
@@ -114,7 +114,7 @@ class CompressionTreatment(ConnectionTreatment):
 
     def load_evidence(self, step: StepRecord, samples: Sequence[Sample]) -> Evidence:
         """Bytes on the connection against bytes in packets, as the driver counted them, and the interface's bytes."""
-        if step.workload == connect.NAME:
+        if step.workload == CONNECT:
             text = f"{step.id}: connections end with their login, before the first packet that could be compressed"
             return Evidence(treatment=self.name, holds=True, text=text, facts={"step": step.id})
         traffic = step.driver.traffic

@@ -40,8 +40,7 @@ from mydyno.hosts.network.link import (
     timed_transfer,
 )
 from mydyno.hosts.network.load_end import LoadPath
-from mydyno.hosts.network.namespace import entering, make_namespace, namespace_path
-from mydyno.hosts.network.network_capabilities import network_capabilities
+from mydyno.hosts.network.namespace import entering, make_namespace, namespace_path, network_capabilities
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Frozen, ServerSpec
 from mydyno.model.definition.quantities import parse_bits_per_s

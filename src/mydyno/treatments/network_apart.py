@@ -33,7 +33,7 @@ from mydyno.hosts.network.load_end import (
     card_with,
     shaping_obstacle,
 )
-from mydyno.hosts.network.network_capabilities import programs_obstacle
+from mydyno.hosts.network.namespace import programs_obstacle
 from mydyno.hosts.network.ports import free_port
 from mydyno.hosts.root import HostRoot
 from mydyno.model.stored.records import Evidence

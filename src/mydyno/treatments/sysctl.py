@@ -8,6 +8,7 @@ arm with `network` too is invalid. Needs root.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,10 @@ SETTING: TypeAdapter[Any] = TypeAdapter(
 )
 
 
+_AT_ONCE = re.compile(r"kernel\.sched_\w+|net\.core\.busy_(poll|read)|net\.ipv4\.tcp_(autocorking|limit_output_bytes)")
+"""Settings that leave nothing behind."""
+
+
 class SysctlTreatment(Treatment):
     """Kernel settings of one arm."""
 
@@ -34,12 +39,23 @@ class SysctlTreatment(Treatment):
     def __init__(self, value: dict[str, Scalar]) -> None:
         self._wanted = {name: _text(setting) for name, setting in value.items()}
         self._undo: UndoJournal | None = None
-        self._entries: list[int] = []
+        self._before: dict[str, tuple[int, str]] = {}
+        """{name: (number in the undo journal, value from before)} of what was changed."""
 
     @property
     def alone_because(self) -> str:
         """They are settings of the whole host."""
         return "kernel settings hold for the whole host, and so for every arm's server"
+
+    @property
+    def switches(self) -> bool:
+        """The kernel takes each over at once."""
+        return True
+
+    @property
+    def lasts(self) -> bool:
+        """Most change what the kernel keeps: caches, queues, connections."""
+        return not all(_AT_ONCE.fullmatch(name) for name in self._wanted)
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """Root, and a kernel that has each of them and lets them be written."""
@@ -67,8 +83,19 @@ class SysctlTreatment(Treatment):
             path = self._file(name)
             before = read_setting(path)
             if not _same(before, value):
-                self._entries.append(self._undo.will_change("sysctl", path=str(path), before=before))
+                if name not in self._before:
+                    self._before[name] = self._undo.will_change("sysctl", path=str(path), before=before), before
                 write_setting(path, value, self.root)
+
+    async def switch_on(self, instance: RunningServer) -> None:
+        """As before a start."""
+        await self.apply(instance)
+
+    async def switch_off(self, instance: RunningServer) -> None:
+        """Each as it was before."""
+        del instance
+        for name, (_, before) in self._before.items():
+            write_setting(self._file(name), before, self.root)
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """Each read back while the server runs."""
@@ -90,10 +117,10 @@ class SysctlTreatment(Treatment):
 
     async def undo(self) -> None:
         """Restore every setting, the last one first."""
-        for number in reversed(self._entries):
+        for number, _ in reversed(self._before.values()):
             assert self._undo is not None
             self._undo.undo(number)
-        self._entries.clear()
+        self._before.clear()
 
     def _file(self, name: str) -> Path:
         return self.root.proc.joinpath("sys", *name.split("."))

@@ -38,7 +38,7 @@ from mydyno.treatments.client_path import (
     plain_sessions,
     session_status,
 )
-from mydyno.workloads import connect
+from mydyno.workloads.oltp import CONNECT
 
 VersionName = Literal["off", "1.2", "1.3"]
 Mode = Literal["required", "verify_ca", "verify_identity"]
@@ -198,7 +198,7 @@ class TlsTreatment(ConnectionTreatment):
         return Evidence(treatment=self.name, holds=holds, text=f"{step.id}: {text}", facts=facts)
 
     def _as_the_server_counted(self, step: StepRecord, encrypted: int, plain: int, own: int) -> tuple[bool, str]:
-        if step.workload == connect.NAME:
+        if step.workload == CONNECT:
             own += step.connections  # cut off in their handshake when the load ended
         if self.setting.version == "off":
             holds = encrypted == 0
@@ -226,7 +226,7 @@ class TlsTreatment(ConnectionTreatment):
         holds = as_requested and full + resumed >= step.connections
         if resumed and not self.setting.resumption:
             return False, f"{text}: no session should have been resumed"
-        if step.workload == connect.NAME and self.setting.resumption and self._resumes and resumed < full:
+        if step.workload == CONNECT and self.setting.resumption and self._resumes and resumed < full:
             return False, f"{text}: most should have been resumed"
         return holds, text
 

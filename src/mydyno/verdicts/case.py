@@ -1,14 +1,13 @@
-"""The input of a rule: all statistics of one contrast, and the interface of a rule."""
+"""The input of a rule: all statistics of one contrast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import expm1
 
 from mydyno.model.definition.interim import InterimAnalyses
-from mydyno.model.stored.fact import Fact
-from mydyno.model.stored.obstacles import ArmFailure, CopiesDiffer
+from mydyno.model.stored.reasons import ArmFailure, CopiesDiffer
 from mydyno.stats.contrast import Estimate
 from mydyno.stats.paired import Interval
 from mydyno.stats.power import (
@@ -21,7 +20,6 @@ from mydyno.stats.power import (
     sample_size,
 )
 from mydyno.stats.tost import Equivalence
-from mydyno.verdicts.effect import Verdict
 
 SLACK = 1e-12
 
@@ -131,7 +129,7 @@ class Case:
         if self.looks:
             look = planned_look(self.looks, sd, self.margin, self.contrasts, n, freedom, labels)
             return look or MOST_BLOCKS
-        needed = sample_size(sd, self.margin, self.contrasts, self.alpha, freedom, labels).blocks
+        needed = sample_size(sd, self.margin, self.contrasts, self.alpha, freedom, labels)
         if needed > n:
             return needed
         effect = expm1(abs(self.estimate.mean or 0.0))
@@ -145,12 +143,3 @@ class Case:
     def look_after(self) -> int | None:
         """The blocks of the next look."""
         return None if self.looks is None else self.looks.next_after(self.n)
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One verdict: when it holds, and the facts that it rests on beside the numbers of the effect."""
-
-    verdict: Verdict
-    holds: Callable[[Case], bool]
-    facts: Callable[[Case], tuple[Fact, ...]] = lambda _: ()

@@ -14,31 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import expm1, log1p
 
 import numpy as np
 
 from mydyno.model.definition.interim import SIX, TOTAL, InterimAnalyses
-from mydyno.model.stored.obstacles import CopiesDiffer
+from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.stats.contrast import log_ratios
 from mydyno.stats.groups import grouped_estimate, grouped_noise, weighted_mean, without_group_means
-from mydyno.stats.maxt import family_test
-from mydyno.stats.noise import NoiseFloor, noise_floor
-from mydyno.stats.paired import Interval, paired
+from mydyno.stats.maxt import family_test, smallest_p
+from mydyno.stats.paired import Interval, paired, ratio_of
 from mydyno.stats.permutation import joint_test
 from mydyno.stats.power import detectable
-from mydyno.stats.signflip import smallest_p
 from mydyno.stats.tost import check_margin, equivalence
-from mydyno.verdicts import equivalent, higher, inconclusive, lower, not_measurable
-from mydyno.verdicts.case import Case, Rule
+from mydyno.verdicts.case import Case
 from mydyno.verdicts.effect import Family, Verdict
 from mydyno.verdicts.gather import StepCells, Table
+from mydyno.verdicts.rules import RULES
 from mydyno.verdicts.together import MeasuredContrast, Together, exchange, tested_together
-
-RULES: tuple[Rule, ...] = (not_measurable.RULE, higher.RULE, lower.RULE, equivalent.RULE, inconclusive.RULE)
-"""Tried in this order; the first that holds is the verdict."""
-ADJUSTMENT = "max-t, joint permutation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +47,6 @@ class Study:
     alarm: CopiesDiffer | None
     looks: InterimAnalyses | None
     due: bool
-
-
-def decide(family: Family) -> list[EffectRecord]:
-    """The effects of a study that consists of this family alone, at the family's own level."""
-    return decide_study([family], _alpha(family))
 
 
 def decide_study(
@@ -86,7 +76,6 @@ def decide_study(
     )
     effects = []
     for family, found, with_blocks in zip(families, measured, having, strict=True):
-        floors = noise_floors(family) if found else {}
         alone = (
             study.together.joint.alone
             if family.primary
@@ -94,8 +83,8 @@ def decide_study(
         )
         p_of = dict(zip(study.places if family.primary else map(id, with_blocks), alone, strict=True))
         for one in found:
-            floor, p = floors[one.gathered.step], p_of.get(id(one))
-            effects.append(_judged(one, floor, study, p) if family.primary else _explored(one, floor, p))
+            p = p_of.get(id(one))
+            effects.append(_judged(one, study, p) if family.primary else _explored(one, p))
     return effects
 
 
@@ -109,13 +98,19 @@ def decided(effects: Sequence[EffectRecord]) -> bool:
     return bool(judged) and all(effect.verdict in final or effect.details.failure for effect in judged)
 
 
-def noise_floors(family: Family) -> dict[str, NoiseFloor]:
-    """The A/A noise floor of each step, from ln(A′ / A) of the control in the blocks where both copies are valid."""
+def noise_floors(family: Family) -> dict[str, float]:
+    """The A/A noise floor of each step, a ratio >= 1, from ln(A′ / A) of the blocks where both copies are valid.
+
+    It is the larger of the median over the blocks and of the mean ratio. The median does not shrink with more blocks,
+    so the floor is a property of the host and the load. Steps without such a block are missing.
+    """
     if family.a_a is not None:
         return noise_floors(family.a_a)
+    found = {step: list(StepCells(family, step).copies().values()) for step in family.steps}
     return {
-        step: noise_floor(list(StepCells(family, step).copies().values()), family.level, family.seed)
-        for step in family.steps
+        step: ratio_of(max(float(np.median(np.abs(logs))), abs(float(np.mean(logs)))))
+        for step, logs in found.items()
+        if logs
     }
 
 
@@ -159,7 +154,8 @@ def alarm_rate(alpha: float, total: float) -> float:
 
 
 def a_a_alarm(families: Sequence[Family], alpha: float, seed: int) -> CopiesDiffer | None:
-    """Where A and A′ differ most, by sign-flip and t adjusted over all steps and metrics; None: nowhere.
+    """Where A and A′, or X and X′, differ most, by sign-flip and t adjusted over all arms, steps and metrics; None:
+    nowhere.
 
     Where the blocks are so few that no sign-flip can reach alpha (2/2^n), t decides alone.
     """
@@ -168,13 +164,15 @@ def a_a_alarm(families: Sequence[Family], alpha: float, seed: int) -> CopiesDiff
         of = family.a_a or family
         for step in of.steps:
             copies.setdefault((of.metric.name, of.control, step), StepCells(of, step).copies())
+        for step, arm in product(family.steps, family.arms):
+            if arm != family.control and (of_arm := StepCells(family, step).copies(arm)):
+                copies.setdefault((family.metric.name, arm, step), of_arm)
     rows = sorted({block for column in copies.values() for block in column})
     if not rows:
         return None
     table = np.array([[column.get(block, np.nan) for column in copies.values()] for block in rows])
-    test = family_test(table, 1.0 - alpha, seed)
     found = [(c.p if smallest_p(c.n) <= alpha else c.p_adjusted_t, key)
-             for key, c in zip(copies, test.contrasts, strict=True)]  # fmt: skip
+             for key, c in zip(copies, family_test(table, seed), strict=True)]  # fmt: skip
     alarms = [(p, key) for p, key in found if p is not None]
     if not alarms:
         return None
@@ -194,7 +192,7 @@ def _rate_of_next_look(members: Sequence[MeasuredContrast], looks: InterimAnalys
     return looks.rates[looks.next_after(made) or looks.last]
 
 
-def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: float | None) -> EffectRecord:
+def _judged(one: MeasuredContrast, study: Study, p_alone: float | None) -> EffectRecord:
     """The effect of one contrast with a verdict: that of the first rule that holds."""
     together, place = study.together, study.places.get(id(one))
     gathered, family, alpha = one.gathered, one.family, study.together.alpha
@@ -224,11 +222,10 @@ def _judged(one: MeasuredContrast, noise: NoiseFloor, study: Study, p_alone: flo
     )
     rule = next(rule for rule in RULES if rule.holds(case))
     needed = case.blocks_needed() if rule.verdict is Verdict.INCONCLUSIVE else None
-    alone = _alone(one, noise, critical_p, alpha, p_alone)
+    alone = _alone(one, critical_p, alpha, p_alone)
     details = {
         "p_adjusted_permutation": permuted,
         "blocks_needed": None if needed is None else needed - found.n,
-        "adjustment": "none" if len(together.estimates) <= 1 else ADJUSTMENT,
         "alarm": study.alarm,
         "copied": "" if family.copied == family.control else family.copied,
         "facts": rule.facts(case),
@@ -254,15 +251,13 @@ def _larger(*p_values: float | None) -> float | None:
     return max(known) if known else None
 
 
-def _explored(one: MeasuredContrast, noise: NoiseFloor, p_alone: float | None) -> EffectRecord:
+def _explored(one: MeasuredContrast, p_alone: float | None) -> EffectRecord:
     """The effect of one contrast of an exploratory metric: unadjusted, without a verdict."""
     alpha = _alpha(one.family)
-    return _alone(one, noise, alpha, alpha, p_alone)
+    return _alone(one, alpha, alpha, p_alone)
 
 
-def _alone(
-    one: MeasuredContrast, noise: NoiseFloor, critical_p: float, alpha: float, p_alone: float | None
-) -> EffectRecord:
+def _alone(one: MeasuredContrast, critical_p: float, alpha: float, p_alone: float | None) -> EffectRecord:
     """What the contrast shows alone, without adjustment or verdict."""
     gathered, found, family, before = one.gathered, one.estimate, one.family, one.before
     answer = paired(without_group_means(log_ratios(gathered.blocks), family.host_groups))
@@ -287,16 +282,13 @@ def _alone(
         else (before.ratio, earlier.low, earlier.high),
         details=EffectDetails(
             log_ratios=log_ratios(gathered.blocks),
-            hodges_lehmann=answer.hodges_lehmann,
             skewed=answer.skewed,
-            unadjusted_low=plain.low,
-            unadjusted_high=plain.high,
+            single_low=plain.low,
+            single_high=plain.high,
             p_t=p_t,
             p_permutation=p_alone,
             equivalence_low=tost.interval.low,
             equivalence_high=tost.interval.high,
-            smallest_margin=tost.smallest_margin,
-            noise_floor=noise.floor,
             lost=dict(gathered.lost),
             halved=dict(gathered.halved),
             half_width=found.half_width(critical_p),

@@ -22,10 +22,9 @@ class Observation:
     """One number of one run: what `arm` (its `copy`) gave in `block` for one metric at one step.
 
     `copy` is 1 for every arm and for the control's first copy (A), 2 for a second copy (A′, and X′ of a single treated
-    arm). `value` is
-    None for a run that a gate made invalid; `reason` then says which gate, in the words that the report prints ("not
-    steady", "allocator not proved"). A run that was never made is simply left out. `failed` is why the arm itself
-    failed in this block (it crashed, ran out of memory, gave errors, never started): a result, whatever `value` is.
+    arm). `value` is None for a run that a validity check made invalid; `reason` then says which, in the words that the
+    report prints ("not steady", "allocator not proved"). A run that was never made is simply left out. `failed` is why
+    the arm itself failed in this block (it crashed, ran out of memory, never started): a result, whatever `value` is.
     A rate of zero is a failure too. Other zeros, negative and not-finite values are lost blocks with a reason, because
     they have no logarithm. `unadjusted` is the value before it was adjusted for the host's speed, if it was.
     """

@@ -2,7 +2,7 @@
 
 A failure of the arm in a block in which the control did not fail, or of the control in one in which the arm did not, is
 a result: the contrast then has no ratio, because a ratio of the blocks that survived would leave out the worst ones.
-Blocks lost for any other reason (a gate, a cycle dropped for all arms, both failed) are left out and counted.
+Blocks lost for any other reason (a validity check, a cycle dropped for all arms, both failed) are left out and counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.errors import BugError
-from mydyno.model.stored.obstacles import NOTHING_SERVED, ArmFailure
+from mydyno.model.stored.reasons import NOTHING_SERVED, ArmFailure
 from mydyno.stats.contrast import LogBlock, LogBlocks
 from mydyno.stats.groups import without_lone_blocks
 from mydyno.verdicts.effect import Family, Observation

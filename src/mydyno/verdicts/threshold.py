@@ -3,7 +3,7 @@
 Each comparison (metric, arm, step) is tested against its limit from both sides, one-sided, at the study's error rate (5
 % unless set otherwise), or that of the look (model/definition/interim.py), whose rates sum to it. Each p is the larger
 of two: Student's t
-(stats/noninferiority.py), and the permutation of labels after the arm's values have been divided by the limit
+(stats/tost.py), and the permutation of labels after the arm's values have been divided by the limit
 (stats/permutation.py), which is exact for any noise that arm and control share.
 
 Within: the p are adjusted by Hochberg. That all comparisons are within is claimed where every p by itself is at most
@@ -25,11 +25,10 @@ from math import exp, log
 from typing import Literal
 
 from mydyno.model.definition.interim import TOTAL, InterimAnalyses
-from mydyno.model.stored.obstacles import ArmFailure, CopiesDiffer
-from mydyno.stats.noninferiority import LimitTest, limit_test, sign_of
+from mydyno.model.stored.reasons import ArmFailure, CopiesDiffer
 from mydyno.stats.permutation import Exchange, hochberg, holm, joint_test, smallest_p
 from mydyno.stats.power import blocks_for_detection
-from mydyno.stats.tost import FEWEST_BLOCKS
+from mydyno.stats.tost import FEWEST_BLOCKS, LimitTest, limit_test, sign_of
 from mydyno.verdicts.case import SLACK
 from mydyno.verdicts.decide import a_a_alarm, alarm_rate, measure
 from mydyno.verdicts.effect import Family, Metric
@@ -69,11 +68,11 @@ class Comparison:
     """One arm against its control at one step, and the outcome.
 
     `low` and `high` are one-sided bounds of the ratio at the error rate, each alone: within the limit needs `low` of a
-    metric of which more is better to be above it. `p_within` and `p_beyond` are adjusted. Ratio, bounds and p are None
-    where nothing may be examined, or there is nothing to examine. `arm_value` is the geometric mean of the arm's
-    values. `blocks_needed` is how many blocks in all would decide this comparison if the ratio is what it seems; None
-    where that is not known or it is decided. `failure`, `alarm`, `lost` (by reason) and `why` are why there is no
-    answer, as wording/gate.py says in `reason`.
+    metric of which more is better to be above it. Ratio and bounds are None where nothing may be examined,
+    or there is nothing to examine. `arm_value` is the geometric mean of the arm's values. `blocks_needed` is how many
+    blocks in all would decide this comparison if the ratio is what it seems; None where that is not known or it is
+    decided. `failure`, `alarm`, `lost` (by reason) and `why` are why there is no answer, as wording/gate.py says in
+    `reason`.
     """
 
     metric: Metric
@@ -86,8 +85,6 @@ class Comparison:
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
-    p_within: float | None = None
-    p_beyond: float | None = None
     arm_value: float | None = None
     blocks_needed: int | None = None
     why: NoAnswer = ""
@@ -176,8 +173,8 @@ def _compared(
     def outcome(what: Outcome, why: NoAnswer = "", needed: int | None = None) -> Comparison:
         return Comparison(
             metric, gathered.step, gathered.arm, one.family.control, bound.limit, what, found.n, found.ratio,
-            interval.low, interval.high, p_within if arm_values else None, p_beyond if arm_values else None,
-            _geometric_mean(arm_values), needed, why, gathered.failure, alarm, gathered.lost,
+            interval.low, interval.high, _geometric_mean(arm_values), needed, why, gathered.failure, alarm,
+            gathered.lost,
         )  # fmt: skip
 
     if gathered.failure:

@@ -22,7 +22,7 @@ from mydyno.stats.groups import GroupedNoise, block_weights, group_deviations, g
 from mydyno.stats.paired import LARGEST_LOG, Interval, ratio_of
 from mydyno.stats.permutation import Exchange, JointTest, joint_test, possible
 from mydyno.stats.simultaneous import LargestT, largest_t
-from mydyno.stats.twoway import UNEQUAL_ABOVE, TwoWay
+from mydyno.stats.twoway import TwoWay, unequal_above
 from mydyno.verdicts.effect import Family
 from mydyno.verdicts.gather import ContrastBlocks, StepCells, Table
 
@@ -93,7 +93,7 @@ class Together:
 
 def estimates_of(members: Sequence[MeasuredContrast]) -> tuple[Estimate, ...]:
     """The estimate of each contrast, with the noise that it has among these."""
-    bar = 1.0 - (1.0 - UNEQUAL_ABOVE) ** (1.0 / max(1, len(members)))
+    bar = unequal_above(len(members))
     return tuple(
         grouped_estimate(one.gathered.blocks, one.noise, one.family.host_groups, unequal_above=bar) for one in members
     )

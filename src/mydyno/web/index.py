@@ -31,14 +31,14 @@ from pydantic import BaseModel
 
 from mydyno import __version__
 from mydyno.errors import MydynoError, UserError
-from mydyno.evaluation.answer import answer_sentences
+from mydyno.evaluation.answer import answer_sentences, decision_of
 from mydyno.files.atomic import write_text
-from mydyno.files.journal import Journal
+from mydyno.files.logs import Journal
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
 from mydyno.model.stored.live import LiveEnded, LiveOpened, LiveSecond, parse_live
 from mydyno.model.stored.records import FORMAT, StudyRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.results.precision import alarm_of, block_duration_s, is_sequential
+from mydyno.results.precision import alarm_of, block_duration_s
 from mydyno.store.live_log import LIVE_FILE, read_last_lines
 from mydyno.store.study_folder import StudyFolder, check_files
 from mydyno.wording.numbers import metric_name
@@ -386,6 +386,7 @@ def read_row(path: Path) -> Row:
     with suppress(UserError, ArithmeticError, LookupError, ValueError):
         record = folder.study()
         leading, _ = answer_sentences(summary, record, lambda: block_duration_s(tuple(folder.runs())))
+        leading = (*decision_of(folder, summary, record), *leading)
         effects, undecided = effects_of(summary, record)
         return replace(row, answer=leading[0], effects=effects, undecided=undecided)
     return row
@@ -398,7 +399,7 @@ def effects_of(summary: Summary, record: StudyRecord) -> tuple[dict[str, float],
     A contrast is its words, and on a second line what it depends on, so that only the same contrasts are one series.
     """
     of = record.experiment
-    if alarm_of(summary.effects) or (summary.look is None and is_sequential(summary, of)):
+    if alarm_of(summary.effects) or not summary.due:
         return {}, []
     parts: dict[str, BaseModel] = {one.id: one for one in of.resolved_steps}
     parts |= {one.name: one for one in of.arms}

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from mydyno.document.page_assets import ASSETS as REPORT_ASSETS
+from mydyno.document.parts import ASSETS as REPORT_ASSETS
 from mydyno.errors import UserError
 from mydyno.hosts.identity import ProcessIdentity
 from mydyno.web import openmetrics

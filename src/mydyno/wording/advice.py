@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mydyno.language import agreed, listing
 from mydyno.model.definition.plan import instances_of_each
 from mydyno.model.stored.records import RunRecord, StudyRecord
-from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, Summary
+from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, RunSummary, Summary
 from mydyno.results.precision import (
     UNPLANNED,
     Outlook,
@@ -37,6 +37,8 @@ STARTS_DOMINATE = 1.5
 ODD_START = 4.0
 """A block is far from the others if its ratio is more than so many of their standard deviations from their mean."""
 FEWEST_OTHERS = 4
+SETTING_TREATMENTS = ("variables", "environment", "sysctl")
+"""Treatments of which the server or the kernel may take another value than the one set."""
 
 
 def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> tuple[str, ...]:
@@ -60,7 +62,7 @@ def sharpen_lines(summary: Summary, study: StudyRecord, records: Sequence[RunRec
     if summary.interleaving is not None:
         started = study.experiment.server.dsn is None and summary.design != "switchback"
         lines += _starts(summary, summary.interleaving, started)
-    lines += [invalid_runs(summary.runs), *_not_comparable(summary, study)]
+    lines += [invalid_runs(summary.runs), *_settings_not_taken(summary.runs), *_not_comparable(summary, study)]
     return tuple(filter(None, lines))
 
 
@@ -76,11 +78,22 @@ def _doubts(records: Sequence[RunRecord]) -> list[str]:
     ]
 
 
+def _settings_not_taken(runs: Sequence[RunSummary]) -> list[str]:
+    """What server or kernel made of settings that it rounded, clipped or ignored: a sentence per arm and setting."""
+    sentences = (
+        f"{run.arm} does not run with the settings that it declares: {one.text}."
+        for run in runs
+        for one in run.evidence
+        if not (run.valid or one.holds) and one.treatment in SETTING_TREATMENTS
+    )
+    return list(dict.fromkeys(sentences))
+
+
 def _not_comparable(summary: Summary, study: StudyRecord) -> list[str]:
     """That the experiment repeats a published study of which nothing can be compared: silence would hide it."""
     named, compared = study.experiment.published, summary.published or summary.conclusions
     judged = any(effect.verdict for effect in summary.effects)
-    early = is_sequential(summary, study.experiment) and summary.look is None
+    early = not summary.due
     if not (named and judged) or compared or early:
         return []
     return [f"No figure of {', '.join(named)} has an arm, a load and a metric of this study: none is compared."]

@@ -17,7 +17,7 @@ from mydyno.stats.tost import FEWEST_BLOCKS
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts.threshold import Comparison, Outcome
 from mydyno.wording.advice import further
-from mydyno.wording.numbers import blocks, metric_name, signed
+from mydyno.wording.numbers import blocks, limit_text, metric_name, signed
 from mydyno.wording.reasons import alarm_clause, cut, failure_clause
 from mydyno.wording.scope_line import scope_line
 
@@ -200,7 +200,7 @@ def _worse(result: GateResult, count: int) -> str:
     if not worse:
         return ""
     named = [
-        f"{metric_name(one.metric.name)} of {one.arm} at {one.step} ({effect_text(one)}, limit {limit_text(one)}"
+        f"{metric_name(one.metric.name)} of {one.arm} at {one.step} ({effect_text(one)}, limit {limit_text(one.limit)}"
         + (f": {one.reason})" if one.reason else ")")
         for one in worse[:MOST_LISTED]
     ]
@@ -244,11 +244,6 @@ def notes(result: GateResult) -> list[str]:
     if result.late:
         found.append("Thresholds were set on the command line; the study did not declare them before its first run.")
     return found
-
-
-def limit_text(one: Comparison) -> str:
-    """The limit as a signed change: −2 %."""
-    return signed(one.limit - 1.0)
 
 
 def effect_text(one: Comparison) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mydyno.language import agreed, listing
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, StepLevel, Summary
-from mydyno.results.host_facts import Fact
+from mydyno.results.settings import Fact
 from mydyno.wording.numbers import MOST_NAMES, half_width_text, signed
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -90,20 +90,6 @@ def _at(one: HostsEffect, steps: Sequence[StepLevel]) -> str:
     if len({step.workload for step in steps}) > 1:
         return f" at {level} ({step.workload})"
     return f" at {level}"
-
-
-def hosts_sentences(summary: Summary) -> tuple[str, ...]:
-    """The long form: how many hosts, what is claimed of which, and every contrast that differs between the hosts."""
-    groups = summary.host_groups
-    if groups is None:
-        return ()
-    names = [f"{name} ({count})" for name, count in groups.blocks.items()]
-    sentences = [
-        agreed(f"Blocks were executed on {len(names)} hosts: {listing(names)}. Effects are means over these hosts, "
-            f"with equal weights; {claim_words(groups)}.")
-    ]  # fmt: skip
-    sentences += [f"{difference_clause(one, summary)} (adjusted p {p_words(one)})." for one in differing(groups)]
-    return tuple(sentences)
 
 
 def p_words(one: HostsEffect) -> str:

@@ -1,7 +1,7 @@
 """Numbers, sizes, times, percentages and intervals as they are printed, and names of metrics.
 
-Sentences have percentages with few digits (`size`, `signed`, `plus_minus`), tables and charts with equally many
-(`percent`, `signed_percent`).
+Effects have one decimal, in sentences (`size`, `signed`) as in tables and charts (`signed_percent`); what an interval
+could be (`plus_minus`) and other shares (`percent`) have two digits.
 """
 
 from __future__ import annotations
@@ -223,11 +223,17 @@ def count_interval(low: float | None, high: float | None) -> str:
 
 
 def size(share: float) -> str:
-    """A share of 1 as a percentage without sign: two digits below 10 %, whole numbers above."""
+    """A share of 1 as a percentage without sign: one decimal below 100 % unless that is 0, two below 0.1 %."""
     percent = abs(share) * 100
-    decimals = 0 if percent >= 9.95 or percent < 0.005 else 1 if percent >= 0.095 else 2
+    decimals = 0 if percent >= 99.95 or percent < 0.005 else 1 if percent >= 0.095 else 2
     text = f"{percent:.{decimals}f}"
     return f"{text.removesuffix('.0') if decimals == 1 else text} %"
+
+
+def share_range(shares: Collection[float]) -> str:
+    """Shares of something: "8 %", "41 to 53 %"."""
+    low, high = (percent(pick(shares)).replace(NARROW_SPACE, " ") for pick in (min, max))
+    return high if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
 def size_range(shares: Collection[float]) -> str:
@@ -260,6 +266,12 @@ def plus_minus(share: float) -> str:
 def margin_text(share: float) -> str:
     """A declared margin with all its digits: "±2 %", "±1.25 %"."""
     return f"±{share * 100:.6g} %"
+
+
+def limit_text(ratio: float) -> str:
+    """A declared limit as a signed change with all its digits: "−2.25 %"."""
+    share = round(ratio - 1.0, 9)
+    return f"{MINUS if share < 0 else '+' if share > 0 else ''}{abs(share) * 100:.6g} %"
 
 
 def half_width_text(share: float) -> str:

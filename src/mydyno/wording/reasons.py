@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from mydyno.hosts.telemetry import EVERYTHING
 from mydyno.language import agreed, listing
 from mydyno.model.metrics import phrase_of
-from mydyno.model.stored.obstacles import GIVEN_UP, ArmFailure, CopiesDiffer
-from mydyno.model.stored.reasons import CHECK_LABELS
+from mydyno.model.stored.reasons import CHECK_LABELS, GIVEN_UP, ArmFailure, CopiesDiffer
 from mydyno.model.stored.summary import EffectDetails, EffectRecord, FoundRecord, RunSummary, Summary
 from mydyno.results.precision import failed_blocks, failures_of, steal_share, strangers_share
-from mydyno.results.values.found import found_less
-from mydyno.wording.numbers import blocks, p_value, size, size_range
+from mydyno.results.values.doubts import found_less
+from mydyno.wording.numbers import blocks, p_value, share_range, size
 
 NO_PAIR = "no block has a valid run of both arms"
 """Why a contrast has no block where no run was lost."""
@@ -111,7 +110,7 @@ def unproved_words(summary: Summary, effects: Sequence[EffectRecord]) -> str:
     lost = (one for one in effects if any(label in reason for reason in one.details.lost))
     arms = {name for one in lost for name in (one.arm, one.control)}
     reasons = (reason for run in summary.runs if run.arm in arms for reason in run.reasons)
-    found = next((reason.text for reason in reasons if reason.gate == "unproved"), "")
+    found = next((reason.text for reason in reasons if reason.check == "unproved"), "")
     return cut(found, SENTENCE_CHARACTERS)
 
 
@@ -127,7 +126,7 @@ def less_work(summary: Summary, effects: Sequence[EffectRecord]) -> str:
     if not found:
         return ""
     of_arms, of_controls = zip(*((arm.share, control.share) for arm, control in found), strict=True)
-    share, arms = size_range(of_arms), [arm for arm, of_arm in pairs.items() if of_arm]
+    share, arms = share_range(of_arms), [arm for arm, of_arm in pairs.items() if of_arm]
     of_keys, of_all = found[0][0].of == "keys", len(arms) == len(pairs)
     if of_keys:
         words = f"with {share} of the keys found" if of_all else f"where {listing(arms)} found {share} of the keys"
@@ -135,7 +134,7 @@ def less_work(summary: Summary, effects: Sequence[EffectRecord]) -> str:
         words = f"with {share} of the statements finding a row"
     else:
         words = f"where {share} of the statements of {listing(arms)} found a row"
-    return f", {words} instead of {size_range(of_controls)}"
+    return f", {words} instead of {share_range(of_controls)}"
 
 
 def alarm_clause(alarm: CopiesDiffer | None) -> str:

@@ -12,8 +12,8 @@ from mydyno.language import agreed, listing
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import instances_of_each, servers_together
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
-from mydyno.model.definition.statement_steps import speed_of
-from mydyno.model.memory import QUERIES, is_memory
+from mydyno.model.definition.special_steps import speed_of
+from mydyno.model.memory import MEMORY, QUERIES
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import HostGroupsRecord, Summary
@@ -67,7 +67,7 @@ def memory_queries(summary: Summary) -> str:
 def _memory(summary: Summary) -> str:
     """After how many queries memory is compared, where a verdict is on it: it depends on that."""
     count = memory_queries(summary)
-    if not count or not any(effect.verdict and is_memory(effect.metric) for effect in summary.effects):
+    if not count or not any(effect.verdict and effect.metric in MEMORY for effect in summary.effects):
         return ""
     return agreed(f"memory after {count} queries of each server")
 
@@ -182,7 +182,10 @@ def _host(study: StudyRecord) -> str:
     places = {arm.name: place_of(arm.treatments["dsn"]) for arm in study.experiment.arms if "dsn" in arm.treatments}
     if len(set(places.values())) > 1:
         named = listing(tuple(f"{place} ({arm})" for arm, place in places.items()))
-        return f"External servers {named}, one of each: these servers are compared, not their kinds; load from {load}"
+        return (
+            f"External servers {named}, one of each: differences are those of these servers and say nothing of other "
+            f"servers of these versions; load from {load}"
+        )
     there = place_of(server.dsn)
     if not study.server_host:
         return f"External server {there}, load from {load}"

@@ -13,8 +13,7 @@ from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, HostsEffect, RunSummary, StepLevel, Summary, block_groups
-from mydyno.results.precision import is_sequential
-from mydyno.stats.absolute import absolute_mean
+from mydyno.stats.percentiles import absolute_mean
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.numbers import metric_name
 
@@ -50,8 +49,8 @@ class StoredResult:
 
     @cached_property
     def before_first_look(self) -> bool:
-        """Whether the study has looks, and none was due yet: then no effect is shown."""
-        return self.summary.look is None and is_sequential(self.summary, self.study.experiment)
+        """Whether no analysis is due yet: then no effect is shown."""
+        return not self.summary.due
 
     @cached_property
     def runs(self) -> tuple[RunSummary, ...]:

@@ -1,15 +1,29 @@
-"""Verdicts in tables and charts: words, signs, classes of colour, and what stands beside them."""
+"""Verdicts in tables and charts: words, signs, classes of colour, and what stands beside them: why one is undecided or
+not measurable, and what weakens it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from mydyno.language import agreed
 from mydyno.model.metrics import COST_METRIC
+from mydyno.model.stored.reasons import Fact
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.results.precision import failed_arm
-from mydyno.results.values.found import found_less
-from mydyno.wording.numbers import NARROW_SPACE, NONE, display_unit, metric_name
-from mydyno.wording.reasons import failure_of
+from mydyno.results.precision import MOST_PROMISED, failed_arm
+from mydyno.results.values.doubts import found_less
+from mydyno.wording.numbers import (
+    NARROW_SPACE,
+    NONE,
+    blocks,
+    display_unit,
+    margin_text,
+    metric_name,
+    p_value,
+    ratio_interval,
+    size,
+)
+from mydyno.wording.reasons import NO_PAIR, alarm_clause, failure_of, lost_blocks, recorded_failure
 from mydyno.wording.stored_result import StoredResult
 
 WORDS = {
@@ -75,3 +89,81 @@ def absolute(result: StoredResult, metric: str, step: str, arm: str, digits: int
 def flat(text: str) -> str:
     """Text for a terminal: a narrow no-break space becomes a normal one."""
     return text.replace(NARROW_SPACE, " ").replace("\u00a0", " ")
+
+
+WEAKNESSES = {
+    "before_look": "no verdict before the interim analysis at {after} blocks",
+    "between_looks": "no verdict between interim analyses",
+    "few_blocks": "{n} cannot give a p of {alpha:g} or less: {fewest} are needed to claim a difference",
+    "permutation_alone": "the permutation test alone finds a difference (adjusted p = {p}), the interval does not",
+    "interval_alone": "the interval alone finds a difference, the permutation test does not (adjusted p = {p})",
+    "may_last": "an effect that lasts longer than a slice is in all arms",
+    "copies_differ": "two copies of {copied} differ by as much",
+}
+"""What keeps an interval on one side of 1 from being a difference, by the fact of an inconclusive effect."""
+
+
+def note_of(effect: EffectRecord, margin: float) -> str:
+    """Clauses on an effect with this margin; empty if its interval says everything."""
+    details = effect.details
+    match effect.verdict:
+        case "not_measurable":
+            return agreed(_obstacle(effect))
+        case None:
+            return "" if effect.ratio else ", ".join(filter(None, (recorded_failure(effect), *lost_blocks(details))))
+        case "inconclusive":
+            notes = [_weakness(effect), _ability(effect)]
+        case "equivalent":
+            own = ratio_interval(details.equivalence_low, details.equivalence_high)
+            notes = [f"{own} for the comparison by itself"] if own else []
+        case _:
+            notes = [f"within {margin_text(margin)}"] if _fact(effect, "within_margin") else []
+    if lost := sum(details.lost.values()):
+        notes.append(f"{blocks(lost)} of {lost + effect.n} not used: {', '.join(lost_blocks(details))}")
+    if details.skewed:
+        notes.append("block differences are skewed: the interval may be too narrow")
+    if details.half_width == 0.0:
+        notes.append("every block has exactly the same ratio, so the interval has no width")
+    if details.copied:
+        notes.append(f"the A/A comparison is that of {details.copied}")
+    return agreed("; ".join(filter(None, notes)))
+
+
+def _fact(effect: EffectRecord, *names: str) -> Fact | None:
+    """The first of its facts that is one of these."""
+    return next((one for one in effect.details.facts if one.fact in names), None)
+
+
+def _copied(effect: EffectRecord) -> str:
+    """The arm that every block runs twice."""
+    return effect.details.copied or effect.control
+
+
+def _weakness(effect: EffectRecord) -> str:
+    found = _fact(effect, *WEAKNESSES)
+    if found is None:
+        return ""
+    own = {"n": blocks(effect.n), "p": p_value(effect.details.p_adjusted_permutation), "copied": _copied(effect)}
+    return WEAKNESSES[found.fact].format(**own, **found.values)
+
+
+def _ability(effect: EffectRecord) -> str:
+    """What such a study can show; empty where its noise is too large for a promise."""
+    half, found = effect.details.half_width, effect.details.detectable
+    promised = found is not None and half is not None and half <= MOST_PROMISED
+    return f"such a study finds a true difference of {size(found or 0.0)} with 80 % power" if promised else ""
+
+
+def _obstacle(effect: EffectRecord) -> str:
+    """Why the contrast cannot be measured."""
+    details, n, lost = effect.details, effect.n, sum(effect.details.lost.values())
+    checks = ", ".join(f"{reason} ({blocks(count)})" for reason, count in sorted(details.lost.items()))
+    if details.failure:
+        return recorded_failure(effect)
+    if n == 0:
+        return f"{NO_PAIR}{': ' + checks if checks else ''}"
+    if lost > n:
+        return f"{lost} of {lost + n} blocks are not used: {checks}"
+    if _fact(effect, "no_second_copy"):
+        return f"the second copy of {_copied(effect)} has no valid run: the difference between equal servers is unknown"
+    return alarm_clause(details.alarm)

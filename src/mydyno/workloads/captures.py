@@ -15,7 +15,7 @@ from mydyno.errors import UserError
 from mydyno.hosts.commands import run_command
 from mydyno.model.definition.experiment import Step, StepSpec
 from mydyno.model.definition.quantities import format_bytes
-from mydyno.model.definition.statement_steps import speed_of
+from mydyno.model.definition.special_steps import speed_of
 
 FORMAT = "dynoload-capture"
 MOST_HEADER_BYTES = 1_000_000

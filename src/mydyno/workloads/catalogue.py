@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mydyno.model.definition.experiment import Frozen
-from mydyno.workloads import connect
 from mydyno.workloads.data import DATA
 from mydyno.workloads.files import REPLAY, SCRIPT, SQL, FileOptions, ReplayOptions, ScriptOptions
 from mydyno.workloads.kv import KV_SECOND_OPINIONS, KV_WORKLOADS, KvOptions
-from mydyno.workloads.oltp import OLTP_WORKLOADS, OltpOptions
+from mydyno.workloads.oltp import CONNECT, OLTP_WORKLOADS, ConnectOptions, OltpOptions
 from mydyno.workloads.tpcc import TpccOptions
 
 
@@ -33,7 +32,13 @@ WORKLOADS: dict[str, Workload] = {
         name: Workload(name, description, "oltp", OltpOptions, ("dynoload", "sysbench"))
         for name, description in OLTP_WORKLOADS.items()
     },
-    connect.NAME: Workload(connect.NAME, connect.DESCRIPTION, "oltp", connect.ConnectOptions, ("dynoload",)),
+    CONNECT: Workload(
+        CONNECT,
+        "connect, TLS handshake, log in, disconnect: connections per second",
+        "oltp",
+        ConnectOptions,
+        ("dynoload",),
+    ),
     "tpcc": Workload("tpcc", "the five transactions of TPC-C", "tpcc", TpccOptions, ("dynoload",)),
     **{
         name: Workload(name, description, "kv", KvOptions, ("dynoload", *KV_SECOND_OPINIONS.get(name, ())))

@@ -63,8 +63,8 @@ class ScriptOptions(FileOptions):
     threads: int | None = Field(
         None,
         ge=1,
-        description="dynoload's threads; default: one for 64 connections. For a script that sleeps, or "
-        "computes much, as many as connections",
+        description="dynoload's threads; as many as connections for a script that sleeps or computes much; "
+        "default: one for 64 connections",
     )
 
 

@@ -31,7 +31,7 @@ class KvOptions(Frozen):
         None, pattern=r"^\d+(\.\d+)?%$", description="share of gets for keys that were stored, e.g. 95%"
     )
     verify: str | None = Field(
-        None, pattern=r"^\d+(\.\d+)?%$", description="share of found values that are compared; default 1%"
+        None, pattern=r"^\d+(\.\d+)?%$", description="share of found values that are compared; default: 1%"
     )
     protocol: Literal["text", "binary"] = Field("text", description="protocol; the plugin does not support meta")
     depth: int = Field(1, ge=1, le=1024, description="operations in progress on each connection")
@@ -41,7 +41,9 @@ class KvOptions(Frozen):
     overwrite: ShareUpToAll | None = Field(
         None, description="memaslap only: share of sets of a key that was set before"
     )
-    execute_number: int | None = Field(None, ge=1, description="memslap only: operations of each thread; default 10000")
+    execute_number: int | None = Field(
+        None, ge=1, description="memslap only: operations of each thread; default: 10000"
+    )
 
 
 KV_WORKLOADS: dict[str, str] = {

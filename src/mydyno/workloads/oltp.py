@@ -1,4 +1,4 @@
-"""sysbench's OLTP family: what each workload asks, its options, and what the server must have counted afterwards.
+"""sysbench's OLTP family, and connect: what each asks, its options, and what the server must have counted afterwards.
 
 Options carry sysbench 1.0.20's names (with underscores) and defaults, and are passed on only if they are set.
 """
@@ -11,6 +11,20 @@ from pydantic import Field
 
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import DataSpec, Frozen
+
+CONNECT = "connect"
+"""The workload of which a transaction is a new connection with its TLS handshake and its login, and its end.
+
+tps are connections per second, so the cost of a handshake is a ratio of rates and a difference of CPU per transaction.
+Nothing is read or written; sysbench has no such workload. The server must have counted as many connections as the
+driver, dynoload, reports.
+"""
+
+
+class ConnectOptions(Frozen):
+    """Options of the workload connect."""
+
+    rate: int = Field(0, ge=0, description="planned connections per second; 0: as many as possible")
 
 
 class OltpOptions(Frozen):

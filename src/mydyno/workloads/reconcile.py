@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mydyno.model.stored.costs import SERVER_COUNTERS
-from mydyno.workloads import connect
+from mydyno.workloads.oltp import CONNECT
 
 WRITES = (
     "Com_insert",
@@ -82,7 +82,7 @@ def disagreements(
         ("sets", _sets(whole, counted), ("memcached_cmd_set",)),
         ("hits", whole.get("get_hits"), ("memcached_get_hits",)),
         ("misses", whole.get("get_misses"), ("memcached_get_misses",)),
-        ("connections", whole.get("transactions") if workload == connect.NAME else None, ("Connections",)),
+        ("connections", whole.get("transactions") if workload == CONNECT else None, ("Connections",)),
     )
     for name, by_driver, counters in pairs:
         if by_driver is None or any(counter not in counted for counter in counters):

@@ -5,13 +5,21 @@ from __future__ import annotations
 import pytest
 
 from mydyno.analysis.candidates import ENOUGH, candidates_of
-from mydyno.model.stored.candidates import CandidateRecord
+from mydyno.model.stored.analyses import CandidateRecord
 from mydyno.model.stored.costs import COSTS
-from mydyno.model.stored.kernel import KernelContrast, KernelRecord, KernelRow
-from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
+from mydyno.model.stored.counted import (
+    FrameRecord,
+    KernelContrast,
+    KernelRecord,
+    KernelRow,
+    ProfileContrast,
+    ProfilesRecord,
+    WaitRecord,
+    WaitsContrast,
+    WaitsRecord,
+)
 from mydyno.model.stored.summary import CostsRecord
-from mydyno.model.stored.waits import WaitRecord, WaitsContrast, WaitsRecord
-from mydyno.results.why.explained import explained
+from mydyno.results.why import explained
 from tests.support.fake_causes import STEP, Cause, effect_of, named, shown_effect, study
 
 CAUSES = {

@@ -15,7 +15,7 @@ from mydyno.execution.interleaved.capacity_search import judged
 from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, StepSpec
-from mydyno.model.definition.search import CAPACITIES, with_search_defaults
+from mydyno.model.definition.special_steps import CAPACITIES, with_search_defaults
 from mydyno.model.definition.specs import SearchSpec
 from mydyno.model.stored.records import SliceRecord
 from mydyno.reports.page import render_page

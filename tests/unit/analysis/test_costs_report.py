@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mydyno.analysis.costs.words import accompanied, change_text, interval_text, value_text
+from mydyno.analysis.costs import accompanied, change_text, interval_text, value_text
 from mydyno.document.result import StudyResult
-from mydyno.model.stored.candidates import CandidateRecord
-from mydyno.model.stored.obstacles import CopiesDiffer
+from mydyno.model.stored.analyses import CandidateRecord
+from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
 from mydyno.reports.markdown_report import write
 from mydyno.reports.page import render_page

@@ -8,12 +8,11 @@ from math import log
 import pytest
 
 from mydyno.analysis.base import Examined
-from mydyno.analysis.host_groups.effects import analyse, hosts_effects
-from mydyno.analysis.host_groups.words import facts_rows
+from mydyno.analysis.host_groups import analyse, facts_rows, hosts_effects
 from mydyno.evaluation.answer import answer_study
 from mydyno.model.stored.summary import EffectRecord, HostGroupsRecord, HostsEffect, RunSummary, Summary
-from mydyno.results.host_facts import fact_differences
-from mydyno.results.interim import first_finished
+from mydyno.results.precision import first_finished
+from mydyno.results.settings import fact_differences
 from mydyno.wording.hosts import claim_words, difference_clause, hosts_sharpen, sizes
 from tests.support.fake_answer import effect, experiment, records, runs, study, summary
 from tests.support.host_groups import spread
@@ -195,7 +194,7 @@ def test_many_hosts_are_named_by_their_extremes_and_a_metric_by_its_noun() -> No
     made = summarised([over_hosts("jemalloc", "higher", (0.08, 0.12, 0.10, 0.09, 0.11))], 5)
     assert made.host_groups is not None
     (one,) = made.host_groups.effects
-    assert sizes(one) == "from +8.1 % on vm1 to +12 % on vm2"
+    assert sizes(one) == "from +8.1 % on vm1 to +12.1 % on vm2"
     other = one.model_copy(update={"metric": "latency_p99_us", "control": "tcmalloc"})
     assert difference_clause(other, made).startswith(
         "jemalloc's effect on 99th-percentile latency against tcmalloc differs between the hosts: "

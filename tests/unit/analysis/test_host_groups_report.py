@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.evaluation.facts import summarise
-from mydyno.reports import csv_report, json_report, markdown_report
+from mydyno.reports import csv_report, formats, markdown_report
 from mydyno.reports.page import render_page
 from mydyno.reports.terminal import print_answer
 from mydyno.store.study_folder import StudyFolder
@@ -106,13 +106,12 @@ def test_the_answer_and_the_scope_name_the_hosts(two: StudyFolder) -> None:
     assert any("differs between the hosts" in sentence for sentence in summary.answer)
     assert summary.scope.startswith("2 hosts: vm01 and vm02 (16 CPUs, 64.0 GiB each); effects are means")
     assert "the claims apply to these two hosts only" in summary.scope
-    assert all("8 blocks on 2 hosts" in one.sentence for one in summary.effects if one.verdict)
 
 
 def test_csv_and_json_have_the_host_of_every_run(two: StudyFolder) -> None:
     rows = list(csv.DictReader(io.StringIO(csv_report.write(two))))
     assert {(row["block"], row["host_group"]) for row in rows} >= {("1", "vm01"), ("2", "vm02"), ("8", "vm02")}
-    summary = json.loads(json_report.write(two))
+    summary = json.loads(formats.json_text(two))
     assert {run["host_group"] for run in summary["runs"]} == {"vm01", "vm02"}
     (effect,) = [one for one in summary["host_groups"]["effects"] if one["arm"] == "tcmalloc"]
     assert effect["differs"] and effect["holds_on"] in ("these hosts", "no host")

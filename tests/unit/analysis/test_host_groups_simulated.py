@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mydyno.analysis.host_groups.effects import hosts_effects
+from mydyno.analysis.host_groups import hosts_effects
 from mydyno.model.stored.summary import EffectRecord, HostsEffect, block_groups
 from mydyno.results.families import families
 from mydyno.verdicts import decide_study
@@ -69,7 +69,7 @@ def simulate(fleet: Fleet, studies: int, seed: int) -> Found:
         found.differ += any(one.differs for one in hosts)
         ratios = np.exp(means)
         found.covered += [
-            (one.details.unadjusted_low or 9.0) <= ratio <= (one.details.unadjusted_high or 0.0)
+            (one.details.single_low or 9.0) <= ratio <= (one.details.single_high or 0.0)
             for one, ratio in zip(decided, ratios, strict=True)
         ]
         found.together += all(

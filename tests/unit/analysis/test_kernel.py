@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mydyno.analysis.kernel import analyse, leading, percentiles_us
-from mydyno.model.stored.kernel import Bucket, KernelContrast, KernelEvent, KernelRecord, KernelTotals
+from mydyno.model.stored.counted import Bucket, KernelContrast, KernelEvent, KernelRecord, KernelTotals
 from mydyno.store.slices import KERNEL_FILE
 from tests.support.counted_study import COST, STEP, counted_study
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mydyno.analysis.kernel import leading
-from mydyno.model.stored.kernel import KernelContrast, KernelRecord, KernelRow
-from mydyno.model.stored.obstacles import CopiesDiffer
+from mydyno.model.stored.counted import KernelContrast, KernelRecord, KernelRow
+from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.reports.markdown_report import write
 from mydyno.reports.page import render_page
 from mydyno.store.study_folder import StudyFolder

@@ -99,7 +99,7 @@ def test_the_interval_is_students() -> None:
 
 def test_crashes_add_up() -> None:
     assert crash_survival([run("a", [], crash(200, 1000)), run("a", [], crash(150, 900))]) == CrashSurvival(
-        2, 400, 350, 2000, 1900
+        400, 350, 2000, 1900
     )
     assert crash_survival([run("a", [], growth(1))]) is None
 
@@ -113,7 +113,7 @@ def result(records: list[RunRecord], workload: str = "kv") -> StudyResult:
     runs = tuple(
         RunSummary(
             block=one.block, position=one.position, arm=one.arm, valid=one.valid, folder=one.folder,
-            invalid_steps={step.id: (Reason(gate="errors", text="3"),) for step in one.steps if not step.valid},
+            invalid_steps={step.id: (Reason(check="errors", text="3"),) for step in one.steps if not step.valid},
         )
         for one in records
     )  # fmt: skip

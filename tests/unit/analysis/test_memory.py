@@ -20,7 +20,7 @@ MIB = 1 << 20
 def test_where_the_memory_sits_is_told_with_the_arms_spread_at_the_end(tmp_path: Path) -> None:
     folder = build(
         tmp_path / "memory",
-        Shape(blocks=2, connections=(16,), measure_s=5, invalid={(1, 2): Reason(gate="steady", text="drift")}),
+        Shape(blocks=2, connections=(16,), measure_s=5, invalid={(1, 2): Reason(check="steady", text="drift")}),
     )
     result = StudyResult.load(folder)
     section = memory.part(result)

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from mydyno.analysis.base import Examined
-from mydyno.analysis.operations.effects import analyse
-from mydyno.analysis.operations.section import lines, part, sentence
+from mydyno.analysis.operations import analyse, lines, part, sentence
 from mydyno.document.markdown_text import of_pieces
 from mydyno.document.result import StudyResult
 from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.stored.operations import OperationsRecord
+from mydyno.model.stored.analyses import OperationsRecord
 from mydyno.model.stored.records import RunRecord
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import run_study
@@ -228,7 +227,7 @@ async def test_the_answer_names_what_changed_most_and_nothing_where_nothing_did(
 ) -> None:
     folder = await replay(script, paths, tmp_path, slower=1.3, rows=1)
     (said,) = (one for one in worded(folder).answer if LABEL in one)
-    assert said.startswith(f"The time that changed most with jemalloc is that of {LABEL}: +30 % (between +")
+    assert said.startswith(f"The time that changed most with jemalloc is that of {LABEL}: +30.")
     same = await replay(script, paths, tmp_path / "same", slower=1.0, rows=1)
     assert not any(LABEL in one for one in worded(same).answer)
     assert lines(StudyResult.load(same)) == ["No time of 3 by name is shown to differ."]

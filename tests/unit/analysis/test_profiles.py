@@ -11,7 +11,7 @@ import pytest
 from mydyno.analysis.base import Examined
 from mydyno.analysis.profiles.contrasts import analyse
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, ServerSpec, StepSpec
-from mydyno.model.stored.profiles import ProfilesRecord
+from mydyno.model.stored.counted import ProfilesRecord
 from mydyno.model.stored.records import CpuProfile, RunRecord, SliceRecord
 from mydyno.model.stored.summary import RunSummary
 from mydyno.store.slices import PROFILED_FILE, Stack, stacks_file, write_stacks

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 from mydyno.analysis.candidates import candidates_of
-from mydyno.analysis.profiles.words import quality
+from mydyno.analysis.profiles import quality
 from mydyno.files.atomic import write_text
-from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
+from mydyno.model.stored.counted import FrameRecord, ProfileContrast, ProfilesRecord
 from mydyno.model.stored.records import CpuProfile
 from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime
 from mydyno.reports.page import render_page

@@ -11,10 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 from mydyno.analysis.candidates import candidates_of
-from mydyno.model.stored.kernel import KernelRecord
-from mydyno.model.stored.profiles import ProfilesRecord
+from mydyno.model.stored.counted import KernelRecord, ProfilesRecord, WaitsRecord
 from mydyno.model.stored.summary import CostsRecord, EffectRecord
-from mydyno.model.stored.waits import WaitsRecord
 
 FOLDER = Path(__file__).parents[2] / "support/data/causes"
 FIRST = {

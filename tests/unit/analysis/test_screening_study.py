@@ -10,8 +10,8 @@ import pytest
 
 from mydyno.analysis.screening import FOLLOW_UP_FILE
 from mydyno.execution.study_record import Request
+from mydyno.experiment_file.arms import CONTROL, coded
 from mydyno.experiment_file.parsing import parse_experiment
-from mydyno.experiment_file.screen import CONTROL, coded
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import load, vocabulary
 from mydyno.hosts.paths import HostPaths

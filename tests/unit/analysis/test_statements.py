@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from mydyno.analysis.base import Examined
+from mydyno.analysis.statements import always, comment, lines, part, say
 from mydyno.analysis.statements.effects import analyse
 from mydyno.analysis.statements.plans import is_same, steps_of
-from mydyno.analysis.statements.section import always, comment, lines, part, say
 from mydyno.document.markdown_text import of_pieces
 from mydyno.document.result import StudyResult
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.metrics import SLOWEST_STATEMENT
-from mydyno.model.stored.statements import StatementRecord, StatementsRecord
+from mydyno.model.stored.analyses import StatementRecord, StatementsRecord
 from mydyno.reports import write as folder_report
 from mydyno.reports.anonymised import AnonymisedFolder
 from mydyno.store.statements import STATEMENTS_FILE, read_comparison

@@ -14,7 +14,7 @@ from mydyno.cli import make_app
 from mydyno.cli.arguments import all_settings
 from mydyno.experiments import load
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.stored.candidates import CandidateKind, CandidateRecord
+from mydyno.model.stored.analyses import CandidateKind, CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.records import StudyRecord
 from mydyno.store.study_folder import StudyFolder

@@ -11,11 +11,12 @@ import mydyno
 from mydyno.analysis.base import Examined
 from mydyno.analysis.screening import copies_differ
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.summary import RunSummary
+from mydyno.model.stored.records import SliceRecord
+from mydyno.model.stored.summary import RunSummary, used_slices
 from tests.support.fake_script import experiment
 
 STEP, METRIC = "oltp-16", "qps"
-CLOSED = Reason(gate="steal", text="another machine had the CPU")
+CLOSED = Reason(check="steal", text="another machine had the CPU")
 
 
 def runs() -> list[RunSummary]:
@@ -40,6 +41,20 @@ def test_a_copy_that_does_not_count_raises_no_alarm(of_second: dict[str, object]
     made = [run.model_copy(update=of_second) if run.copy_number == 2 else run for run in runs()]
     assert not any(run.usable(STEP) for run in made if run.copy_number == 2)
     assert not copies_differ(Examined(experiment=experiment(("control", "other")), runs=made, alpha=0.05), STEP, METRIC)
+
+
+def test_slices_of_runs_that_do_not_count_are_left_out() -> None:
+    slices = [
+        SliceRecord(
+            block=1, step=STEP, cycle=1, position=copy, arm="control", copy=copy, started_unix_ns=1, length_s=1.0
+        )
+        for copy in (1, 2)
+    ]
+    second = runs()[3]
+    assert second.copy_number == 2
+    for made in ([], [runs()[2], second.model_copy(update={"valid": False})]):
+        assert [one.copy_number for one in used_slices(slices, made)] == [1] * bool(made)
+    assert used_slices(slices, runs()) == slices
 
 
 def test_the_rule_exists_once() -> None:

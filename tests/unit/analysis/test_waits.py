@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mydyno.analysis.waits.contrasts import analyse
-from mydyno.model.stored.waits import (
+from mydyno.model.stored.counted import (
     CLIENT,
     ROW_LOCKS,
     LockInstances,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mydyno.analysis.waits.words import leading
-from mydyno.model.stored.obstacles import CopiesDiffer
+from mydyno.analysis.waits import leading
+from mydyno.model.stored.counted import ROW_LOCKS, AmountRecord, WaitRecord, WaitsContrast, WaitsRecord
+from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime
-from mydyno.model.stored.waits import ROW_LOCKS, AmountRecord, WaitRecord, WaitsContrast, WaitsRecord
 from mydyno.reports.markdown_report import write
 from mydyno.reports.page import render_page
 from mydyno.store.study_folder import StudyFolder

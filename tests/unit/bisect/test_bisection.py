@@ -16,7 +16,7 @@ from mydyno.errors import StudyError
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.definition.interim import INTERIM_BLOCKS
-from mydyno.model.definition.search import CAPACITIES
+from mydyno.model.definition.special_steps import CAPACITIES
 from mydyno.model.stored.bisection import BisectResult
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_bisection import HOST, STEP, KilledError, World, made_history

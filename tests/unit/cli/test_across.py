@@ -24,7 +24,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         build(folder / f"studies/allocators-{seed}", Interleaved(TWO, workloads=("oltp_read_only",), seed=seed))
     old = folder / "studies/allocators-old"
     shutil.copytree(folder / "studies/allocators-1", old)
-    (old / "study.json").write_text((old / "study.json").read_text().replace('"format": 5', '"format": 0'))
+    (old / "study.json").write_text((old / "study.json").read_text().replace('"format": 6', '"format": 0'))
     half = folder / "studies/allocators-half"
     shutil.copytree(folder / "studies/allocators-1", half)
     os.truncate(half / "summary.json", 2000)
@@ -59,7 +59,7 @@ def test_a_history_names_the_studies_that_it_leaves_out(made: Path) -> None:
     found = History.model_validate_json(mydyno(made, "history", "allocators", "--format", "json").stdout)
     assert found.studies == ("allocators-1", "allocators-2")
     reasons = {one.study: one.reason for one in found.left_out}
-    assert reasons["allocators-old"] == "it has format 0; this mydyno reads format 5"
+    assert reasons["allocators-old"] == "it has format 0; this mydyno reads format 6"
     assert reasons["allocators-half"].startswith("summary.json cannot be read")
     of_study = json.loads(mydyno(made, "history", "allocators-2", "--format", "json").stdout)
     assert of_study["studies"] == ["allocators-1", "allocators-2"]
@@ -103,7 +103,7 @@ def test_a_copy_of_a_study_counts_once_under_any_name(made: Path, tmp_path: Path
         (("compare", "allocators-1"), "compare needs two studies or more"),
         (("compare", "allocators-1", "allocators-1"), "allocators-1 is named twice"),
         (("compare", "allocators-1", "none"), "studies/none is not a study"),
-        (("compare", "allocators-1", "allocators-old"), "has format 0; this mydyno reads format 5"),
+        (("compare", "allocators-1", "allocators-old"), "has format 0; this mydyno reads format 6"),
         (("compare", "allocators-1", "allocators-half"), "summary.json cannot be read"),
         (("compare", "allocators-1", "allocators-2", "--arms", "glibc,jemalloc"), "--arms compares arms of one study"),
         (("compare", "allocators-1", "--arms", "glibc,jemaloc"), "did you mean 'jemalloc'?"),

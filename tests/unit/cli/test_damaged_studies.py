@@ -20,7 +20,7 @@ from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.definition.specs import ProfileSpec
-from mydyno.model.stored.kernel import KernelEvent
+from mydyno.model.stored.counted import KernelEvent
 from mydyno.reports import write
 from mydyno.study import run_study
 from mydyno.web.access import Access
@@ -48,7 +48,7 @@ PAGES = (
     "/compare/page?study=fake-1&study=fake-2", "/history/page?study=fake-1",
 )  # fmt: skip
 UNREAD = {
-    "blocks": {"summary.json", "live.jsonl", "commands.jsonl", "driver.json", "latency.hlog", "driver.log",
+    "blocks": {"summary.json", "live.jsonl", "commands.jsonl", "driver.json", "driver.log",
                "server.log", "my.cnf"},
     "interleaved": {"samples.parquet", "waits.jsonl", "kernel.jsonl", "profiled.jsonl"},
 }  # fmt: skip

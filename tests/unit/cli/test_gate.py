@@ -67,7 +67,7 @@ def test_the_plan_shows_the_thresholds_and_what_the_blocks_can_not_show(tmp_path
     planned = mydyno(tmp_path, "plan", "allocators", *settings, "--blocks", "4")
     assert planned.returncode == 0, planned.stdout + planned.stderr
     assert "gate      qps: no worse than -2% for jemalloc\n" in planned.stdout
-    assert "note      the gate cannot be fine with 4 blocks: 6 are needed\n" in planned.stdout
+    assert "note      the gate cannot pass with 4 blocks: 6 are needed\n" in planned.stdout
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def test_a_block_s_line_names_other_programs_and_a_changed_number_of_blocks(caps
         watcher.block_begins(4, 20, None, 4.0)
     lines = capsys.readouterr().err.splitlines()
     assert [line for line in lines if line] == [
-        "block  1/16 · 3 slices · other programs 34%",
+        "block  1/16 · 3 slices · other programs 34 %",
         "26 blocks are planned now instead of 16: blocks take less time than expected",
         "block  3/26 · 1 slice",
         "20 blocks are planned now instead of 26: blocks take more time than expected",
@@ -79,7 +79,7 @@ def test_on_a_terminal_only_verbose_prints_a_line_for_each_block(
     set_verbosity(verbose=False)
     shown = capsys.readouterr().err
     assert ("3 slices" in shown) is verbose
-    assert re.search("6 % · block 2/16 · about 9 min( 20 s)? left · other programs 34% · steal 8% · st", shown)
+    assert re.search("6 % · block 2/16 · about 9 min( 20 s)? left · other programs 34 % · steal 8 % · ", shown)
 
 
 def test_the_share_that_is_done_is_of_the_blocks_that_are_planned_now(

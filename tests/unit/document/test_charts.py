@@ -10,15 +10,25 @@ from xml.etree import ElementTree
 import pytest
 
 from mydyno.document.charts.clock import Mark, Panel, clock_chart
+from mydyno.document.charts.drawing import (
+    COLOURS,
+    DASHES,
+    SHAPES,
+    Linear,
+    area,
+    arm_styles,
+    copy_style,
+    level_positions,
+    marker,
+    nice_ticks,
+    polyline,
+    tick_decimals,
+    value_ticks,
+)
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart, shortened
-from mydyno.document.charts.history import LevelLine, StudyPoint, history_chart
-from mydyno.document.charts.noise import NoiseRow, noise_chart
-from mydyno.document.charts.palette import COLOURS, DASHES, SHAPES, arm_styles, copy_style
+from mydyno.document.charts.history import SPARK_HEIGHT, LevelLine, StudyPoint, history_chart, sparkline
 from mydyno.document.charts.picture import Column, answer_picture
 from mydyno.document.charts.scalability import Swept, latency_chart, scalability_chart
-from mydyno.document.charts.scale import Linear, level_positions, nice_ticks, tick_decimals, value_ticks
-from mydyno.document.charts.sparkline import HEIGHT, sparkline
-from mydyno.document.charts.svg import area, marker, polyline
 from mydyno.document.charts.sweep import SweepSeries, sweep_chart
 from mydyno.document.charts.timeline import TimeSeries, timeline_chart
 from mydyno.wording.numbers import DisplayUnit, display_unit, metric_name, p_value, percent, signed_percent, significant
@@ -79,7 +89,6 @@ def charts() -> dict[str, str]:
         ),
         "sweep": sweep_chart("sweep:qps:ro", "QPS", "two arms", RATE, sweep, [16, 32]),
         "forest": forest_chart("forest:qps:ro", "QPS", "effects", [ForestGroup("16 connections", rows, 0.013)], 0.02),
-        "noise": noise_chart("noise:qps", "QPS", "A/A", GLIBC, [NoiseRow("ro, 16", (0.004, -0.01), 0.01)], 0.02, 356),
         "ceiling": timeline_chart(
             "traffic:1gbit:ro-16", "1gbit", "traffic", RATE, [line], 4.0, ceiling=(4500.0, "ceiling 4.5 k/s")
         ),
@@ -151,7 +160,6 @@ def test_nothing_but_text_ends_leaves_the_picture(kind: str) -> None:
         "scalability-latency",
         "forest",
         "sweep",
-        "noise",
         "timeline",
         "ceiling",
         "picture",
@@ -254,7 +262,7 @@ def test_units_suit_the_size_of_the_numbers() -> None:
     assert display_unit("disk_write_bytes_per_s", 38e6).label == "MiB/s"
     assert display_unit("qps", 18_000).text(17_957.68) == "18.0\u00a0k/s"
     assert display_unit("latency_p99_us", 12_300).label == "ms"
-    assert display_unit("server_rss_growth_per_min", 1.017).text(1.0172) == "1.017"
+    assert display_unit("server_rss_growth_per_million_queries", 1.017).text(1.0172) == "1.017"
     assert display_unit("cpu_user_pct", 91).text(91.25) == "91.2\u00a0%"
     assert display_unit("unknown", 3, "apples").label == "apples"
     assert display_unit("qps", 0).label == "/s"
@@ -309,5 +317,5 @@ def test_a_sparkline_stays_in_its_height_and_its_words_are_text(values: tuple[fl
     paths = {path.get("class"): path.get("d") or "" for path in drawn.iter("path")}
     assert set(paths) == {"line", "last"} | ({"zero"} if zero else set())
     heights = [float(re.split("[ H]", paths[name].removeprefix("M"))[1].partition("h")[0]) for name in paths]
-    assert all(0 < height < HEIGHT for height in heights)
+    assert all(0 < height < SPARK_HEIGHT for height in heights)
     assert sparkline(values[:1], "", zero) == ""

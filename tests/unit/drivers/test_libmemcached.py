@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from mydyno.drivers import memaslap, memslap
+from mydyno.drivers import libmemcached
 from mydyno.drivers.base import ChildCpu, CompletedProgram
-from mydyno.drivers.libmemcached import WORDS_OF_FAILURE
-from mydyno.drivers.memaslap import Memaslap, Report, parse
-from mydyno.drivers.memslap import Memslap
+from mydyno.drivers.libmemcached import WORDS_OF_FAILURE, Memaslap, Memslap, Report, parse
 from mydyno.errors import DriverError
 from mydyno.model.definition.experiment import DataSpec, Step
 from tests.support import DATA
@@ -57,7 +55,7 @@ def test_memaslaps_distribution_is_of_all_operations() -> None:
 
 
 def test_memaslaps_result_is_of_the_seconds_behind_the_warm_up() -> None:
-    result = memaslap.result_of(report(), step("kv_mixed"), "1.1.4-1", ("memcaslap",))
+    result = libmemcached.result_of_memaslap(report(), step("kv_mixed"), "1.1.4-1", ("memcaslap",))
     assert result.transactions == 64265 + 59083
     assert result.duration_s == 2
     assert result.latency_us["max"] == 8866
@@ -67,11 +65,11 @@ def test_memaslaps_result_is_of_the_seconds_behind_the_warm_up() -> None:
     assert result.whole["get_misses"] == 0
     assert CompletedProgram(0, 1_000_000_000, ChildCpu(1.0, 2.0)).with_cpu(result).cpu_system_s == 2.0
     with pytest.raises(DriverError, match="not one operation"):
-        memaslap.result_of(report(), step("kv_mixed", warmup_s=3), "1", ())
+        libmemcached.result_of_memaslap(report(), step("kv_mixed", warmup_s=3), "1", ())
 
 
 def test_memaslaps_seconds_become_samples() -> None:
-    samples = memaslap.readings_of(report(), 1_000_000_000)
+    samples = libmemcached.readings_of(report(), 1_000_000_000)
     ops = [(sample.unix_ns, sample.value) for sample in samples if sample.metric == "ops"]
     assert ops == [(2_000_000_000, 38384.0), (3_000_000_000, 64265.0), (4_000_000_000, 59083.0)]
     assert {sample.value for sample in samples if sample.metric == "kv_hit_pct"} == {100.0}
@@ -83,7 +81,7 @@ def test_misses_are_of_the_window_alone() -> None:
     )
     found = parse(text)
     assert found is not None
-    result = memaslap.result_of(found, step("kv_mixed"), "1", ())
+    result = libmemcached.result_of_memaslap(found, step("kv_mixed"), "1", ())
     assert (result.key_values["get_misses"], result.key_values["get_hits"]) == (839, 57839 + 53176 - 839)
 
 
@@ -95,7 +93,7 @@ def test_a_memaslap_that_did_not_end_has_no_report(cut: str) -> None:
 
 def test_memslaps_time_is_of_its_own_operations() -> None:
     asked = step("kv_set", 0, connections=4, execute_number=2000)
-    result = memslap.result_of(recorded("memslap-set"), asked, "1.1.4-1", ("memcslap",))
+    result = libmemcached.result_of_memslap(recorded("memslap-set"), asked, "1.1.4-1", ("memcslap",))
     assert result.errors == 0
     assert (result.queries, result.duration_s) == (8000, 0.231)
     assert result.latency_us == {"mean": pytest.approx(0.231e6 * 4 / 8000)}
@@ -103,7 +101,9 @@ def test_memslaps_time_is_of_its_own_operations() -> None:
 
 
 def test_memslaps_gets_must_all_have_found_their_key() -> None:
-    result = memslap.result_of(recorded("memslap-get"), step("kv_get", 0, connections=4), "1.1.4-1", ("memcslap",))
+    result = libmemcached.result_of_memslap(
+        recorded("memslap-get"), step("kv_get", 0, connections=4), "1.1.4-1", ("memcslap",)
+    )
     assert result.whole == {
         "transactions": 8000, "cmd_get": 8000, "cmd_set": 2000, "get_hits": 8000, "get_misses": 0,
     }  # fmt: skip
@@ -112,17 +112,17 @@ def test_memslaps_gets_must_all_have_found_their_key() -> None:
 def test_sets_that_the_server_refused_are_memslaps_errors() -> None:
     text = recorded("memslap-set").replace("8000 keys", "7570 keys")
     asked = step("kv_set", 0, connections=4, execute_number=2000)
-    result = memslap.result_of(text, asked, "1.1.4-1", ("memcslap",))
+    result = libmemcached.result_of_memslap(text, asked, "1.1.4-1", ("memcslap",))
     assert (result.errors, result.transactions, result.whole["cmd_set"]) == (430, 7570, 7570)
 
 
 def test_a_memslap_that_lies_about_its_time_is_refused() -> None:
     with pytest.raises(DriverError, match=r"took 0\.2 s, measure is 0\.1 s"):
-        memslap.result_of(recorded("memslap-set"), step("kv_set", 0, 0.1), "1", ())
+        libmemcached.result_of_memslap(recorded("memslap-set"), step("kv_set", 0, 0.1), "1", ())
     with pytest.raises(DriverError, match="printed no time"):
-        memslap.result_of(recorded("memslap-set"), step("kv_get", 0), "1", ())
+        libmemcached.result_of_memslap(recorded("memslap-set"), step("kv_get", 0), "1", ())
     with pytest.raises(DriverError, match="printed no time"):
-        memslap.result_of("", step("kv_set", 0), "1", ())
+        libmemcached.result_of_memslap("", step("kv_set", 0), "1", ())
 
 
 @pytest.mark.parametrize(

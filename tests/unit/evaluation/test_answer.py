@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mydyno.errors import UserError
 from mydyno.evaluation.answer import answer_study
+from mydyno.evaluation.facts import summarise
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, StepSpec
-from mydyno.model.stored.obstacles import CopiesDiffer
+from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.results.precision import blocks_for
 from mydyno.wording.numbers import whole
 from tests.support.fake_answer import COST, METRICS, answer, cost, effect, experiment, records, runs, study, summary
+from tests.support.fake_study_folder import Shape, build
 
 
 def test_two_faster_arms_that_cost_less_are_one_sentence() -> None:
@@ -69,7 +74,7 @@ def test_each_metric_of_the_question_has_its_sentence() -> None:
     assert found.answer == (
         "jemalloc serves more queries than glibc: +4.2 % (between +3.2 % and +5.2 %).",
         "tcmalloc is inconclusive in queries per second: differences below about ±5 % are hidden by this host's noise.",
-        "jemalloc uses more resident memory than glibc: +12 % (between +9.8 % and +14 %).",
+        "jemalloc uses more resident memory than glibc: +12 % (between +9.8 % and +14.2 %).",
         "tcmalloc is inconclusive in resident memory: differences below about ±4 % are hidden by this host's noise.",
     )
     assert found.further == 2, "the last two are on a further metric: reports set them smaller"
@@ -106,7 +111,7 @@ def test_open_comparisons_of_unlike_noise_are_said_by_their_median_and_range() -
     made = summary(of, [effect("large", "lower", -54.0, 6.0), *effects])
     found = answer_study(made, study(of), records(of))
     assert found.answer == (
-        "large serves fewer queries than glibc: −54 % (between −57 % and −51 %).",
+        "large serves fewer queries than glibc: −54 % (between −56.6 % and −51.2 %).",
         "jemalloc, tcmalloc and mimalloc are inconclusive in queries per second: differences below about ±5 % (±4 % "
         "to a factor of 1.5) are hidden by this host's noise.",
     )
@@ -127,9 +132,7 @@ def test_under_an_alarm_nothing_is_concluded() -> None:
         alarm=CopiesDiffer(control="glibc", step="oltp_read_only-64", of="qps", difference=0.031, p=0.01)
     )
     said = answer([effect(arm, "not_measurable", 4.0, details=alarm) for arm in ("jemalloc", "tcmalloc")])
-    assert said.startswith(
-        "The control differs from its own copy, so no conclusion is drawn: two copies of glibc differ"
-    )
+    assert said.startswith("Two equal servers differ, so no conclusion is drawn: two copies of glibc differ")
     assert "jemalloc" not in said and "more" not in said
 
 
@@ -292,7 +295,7 @@ def test_a_level_that_is_compared_at_several_others_has_a_sentence_of_its_own() 
     ]
     said = answer(effects, experiment(specs=specs))
     assert said.startswith(
-        "zlib serves more queries than raw with 100mbit: +84 % (between +82 % and +86 %); "
+        "zlib serves more queries than raw with 100mbit: +84 % (between +82.2 % and +85.8 %); "
         "zlib serves fewer queries than raw with 10gbit and 1gbit: −54 % to −53 %. "
     )
     assert "1gbit-raw is inconclusive" in said
@@ -314,9 +317,9 @@ def test_arms_of_several_controls_are_all_answered_for() -> None:
     made = summary(of, effects)
     assert answer_study(made, study(of), records(of)).answer == (
         "limit-1 (−27 %), none-2 (−40 %) and none-4 (−83 %) serve fewer queries than none-1; "
-        "limit-4 serves more queries than none-4: +34 % (between +28 % and +41 %).",
-        "limit-2 serves more queries than limit-1: +12 % (between +6.7 % and +18 %); "
-        "limit-4 serves fewer queries than limit-1: −69 % (between −70 % and −67 %).",
+        "limit-4 serves more queries than none-4: +34 % (between +27.6 % and +40.7 %).",
+        "limit-2 serves more queries than limit-1: +12 % (between +6.7 % and +17.6 %); "
+        "limit-4 serves fewer queries than limit-1: −69 % (between −70.5 % and −67.4 %).",
         "limit-2 against none-2 is inconclusive in queries per second: the noise is too large for an answer.",
     )
 
@@ -402,3 +405,22 @@ def test_an_answer_is_not_followed_by_the_words_that_there_is_none() -> None:
     said = answer([*effects, effect("tcmalloc", "inconclusive", -2.0, 90.0)], strangers=0.72)
     assert "jemalloc uses 84 % more CPU per query than glibc. Other programs used 72 % of this host's CPU time." in said
     assert "too large for an answer" not in said
+
+
+def test_a_fixed_number_of_blocks_is_examined_when_all_are_made_or_the_study_has_ended(tmp_path: Path) -> None:
+    shape = Shape(arms=("glibc", "jemalloc"), workloads=("oltp_read_only",), connections=(16,), blocks=8)
+    folder = build(tmp_path / "part", replace(shape, warmup_s=1, measure_s=3, finished_runs=15))
+    part = summarise(folder)
+    assert not part.due and {effect.n for effect in part.effects} == {0}
+    found = answer_study(part, folder.study(), tuple(folder.runs()))
+    assert found.answer == ("No answer yet: 5 of 8 blocks; continue with: mydyno resume part.",)
+    folder.journal.append("study_finished", state="partial")
+    assert 5 in {effect.n for effect in summarise(folder).effects}, "as many blocks as could be made"
+
+
+def test_a_finished_run_that_the_plan_lacks_is_an_error_and_not_left_out(tmp_path: Path) -> None:
+    shape = Shape(arms=("glibc", "jemalloc"), workloads=("oltp_read_only",), connections=(16,), blocks=3)
+    folder = build(tmp_path / "longer", replace(shape, warmup_s=1, measure_s=3))
+    folder.write_plan(folder.plan().ending_at(2))
+    with pytest.raises(UserError, match=r"blocks/03/\w+-\w+/run.json is of a run that plan.json lacks"):
+        summarise(folder)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.evaluation.progress import precision_words
-from mydyno.evaluation.projection import Precision
+from mydyno.evaluation.projection import Precision, precision_words
 from mydyno.wording.verdicts import column_name
 
 WIDTHS = {"tps": 0.097, "server_cpu_us_per_transaction": 0.108}

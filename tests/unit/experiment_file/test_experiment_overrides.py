@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.drivers.dynoload import Dynoload
-from mydyno.drivers.memaslap import Memaslap
-from mydyno.drivers.memslap import Memslap
+from mydyno.drivers.libmemcached import Memaslap, Memslap
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.errors import UserError
 from mydyno.experiment_file.overrides import parse_set, with_settings

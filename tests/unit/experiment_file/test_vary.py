@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import UserError
-from mydyno.experiment_file.vary import NAME_CHARACTERS, arm_name, arms_of
+from mydyno.experiment_file.arms import NAME_CHARACTERS, arm_name, varied_arms
 from mydyno.experiments import load
 
 
@@ -60,7 +60,7 @@ def test_names_hold_what_names_can(value: object, name: str) -> None:
 def test_a_long_setting_leaves_the_value_alone_in_the_name() -> None:
     assert arm_name("x" * NAME_CHARACTERS, 7) == "7"
     assert len(arm_name("x", "y" * 100)) == NAME_CHARACTERS
-    arms, problems = arms_of({"variables": {"a": [1, 2]}})
+    arms, problems = varied_arms({"variables": {"a": [1, 2]}})
     assert problems == []
     assert arms["control"] == "a-1"
 

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from mydyno.errors import StudyError
-from mydyno.files.journal import Journal
+from mydyno.files.logs import Journal
 from mydyno.fleet.cluster import Cluster, GroupLostError, Leases
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import StudyError
-from mydyno.files.journal import Journal
+from mydyno.files.logs import Journal
 from mydyno.fleet.cluster import Leases
 
 

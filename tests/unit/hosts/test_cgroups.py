@@ -11,7 +11,7 @@ import pytest
 from mydyno.errors import HostError, UserError
 from mydyno.experiments import load
 from mydyno.hosts import cgroups as module
-from mydyno.hosts.cgroups import Cgroups, Group, Limits, cpu_list, cpu_set, take_delegation
+from mydyno.hosts.cgroups import Cgroups, Group, Limits, take_delegation
 from mydyno.hosts.facts import disk_of
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ServerSpec
@@ -172,12 +172,6 @@ def test_what_runs_in_a_group_is_ended_before_it_is_removed(tmp_path: Path) -> N
         (tmp_path / "group/cgroup.procs").write_text(f"{process.pid}\n{os.getpid()}\n")
         module.remove_group([tmp_path / "group"], FakeHost(tmp_path))  # it has files, and stays
         assert process.wait(HANG_S) != 0
-
-
-def test_cpu_lists() -> None:
-    assert cpu_set("0-2,7\n") == {0, 1, 2, 7}
-    assert cpu_list({7, 0, 2, 1}) == "0-2,7"
-    assert (cpu_set(""), cpu_list([])) == (set(), "")
 
 
 @pytest.mark.parametrize(

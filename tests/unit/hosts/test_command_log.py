@@ -13,7 +13,7 @@ import pytest
 import mydyno
 from mydyno.cli.streams import set_verbosity
 from mydyno.errors import HostError
-from mydyno.files.command_log import COMMANDS_FILE, read_commands
+from mydyno.files.logs import COMMANDS_FILE, read_commands
 from mydyno.hosts.commands import protect, recorded_commands, run_command
 from mydyno.hosts.local import LocalHost
 from tests.support.patience import HANG_S

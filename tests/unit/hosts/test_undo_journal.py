@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mydyno.files.journal import Journal
+from mydyno.files.logs import Journal
 from mydyno.hosts import undo
 from mydyno.hosts.identity import COOKIE, ProcessIdentity, end_all, processes_with_cookie
 from mydyno.hosts.undo import UndoJournal, stale_journals

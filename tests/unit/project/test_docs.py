@@ -9,16 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from docs import result_pages
 from docs.reference_pages import pages
 from docs.sizes import SECTION, sizes
 from pydantic import BaseModel
 
-from mydyno.cli import COMMANDS
+from mydyno.cli import COMMANDS, make_app
 from mydyno.experiments import built_in
 from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import METRICS
-from mydyno.model.stored.candidates import CandidateRecord
+from mydyno.model.stored.analyses import CandidateRecord
 from mydyno.model.stored.live import LiveEnded, LiveNote, LiveOpened, LivePrecision, LiveRun, LiveSecond
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import (
@@ -65,11 +66,26 @@ def test_the_sizes_are_about_current() -> None:
 
 
 def test_every_command_metric_treatment_and_verdict_has_its_words(made: dict[str, str]) -> None:
-    assert all(f"## {command}\n" in made["commands.md"] for command in COMMANDS)
+    for name, command in typer.main.get_group(make_app(list(COMMANDS))).commands.items():
+        own = [f"{name} {sub}" for sub in getattr(command, "commands", ())]
+        assert [one for one in (name, *own) if f"\n## {one}\n" not in made["commands.md"]] == []
     assert all(f"`{metric}`" in made["metrics.md"] for metric in METRICS)
     assert all(f"### {treatment}\n" in made["experiment.md"] for treatment in TREATMENTS)
     empty = re.findall(r"^### (\w+)\n\n\n", "\n".join(made.values()), re.MULTILINE)
     assert empty == []
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '`timeout` | duration | `"10m"` |', '`washout` | duration | `"300ms"` |', '`margin` | percentage | `"2%"` |',
+        "`connections` | whole number, or a list | `[16]` |", '`steady` | one of `"strict"`, `"report"` | `"report"` |',
+        "`ref` | text | HEAD | with git: the commit, tag or branch |", "`compare` | list of tables |  |",
+        '`limit` | duration | required | its highest value, e.g. `"20ms"` |',
+    ],
+)  # fmt: skip
+def test_a_key_has_its_type_and_its_default_as_in_a_file(made: dict[str, str], row: str) -> None:
+    assert f"\n| {row}" in made["experiment.md"]
 
 
 def test_links_between_pages_lead_somewhere() -> None:

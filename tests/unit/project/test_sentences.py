@@ -70,7 +70,7 @@ DISAGREES = re.compile(
 )
 AGREED_AS_A_WHOLE = (
     "execution/planning/",
-    "wording/effects.py",
+    "wording/verdicts.py",
     "wording/interference.py",
     "analysis/published/words.py",
 )

@@ -15,8 +15,7 @@ from mydyno.cli.gate_runner import markdown
 from mydyno.document.console import Paper
 from mydyno.evaluation.answer import answer_of
 from mydyno.model.definition.experiment import ThresholdSpec
-from mydyno.reports.gate import gate_document
-from mydyno.reports.gate_files import bencher, junit
+from mydyno.reports.gate import bencher, gate_document, junit
 from mydyno.reports.page import render_page
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import Metric
@@ -27,9 +26,9 @@ from tests.support.fake_interleaved_folder import build
 from tests.support.golden import check_golden
 
 QPS, P99 = Metric("qps", "1/s", "higher"), Metric("latency_p99_us", "µs", "lower")
-FINE = Comparison(QPS, "oltp_read_write-16", "new", "old", 0.98, Outcome.PASSED, 10, 1.003, 0.991, 1.0154, 0.0004,
-                  1.0, 10432.5)  # fmt: skip
-WORSE = Comparison(P99, "oltp_read_write-16", "new", "old", 1.1, Outcome.WORSE, 10, 1.31, 1.19, 1.44, 1.0, 0.001,
+FINE = Comparison(QPS, "oltp_read_write-16", "new", "old", 0.98, Outcome.PASSED, 10, 1.003, 0.991, 1.0154,
+                  10432.5)  # fmt: skip
+WORSE = Comparison(P99, "oltp_read_write-16", "new", "old", 1.1, Outcome.WORSE, 10, 1.31, 1.19, 1.44,
                    9123.0)  # fmt: skip
 OPEN = replace(FINE, step="oltp_read_write-64", outcome=Outcome.UNDECIDED, reason="the interval contains the limit",
                ratio=0.985, low=0.96, high=1.01, blocks_needed=40)  # fmt: skip

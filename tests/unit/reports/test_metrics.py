@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
 import pytest
 
 from mydyno.document.result import StudyResult
-from mydyno.model.stored.summary import EffectRecord
+from mydyno.model.stored.reasons import fact
+from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.reports.sections import metrics
 from mydyno.reports.sections.metrics import excludes_one, size_over_noise
 from tests.support import fake_interleaved_folder
@@ -45,6 +47,22 @@ def test_each_metric_has_one_row_a_level_with_the_controls_value_and_each_change
     (first,) = (one for one in result.effects("qps", result.steps[0].id) if one.arm == "jemalloc")
     assert ("strong" in rows[0].split("<td")[3]) == excludes_one(first)
     assert '<table class="sortable">' in section.html
+
+
+def test_why_a_verdict_is_not_given_stands_below_the_change(tmp_path: Path) -> None:
+    folder = fake_interleaved_folder.build(tmp_path / "study", fake_interleaved_folder.Interleaved(cycles=2))
+    result = StudyResult.load(folder)
+    first, *others = result.effects("qps", result.steps[0].id)
+    apart = EffectDetails(p_adjusted_permutation=0.03, facts=(fact("permutation_alone"),))
+    open_ = first.model_copy(update={"verdict": "inconclusive", "details": apart})
+    lost = others[0].model_copy(update={
+        "verdict": "not_measurable", "ratio": None, "n": 0, "details": EffectDetails(lost={"jemalloc: not steady": 6}),
+    })  # fmt: skip
+    summary = result.summary.model_copy(update={"effects": (open_, lost)})
+    section = metrics.build(replace(result, summary=summary))
+    assert section is not None
+    assert "the permutation test alone finds a difference (adjusted p = 0.030), the interval does not" in section.html
+    assert "no block has a valid run of both arms: jemalloc: not steady (6 blocks)" in section.html
 
 
 def test_a_long_table_has_one_level_of_the_further_metrics(tmp_path: Path) -> None:

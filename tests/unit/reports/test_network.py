@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mydyno.analysis import limits
 from mydyno.document.result import StudyResult
-from mydyno.model.stored.fact import fact
+from mydyno.model.stored.reasons import fact
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord
 from mydyno.reports.sections import network
 from tests.support.fake_study_folder import Shape, build
@@ -76,6 +78,19 @@ def test_limits_stand_with_the_shares_that_say_so(made: tuple[StudyResult, str, 
     visible = made[2].visible.replace("\u202f", " ")
     assert "What limited each arm" in visible
     assert "link 96 %, server 31 %, load 12 %" in visible
+
+
+def test_limits_name_the_busiest_thread_of_the_load_and_a_server_that_is_not_seen(
+    made: tuple[StudyResult, str, Page],
+) -> None:
+    result = made[0]
+    seen = {"link": 0.2, "cpu": 0.5, "load": 0.4, "thread": 0.97}
+    limit = LimitRecord(arm="slow", step=result.steps[0].id, limit="load CPU", met="thread", shares=seen)
+    part = limits.part(replace(result, summary=result.summary.model_copy(update={"limits": (limit,)})))
+    assert part is not None
+    assert "link 20\u202f%, load 40\u202f%, other 10\u202f%, busiest load thread 97\u202f%" in part.html
+    assert "host is not measured." in part.html
+    assert "host is not measured." not in made[1]
 
 
 def test_traffic_is_drawn_per_bandwidth_with_the_ceiling_that_was_reached(

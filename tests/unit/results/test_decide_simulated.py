@@ -16,10 +16,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from mydyno.analysis.published.agreement import AGREEMENT, Agreement, compare
+from mydyno.analysis.published.figures import AGREEMENT, Agreement, compare
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.definition.interim import EARLY, INTERIM_BLOCKS, SIX, interim_aimed_at
-from mydyno.model.stored.obstacles import ArmFailure
+from mydyno.model.stored.reasons import ArmFailure
 from mydyno.model.stored.summary import EffectRecord, RunSummary
 from mydyno.results.families import families
 from mydyno.results.values.interleaved import interleaved_values
@@ -111,7 +111,7 @@ def test_a_study_without_effects_claims_one_in_at_most_5_percent_and_its_interva
         wrong += claims(effects)
         together += all((e.ci_low or 9.0) <= 1.0 <= (e.ci_high or 0.0) for e in effects)
         refuted += any(AGREEMENT[compare(1.0, effect).because] == Agreement.DISAGREES for effect in effects)
-        alone += [(e.details.unadjusted_low or 9.0) <= 1.0 <= (e.details.unadjusted_high or 0.0) for e in effects]
+        alone += [(e.details.single_low or 9.0) <= 1.0 <= (e.details.single_high or 0.0) for e in effects]
     assert at_most(wrong / count, count)
     assert at_most(1.0 - together / count, count, 0.07)
     assert at_most(refuted / count, count, 0.07)
@@ -245,7 +245,7 @@ def test_pooled_intervals_are_narrower_than_pairs_with_one_control(capsys: pytes
         logs[:, 2:] += np.log(1.04)
         effect = decide_study(families_of(logs, 1))[0]
         found += effect.verdict == "higher"
-        pooled.append(np.log((effect.details.unadjusted_high or 0.0) / (effect.details.unadjusted_low or 1.0)) / 2)
+        pooled.append(np.log((effect.details.single_high or 0.0) / (effect.details.single_low or 1.0)) / 2)
         d = logs[:, 2, 0] - logs[:, 0, 0]
         pairs.append(stats.t.ppf(0.975, 5) * d.std(ddof=1) / sqrt(6))
     gain = float(np.median(pairs) / np.median(pooled))
@@ -327,7 +327,7 @@ def test_slices_on_a_wandering_host_claim_nothing_where_there_is_nothing() -> No
         effects = through_the_program(SLICED, seed)
         assert [e.primary for e in effects] == [True] * 4
         wrong += claims(effects)
-        covered += [(e.details.unadjusted_low or 9.0) <= 1.0 <= (e.details.unadjusted_high or 0.0) for e in effects]
+        covered += [(e.details.single_low or 9.0) <= 1.0 <= (e.details.single_high or 0.0) for e in effects]
     assert at_most(wrong / count, count)
     assert np.mean(covered) >= 0.93
 
@@ -377,7 +377,7 @@ def test_an_effect_beside_a_dearer_client_is_covered() -> None:
     for seed in range(count):
         for effect in through_the_program(simulation, 700 + seed):
             truth = simulation.effects.get(effect.arm, 0.0) if effect.metric == "qps" else 0.0
-            covered.append((effect.details.unadjusted_low or 9) <= 1 + truth <= (effect.details.unadjusted_high or 0))
+            covered.append((effect.details.single_low or 9) <= 1 + truth <= (effect.details.single_high or 0))
     assert at_most(1 - float(np.mean(covered)), count, 0.06)
 
 

@@ -11,7 +11,7 @@ import pytest
 from mydyno.errors import BuildError, UserError
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.packages.progress import silent
-from mydyno.servers.compiled.cached import get_compiled, read_builds
+from mydyno.servers.compiled.compile import get_compiled, read_builds
 from mydyno.servers.compiled.source import fetched, hash_of_tree, is_memcached
 from tests.support.stand_in import COMMAND, HOST, spec
 

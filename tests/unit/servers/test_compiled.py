@@ -20,8 +20,14 @@ from mydyno.model.definition.experiment import ServerSpec
 from mydyno.packages.progress import silent
 from mydyno.servers.catalogue import get_alternating
 from mydyno.servers.compiled import link_order
-from mydyno.servers.compiled.cached import get_compiled, planned_builds, read_builds, remove_build
-from mydyno.servers.compiled.compile import HEAD_BYTES, TAIL_BYTES
+from mydyno.servers.compiled.compile import (
+    HEAD_BYTES,
+    TAIL_BYTES,
+    get_compiled,
+    planned_builds,
+    read_builds,
+    remove_build,
+)
 from mydyno.servers.compiled.source import get_source
 from mydyno.servers.compiled.toolchain import padding_bytes
 from mydyno.treatments.server import prove_build
@@ -208,7 +214,7 @@ from pathlib import Path
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.packages.progress import silent
-from mydyno.servers.compiled.cached import get_compiled
+from mydyno.servers.compiled.compile import get_compiled
 spec = BuildSpec.model_validate_json(sys.argv[1])
 asyncio.run(get_compiled(spec, Path(sys.argv[2]), LocalHost("tests", None), silent))
 """

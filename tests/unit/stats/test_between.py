@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from mydyno.results.across.estimates import mean_of
-from mydyno.stats.between import difference
-from mydyno.stats.contrast import Estimate
+from mydyno.stats.contrast import Estimate, difference
 
 
 def test_error_freedom_and_p_are_those_of_welch() -> None:

@@ -7,7 +7,7 @@ from scipy import stats
 from mydyno.errors import BugError
 from mydyno.model.definition.interim import SIX
 from mydyno.stats import power
-from mydyno.stats.signflip import smallest_p
+from mydyno.stats.maxt import smallest_p
 
 
 def test_the_projected_half_width_is_what_the_interval_of_a_study_has() -> None:
@@ -54,7 +54,7 @@ def test_every_first_look_can_decide_where_the_control_has_a_copy(contrasts: int
 def test_the_plan_knows_the_number_of_contrasts() -> None:
     """Bonferroni over 12 contrasts needs more blocks for the same effect than one contrast does."""
     one, twelve = power.sample_size(0.02, 0.02), power.sample_size(0.02, 0.02, contrasts=12)
-    assert twelve.detection == power.blocks_for_detection(0.02, 0.02, alpha=0.05 / 12) >= 1.5 * one.detection
+    assert twelve == power.blocks_for_detection(0.02, 0.02, alpha=0.05 / 12) >= 1.5 * one
 
 
 def test_a_planned_look_meets_the_plan_at_its_own_error_rate() -> None:
@@ -83,9 +83,9 @@ def test_the_fewest_blocks_are_enough_and_one_fewer_is_not() -> None:
 
 
 def test_a_plan_is_the_largest_of_what_its_parts_need() -> None:
-    plan = power.sample_size(0.014, 0.02, contrasts=5)
-    assert plan.blocks == max(plan.detection, plan.equivalence, plan.exactness)
-    assert power.sample_size(0.0, 0.02).blocks == 6
+    parts = power.blocks_for_detection(0.014, 0.02, alpha=0.01), power.blocks_for_equivalence(0.014, 0.02)
+    assert power.sample_size(0.014, 0.02, contrasts=5) == max(*parts, power.minimum_blocks(5))
+    assert power.sample_size(0.0, 0.02) == 6
 
 
 def test_hopeless_noise_is_answered_with_the_bound_and_not_with_a_hang() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mydyno.experiment_file.screen import rows_of
+from mydyno.experiment_file.arms import rows_of
 from mydyno.model.definition.experiment import ScreenSpec
 from mydyno.stats.screening import aliases, half_normal_quantiles, main_effects, screened, strongest
 

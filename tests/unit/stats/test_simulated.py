@@ -8,9 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from mydyno.stats.maxt import family_test
+from mydyno.stats.maxt import family_test, flipped_totals
 from mydyno.stats.paired import paired, skewness_standard_error
-from mydyno.stats.signflip import flipped_totals
 from tests.support import first_in_gate
 from tests.support.fake_sessions import DRIFTS, normal, sessions, skewed
 
@@ -54,32 +53,16 @@ def test_the_sign_flip_is_exact_whatever_the_host_does(drift: str, noise: str) -
 
 @pytest.mark.exhaustive  # tests/unit/verdicts/test_simulated.py has the like through whole decisions
 @pytest.mark.parametrize(("drift", "noise"), SHAPES)
-def test_a_sweep_keeps_its_family_error_and_its_simultaneous_coverage(drift: str, noise: str) -> None:
+def test_a_sweep_keeps_its_family_error(drift: str, noise: str) -> None:
     """Two arms at three connection counts, 10 blocks; all levels of a block run in one start of the server."""
     random, count, levels = np.random.default_rng(12), 600, 3
     starts = sessions(random, count, 10, 4, drift=DRIFTS[drift], noise=NOISES[noise])
     steps = starts[..., None] + 0.5 * NOISES[noise](random, (*starts.shape, levels))
-    truth = np.log([1.03, 1.0, 1.0, 0.9, 1.05, 1.0])
-    false = covered = 0
+    false = 0
     for session in steps:
         d = np.concatenate([session[:, arm] - session[:, 0] for arm in (2, 3)], axis=1)
-        false += min(contrast.p or 1.0 for contrast in family_test(d).contrasts) <= 0.05
-        intervals = [contrast.interval for contrast in family_test(d + truth).contrasts]
-        covered += all(
-            np.log(i.low or 0.0) <= value <= np.log(i.high or np.inf) for i, value in zip(intervals, truth, strict=True)
-        )
+        false += min(contrast.p or 1.0 for contrast in family_test(d)) <= 0.05
     assert false / count <= 0.06
-    assert covered / count >= 0.93
-
-
-@pytest.mark.parametrize("blocks", [3, 4, 6, 7, 8])
-def test_simultaneous_intervals_hold_with_few_blocks_too(blocks: int) -> None:
-    random, count, covered = np.random.default_rng(13), 600, 0
-    for _ in range(count):
-        d = 0.5**0.5 * (random.normal(size=(blocks, 1)) + random.normal(size=(blocks, 4)))
-        answers = family_test(0.01 * d + 0.05).contrasts
-        covered += all((a.interval.low or 9.0) <= np.exp(0.05) <= (a.interval.high or 0.0) for a in answers)
-    assert covered / count >= 0.93
 
 
 def test_raw_p_values_over_a_sweep_of_six_find_something_in_a_fifth_of_empty_studies() -> None:
@@ -87,9 +70,8 @@ def test_raw_p_values_over_a_sweep_of_six_find_something_in_a_fifth_of_empty_stu
     random, count, raw, adjusted = np.random.default_rng(14), 800, 0, 0
     for _ in range(count):
         d = 0.5**0.5 * (random.normal(size=(8, 1)) + random.normal(size=(8, 6)))
-        contrasts = family_test(d).contrasts
         raw += bool(np.any(stats.ttest_1samp(d, 0.0).pvalue <= 0.05))
-        adjusted += min(contrast.p_adjusted_sign_flip or 1.0 for contrast in contrasts) <= 0.05
+        adjusted += min(contrast.p or 1.0 for contrast in family_test(d)) <= 0.05
     assert 0.17 <= raw / count <= 0.26
     assert 0.035 <= adjusted / count <= 0.06
 

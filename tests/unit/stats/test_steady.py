@@ -10,12 +10,18 @@ from numpy.typing import NDArray
 from scipy import signal
 
 from mydyno.errors import BugError
-from mydyno.stats.autocorrelation import effective_sample_size
-from mydyno.stats.changepoint import change_points
-from mydyno.stats.cycles import complete_cycles
-from mydyno.stats.mser import MserCut, mser5
-from mydyno.stats.steady import StateSeries, Steadiness, judge
-from mydyno.stats.trend import drift, relative
+from mydyno.stats.steady import (
+    MserCut,
+    StateSeries,
+    Steadiness,
+    change_points,
+    complete_cycles,
+    drift,
+    effective_sample_size,
+    judge,
+    mser5,
+    relative,
+)
 
 
 def noise(seed: int, samples: int, sd: float = 0.03, correlation: float = 0.0, count: int = 1) -> NDArray[np.float64]:

@@ -20,29 +20,16 @@ def equivalence(mean: float, sd: float | None, n: int, margin: float) -> Equival
 
 
 @given(st.floats(-0.1, 0.1), st.floats(0.0001, 0.1), st.integers(2, 30), st.floats(0.001, 0.5))
-def test_equivalent_means_that_the_90_percent_interval_is_inside_and_that_p_is_at_most_5_percent(
-    mean: float, sd: float, n: int, margin: float
-) -> None:
+def test_equivalent_means_that_the_90_percent_interval_is_inside(mean: float, sd: float, n: int, margin: float) -> None:
     answer = equivalence(mean, sd, n, margin)
-    assert answer.interval.low is not None and answer.interval.high is not None and answer.p is not None
+    assert answer.interval.low is not None and answer.interval.high is not None
     assert answer.equivalent == (n >= 6 and 1 - margin < answer.interval.low and answer.interval.high < 1 + margin)
-    if abs(answer.p - 0.05) > 1e-9:
-        assert answer.equivalent == (n >= 6 and answer.p < 0.05)
-
-
-@given(st.floats(-0.1, 0.1), st.floats(0.0001, 0.1), st.integers(6, 30))
-def test_the_smallest_margin_divides_equivalent_from_not(mean: float, sd: float, n: int) -> None:
-    smallest = equivalence(mean, sd, n, 0.5).smallest_margin
-    assert smallest is not None
-    if 1e-6 < smallest < 0.99:
-        assert equivalence(mean, sd, n, smallest * 1.001).equivalent
-        assert not equivalence(mean, sd, n, smallest * 0.999).equivalent
 
 
 def test_too_few_blocks_are_never_equivalent() -> None:
     for n, sd in ((0, None), (1, None)):
         answer = equivalence(0.0, sd, n, 0.02)
-        assert (answer.equivalent, answer.p, answer.smallest_margin) == (False, None, None)
+        assert (answer.equivalent, answer.interval.low) == (False, None)
     assert not equivalence(0.0, 0.0001, 5, 0.02).equivalent
     assert equivalence(0.0, 0.0001, 6, 0.02).equivalent
 

@@ -6,21 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
-from hdrh.histogram import HdrHistogram
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mydyno import clock
 from mydyno.errors import UserError
-from mydyno.execution.blocks.latency_log import write_latency_log
 from mydyno.execution.environments.probe import read_samples
 from mydyno.files import atomic
-from mydyno.files.journal import Journal
+from mydyno.files.logs import Journal
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.stored.records import DriverResult, RunRecord, StepRecord, StudyRecord
 from mydyno.results.values.blocks import declared_windows, values_of
-from mydyno.store.samples import Sample, series, window_means, write_samples
+from mydyno.store.samples import Sample, window_means, write_samples
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_script import experiment
 from tests.support.full_disk import full_disk
@@ -137,8 +134,8 @@ def test_the_old_content_stays_until_the_new_is_whole(tmp_path: Path) -> None:
     ("name", "content", "words"),
     [
         ("study.json", "{", "cannot be read"),
-        ("study.json", '{"format": 6}', "has format 6; this mydyno reads format 5"),
-        ("study.json", '{"format": 5}', r"study\.json cannot be read"),
+        ("study.json", '{"format": 7}', "has format 7; this mydyno reads format 6"),
+        ("study.json", '{"format": 6}', r"study\.json cannot be read"),
         ("study.json", "[]", "has format None"),
         ("plan.json", "", r"plan\.json cannot be read"),
     ],
@@ -175,17 +172,17 @@ def test_samples_are_placed_into_the_step_and_phase_they_ended_in(tmp_path: Path
     times_s = [9.9, 10.0, 10.5, 12.0, 12.1, 16.0, 16.5, 16.6, 20.5]
     samples = [Sample(START_NS + int(t * SECOND_NS), "host", "x", t) for t in times_s]
     write_samples(path, samples, START_NS, [step_record("a", 10), step_record("b", 20)])
-    placed = {step: series(path, step, "host", ["x"]).get("x", ([], []))[1] for step in ("a", "b")}
+    table = duckdb.read_parquet(str(path)).fetchnumpy()
+    placed = {step: table["value"][table["step"] == step].tolist() for step in ("a", "b")}
     assert placed == {"a": [10.5, 12.0, 12.1, 16.0, 16.5], "b": [20.5]}
-    assert series(path, None, "host", ["x"])["x"][0] == pytest.approx(times_s)
+    assert sorted(table["t_s"]) == pytest.approx(times_s)
     assert window_means(path, {"a": (2.0, 6.5)})["a"][("host", "x")] == pytest.approx((12.1 + 16.0 + 16.5) / 3)
 
 
-def test_a_metric_without_samples_has_no_mean_and_no_series(tmp_path: Path) -> None:
+def test_a_metric_without_samples_has_no_mean(tmp_path: Path) -> None:
     path = tmp_path / "samples.parquet"
     write_samples(path, [], START_NS, [step_record()])
     assert window_means(path, {"oltp_read_only-4": (0, 9)}) == {"oltp_read_only-4": {}}
-    assert series(path, None, "host", ["x"]) == {}
 
 
 def test_values_are_means_over_the_common_window_by_the_metrics_scope(folder: StudyFolder) -> None:
@@ -210,32 +207,6 @@ def make_step(warmup_s: float = 2.0) -> Any:
 
 def test_no_part_of_a_warm_up_of_a_fraction_of_a_second_is_in_the_window() -> None:
     assert declared_windows([make_step(2.9)])["oltp_read_only-4"].from_s == 2.9
-
-
-def test_a_drivers_own_interval_lines_are_kept_and_moved_to_the_runs_clock(tmp_path: Path) -> None:
-    path = tmp_path / "latency.hlog"
-    own = ["Tag=oltp_read_only-4,0.000,1.000,5.000,PAYLOAD", "Tag=oltp_read_only-4,1.000,1.000,6.000,PAYLOAD"]
-    write_latency_log(path, START_NS, [step_record()], {"oltp_read_only-4": own})
-    lines = [line for line in path.read_text().splitlines() if line.startswith("Tag=")]
-    assert [line.split(",")[1] for line in lines] == ["12.000", "13.000"]
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.floats(1, 5e6), st.integers(1, 5000)), min_size=1, max_size=30))
-def test_the_latency_log_is_read_back_by_any_reader_of_the_format(
-    tmp_path_factory: pytest.TempPathFactory, buckets: list[tuple[float, int]]
-) -> None:
-    path = tmp_path_factory.mktemp("log") / "latency.hlog"
-    step = step_record(driver={"latency_histogram_us": tuple(buckets)})
-    write_latency_log(path, START_NS, [step, step_record("without-histogram")], {})
-    lines = [line for line in path.read_text().splitlines() if line.startswith("Tag=")]
-    assert len(lines) == 1
-    tag, begin_s, length_s, longest, payload = lines[0].split(",", 4)
-    assert (tag, float(begin_s), float(length_s)) == ("Tag=oltp_read_only-4", 12.0, 4.0)
-    histogram = HdrHistogram.decode(payload)
-    assert histogram.total_count == sum(count for _, count in buckets)
-    assert histogram.get_max_value() == pytest.approx(1000 * max(bound for bound, _ in buckets), rel=2e-3, abs=1024)
-    assert float(longest) == pytest.approx(histogram.get_max_value(), abs=0.5)
 
 
 def test_the_probes_lines_become_samples_and_its_complaints_warnings(tmp_path: Path) -> None:
@@ -267,7 +238,7 @@ def test_samples_that_are_missing_or_damaged_are_named(tmp_path: Path) -> None:
         window_means(path, {"a": (0.0, 1.0)})
     path.write_bytes(b"PAR1 but no more")
     with pytest.raises(UserError, match=r"samples\.parquet cannot be read"):
-        series(path, None, "host", ["cpu"])
+        window_means(path, {"a": (0.0, 1.0)})
 
 
 def test_a_damaged_journal_is_told_from_one_that_a_crash_cut_short(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from mydyno.execution.planning.forecast import shared_host_caution
-from mydyno.hosts.cgroups import cpu_list
 from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.definition.quantities import ranges_of
 from mydyno.servers.running.base import InstanceSettings
 from mydyno.servers.sql import Address
 from mydyno.treatments.affinity import AffinityTreatment, apart, usable_cores
@@ -40,7 +40,7 @@ def host(folder: Path, *cores: list[int]) -> FakeHost:
     made = FakeHost(folder, cpus={cpu for core in cores for cpu in core})
     for core in cores:
         for cpu in core:
-            made.write(f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", cpu_list(core) + "\n")
+            made.write(f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list", ranges_of(core) + "\n")
     return made
 
 
@@ -70,7 +70,7 @@ async def test_a_server_on_other_cpus_is_no_proof(tmp_path: Path) -> None:
         treatment.root = host(tmp_path, *cores)
         instance = SimpleNamespace(settings=InstanceSettings(), pid=os.getpid(), number=1)
         await treatment.apply(instance)  # type: ignore[arg-type]
-        assert instance.settings.wrappers == [["taskset", "--cpu-list", cpu_list(server)]]
+        assert instance.settings.wrappers == [["taskset", "--cpu-list", ranges_of(server)]]
         evidence = await treatment.account(instance)  # type: ignore[arg-type]
         assert evidence is not None
         assert evidence.holds == holds, evidence.text

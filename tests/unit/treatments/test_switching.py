@@ -13,7 +13,7 @@ from mydyno.execution.planning.time_plan import shape_of
 from mydyno.experiments import built_in
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
-from mydyno.treatments.coexistence import is_switched, switched_variables, switching_obstacles
+from mydyno.treatments.coexistence import is_switched, lasting_names, switched_variables, switching_obstacles
 from tests.support.fake_script import experiment
 
 SWITCHED_AT_QUICK_SCALE = ["variable"]
@@ -48,7 +48,7 @@ def test_built_in_experiments_that_are_switched() -> None:
         ({"allocator": "glibc"}, {"allocator": "jemalloc"}, {}, "allocator is not the same in all arms"),
         (flush(1), {**flush(2), "affinity": "apart"}, {}, "affinity is not the same in all arms"),
         (flush(1), flush(2, innodb_page_size="8k"), {}, "innodb_page_size: the server's files are of one form"),
-        (flush(1), flush(1), {}, "the arms differ in no server variable"),
+        (flush(1), flush(1), {}, "the arms are all the same"),
         (
             flush(1),
             flush(2),
@@ -67,10 +67,26 @@ def test_what_a_running_server_keeps_is_not_switched(
         choose_design(asked, paths)
 
 
-def test_what_takes_effect_later_is_switched_on_demand_only(paths: HostPaths) -> None:
-    pool = [{"variables": {"innodb_buffer_pool_size": size}} for size in ("64M", "128M")]
-    assert choose_design(two_arms(*pool, design={"kind": "auto"}), paths).kind == "interleaved"
-    assert choose_design(two_arms(*pool, design={"kind": "switchback"}), paths).kind == "switchback"
+@pytest.mark.parametrize(
+    ("first", "second", "otherwise"),
+    [
+        ({"variables": {"innodb_buffer_pool_size": "64M"}}, {}, "interleaved"),
+        ({"cgroup": {"cpu_quota": 1.5, "memory_high": "1G"}}, {}, "interleaved"),
+        ({"sysctl": {"vm.swappiness": 1}}, {"sysctl": {"vm.swappiness": 60}}, "blocks"),
+    ],
+)
+def test_what_takes_effect_later_is_switched_on_demand_only(
+    first: dict[str, Any], second: dict[str, Any], otherwise: str, paths: HostPaths
+) -> None:
+    assert choose_design(two_arms(first, second, design={"kind": "auto"}), paths).kind == otherwise
+    assert choose_design(two_arms(first, second, design={"kind": "switchback"}), paths).kind == "switchback"
+
+
+@pytest.mark.parametrize("treatments", [{"cgroup": {"cpu_quota": 1.5}}, {"sysctl": {"net.core.busy_poll": 50}}])
+def test_what_the_kernel_changes_at_once_is_switched(treatments: dict[str, Any], paths: HostPaths) -> None:
+    asked = two_arms({}, treatments, design={"kind": "auto"})
+    assert choose_design(asked, paths).kind == "switchback"
+    assert lasting_names(asked) == []
 
 
 def test_a_switched_block_has_one_server(paths: HostPaths) -> None:

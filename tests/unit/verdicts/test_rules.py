@@ -1,5 +1,5 @@
 # mypy: disable-error-code="arg-type"
-"""Each verdict: when it is given, and the sentence it prints."""
+"""Each verdict: when it is given, and the note beside it."""
 
 from dataclasses import replace
 
@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mydyno.model.definition.interim import SIX
-from mydyno.model.stored.obstacles import ArmFailure
+from mydyno.model.stored.reasons import ArmFailure
 from mydyno.model.stored.summary import EffectRecord
-from mydyno.verdicts import Family, Metric, Observation, Verdict, decide, decide_study, decided
-from mydyno.verdicts.decide import RULES
+from mydyno.verdicts import Family, Metric, Observation, decide_study, decided
+from mydyno.verdicts.rules import RULES
 from tests.support import first_in_gate
-from tests.support.fake_observations import LEVEL, exact_study, jemalloc, said, study
+from tests.support.fake_observations import decide, exact_study, jemalloc, said, study
 
-WHERE = "at 64 connections (oltp_read_only, 8 blocks)"
 LATENCY = Metric("latency_p99_us", "µs", "lower")
 
 
@@ -24,57 +23,43 @@ def test_the_rules_are_tried_in_the_documented_order() -> None:
     assert [str(rule.verdict) for rule in RULES] == ["not_measurable", "higher", "lower", "equivalent", "inconclusive"]
 
 
-def test_higher_says_how_much_more() -> None:
+def test_higher_needs_no_note() -> None:
     effect = jemalloc(study(0.042))
     assert effect.verdict == "higher"
-    assert said(effect) == (f"jemalloc serves more queries than glibc {WHERE}: +4.5 % (between +3.7 % and +5.2 %).")
+    assert said(effect) == ""
 
 
-def test_lower_says_how_much_less() -> None:
+def test_lower_needs_no_note() -> None:
     effect = jemalloc(study(-0.05))
     assert effect.verdict == "lower"
     assert effect.ci_high is not None and effect.ci_high < 1.0
-    assert said(effect) == (f"jemalloc serves fewer queries than glibc {WHERE}: −4.8 % (between −5.5 % and −4.1 %).")
-
-
-def test_a_transaction_of_the_workload_connect_is_a_connection() -> None:
-    effect = jemalloc(study(-0.05, metric=Metric("tps", "1/s", "higher")))
-    connecting = LEVEL.model_copy(update={"workload": "connect"})
-    assert "jemalloc completes fewer connections per second than glibc" in said(effect, connecting)
+    assert said(effect) == ""
 
 
 def test_a_lower_latency_is_lower() -> None:
     effect = jemalloc(study(-0.05, metric=LATENCY))
     assert effect.verdict == "lower"
-    assert "jemalloc has a lower 99th-percentile latency than glibc" in said(effect)
 
 
 def test_a_difference_that_is_surely_below_the_margin_is_said_to_be_within_it() -> None:
     effect = jemalloc(study(0.01, run_sd=0.003))
     assert effect.verdict == "higher"
-    assert said(effect).endswith(" The difference is within ±2 %.")
+    assert said(effect) == "within ±2 %"
 
 
 def test_equivalent_is_claimed_by_the_90_percent_interval_and_shows_it() -> None:
     effect = jemalloc(study(0.0))
     assert effect.verdict == "equivalent"
     assert effect.details.equivalence_low is not None and effect.details.equivalence_high is not None
-    assert said(effect) == (
-        f"jemalloc is equivalent to glibc within ±2 % in queries per second {WHERE}: between −0.3 % and +0.8 %."
-    )
+    assert said(effect) == "−0.3 … +0.8\u202f% for the comparison by itself"
 
 
-def test_inconclusive_says_what_it_could_be_what_can_be_shown_and_how_many_more_blocks_would_tell() -> None:
+def test_inconclusive_says_what_can_be_shown_and_records_how_many_more_blocks_decide() -> None:
     effect = jemalloc(study(0.004, run_sd=0.016))
     assert effect.verdict == "inconclusive"
     assert effect.details.blocks_needed is not None and effect.details.half_width is not None
-    total = 8 + effect.details.blocks_needed
-    assert said(effect).startswith(
-        f"jemalloc against glibc is inconclusive in queries per second {WHERE}: +1.0 % (between −"
-    )
-    assert said(effect).endswith(
-        f"; such a study finds a true difference of {100 * (effect.details.detectable or 0):.1f} % with 80 % power"
-        f"; about {effect.details.blocks_needed} more blocks ({total} in a new study) are needed for ±2 %."
+    assert said(effect) == (
+        f"such a study finds a true difference of {100 * (effect.details.detectable or 0):.1f} % with 80 % power"
     )
 
 
@@ -104,7 +89,7 @@ def test_a_single_block_of_the_other_sign_among_four_is_no_difference_to_the_per
 
 @pytest.mark.slow
 @pytest.mark.parametrize("contrasts", first_in_gate([1, 30]))
-def test_where_interval_and_permutation_disagree_the_sentence_names_the_weaker_one(contrasts: int) -> None:
+def test_where_interval_and_permutation_disagree_the_note_names_the_weaker_one(contrasts: int) -> None:
     found = set()
     for seed in range(60):
         one = study(0.016, run_sd=0.012, blocks=6, seed=seed)
@@ -122,11 +107,8 @@ def test_where_interval_and_permutation_disagree_the_sentence_names_the_weaker_o
         assert ("the permutation test alone finds a difference" in said(effect)) == agrees
         if apart or agrees:
             found.add(apart)
-            assert effect.details.blocks_needed is not None
-            assert (
-                f"(up to the interim analysis at {6 + effect.details.blocks_needed}) are needed to show a difference"
-                in said(effect, looks=True)
-            )
+            assert effect.details.blocks_needed is not None and 6 + effect.details.blocks_needed in SIX.rates
+            assert any(one.fact == "seems_different" for one in effect.details.facts)
     assert found
 
 
@@ -161,12 +143,11 @@ def copy_of(family: Family, metric: str) -> Family:
     return replace(family, metric=Metric(metric))
 
 
-def test_a_noise_floor_above_the_margin_hides_no_clear_difference() -> None:
-    """Copies 3 % apart in every block, but 0 % on average: the effect of 2.5 % is found, the floor only reported."""
+def test_copies_apart_by_more_than_the_margin_hide_no_clear_difference() -> None:
+    """Copies 3 % apart in every block, but 0 % on average: the effect of 2.5 % is found."""
     arm: list[float | None] = [102.5, 102.6, 102.4, 102.5, 102.6, 102.4, 102.5, 102.5] * 5
     copies: list[float | None] = [103.0, 97.0, 103.0, 97.0, 103.0, 97.0, 103.0, 97.0] * 5
     effect = jemalloc(exact_study({("glibc", 1): [100.0] * 40, ("glibc", 2): copies, ("jemalloc", 1): arm}))
-    assert effect.details.noise_floor == pytest.approx(1.03, abs=0.001)
     assert effect.verdict == "higher"
 
 
@@ -193,31 +174,26 @@ def test_two_copies_that_differ_silence_the_whole_study() -> None:
     for effect in decide(study(0.2, copies_differ=0.03, connections=(16, 64))):
         assert effect.verdict == "not_measurable"
         assert "two copies of glibc differ by" in said(effect)
-        assert "so this study claims neither a difference nor equivalence" in said(effect)
 
 
 def test_a_secondary_metric_gets_a_number_and_none_of_the_five_words() -> None:
     effect = jemalloc(study(-0.12, metric=Metric("server_rss_bytes", "bytes", "lower"), primary=False))
-    assert (effect.verdict, effect.primary, effect.details.adjustment) == (None, False, "none")
-    assert (effect.ci_low, effect.ci_high) == (effect.details.unadjusted_low, effect.details.unadjusted_high)
-    assert said(effect).startswith(
-        f"jemalloc against glibc, exploratory: resident memory {WHERE}: −11.8 % (between −12.3 % and −11.2 %)"
-    )
-    assert not any(word in said(effect) for word in Verdict)
+    assert (effect.verdict, effect.primary) == (None, False)
+    assert (effect.ci_low, effect.ci_high) == (effect.details.single_low, effect.details.single_high)
+    assert said(effect) == ""
 
 
 @pytest.mark.parametrize("effect", [-0.5, -0.02, 0.0, 0.005, 0.02, 0.5, 2.0])
 @pytest.mark.parametrize("blocks", [0, 1, 2, 3, 6, 8])
 @pytest.mark.parametrize("run_sd", [0.0, 0.007, 0.2])
-def test_no_sentence_says_what_is_forbidden(effect: float, blocks: int, run_sd: float) -> None:
+def test_no_note_says_what_is_forbidden(effect: float, blocks: int, run_sd: float) -> None:
     for primary in (True, False):
         for answer in decide(study(effect, blocks=blocks, run_sd=run_sd, primary=primary, connections=(16, 64))):
             text = said(answer).lower()
             assert not any(
                 phrase in text for phrase in ("no difference in", "almost the same", "because", "nan", "none", "inf ")
             )
-            assert said(answer).endswith(".") and "  " not in said(answer) and ".." not in said(answer)
-            assert answer.arm in said(answer) and "oltp_read_only" in said(answer)
+            assert not said(answer).endswith((".", ";", " ")) and "  " not in said(answer) and ".." not in said(answer)
 
 
 @pytest.mark.slow
@@ -227,7 +203,6 @@ def test_near_the_margin_more_blocks_are_asked_for_than_the_usual_plan_has() -> 
     undecided = [answer for answer in answers if answer.verdict == "inconclusive"]
     assert len(undecided) >= 10
     assert all(answer.details.blocks_needed is not None and answer.details.blocks_needed >= 1 for answer in undecided)
-    assert all(f"about {answer.details.blocks_needed} more block" in said(answer) for answer in undecided)
 
 
 def test_all_metrics_controls_and_steps_are_one_family() -> None:
@@ -237,7 +212,7 @@ def test_all_metrics_controls_and_steps_are_one_family() -> None:
     assert together.ci_low is not None and alone.ci_low is not None and alone.p is not None and together.p is not None
     assert together.ci_low < alone.ci_low
     assert together.p > alone.p
-    assert (together.details.unadjusted_low, together.details.p_t) == (alone.details.unadjusted_low, alone.details.p_t)
+    assert (together.details.single_low, together.details.p_t) == (alone.details.single_low, alone.details.p_t)
 
 
 def test_an_exploratory_family_costs_the_others_nothing() -> None:
@@ -272,7 +247,6 @@ def test_more_blocks_of_a_sequential_study_are_those_of_a_later_look() -> None:
     effect = decide_study([study(0.01, run_sd=0.02, blocks=6)], alpha=SIX.rates[6], looks=SIX)[0]
     assert effect.verdict == "inconclusive"
     assert effect.details.blocks_needed is not None and 6 + effect.details.blocks_needed in SIX.rates
-    assert f"(up to the interim analysis at {6 + effect.details.blocks_needed})" in said(effect, looks=True)
 
 
 def test_a_study_is_decided_when_every_contrast_is() -> None:
@@ -318,10 +292,7 @@ def test_an_arm_that_fails_in_some_blocks_has_no_ratio_of_the_others() -> None:
         "not_measurable", None, None, None, None,
     )  # fmt: skip
     assert effect.details.failure == ArmFailure(who="arm", blocks=4, tried=10, why={"crashed": 4})
-    assert said(effect) == (
-        "jemalloc against glibc is not measurable in queries per second at 64 connections "
-        "(oltp_read_only, 10 blocks): jemalloc failed in 4 of 10 blocks (crashed)."
-    )
+    assert said(effect) == "jemalloc failed in 4 of 10 blocks (crashed)"
 
 
 @pytest.mark.parametrize(
@@ -331,7 +302,7 @@ def test_an_arm_that_fails_in_some_blocks_has_no_ratio_of_the_others() -> None:
 def test_a_control_that_fails_is_named(copies: tuple[int, ...], words: str) -> None:
     effect = crashing(8, {("glibc", copy): (3,) for copy in copies})
     assert (effect.verdict, effect.ratio) == ("not_measurable", None)
-    assert said(effect).endswith(f": {words} failed in 1 of 8 blocks (crashed).")
+    assert said(effect) == f"{words} failed in 1 of 8 blocks (crashed)"
 
 
 def test_a_block_in_which_both_failed_is_a_lost_block() -> None:
@@ -345,7 +316,7 @@ def test_the_other_arms_keep_their_answers_and_lose_nothing() -> None:
     step = next(iter(family.steps))
     found = tuple(replace(o, failed="" if o.arm != "tcmalloc" else "never started") for o in family.steps[step])
     alive, dead = decide(replace(family, steps={step: found}))
-    assert (alive.verdict, alive.details.adjustment) == ("higher", "none")
+    assert alive.verdict == "higher"
     assert dead.details.failure == ArmFailure(who="arm", blocks=8, tried=8, why={"never started": 8})
 
 
@@ -370,3 +341,17 @@ def test_four_blocks_can_show_that_the_copies_of_the_control_differ(apart: float
     values = {("glibc", 1): first, ("glibc", 2): copies, ("jemalloc", 1): [value * 1.5 for value in first]}
     (effect,) = decide(exact_study(values))
     assert (effect.details.alarm is not None) is (apart > 0)
+
+
+@pytest.mark.parametrize("apart", [0.05, 0.0])
+def test_copies_of_an_arm_that_differ_keep_an_effect_from_a_verdict(apart: float) -> None:
+    noise = [0.5, -0.4, 0.3, -0.2, 0.1, -0.3, 0.2, -0.2]
+    first = [100.0 + one for one in noise]
+    values = {
+        ("glibc", 1): first, ("glibc", 2): first[::-1],
+        ("jemalloc", 1): [value * 0.97 for value in first],
+        ("jemalloc", 2): [value * 0.97 * (1 - apart) for value in first[::-1]],
+    }  # fmt: skip
+    effect = jemalloc(exact_study(values))
+    alarm = effect.details.alarm
+    assert (effect.verdict, alarm and alarm.control) == (("not_measurable", "jemalloc") if apart else ("lower", None))

@@ -8,9 +8,9 @@ from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.families import WEIGHT_OF_OTHERS
 from mydyno.stats.contrast import LogBlock
 from mydyno.stats.permutation import Exchange, joint_test, possible
-from mydyno.verdicts import Family, Metric, Observation, decide, decide_study
+from mydyno.verdicts import Family, Metric, Observation, decide_study
 from tests.support import first_in_gate
-from tests.support.fake_observations import jemalloc, study
+from tests.support.fake_observations import decide, jemalloc, study
 from tests.support.fake_sessions import DRIFTS, sessions
 from tests.support.simulated import at_most, simulated
 

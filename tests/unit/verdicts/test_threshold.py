@@ -189,7 +189,7 @@ def test_copies_that_do_not_differ_for_the_study_do_not_differ_for_a_limit_on_on
 def test_before_a_look_nothing_is_examined() -> None:
     (logs,) = studies("no drift", 1, 4, noise=0.05)
     for one in judge(bounds(logs), None, looks=SIX):
-        assert (one.outcome, one.ratio, one.p_within, one.n) == (Outcome.UNDECIDED, None, None, 4)
+        assert (one.outcome, one.ratio, one.n) == (Outcome.UNDECIDED, None, 4)
 
 
 def test_an_arm_without_a_valid_run_says_why() -> None:

@@ -165,3 +165,16 @@ def test_writes_that_are_left_out_are_part_of_the_scope() -> None:
     steps = (StepSpec(workload="sql", connections=(4,), options={"read_only": True}),)
     assert "sql at 4 connections, without the statements that write" in _load(experiment(steps=steps))
     assert "write" not in _load(experiment())
+
+
+def test_one_external_server_of_each_arm_says_nothing_of_others_of_its_version(tmp_path: Path) -> None:
+    folder, runs = study_of_two_servers(tmp_path / "two")
+    study = folder.study()
+    arms = tuple(
+        ArmSpec(name=arm.name, treatments={"dsn": f"mysql://bench@{arm.name}/sbtest"}) for arm in study.experiment.arms
+    )
+    server = ServerSpec(dsn="mysql://bench@glibc/sbtest")
+    external = study.experiment.model_copy(update={"server": server, "arms": arms})
+    said = scope_line(summary(experiment(), []), study.model_copy(update={"experiment": external}), runs)
+    assert " (glibc) and " in said
+    assert "one of each: differences are those of these servers and say nothing of other servers of these " in said

@@ -20,14 +20,14 @@ from mydyno.analysis.base import Examined
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.factors import Factor, Factors, factors_of
 from mydyno.model.definition.quantities import parse_bits_per_s, parse_bytes
-from mydyno.model.stored.factors import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
+from mydyno.model.stored.analyses import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
 from mydyno.model.stored.summary import RunSummary
 from mydyno.stats.contrast import Estimate
 from mydyno.stats.factorial import FactorContrast, crossing, factor_contrasts, sums
 from mydyno.stats.groups import GroupedNoise, GroupOf, grouped_noise, grouped_sums, weighted_mean, without_lone_blocks
 from mydyno.stats.paired import Interval
 from mydyno.stats.simultaneous import LargestT, largest_t
-from mydyno.stats.twoway import UNEQUAL_ABOVE, two_way
+from mydyno.stats.twoway import two_way, unequal_above
 from mydyno.verdicts import Family
 from mydyno.verdicts.gather import StepCells
 
@@ -68,7 +68,7 @@ def analyse(study: Examined) -> FactorsRecord | None:
               for step in family.steps for one in _measured(family, step, factors)]  # fmt: skip
     if not having:
         return None
-    bar = 1.0 - (1.0 - UNEQUAL_ABOVE) ** (1.0 / len(having))
+    bar = unequal_above(len(having))
     estimates = [one.estimate(bar) for one in having]
     critical_p = _largest_t(having, estimates, alpha, experiment.design.seed).critical_p(alpha)
     effects = tuple(
@@ -179,7 +179,7 @@ def _crossings(
                     )
                     yield FactorCrossing(
                         metric=main.metric, step=main.step, factor=main.factor, level=main.level, other=other.name,
-                        low_level=low_level, high_level=high_level, value=value, ci_low=start, ci_high=end,
+                        high_level=high_level, value=value, ci_low=start, ci_high=end,
                     )  # fmt: skip
 
 

@@ -14,16 +14,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
-
 from mydyno.analysis.base import Examined
-from mydyno.model.definition.experiment import Experiment
-from mydyno.model.stored.obstacles import CopiesDiffer
-from mydyno.model.stored.profiles import FrameRecord, ProfileContrast, ProfilesRecord
+from mydyno.model.stored.counted import FrameRecord, ProfileContrast, ProfilesRecord
 from mydyno.model.stored.records import CpuProfile, ProfileMethod, RunRecord
 from mydyno.model.stored.summary import RunSummary
-from mydyno.results.why.slices_apart import slices_apart
-from mydyno.stats.sampled import Difference, Sampled, SampledContrast, Server, differences
+from mydyno.results.why import slices_apart
+from mydyno.stats.sampled import COPY, Copies, Difference, Sampled, SampledContrast, Server, copies_alarm, differences
 from mydyno.store.slices import PROFILED_FILE, Stack, Stacks, is_waiting, read_stacks
 
 LEAST_SHARE = 0.005
@@ -90,49 +86,31 @@ def functions_of(stack: Stack) -> Iterable[object]:
     return set(stack)
 
 
-@dataclass(frozen=True)
-class SampledItems:
-    """A table of sampled amounts with the items of its rows."""
-
-    table: Sampled
-    items: tuple[object, ...]
-
-
-def sampled_items(profiles: Sequence[Profile], items: Items) -> SampledItems:
+def sampled_items(profiles: Sequence[Profile], items: Items) -> Sampled:
     """The table of a step: how often each item was sampled in each block on each server."""
-    servers = tuple(dict.fromkeys(sorted((one.server for one in profiles), key=lambda s: (s.arm, s.copy))))
-    blocks = sorted({one.block for one in profiles})
+    counted: list[Counter[object]] = []
+    for one in profiles:
+        counted.append(Counter())
+        for stack, count in one.stacks.items():
+            counted[-1].update(dict.fromkeys(items(stack), count))
     every: Counter[object] = Counter()
-    for one in profiles:
-        for stack, count in one.stacks.items():
-            every.update(dict.fromkeys(items(stack), count))
+    for of_run in counted:
+        every.update(of_run)
     least = LEAST_COUNTED * sum(one.samples for one in profiles)
-    rows: dict[object, int] = {item: row for row, item in enumerate(i for i, count in every.items() if count >= least)}
-    counted: list[tuple[int, int, int, int]] = []
-    units = np.full((len(blocks), len(servers)), np.nan)
-    for one in profiles:
-        at = blocks.index(one.block), servers.index(one.server)
-        units[at] = one.unit_us
-        for stack, count in one.stacks.items():
-            counted.extend((rows[item], *at, count) for item in items(stack) if item in rows)
-    counts = np.zeros((len(rows), len(blocks), len(servers)))
-    for row, block, server, count in counted:
-        counts[row, block, server] += count
-    return SampledItems(Sampled(servers, counts, units), tuple(rows))
+    return Sampled.of(
+        [
+            (one.block, one.server, one.unit_us, {item: count for item, count in of.items() if every[item] >= least})
+            for one, of in zip(profiles, counted, strict=True)
+        ]
+    )
 
 
-def compared(sampled: SampledItems, arm: str, control: str) -> SampledContrast | None:
-    """The contrast of an arm and its control over the items that have enough of both together; None without both.
-
-    An item is chosen by the mean of the two sides, which does not depend on what differs between them.
-    """
-    table = sampled.table
-    if not table.columns(arm) or not table.columns(control):
+def compared(sampled: Sampled, arm: str, control: str) -> SampledContrast | None:
+    """The contrast of an arm and its control over the items that have enough of both together; None without both."""
+    if not sampled.columns(arm) or not sampled.columns(control):
         return None
-    both = (table.mean(table.amounts, arm) + table.mean(table.amounts, control)) / 2.0
-    enough = np.flatnonzero(both >= LEAST_SHARE * both.max())
-    largest = sorted(enough.tolist(), key=lambda item: -both[item])[:MOST_COMPARED]
-    return SampledContrast(table, arm, control, tuple(sorted(largest)))
+    both = sampled.of_both(sampled.amounts, arm, control)
+    return sampled.contrast(arm, control, both, both >= LEAST_SHARE * both.max(), MOST_COMPARED)
 
 
 def analyse(study: Examined) -> ProfilesRecord | None:
@@ -153,9 +131,13 @@ def analyse(study: Examined) -> ProfilesRecord | None:
         if (contrast := compared(sampled, arm, control)) is not None
     ]
     found = differences([contrast for _, contrast in contrasts], alpha or 0.05, experiment.design.seed)
-    alarm = _alarm(experiment, tables, alpha or 0.05)
+    copies = [
+        (step, compared(of.with_copy(experiment.control), COPY, experiment.control)) for step, of in tables.items()
+    ]
+    named: list[Copies] = [(step, "event", lambda item: _named(item)[1], of) for step, of in copies if of is not None]
+    alarm = copies_alarm(named, alpha or 0.05)
     records = tuple(
-        _contrast(step, contrast, tables[step], by_step[step], of, alpha is not None and not alarm)
+        _contrast(step, contrast, by_step[step], of, alpha is not None and not alarm)
         for (step, contrast), of in zip(contrasts, found, strict=True)
     )
     samples, frames = sum(one.samples for one in facts), sum(one.frames for one in facts)
@@ -181,34 +163,16 @@ def _with_reasons(every: Sequence[CpuProfile], method: ProfileMethod) -> list[Cp
     return [one if one.method == method else one.model_copy(update={"missing": one.missing or why}) for one in every]
 
 
-def _alarm(experiment: Experiment, tables: Mapping[str, SampledItems], alpha: float) -> CopiesDiffer | None:
-    """A function that differs between the control's two copies."""
-    contrasts = []
-    for step, sampled in tables.items():
-        renamed = tuple(Server("A′") if one == Server(experiment.control, 2) else one for one in sampled.table.servers)
-        copy = SampledItems(Sampled(renamed, sampled.table.counts, sampled.table.units), sampled.items)
-        contrast = compared(copy, "A′", experiment.control)
-        if contrast is not None:
-            contrasts.append((step, sampled, contrast))
-    for (step, sampled, contrast), found in zip(contrasts, differences([c for *_, c in contrasts], alpha), strict=True):
-        for item, one in zip(contrast.items, found, strict=True):
-            if one.excludes_no_change:
-                name = _named(str(sampled.items[item]))[1]
-                return CopiesDiffer(control=experiment.control, step=step, kind="event", of=name)
-    return None
-
-
 def _contrast(
     step: str,
     contrast: SampledContrast,
-    sampled: SampledItems,
     profiles: Sequence[Profile],
     found: Sequence[Difference],
     may_claim: bool,
 ) -> ProfileContrast:
     arm, control = contrast.arm, contrast.control
     shown = {
-        str(sampled.items[item]): one.difference
+        str(contrast.table.items[item]): one.difference
         for item, one in zip(contrast.items, found, strict=True)
         if may_claim and one.excludes_no_change
     }
@@ -217,7 +181,7 @@ def _contrast(
     total = _amounts(profiles, arm, control, lambda _stack: ("",))[""]
     frames = []
     for item, one in zip(contrast.items, found, strict=True):
-        name = str(sampled.items[item])
+        name = str(contrast.table.items[item])
         module, function = _named(name)
         of_self = own.get(name, (0.0, 0.0))
         frames.append(

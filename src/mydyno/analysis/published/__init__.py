@@ -8,8 +8,7 @@ from math import isfinite
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.analysis.published.conclusions import conclusions_of
 from mydyno.analysis.published.figures import compare_with_published, figures_of
-from mydyno.analysis.published.next_steps import NextSteps
-from mydyno.analysis.published.words import SIGNED, fact_clauses
+from mydyno.analysis.published.words import SIGNED, NextSteps, fact_clauses
 from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
 from mydyno.document.parts import Figures, Note, Part
 from mydyno.document.result import StudyResult
@@ -17,7 +16,6 @@ from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.experiment_file.published_studies import published_studies
 from mydyno.language import agreed
 from mydyno.model.stored.summary import ConclusionRecord, PublishedEntry, Summary
-from mydyno.model.stored.worded import WordedConclusion, WordedFigure
 from mydyno.results.precision import answered_metrics
 from mydyno.wording.numbers import NONE, ratio_interval, signed_percent
 from mydyno.wording.reasons import counted_claims
@@ -123,17 +121,6 @@ def _share(ratio: float | None) -> float | None:
     return ratio - 1 if ratio is not None and isfinite(ratio) else None
 
 
-def _worded_conclusions(result: StoredResult) -> list[WordedConclusion]:
-    return [WordedConclusion(**dict(one), because=fact_clauses(one.facts)) for one in result.summary.conclusions]
-
-
-def _worded_figures(result: StoredResult) -> list[WordedFigure]:
-    return [
-        WordedFigure(**dict(one), because=fact_clauses(one.facts), note=fact_clauses(one.notes))
-        for one in result.summary.published
-    ]
-
-
 def _conclusions(study: Examined) -> tuple[ConclusionRecord, ...]:
     return conclusions_of(study.experiment, study.every_run, study.effects, study.found["limits"])
 
@@ -142,8 +129,5 @@ def _compared(study: Examined) -> tuple[PublishedEntry, ...]:
     return tuple(compare_with_published(study.experiment, study.effects, study.found["limits"]))
 
 
-CONCLUSIONS = Analysis(stored="conclusions", analyse=_conclusions, worded=_worded_conclusions)
-ANALYSIS = Analysis(
-    chapter="trust", part=part, comment=part, stored="published", analyse=_compared, worded=_worded_figures,
-    lines=lines,
-)  # fmt: skip
+CONCLUSIONS = Analysis(stored="conclusions", analyse=_conclusions)
+ANALYSIS = Analysis(chapter="trust", part=part, comment=part, stored="published", analyse=_compared, lines=lines)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean
 
-from mydyno.analysis.published.agreement import AGREEMENT, Agreement, all_of, compare
+from mydyno.analysis.published.figures import AGREEMENT, Agreement, all_of, compare
 from mydyno.experiment_file.published_studies import (
     Conclusion,
     FlatAtFullLink,
@@ -27,10 +27,10 @@ from mydyno.experiment_file.published_studies import (
     VerdictOfPairs,
     published_studies,
 )
-from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.definition.factors import only_difference
 from mydyno.model.definition.quantities import parse_bits_per_s
-from mydyno.model.stored.fact import Fact, FactEffect, FactValue, Figure, fact
+from mydyno.model.stored.reasons import Fact, FactEffect, FactValue, Figure, fact
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
 from mydyno.results.precision import alarm_of
 from mydyno.stats.paired import paired

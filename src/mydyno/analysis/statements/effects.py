@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mydyno.analysis.base import Examined
 from mydyno.analysis.statements.plans import is_same, steps_of
-from mydyno.model.stored.statements import (
+from mydyno.model.stored.analyses import (
     StatementInterval,
     StatementRecord,
     StatementsOfArm,

@@ -1,36 +1,187 @@
 """What the servers' threads wait for per transaction, and which waits differ between an arm and its control.
 
-Events are compared as in results/why/event_tables.py. The sum of each class of waits is compared like an event.
+Events are compared as in results/why.py. The sum of each class of waits is compared like an event. Mean numbers of
+active sessions, and counters of InnoDB per transaction, are compared by the means of stats/sampled.py, a sampled
+session or a counted event being one sample. Consecutive samples of a session depend on each other, which counting noise
+does not know; the noise between blocks does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import nan
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.analysis.base import Examined
-from mydyno.analysis.waits.amounts import (
-    Amounts,
-    amount_records,
-    compared,
-    metric_amounts,
-    metric_records,
-    session_amounts,
-    session_records,
-)
-from mydyno.analysis.waits.counted_waits import CountedRun, counted_runs, event
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.stored.obstacles import CopiesDiffer
-from mydyno.model.stored.waits import AmountRecord, LockInstances, WaitRecord, WaitsContrast, WaitsRecord
-from mydyno.results.why.event_tables import COPY, Compared, EventTable, sides, table_of
-from mydyno.results.why.event_tables import compared as compared_events
-from mydyno.results.why.slices_apart import slices_apart
-from mydyno.stats.sampled import Difference, SampledContrast, differences
-from mydyno.store.slices import WAITS_FILE
+from mydyno.model.stored.counted import (
+    CLIENT,
+    AmountKind,
+    AmountRecord,
+    EventTotal,
+    LockInstances,
+    WaitKind,
+    WaitRecord,
+    WaitsContrast,
+    WaitsRecord,
+    WaitTotals,
+    wait_class,
+)
+from mydyno.model.stored.reasons import CopiesDiffer
+from mydyno.model.stored.records import RunRecord
+from mydyno.model.stored.summary import RunSummary
+from mydyno.results.why import Compared, Counted, EventTable, Item, counted_by_step, sides, slices_apart, table_of
+from mydyno.results.why import compared as compared_events
+from mydyno.stats.sampled import COPY, Copies, Difference, Sampled, SampledContrast, copies_alarm, differences
+from mydyno.store.slices import WAITS_FILE, read_totals
+
+Event = tuple[WaitKind, str, str]
+"""(kind, name, class); of a class as a whole, ("wait", its name, "")."""
+CountedRun = Counted[WaitTotals]
+
+
+def counted_runs(
+    folder: Path, experiment: Experiment, runs: Sequence[RunRecord], summaries: Sequence[RunSummary]
+) -> dict[str, list[CountedRun]]:
+    """{step: what was counted of the runs that count there}."""
+    found = counted_by_step(folder, experiment, runs, summaries, lambda run: run.waits, _read, _items)
+    return {step: [_with_client(run) for run in of_step] for step, of_step in found.items()}
+
+
+def event(item: Item) -> Event:
+    """An item of these tables."""
+    assert isinstance(item, tuple)
+    return item
+
+
+def _read(path: Path) -> WaitTotals:
+    return read_totals(path, WaitTotals)
+
+
+def _with_client(run: CountedRun) -> CountedRun:
+    """With the time outside of statements; nothing is added where no statements were counted."""
+    statements = run.totals.statements
+    count = sum(one.count for one in statements)
+    if not count:
+        return run
+    outside_us = run.connection_us * run.totals.transactions - sum(one.time_us for one in statements)
+    return replace(run, items={**run.items, ("wait", CLIENT, ""): (count, max(0.0, outside_us))})
+
+
+def _items(totals: WaitTotals) -> dict[Item, tuple[float, float]]:
+    """{event or class: (count, µs) of the run}."""
+    found: dict[Item, tuple[float, float]] = {}
+
+    def add(item: Event, one: EventTotal) -> None:
+        count, time_us = found.get(item, (0.0, 0.0))
+        found[item] = (count + one.count, time_us + one.time_us)
+
+    for one in totals.waits:
+        of_class = wait_class(one.name)
+        if of_class:
+            add(("wait", one.name, of_class), one)
+            add(("wait", of_class, ""), one)
+    for one in totals.stages:
+        add(("stage", one.name, ""), one)
+    for one in totals.statements:
+        add(("statement", one.name, ""), one)
+    return found
+
+
+LEAST_SESSIONS = 0.05
+"""Mean number of arm and control: what fewer do is not compared."""
+LEAST_COUNT = 10
+"""Least growth of a counter per run, as the mean of arm and control; counters with less are not compared."""
+MOST_COMPARED = 120
+MOST_SESSIONS = 24
+"""Rows of sessions of a contrast in summary.json."""
+MOST_METRICS = 12
+_ORDER: dict[AmountKind, int] = {"active": 0, "wait": 1, "state": 2, "metric": 3}
+
+Amount = tuple[AmountKind, str]
+
+
+def session_amounts(counted: Sequence[CountedRun]) -> Sampled:
+    """Active sessions, by their states and the classes of their waits. Runs without samples are missing."""
+
+    def of(run: CountedRun) -> Counter[Amount]:
+        found: Counter[Amount] = Counter()
+        for one in run.totals.sessions:
+            found[one.kind, wait_class(one.name) if one.kind == "wait" else one.name] += one.count
+        return found
+
+    return _amounts(counted, of, lambda run: run.totals.samples)
+
+
+def metric_amounts(counted: Sequence[CountedRun]) -> Sampled:
+    """InnoDB's counters per transaction. Runs without any are missing."""
+
+    def of(run: CountedRun) -> dict[Amount, float]:
+        return {("metric", one.name): one.count for one in run.totals.metrics}
+
+    return _amounts(counted, of, lambda run: run.totals.transactions if run.totals.metrics else 0)
+
+
+def _amounts(
+    counted: Sequence[CountedRun],
+    of: Callable[[CountedRun], Mapping[Amount, float]],
+    number: Callable[[CountedRun], int],
+) -> Sampled:
+    """`number`: what the counts of a run are divided by; 0: nothing was counted."""
+    return Sampled.of(
+        [
+            (run.block, run.server, 1.0 / number(run), of(run)) if number(run) else (run.block, run.server, nan, {})
+            for run in counted
+        ]
+    )
+
+
+def compared(of: Sampled, arm: str, control: str) -> SampledContrast | None:
+    """The contrast over the items that have enough of both sides together; None without any, or without both."""
+    sides = of.columns(arm), of.columns(control)
+    if not of.items or any(np.isnan(of.units[:, side]).all() for side in sides):
+        return None
+    both = of.of_both(of.amounts, arm, control)
+    per_run = both / np.nanmean(of.units[:, [*sides[0], *sides[1]]])
+    is_metric = np.array([kind == "metric" for kind, _ in of.items])
+    enough = np.where(is_metric, per_run >= LEAST_COUNT, both >= LEAST_SESSIONS)
+    contrast = of.contrast(arm, control, both, enough, MOST_COMPARED)
+    return contrast if contrast.items else None
+
+
+def amount_records(contrast: SampledContrast, found: Sequence[Difference], may_claim: bool) -> list[AmountRecord]:
+    """One for each item of the contrast, in its order."""
+    return [
+        AmountRecord(
+            kind=contrast.table.items[item][0],
+            name=contrast.table.items[item][1],
+            control=round(one.control, 6),
+            arm=round(one.arm, 6),
+            low=None if one.low is None else round(one.low, 6),
+            high=None if one.high is None else round(one.high, 6),
+            beyond_noise=may_claim and one.excludes_no_change,
+        )
+        for item, one in zip(contrast.items, found, strict=True)
+    ]
+
+
+def session_records(records: Sequence[AmountRecord]) -> tuple[AmountRecord, ...]:
+    """All active sessions, then the classes of their waits, then their states: each the largest first."""
+    ordered = sorted(records, key=lambda one: (_ORDER[one.kind], -max(one.arm, one.control)))
+    return tuple(ordered[:MOST_SESSIONS])
+
+
+def metric_records(records: Sequence[AmountRecord]) -> tuple[AmountRecord, ...]:
+    """The counters that differ beyond noise, the largest relative difference first."""
+    shown = [one for one in records if one.beyond_noise]
+    shown.sort(key=lambda one: -abs(one.arm - one.control) / max(one.arm, one.control))
+    return tuple(shown[:MOST_METRICS])
+
 
 LEAST_SHARE = 0.002
 """Least share of a transaction's time, of arm and control together: events with less are not compared."""
@@ -57,8 +208,8 @@ class _Step:
 
     events: EventTable
     locks: Locks
-    sessions: Amounts
-    metrics: Amounts
+    sessions: Sampled
+    metrics: Sampled
 
     def contrasts(self, arm: str, control: str) -> _Contrasts | None:
         """None without both sides."""
@@ -67,14 +218,10 @@ class _Step:
             return None
         return _Contrasts(events, compared(self.sessions, arm, control), compared(self.metrics, arm, control))
 
-    def copy_as_arm(self, control: str, name: str) -> _Step:
-        """With the control's second copy as an arm of this name."""
-        return _Step(
-            self.events.copy_as_arm(control, name),
-            self.locks,
-            self.sessions.copy_as_arm(control, name),
-            self.metrics.copy_as_arm(control, name),
-        )
+    def of_copies(self, control: str) -> _Contrasts | None:
+        """The control's second copy against the first; None where one was not counted."""
+        sessions, metrics = self.sessions.with_copy(control), self.metrics.with_copy(control)
+        return _Step(self.events.with_copy(control), self.locks, sessions, metrics).contrasts(COPY, control)
 
 
 @dataclass(frozen=True)
@@ -106,10 +253,10 @@ def analyse(study: Examined) -> WaitsRecord | None:
     seed, level = experiment.design.seed, alpha or 0.05
     found = _differences([one for _, of in compared_steps for one in (of.events, of.sessions)], level, seed)
     found |= _differences([of.metrics for _, of in compared_steps], level, seed)
-    alarm = _alarm(experiment, steps, level)
-    claims = _Claims(
-        alpha is not None and not alarm, alpha is not None and not _metrics_alarm(experiment, steps, level)
-    )
+    copies = [(name, of) for name, step in steps.items() if (of := step.of_copies(experiment.control)) is not None]
+    alarm = _alarm(copies, level)
+    of_metrics: list[Copies] = [(name, "event", str, of.metrics) for name, of in copies if of.metrics is not None]
+    claims = _Claims(alpha is not None and not alarm, alpha is not None and not copies_alarm(of_metrics, level))
     return WaitsRecord(
         contrasts=tuple(_contrast(name, steps[name], of, found, claims) for name, of in compared_steps),
         **dict(slices_apart(facts, study.slices, study.apart[WAITS_FILE], alarm)),
@@ -148,36 +295,17 @@ def _locks(counted: Sequence[CountedRun]) -> Locks:
 
 
 def _enough(table: EventTable, connection_us: float) -> NDArray[np.float64]:
-    return np.full(len(table.items), LEAST_SHARE * connection_us)
+    return np.full(len(table.sampled.items), LEAST_SHARE * connection_us)
 
 
-def _copies(experiment: Experiment, steps: Mapping[str, _Step]) -> list[tuple[str, _Step, _Contrasts]]:
-    """The control's second copy against the first, at each step where both were counted."""
-    copies = {name: step.copy_as_arm(experiment.control, COPY) for name, step in steps.items()}
-    found = [(name, step, step.contrasts(COPY, experiment.control)) for name, step in copies.items()]
-    return [(name, step, of) for name, step, of in found if of is not None]
-
-
-def _alarm(experiment: Experiment, steps: Mapping[str, _Step], alpha: float) -> CopiesDiffer | None:
+def _alarm(copies: Sequence[tuple[str, _Contrasts]], alpha: float) -> CopiesDiffer | None:
     """An event, or what sessions do, that differs between the control's two copies."""
-    copies = _copies(experiment, steps)
-    found = _differences([one for *_, of in copies for one in (of.events, of.sessions)], alpha, 1)
-    for name, step, of in copies:
-        named: list[tuple[SampledContrast, Literal["event", "sessions"], list[str]]]
-        named = [(of.events, "event", [event(item)[1] for item in step.events.items])]
+    named: list[Copies] = []
+    for step, of in copies:
+        named.append((step, "event", lambda item: event(item)[1], of.events))
         if of.sessions is not None:
-            named.append((of.sessions, "sessions", [state or kind for kind, state in step.sessions.items]))
-        for contrast, kind, names in named:
-            for item, one in zip(contrast.items, found[id(contrast)], strict=True):
-                if one.excludes_no_change:
-                    return CopiesDiffer(control=experiment.control, step=name, kind=kind, of=names[item])
-    return None
-
-
-def _metrics_alarm(experiment: Experiment, steps: Mapping[str, _Step], alpha: float) -> bool:
-    """Whether a counter of InnoDB differs between the control's two copies."""
-    found = _differences([of.metrics for *_, of in _copies(experiment, steps)], alpha, 1)
-    return any(one.excludes_no_change for of in found.values() for one in of)
+            named.append((step, "sessions", lambda item: item[1] or item[0], of.sessions))
+    return copies_alarm(named, alpha)
 
 
 def _contrast(
@@ -186,10 +314,10 @@ def _contrast(
     events = contrasts.events
     both = sides(events, step.events, found[id(events)], claims.waits)
 
-    def amounts(of: Amounts, contrast: SampledContrast | None, may_claim: bool) -> list[AmountRecord]:
-        return [] if contrast is None else amount_records(of, contrast, found[id(contrast)], may_claim)
+    def amounts(contrast: SampledContrast | None, may_claim: bool) -> list[AmountRecord]:
+        return [] if contrast is None else amount_records(contrast, found[id(contrast)], may_claim)
 
-    metrics = amounts(step.metrics, contrasts.metrics, claims.metrics)
+    metrics = amounts(contrasts.metrics, claims.metrics)
     return WaitsContrast(
         step=name,
         arm=events.arm,
@@ -198,7 +326,7 @@ def _contrast(
         control_us=both.control_us,
         arm_us=both.arm_us,
         events=_event_records(both.items, step.locks, events.arm, events.control),
-        sessions=session_records(amounts(step.sessions, contrasts.sessions, claims.waits)),
+        sessions=session_records(amounts(contrasts.sessions, claims.waits)),
         metrics=metric_records(metrics),
         metrics_compared=len(metrics),
     )

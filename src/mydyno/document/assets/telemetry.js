@@ -100,7 +100,7 @@
     }
     const title = byLevel ? (all ? `${step.workload}, ${step.level}` : step.level) : series.label;
     const chart = charts.chart(plots, {
-      title, unit: series.unit, lines, height: 190, level: "h4", x: data.unit ?? " s", shaded: step.window ?? undefined,
+      title, unit: series.unit, lines, height: 190, level: "h4", shaded: step.window ?? undefined,
       summary: step.window ? "window:" : "median:", cut: !byId("zero").checked,
     });
     const seconds = (columns[0] ?? []).map((_, index) => (index + 1) * panel.width);

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.document.charts.frame import tick_text
-from mydyno.document.charts.palette import ArmStyle
-from mydyno.document.charts.scale import Linear, tick_decimals, value_ticks
-from mydyno.document.charts.svg import Svg
+from mydyno.document.charts.drawing import ArmStyle, Linear, Svg, tick_decimals, tick_text, value_ticks
 from mydyno.wording.numbers import DisplayUnit
 
 WIDTH, LEFT, RIGHT = 1120.0, 60.0, 8.0

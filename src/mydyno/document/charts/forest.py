@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from mydyno.document.charts.palette import ArmStyle
-from mydyno.document.charts.scale import Linear, nice_ticks, tick_decimals
-from mydyno.document.charts.svg import Svg
+from mydyno.document.charts.drawing import ArmStyle, Linear, Svg, nice_ticks, tick_decimals
 from mydyno.wording.numbers import change, signed_percent
 
 WIDE_AND_NARROW = (("", 560.0), (":narrow", 350.0))

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.document.charts.scale import Linear, nice_ticks, tick_decimals
-from mydyno.document.charts.svg import Svg
+from mydyno.document.charts.drawing import Linear, Svg, nice_ticks, tick_decimals
 
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 16.0, 40.0, 38.0
 LETTER = 6.2

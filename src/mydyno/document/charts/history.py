@@ -1,4 +1,5 @@
-"""A series of studies with their intervals, the levels between changes as lines with bands, and a rule at each change.
+"""A series of studies: with intervals, levels between changes as lines with bands, and a rule at each change; and as a
+line of the size of a word.
 
 Studies stand at equal distances in order of time, as many may fall on one day; the dates are below.
 """
@@ -8,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.document.charts.scale import Linear, nice_ticks, tick_decimals
-from mydyno.document.charts.svg import Svg
+from markupsafe import Markup
+
+from mydyno.document.charts.drawing import Linear, Svg, coordinate, nice_ticks, polyline, tick_decimals
 from mydyno.wording.numbers import DisplayUnit, signed_percent
 
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 230.0, 58.0, 12.0, 14.0, 40.0
@@ -91,3 +93,36 @@ def _dates(svg: Svg, x: Linear, dates: Sequence[str]) -> None:
             svg.text(middle, HEIGHT - BOTTOM + 17, date, "t num", "middle")
             last = middle
     svg.text((LEFT + svg.width - RIGHT) / 2, HEIGHT - 5, "studies in order of time", "t soft", "middle")
+
+
+SPARK_WIDTH, SPARK_HEIGHT, EDGE = 96.0, 18.0, 2.0
+FLAT = 0.005
+"""Values that differ by less than this share of the largest, or effects than this, are drawn flat."""
+
+
+def sparkline(values: Sequence[float], words: str, zero: bool) -> Markup:
+    """The line with a dot at the newest value; nothing of fewer than two. `zero`: with a line at 0, for effects.
+
+    `words`: what readers of a screen hear, and a pointer over it shows.
+    """
+    if len(values) < 2:
+        return Markup()
+    low, high = (min(0.0, *values), max(0.0, *values)) if zero else (min(values), max(values))
+    least = FLAT * (1.0 if zero else max(map(abs, values)) or 1.0)
+    if high - low < least:
+        low, high = (low + high - 2 * least) / 2, (low + high + 2 * least) / 2
+
+    def y(value: float) -> float:
+        return EDGE + (SPARK_HEIGHT - 2 * EDGE) * (high - value) / (high - low)
+
+    step = (SPARK_WIDTH - 2 * EDGE) / (len(values) - 1)
+    points = [(EDGE + place * step, y(value)) for place, value in enumerate(values)]
+    axis = Markup('<path class="zero" d="M0 {}H{}"/>').format(coordinate(y(0.0)), coordinate(SPARK_WIDTH))
+    return Markup(
+        '<svg class="spark" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img" aria-label="{words}">'
+        "<title>{words}</title>{zero}"
+        '<path class="line" d="{line}"/><path class="last" d="M{x} {y}h0"/></svg>'
+    ).format(
+        w=coordinate(SPARK_WIDTH), h=coordinate(SPARK_HEIGHT), words=words, line=polyline(points),
+        zero=axis if zero else "", x=coordinate(points[-1][0]), y=coordinate(points[-1][1]),
+    )  # fmt: skip

@@ -11,9 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mydyno.document.charts.drawing import Linear, Svg, tick_decimals
 from mydyno.document.charts.forest import ForestGroup, ForestRow, draw_interval, effect_scale, shortened
-from mydyno.document.charts.scale import Linear, tick_decimals
-from mydyno.document.charts.svg import Svg
 from mydyno.wording.numbers import noise_text, percent, signed_percent
 
 LETTER, BOLD_LETTER = 6.9, 7.7

@@ -6,10 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2
 
-from mydyno.document.charts.frame import level_labels, tick_text, value_frame
-from mydyno.document.charts.palette import ArmStyle
-from mydyno.document.charts.scale import Linear, tick_decimals, value_ticks
-from mydyno.document.charts.svg import Svg, area, polyline
+from mydyno.document.charts.drawing import (
+    ArmStyle,
+    Linear,
+    Svg,
+    area,
+    level_labels,
+    polyline,
+    tick_decimals,
+    tick_text,
+    value_frame,
+    value_ticks,
+)
 from mydyno.language import agreed
 from mydyno.wording.numbers import DisplayUnit
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mydyno.document.charts.frame import value_frame
-from mydyno.document.charts.palette import ArmStyle
-from mydyno.document.charts.scale import Linear
-from mydyno.document.charts.svg import Svg
+from mydyno.document.charts.drawing import ArmStyle, Linear, Svg, value_frame
 from mydyno.wording.numbers import DisplayUnit
 
 

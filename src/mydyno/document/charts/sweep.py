@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mydyno.document.charts.frame import level_labels, value_frame
-from mydyno.document.charts.palette import ArmStyle
-from mydyno.document.charts.scale import level_positions
-from mydyno.document.charts.svg import Svg, polyline
-from mydyno.stats.absolute import absolute_mean
+from mydyno.document.charts.drawing import ArmStyle, Svg, level_labels, level_positions, polyline, value_frame
+from mydyno.stats.percentiles import absolute_mean
 from mydyno.wording.numbers import DisplayUnit
 
 WIDTH, HEIGHT = 356.0, 250.0

@@ -22,7 +22,6 @@ from typing import Protocol
 from mydyno import clock
 from mydyno.drivers.base import Progress
 from mydyno.errors import DriverError, HostError, ServerError, StudyError, UserError
-from mydyno.execution.blocks.latency_log import write_latency_log
 from mydyno.execution.blocks.step import run_step
 from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import StudyEnvironment
@@ -122,7 +121,6 @@ class _Run:
     servers: list[ServerRecord] = field(default_factory=list)
     steps: list[StepRecord] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
-    latency_logs: dict[str, Sequence[str]] = field(default_factory=dict)
     reasons: list[Reason] = field(default_factory=list)
     failed: str = ""
     """Why the arm itself failed."""
@@ -141,7 +139,7 @@ class _Run:
             await self._serve_and_load()
         except StudyError as error:
             failed = isinstance(error, ServerError | DriverError)
-            self.reasons.append(Reason(gate="failed" if failed else "unfinished", text=error.message))
+            self.reasons.append(Reason(check="failed" if failed else "unfinished", text=error.message))
             if failed:
                 self.failed = error.message
         finally:
@@ -199,7 +197,6 @@ class _Run:
                 outcome = await run_step(self.environment, self.instances, probe, own, self.folder, self.watcher.load)
                 self.samples += outcome.samples
                 self.steps.append(outcome.record)
-                self.latency_logs[step.id] = outcome.latency_log
             for instance, treatment in self._each_treatment():
                 self._take(await treatment.account(instance))
         finally:
@@ -237,7 +234,6 @@ class _Run:
         reasons = [*gate_reasons, *self.reasons]
         reasons = reasons or no_valid_step(steps_judged)
         write_samples(self.folder / "samples.parquet", self.samples, self.started_unix_ns, steps_judged)
-        write_latency_log(self.folder / "latency.hlog", self.started_unix_ns, steps_judged, self.latency_logs)
         drivers = [{"step": record.id, **record.driver.model_dump(mode="json")} for record in steps_judged]
         write_text(self.folder / "driver.json", json.dumps({"format": 1, "steps": drivers}, indent=1))
         return RunRecord(

@@ -33,7 +33,6 @@ class StepOutcome:
 
     record: StepRecord
     samples: tuple[Sample, ...]
-    latency_log: tuple[str, ...]
 
 
 async def run_step(
@@ -66,7 +65,7 @@ async def run_step(
     samples = tuple(s for i, o in zip(instances, outcomes, strict=True) for s in o.samples(i.number))
     if len(instances) == 1:
         record = _record(step, outcomes[0].started_unix_ns, outcomes[0], counters[0], throttled)
-        return StepOutcome(record, samples, outcomes[0].latency_log)
+        return StepOutcome(record, samples)
     begun = [outcome.started_unix_ns for outcome in outcomes]
     together = merged(outcomes, *_cpu_s(cpu, outcomes))
     every = {name for counted in counters for name in counted}
@@ -90,8 +89,7 @@ async def run_step(
             ),
         }
     )
-    logs = (_tagged(o.latency_log, step, i.number) for i, o in zip(instances, outcomes, strict=True))
-    return StepOutcome(record, samples, tuple(line for log in logs for line in log))
+    return StepOutcome(record, samples)
 
 
 def _cpu_s(children: ChildCpu, outcomes: Sequence[DriverOutcome]) -> tuple[float | None, float | None]:
@@ -199,8 +197,3 @@ class _SummedProgress:
                 self._report(self._step, Progress(progress.t_s, qps, tps, latency_us, errors))
 
         return take
-
-
-def _tagged(lines: Sequence[str], step: Step, number: int) -> list[str]:
-    """The log's lines with the instance in their tags: Tag=STEP.instance-2.response,…"""
-    return [line.replace(f"Tag={step.id}.", f"Tag={step.id}.instance-{number}.", 1) for line in lines]

@@ -24,7 +24,7 @@ from mydyno.hosts.quiet import Headway
 from mydyno.hosts.tracing import bpftrace, perf
 from mydyno.hosts.tracing.bpftrace import kernel_events
 from mydyno.hosts.tracing.perf import Folded, fold
-from mydyno.model.stored.kernel import KernelEvent
+from mydyno.model.stored.counted import KernelEvent
 from mydyno.model.stored.records import ProfileMethod
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.wait_counting import Counted

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import re
 import shlex
 import socket
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.errors import HostError
-from mydyno.execution.environments.load_clients import CLIENT_SCOPE, FarClock
+from mydyno.execution.environments.load_clients import CLIENT_SCOPE, FarSamples
 from mydyno.execution.environments.probe import INTERVAL_MS, Sampler
 from mydyno.hosts.remote.ssh import RemoteProcess, SshHost
 from mydyno.hosts.telemetry import STATUS, unread_families
@@ -134,11 +133,10 @@ class ExternalSampler:
         self._command = [program, f"--instance=1:{pid}", f"--disk={data_folder}", "--output=-"]
         self._process: RemoteProcess | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._samples: list[Sample] = []
+        self._far = FarSamples(lambda scope, name: "" if scope == "host" and name.startswith(NETWORK) else scope)
         self._words: list[str] = []
         self._ends: list[str] = []
         """Header, footer and first sample of the stream."""
-        self._clock = FarClock()
 
     async def start(self, interval_ms: int = INTERVAL_MS) -> None:
         """Begin to sample on both hosts. Raises HostError if the server's host is lost."""
@@ -160,7 +158,7 @@ class ExternalSampler:
 
     def so_far(self) -> list[Sample]:
         """The samples of both hosts, on this host's clock."""
-        return [*map(_of_load_host, self._own.so_far()), *self._clock.ours(self._samples)]
+        return [*map(_of_load_host, self._own.so_far()), *self._far.ours()]
 
     async def stop(self) -> list[str]:
         """End both."""
@@ -169,7 +167,7 @@ class ExternalSampler:
             self._process.close_stdin()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._reading, END_TIMEOUT_S)
-        if not self._samples:
+        if not self._far:
             tail = "" if self._process is None else self._process.stderr_tail.strip()[-200:]
             self._words.append(f"no samples came from {self._host.name}: {tail}")
         return [*words, *dict.fromkeys(self._words)]
@@ -177,7 +175,7 @@ class ExternalSampler:
     def samples(self) -> tuple[list[Sample], list[str]]:
         """Everything sampled; after stop()."""
         own, warnings = self._own.samples()
-        return [*map(_of_load_host, own), *self._clock.ours(self._samples)], warnings
+        return [*map(_of_load_host, own), *self._far.ours()], warnings
 
     def unsampled(self) -> Mapping[str, str]:
         """On the server's host, and by SQL from here."""
@@ -186,28 +184,12 @@ class ExternalSampler:
 
     async def _read(self, process: RemoteProcess) -> None:
         async for line in process.lines():
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if record.get("record") in ("header", "footer") or not self._samples:
+            any_before = bool(self._far)
+            record = self._far.take(line)
+            if record and (record.get("record") in ("header", "footer") or not any_before):
                 self._ends.append(line)
-            if record.get("record") == "sample":
-                self._take(record)
-            elif record.get("record") == "error":
+            if record.get("record") == "error":
                 self._words.append(f"dynoprobe on {self._host.name}: {record.get('family')}: {record.get('message')}")
-
-    def _take(self, record: dict[str, object]) -> None:
-        monotonic_ns = int(str(record["monotonic_ns"]))
-        self._clock.arrived(monotonic_ns)
-        scopes = record["metrics"]
-        assert isinstance(scopes, dict)
-        for scope, metrics in scopes.items():
-            self._samples += [
-                Sample(monotonic_ns, scope, name, float(value))
-                for name, value in metrics.items()
-                if not (scope == "host" and name.startswith(NETWORK))
-            ]
 
 
 def _of_load_host(sample: Sample) -> Sample:

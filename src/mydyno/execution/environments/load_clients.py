@@ -8,10 +8,11 @@ second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
-from typing import Protocol
+from typing import Any, Protocol
 
 from mydyno import clock
 from mydyno.drivers.base import Agent
@@ -20,22 +21,42 @@ from mydyno.hosts.network.load_end import LoadEnd
 from mydyno.store.samples import Sample
 
 
-@dataclass
-class FarClock:
-    """The clock of one host."""
+class FarSamples:
+    """The samples of dynoprobe on one host, read as its lines arrive."""
 
-    behind_ns: int | None = None
-    """What is to be added to its monotonic time for this host's Unix time; None before the first sample."""
+    def __init__(self, scope_of: Callable[[str, str], str]) -> None:
+        """`scope_of`: a sample's scope by that of the host and the metric; empty: it is dropped."""
+        self._scope_of = scope_of
+        self._samples: list[Sample] = []
+        self._behind_ns: int | None = None
+        """What is to be added to its monotonic time for this host's Unix time; None before the first sample."""
 
-    def arrived(self, monotonic_ns: int) -> None:
-        """A sample of that time arrives now."""
-        late_ns = clock.unix_ns() - monotonic_ns
-        self.behind_ns = late_ns if self.behind_ns is None else min(self.behind_ns, late_ns)
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._samples)
 
-    def ours(self, samples: Iterable[Sample]) -> list[Sample]:
-        """The samples, whose `unix_ns` is its monotonic time, on this host's clock."""
-        behind_ns = self.behind_ns or 0
-        return [replace(sample, unix_ns=sample.unix_ns + behind_ns) for sample in samples]
+    def take(self, line: str) -> dict[str, Any]:
+        """A line arrives now; its record, empty for noise."""
+        try:
+            record: dict[str, Any] = json.loads(line)
+        except ValueError:
+            return {}
+        if record.get("record") == "sample":
+            monotonic_ns = int(record["monotonic_ns"])
+            late_ns = clock.unix_ns() - monotonic_ns
+            self._behind_ns = late_ns if self._behind_ns is None else min(self._behind_ns, late_ns)
+            self._samples += [
+                Sample(monotonic_ns, scope, name, float(value))
+                for there, metrics in record["metrics"].items()
+                for name, value in metrics.items()
+                if (scope := self._scope_of(there, name))
+            ]
+        return record
+
+    def ours(self) -> list[Sample]:
+        """The samples so far, on this host's clock."""
+        behind_ns = self._behind_ns or 0
+        return [replace(sample, unix_ns=sample.unix_ns + behind_ns) for sample in self._samples]
 
 
 CLIENT_SCOPE = "client"

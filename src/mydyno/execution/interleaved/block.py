@@ -20,14 +20,13 @@ from mydyno.drivers.held import SliceOrder
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.environments.load_clients import CLIENT_SCOPE, busy_client_words, busy_pct
 from mydyno.execution.environments.probe import Sampler
-from mydyno.execution.interleaved.balanced_order import balanced_order
 from mydyno.execution.interleaved.block_records import run_record, step_record, step_samples, windows_of
 from mydyno.execution.interleaved.capacity_search import BlockSearches
 from mydyno.execution.interleaved.counted_slices import KernelSlices, ProfiledSlices, SlicesApart, WaitSlices
+from mydyno.execution.interleaved.cycle import QuietWait, balanced_order
 from mydyno.execution.interleaved.lane import Lane, check_variables
 from mydyno.execution.interleaved.long_transactions import may_be_empty, slice_too_short
 from mydyno.execution.interleaved.pilot import is_enough
-from mydyno.execution.interleaved.quiet_wait import QuietWait
 from mydyno.execution.interleaved.slices import Around, slice_record, speed_between
 from mydyno.execution.interleaved.statement_pairs import compare_statements
 from mydyno.execution.interleaved.switchback import lanes_of
@@ -38,9 +37,9 @@ from mydyno.hosts.limits import quota_periods, throttled_since
 from mydyno.hosts.quiet import MemoryCounters, process_cpu_s
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import PlannedBlock, PlannedRun
+from mydyno.model.definition.special_steps import speed_of
 from mydyno.model.definition.specs import apart_slice_s
-from mydyno.model.definition.statement_steps import speed_of
-from mydyno.model.stored.obstacles import GIVEN_UP
+from mydyno.model.stored.reasons import GIVEN_UP
 from mydyno.model.stored.records import ClientLoad, RunRecord, SliceRecord, StepRecord
 from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample, write_samples

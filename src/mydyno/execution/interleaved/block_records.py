@@ -159,7 +159,7 @@ def run_record(
         started_unix_ns=lane.started_unix_ns,
         ended_unix_ns=clock.unix_ns(),
         valid=not reasons and not lane.failed,
-        reasons=tuple(reasons or ([Reason(gate="failed", text=lane.failed)] if lane.failed else [])),
+        reasons=tuple(reasons or ([Reason(check="failed", text=lane.failed)] if lane.failed else [])),
         failed=lane.failed,
         warnings=tuple(dict.fromkeys((*lane.warnings, *words, *others_killed(memory.out_of_memory_kills)))),
         unsampled=unsampled,

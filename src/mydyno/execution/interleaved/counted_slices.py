@@ -24,11 +24,11 @@ from mydyno.hosts.tracing.bpftrace import added
 from mydyno.hosts.tracing.perf import Folded
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.specs import PROFILE_EVERY
-from mydyno.model.stored.kernel import KernelEvent, KernelTotals
-from mydyno.model.stored.records import CountFacts, CpuProfile, SliceRecord
-from mydyno.model.stored.slices_apart import CountedTotals
-from mydyno.model.stored.waits import (
+from mydyno.model.stored.counted import (
+    CountedTotals,
     EventTotal,
+    KernelEvent,
+    KernelTotals,
     LockTotal,
     MetricTotal,
     SessionKind,
@@ -36,6 +36,7 @@ from mydyno.model.stored.waits import (
     WaitKind,
     WaitTotals,
 )
+from mydyno.model.stored.records import CountFacts, CpuProfile, SliceRecord
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.wait_counting import Counted, LockUse
 from mydyno.servers.wait_counting import Counts as EventCounts

@@ -12,9 +12,8 @@ from mydyno.evaluation.projection import Precision, precision_so_far
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interim import Decided, Stopping, decided_at, ended, is_decided
 from mydyno.execution.interleaved.block import BlockResult, BlockWatcher
-from mydyno.execution.interleaved.order import execute_order
+from mydyno.execution.interleaved.order import execute_order, lengthen_washout
 from mydyno.execution.interleaved.study_time import StudyTime
-from mydyno.execution.interleaved.washout import lengthen_washout
 from mydyno.model.stored.summary import Summary
 from mydyno.servers.templates import Template
 

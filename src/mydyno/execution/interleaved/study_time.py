@@ -14,8 +14,7 @@ from math import ceil
 from statistics import median
 
 from mydyno.execution.interim import extended
-from mydyno.execution.interleaved.order import BlockOrder, alone_s, given_up
-from mydyno.execution.interleaved.washout import washout_of_next_block
+from mydyno.execution.interleaved.order import BlockOrder, alone_s, given_up, washout_of_next_block
 from mydyno.execution.planning.time_plan import (
     LATE_SHARE,
     Shape,

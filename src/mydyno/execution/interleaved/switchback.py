@@ -7,6 +7,7 @@ set is read back, and once more before the next change: nobody else may have cha
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +28,8 @@ from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import Control
 from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample
-from mydyno.treatments.coexistence import switched_variables
+from mydyno.treatments.base import Treatment
+from mydyno.treatments.coexistence import switched_treatments, switched_variables
 from mydyno.treatments.dsn import owner_of_dsn
 
 HINT = 'use design.kind = "interleaved": each arm then has a server of its own that starts with its values'
@@ -38,7 +40,9 @@ EXTERNAL_HINT = (
 
 
 class Switch:
-    """The variables of one running server in which the arms differ; `borrowed` where it is others' server."""
+    """What the arms differ in, of one running server: variables, and treatments of its host; `borrowed` where it is
+    others' server.
+    """
 
     def __init__(self, settings: Mapping[str, Mapping[str, Scalar]], borrowed: BorrowedVariables | None = None) -> None:
         self._settings = settings
@@ -48,6 +52,9 @@ class Switch:
         self._server: list[str] = []
         self._shown: dict[str, list[str]] = {}
         self._now = ""
+        self._instance: RunningServer | None = None
+        self.of_host: dict[str, list[Treatment]] = {}
+        """{arm: its treatments that are switched}."""
         self.switches: dict[str, int] = {}
         """{arm: how often its values were set and read back}."""
         self.proving = asyncio.Lock()
@@ -60,11 +67,14 @@ class Switch:
 
         Raises HostError where the server does not let a variable be set.
         """
-        self._control = await server.control().__aenter__()
+        self._instance = server
+        if self._names:
+            self._control = await server.control().__aenter__()
         try:
-            if self._borrowed is not None:
+            if self._borrowed is not None and self._control is not None:
                 await take_turn(self._control)
             self._server = await self._read()
+            await self._check_sessions()
             if self._borrowed is not None:
                 self._borrowed.will_set(dict(zip(self._names, self._server, strict=True)), {})
             for arm in self._settings:
@@ -76,11 +86,19 @@ class Switch:
             own = {name: [shown[place] for shown in self._shown.values()] for place, name in enumerate(self._names)}
             self._borrowed.will_set(dict(zip(self._names, self._server, strict=True)), own)
 
+    async def _check_sessions(self) -> None:
+        """Raise HostError where each new session is given another value than the global one, which alone is read."""
+        if self._control is None:
+            return
+        ((own,),) = await self._control.rows("SELECT @@GLOBAL.init_connect")
+        if named := [name for name in self._names if re.search(rf"\b{name}\b", str(own), re.IGNORECASE)]:
+            raise HostError(f"the server's init_connect sets {', '.join(named)} for each session", "remove it there")
+
     async def check(self) -> None:
         """Raise ServerError where somebody else changed what was set; HostError, which ends the study, where it is
         others' server.
         """
-        if not self._now or (found := await self._read()) == self._shown[self._now]:
+        if self._control is None or not self._now or (found := await self._read()) == self._shown[self._now]:
             return
         words = f"somebody else changed variables of the server: {self._unlike(self._now, found)}"
         if self._borrowed is not None:
@@ -89,8 +107,25 @@ class Switch:
 
     async def to(self, arm: str) -> None:
         """Set the arm's values and read them back. Raises ServerError, also where somebody else changed one."""
-        assert self._control is not None
         await self.check()
+        if self._control is not None:
+            await self._set(self._control, arm)
+        if arm != self._now:
+            await self._switch_host(arm)
+        self._now = arm
+        self.switches[arm] = self.switches.get(arm, 0) + 1
+
+    async def _switch_host(self, arm: str) -> None:
+        assert self._instance is not None
+        for treatment in reversed(self.of_host.get(self._now, [])):
+            await treatment.switch_off(self._instance)
+        for treatment in self.of_host.get(arm, []):
+            await treatment.switch_on(self._instance)
+            found = await treatment.evidence(self._instance)
+            if not found.holds:
+                raise ServerError(f"{treatment.name} of {arm}: {found.text}")
+
+    async def _set(self, control: Control, arm: str) -> None:
         own = self._settings[arm]
         parts = []
         for name, server in zip(self._names, self._server, strict=True):
@@ -99,15 +134,14 @@ class Switch:
                 parts.append(f"GLOBAL {name} = {sql_value(server)}")
             if name in own:
                 parts.append(f"GLOBAL {name} = {sql_value(own[name])}")
-        await self._control.rows(f"SET {', '.join(parts)}")
+        await control.rows(f"SET {', '.join(parts)}")
         found = await self._read()
-        self._now = arm
         if found != self._shown.setdefault(arm, found):
             raise ServerError(f"the server did not take over the settings of {arm}: {self._unlike(arm, found)}")
-        self.switches[arm] = self.switches.get(arm, 0) + 1
 
     async def _read(self) -> list[str]:
-        assert self._control is not None
+        if self._control is None:
+            return []
         rows = await self._control.rows(reading(self._names))
         return [str(value) for value in rows[0]]
 
@@ -154,12 +188,18 @@ class SwitchedLane(SharedLane):
             self.switch = self.first.switch
             self.instances, self.failed = self.first.instances, self.first.failed
             self.treatments = {instance.number: self.environment.treatments(self.arm) for instance in self.instances}
+        switched = switched_treatments(self.environment.experiment)
+        for number, own in self.treatments.items():
+            mine = self.switch.of_host.setdefault(self.arm.name, [one for one in own if one.name in switched])
+            self.treatments[number] = [*(one for one in own if one.name not in switched), *mine]
 
     async def _apply(self) -> None:
         if self.first is not None:
             return
-        await super()._apply()
         for instance in self.instances:
+            for treatment in self.treatments[instance.number]:
+                if treatment not in self.switch.of_host[self.arm.name]:
+                    await treatment.apply(instance)
             for name in switched_variables(self.environment.experiment)[self.arm.name]:
                 del instance.settings.variables[name]
 
@@ -184,7 +224,7 @@ class SwitchedLane(SharedLane):
         """Set the arm's values, where the server still runs."""
         if self.up and self.switch.ended_under:
             words = f"the server that all arms share ended under {self.switch.ended_under}"
-            self.reasons.append(Reason(gate="failed", text=words))
+            self.reasons.append(Reason(check="failed", text=words))
         await self._guarded(lambda: self.switch.to(self.arm.name))
 
     async def _note_end(self, step: Step, wait_s: float) -> None:
@@ -240,6 +280,8 @@ class SwitchedLane(SharedLane):
         """The first lane undoes what was changed."""
         if self.first is None:
             await super().undo()
+        for treatment in self.switch.of_host.get(self.arm.name, []):
+            await treatment.undo()
 
     def remove_data(self) -> None:
         """The first lane removes the data of the one server."""

@@ -11,7 +11,7 @@ from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.definition.source_build import BuildSpec
-from mydyno.servers.compiled.cached import PlannedBuild, builds_folder, planned_builds, read_builds
+from mydyno.servers.compiled.compile import PlannedBuild, builds_folder, planned_builds, read_builds
 from mydyno.servers.compiled.record import BuildRecord
 from mydyno.servers.compiled.source import Source, work_folder
 from mydyno.servers.compiled.toolchain import Toolchain

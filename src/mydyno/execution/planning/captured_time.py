@@ -13,8 +13,8 @@ from mydyno.execution.planning.time_plan import LEAST_CYCLES, cycles_of, plan_ti
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.quantities import format_duration
+from mydyno.model.definition.special_steps import speed_of
 from mydyno.model.definition.specs import PROFILE_EVERY, apart_slice_s
-from mydyno.model.definition.statement_steps import speed_of
 from mydyno.workloads.captures import Captured, captured
 
 MS_PER_S = 1000

@@ -20,7 +20,7 @@ from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.problems import Key, format_key
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.definition.server_options import option_name, plain_name, reserved_problems
-from mydyno.model.definition.statement_steps import speed_of
+from mydyno.model.definition.special_steps import speed_of
 from mydyno.model.metrics import EXECUTED
 from mydyno.servers.catalogue import known_servers
 from mydyno.servers.dsn import parse_dsn

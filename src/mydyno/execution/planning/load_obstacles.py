@@ -1,4 +1,4 @@
-"""What a load requires that an arm, a server or this host does not have.
+"""What a load requires that an arm, a server, this host or client hosts do not have.
 
 Key-value workloads require something of the arms, and a native memcached does not support all. Short connections to an
 external server may use up the local ports of this host; dynoload warns by the same sums. The end that closes a TCP
@@ -16,7 +16,7 @@ from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.servers.catalogue import has_sql
 from mydyno.servers.compiled.source import source_obstacle
 from mydyno.treatments.server import server_of
-from mydyno.workloads import connect
+from mydyno.workloads.oltp import CONNECT
 
 OF_MEMCACHED = ("server", "memcached", "affinity")
 """Treatments that a native memcached can have; the others are proved by SQL or act on a mysqld."""
@@ -65,10 +65,20 @@ def port_caution(steps: Sequence[Step], host: str, settings: Path = SETTINGS) ->
     for step in steps:
         per_s = step.rate or float(step.options.get("rate") or 0) or MODEST_PER_S * step.connections
         needed = per_s * min(kept_s, step.warmup_s + step.measure_s)
-        if step.workload == connect.NAME and needed > last - first + 1:
+        if step.workload == CONNECT and needed > last - first + 1:
             return (
                 f"{step.id}: {per_s:.0f} new connections a second need {needed:.0f} local ports, for each is kept for "
                 f"{kept_s:.0f} s; there are {last - first + 1} (net.ipv4.ip_local_port_range is {first} to {last}, "
                 f"net.ipv4.tcp_tw_reuse is {reuse}): the load ends when none is left"
             )
     return None
+
+
+DRIVER = "dynoload"
+"""The only load program with agents."""
+
+
+def load_host_obstacles(experiment: Experiment) -> list[str]:
+    """Sentences; empty if the load can come from client hosts."""
+    drivers = dict.fromkeys(step.driver for step in experiment.resolved_steps if step.driver != DRIVER)
+    return [f'steps: {driver} has no agents on other hosts; set driver = "{DRIVER}"' for driver in drivers]

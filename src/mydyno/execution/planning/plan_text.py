@@ -11,7 +11,7 @@ from typing import Any
 from mydyno.execution.planning.captured_time import replay_lines
 from mydyno.execution.planning.forecast import Forecast
 from mydyno.execution.planning.time_plan import cycles_of, plan_time, shape_of, time_of_blocks
-from mydyno.experiment_file.screen import coded
+from mydyno.experiment_file.arms import coded
 from mydyno.experiment_file.thresholds import limit_words
 from mydyno.hosts.tracing.perf import perf_obstacle
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ScreenSpec
@@ -195,7 +195,7 @@ def _costs(experiment: Experiment, plan: Plan, expected: Forecast) -> Iterator[E
     if plan.schedule is None and blocks < fewest and experiment.screen is None:
         yield Entry("note", (f"{blocks} blocks cannot show a difference: {fewest} are needed",))
     if experiment.thresholds and blocks < FEWEST_BLOCKS:
-        yield Entry("note", (f"the gate cannot be fine with {blocks} blocks: {FEWEST_BLOCKS} are needed",))
+        yield Entry("note", (f"the gate cannot pass with {blocks} blocks: {FEWEST_BLOCKS} are needed",))
     for caution in expected.cautions:
         yield Entry("note", (caution,))
     for obstacle in expected.obstacles:

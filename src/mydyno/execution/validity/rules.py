@@ -1,6 +1,6 @@
-"""Rules that make a run, or one load level of it, invalid: condition, evidence, reason.
+"""A run, or one load level of it, that fails one of these checks is invalid.
 
-A run that fails one is kept and shown, with the reason, and never used.
+It is kept and shown, with the reason, but not used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.stored.reasons import Reason, joined
 from mydyno.model.stored.records import DriverResult, Evidence, StepRecord
-from mydyno.results.values.found import missed
+from mydyno.results.values.doubts import missed
 
 OF_THE_ARM = ("unfinished", "dropped")
 """Rules of dynoload that show what the server did."""
@@ -67,7 +67,7 @@ def unproved(facts: RunFacts) -> Reason | None:
 def unproved_by(evidence: Sequence[Evidence]) -> Reason | None:
     """The reason for which these treatments are not proved; None if all of them are."""
     found = [f"{one.treatment}: {one.text}" for one in evidence if not one.holds]
-    return Reason(gate="unproved", text="; ".join(found)) if found else None
+    return Reason(check="unproved", text="; ".join(found)) if found else None
 
 
 def refused_variables(evidence: Sequence[Evidence]) -> str:
@@ -84,7 +84,7 @@ def out_of_memory(facts: RunFacts) -> Reason | None:
     if not facts.servers_killed:
         return None
     text = agreed(f"the kernel killed {facts.servers_killed} servers of the run for lack of memory")
-    return Reason(gate="out_of_memory", text=text)
+    return Reason(check="out_of_memory", text=text)
 
 
 def others_killed(kills: int | None, of_the_run: int = 0) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def swap(facts: RunFacts) -> Reason | None:
         return None
     bound = format_bytes(facts.bounds.swap_bytes)
     text = f"the host swapped {format_bytes(facts.swapped_bytes)} during the run (bound {bound})"
-    return Reason(gate="swap", text=text)
+    return Reason(check="swap", text=text)
 
 
 def errors(facts: StepFacts) -> Reason | None:
@@ -111,7 +111,7 @@ def errors(facts: StepFacts) -> Reason | None:
     if not facts.driver.errors and not facts.driver.reconnects:
         return None
     text = f"{facts.driver.errors} errors and {facts.driver.reconnects} lost connections in the measured window"
-    return Reason(gate="errors", text=text)
+    return Reason(check="errors", text=text)
 
 
 def ignored_errors(facts: StepFacts) -> Reason | None:
@@ -123,14 +123,14 @@ def ignored_errors(facts: StepFacts) -> Reason | None:
     if share <= bound:
         return None
     text = f"{facts.driver.ignored_errors}, {share:.3g} per transaction (bound {bound:g})"
-    return Reason(gate="ignored_errors", text=text)
+    return Reason(check="ignored_errors", text=text)
 
 
 def counters(facts: StepFacts) -> Reason | None:
     """The operations counted by the driver must agree with the server's counters. Fails where the two differ beyond
     tolerance.
     """
-    return Reason(gate="counters", text="; ".join(facts.disagreements)) if facts.disagreements else None
+    return Reason(check="counters", text="; ".join(facts.disagreements)) if facts.disagreements else None
 
 
 def not_found(facts: StepFacts) -> Reason | None:
@@ -145,7 +145,7 @@ def not_found(facts: StepFacts) -> Reason | None:
         return None
     share, words = missed(facts.step, facts.driver.whole)
     bound = facts.bounds.not_found
-    return Reason(gate="not_found", text=f"{words} (bound {bound:.0%})") if share > bound else None
+    return Reason(check="not_found", text=f"{words} (bound {bound:.0%})") if share > bound else None
 
 
 def driver_health(facts: StepFacts) -> Reason | None:
@@ -162,7 +162,7 @@ def driver_health(facts: StepFacts) -> Reason | None:
     texts = [one.text for one in driver.findings if one.level == "invalid" and one.rule not in ELSEWHERE]
     if driver.findings and not texts:
         return None
-    return Reason(gate="driver_health", text=f"{driver.driver}: {'; '.join(texts or driver.health_reasons)}")
+    return Reason(check="driver_health", text=f"{driver.driver}: {'; '.join(texts or driver.health_reasons)}")
 
 
 def driver_cpu(facts: StepFacts) -> Reason | None:
@@ -174,7 +174,7 @@ def driver_cpu(facts: StepFacts) -> Reason | None:
     """
     busy = [one.text for one in facts.driver.findings if one.level == "invalid" and one.rule in OF_THE_DRIVER]
     busy = busy or (_busy_clients(facts) if facts.driver.clients else _busy_driver(facts))
-    return Reason(gate="driver_cpu", text="; ".join(busy)) if busy else None
+    return Reason(check="driver_cpu", text="; ".join(busy)) if busy else None
 
 
 def _busy_driver(facts: StepFacts) -> list[str]:
@@ -210,7 +210,7 @@ def throttled(facts: StepFacts) -> Reason | None:
         for path, share in facts.throttled.items()
         if share > bound
     ]
-    return Reason(gate="throttled", text="; ".join(found)) if found else None
+    return Reason(check="throttled", text="; ".join(found)) if found else None
 
 
 def steady(facts: StepFacts) -> Reason | None:
@@ -224,7 +224,7 @@ def steady(facts: StepFacts) -> Reason | None:
     """
     if facts.steadiness != "not steady" or facts.bounds.steady != "strict":
         return None
-    return Reason(gate="steady", text="; ".join(facts.steady_reasons))
+    return Reason(check="steady", text="; ".join(facts.steady_reasons))
 
 
 RUN_RULES = (unproved, out_of_memory, swap)
@@ -249,7 +249,7 @@ def no_valid_step(steps: Sequence[StepRecord]) -> list[Reason]:
     """Why a run is invalid whose steps all are; empty if one is not: an arm that failed at one has a result there."""
     if not steps or not all(step.reasons for step in steps):
         return []
-    return [Reason(gate="no_valid_step", text=joined(dict.fromkeys(one for step in steps for one in step.reasons)))]
+    return [Reason(check="no_valid_step", text=joined(dict.fromkeys(one for step in steps for one in step.reasons)))]
 
 
 def step_reasons(

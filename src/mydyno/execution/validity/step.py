@@ -16,11 +16,9 @@ from mydyno.execution.validity.rules import (
 )
 from mydyno.hosts.limits import usable_cpus
 from mydyno.model.definition.experiment import Experiment, Step, ValiditySpec
-from mydyno.model.stored.obstacles import NOTHING_ENDED
-from mydyno.model.stored.reasons import Reason
+from mydyno.model.stored.reasons import NOTHING_ENDED, Reason
 from mydyno.model.stored.records import DriverResult, SliceRecord, StepRecord, WindowSteadiness
-from mydyno.results.values.doubts import doubts_of
-from mydyno.results.values.found import missed
+from mydyno.results.values.doubts import doubts_of, missed
 from mydyno.results.values.steadiness import judge_step
 from mydyno.store.samples import Sample
 from mydyno.workloads.reconcile import disagreements
@@ -73,7 +71,7 @@ def judged(experiment: Experiment, step: Step, record: StepRecord, samples: Sequ
     reasons += step_reasons(facts(record.driver, record.server_counters, steady), HOST_RULES if parts else STEP_RULES)
     if parts and record.start_spread_s > MOST_START_SPREAD_S:
         text = f"the drivers began {record.start_spread_s:.1f} s apart"
-        reasons.append(Reason(gate="start_spread", text=text))
+        reasons.append(Reason(check="start_spread", text=text))
     failed = failure_of(record.driver, experiment.validity)
     return record.model_copy(
         update={

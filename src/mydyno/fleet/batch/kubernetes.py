@@ -11,8 +11,9 @@ from typing import Any
 
 from mydyno.errors import HostError, UserError
 from mydyno.files.atomic import write_text
-from mydyno.fleet.batch.system import SHOWN_LINES, Task, check_submitter, numbers_of, output_of
-from mydyno.model.definition.batch import BatchJob
+from mydyno.fleet.batch.system import SHOWN_LINES, Task, check_submitter, output_of
+from mydyno.model.definition.host_groups import BatchJob
+from mydyno.model.definition.quantities import numbers_of
 
 ATTEMPTS = 3
 """Kubernetes itself makes these, also while no controller watches."""

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from mydyno.errors import HostError, UserError
 from mydyno.files.atomic import write_text
-from mydyno.fleet.batch.system import Task, check_submitter, end_of, numbers_of, output_of, ranges
-from mydyno.model.definition.batch import BatchJob
+from mydyno.files.tree import end_of
+from mydyno.fleet.batch.system import Task, check_submitter, output_of
+from mydyno.model.definition.host_groups import BatchJob
+from mydyno.model.definition.quantities import numbers_of, ranges_of
 
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
 RUNNING = frozenset({
@@ -58,7 +60,7 @@ class Slurm:
         return f"""\
 #!/bin/bash
 #SBATCH --job-name={self._job.name}
-#SBATCH --array={ranges(blocks)}{f"%{parallel}" if parallel else ""}
+#SBATCH --array={ranges_of(blocks)}{f"%{parallel}" if parallel else ""}
 #SBATCH --nodes=1
 #SBATCH --exclusive
 #SBATCH --no-requeue

@@ -29,7 +29,7 @@ from mydyno.execution.live.writer import Listener
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.study_record import Request, note_resumed, nothing_to_resume
-from mydyno.files.journal import Journal
+from mydyno.files.logs import Journal
 from mydyno.fleet.batch.kubernetes import Kubernetes
 from mydyno.fleet.batch.slurm import Slurm
 from mydyno.fleet.batch.system import BatchSystem, Task, label_of, last_lines
@@ -40,8 +40,8 @@ from mydyno.fleet.live import FleetLive, FleetWatcher
 from mydyno.fleet.study_files import FOLDER, find_files, on_host
 from mydyno.hosts.lock import folder_lock
 from mydyno.hosts.paths import HostPaths, check_writable
-from mydyno.model.definition.batch import BatchJob
 from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.host_groups import BatchJob
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.summary import Summary
 from mydyno.results.gate import FINISHED_EVENT

@@ -8,23 +8,21 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from pathlib import Path
 from typing import Literal, Protocol
 
 from mydyno.errors import HostError, UserError
 from mydyno.fleet.messages import Said, parse_message
 from mydyno.hosts.commands import report_start
-from mydyno.model.definition.batch import BatchJob
+from mydyno.model.definition.host_groups import BatchJob
 
 LABEL_CHARACTERS = 44
 """With what is put before and after it at most 63 (RFC 1123)."""
 ANSWER_S = 60.0
 """For a command of the batch system."""
-SHOWN_LINES, READ_BYTES = 5, 1 << 16
-"""The last lines of a log that a person is shown; where they are searched."""
+SHOWN_LINES = 5
+"""The last lines of a log that a person is shown."""
 
 
 @dataclass(frozen=True)
@@ -115,16 +113,6 @@ async def output_of(*command: str) -> str:
     return output.decode(errors="replace")
 
 
-def end_of(path: Path) -> str:
-    """The end of a file; empty if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - READ_BYTES))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
-
-
 def last_lines(log: str) -> list[str]:
     """The last lines for a person of what `mydyno block` wrote on both of its streams."""
     found = []
@@ -136,15 +124,3 @@ def last_lines(log: str) -> list[str]:
         else:
             found += [message.text] if isinstance(message, Said) else []
     return [line for line in found if line.strip()][-SHOWN_LINES:]
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """1-3,7 of 1, 2, 3, 7."""
-    runs = [[n for _, n in run] for _, run in groupby(enumerate(sorted(numbers)), lambda one: one[1] - one[0])]
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-
-
-def numbers_of(text: str) -> set[int]:
-    """The numbers of 1-3,7."""
-    bounds = [part.partition("-") for part in text.split(",") if part]
-    return {number for first, _, last in bounds for number in range(int(first), int(last or first) + 1)}

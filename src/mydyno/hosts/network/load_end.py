@@ -39,7 +39,7 @@ from mydyno.hosts.network.link import (
     receive_timed,
     send_timed,
 )
-from mydyno.hosts.network.network_capabilities import programs_obstacle
+from mydyno.hosts.network.namespace import programs_obstacle
 from mydyno.hosts.network.network_card import HANDLE, KIND, card_obstacle
 from mydyno.hosts.root import HERE, HostRoot
 from mydyno.hosts.undo import UndoJournal

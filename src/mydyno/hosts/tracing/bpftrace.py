@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.hosts.root import HERE, HostRoot
-from mydyno.model.stored.kernel import MEASURES, SYSTEM_CALL, Bucket, KernelEvent
+from mydyno.model.stored.counted import MEASURES, SYSTEM_CALL, Bucket, KernelEvent
 
 PROGRAMS = Path(__file__).with_name("kernel_programs")
 ALWAYS = ("always", "load_threads")

@@ -60,7 +60,7 @@ class HooksSpec(Frozen):
 class ServerSpec(Frozen):
     """Which server: exactly one of a catalogue name, a base directory, a build, or an external server's DSN."""
 
-    name: str | None = Field(None, description="a name from `mydyno servers`, e.g. mariadb-10.11")
+    name: str | None = Field(None, examples=["mariadb-10.11"], description="a name from `mydyno servers`")
     basedir: Text | None = Field(
         None, description="a MySQL or MariaDB (>= 5.5): its folder, or the vendor's tar archive"
     )
@@ -164,7 +164,7 @@ class StepSpec(Frozen):
     """One workload at one or several load levels, which every run has."""
 
     workload: str = Field(
-        description="e.g. oltp_read_only, oltp_read_write, oltp_point_select; or script, sql or replay in its place"
+        examples=["oltp_read_only"], description="what is executed, unless script, sql or replay is set"
     )
     script: Text | None = Field(
         None,
@@ -197,8 +197,7 @@ class StepSpec(Frozen):
     search: SearchSpec | None = Field(
         None,
         exclude_if=is_empty,
-        description="open loop: find the highest rate at which a latency stays within a limit, e.g. "
-        '{ metric = "latency_p99_us", limit = "20ms" }',
+        description="open loop: find the highest rate at which a latency stays within a limit: see [steps.search]",
     )
     warmup: Duration = Field(10.0, ge=0, description="load that does not count")
     measure: PositiveDuration = Field(30.0, description="measured window")
@@ -261,7 +260,8 @@ class DesignSpec(Frozen):
         None,
         ge=1,
         le=100_000,
-        description="interleaved, without a time: slices of each arm per block and load level [measure / slice]",
+        description="interleaved, without a time: slices of each arm per block and load level; "
+        "default: measure / slice",
     )
     copies: int | None = Field(
         None,

@@ -2,6 +2,8 @@
 
 The experiment as resolved holds arms alone. Settings that change together are one factor; the arms are a product if
 every combination of the factors' levels is there exactly once and the arms' names are the levels' names joined by "-".
+
+Only a pair of arms that differ in one setting shows the effect of that setting.
 """
 
 from __future__ import annotations
@@ -144,3 +146,10 @@ def _levels(
             return None
         found[name] = levels
     return found
+
+
+def only_difference(first: ArmSpec, second: ArmSpec) -> str | None:
+    """The one treatment in which two arms differ; None if they differ in none or in several."""
+    names = {*first.treatments, *second.treatments}
+    differing = [name for name in names if first.treatments.get(name) != second.treatments.get(name)]
+    return differing[0] if len(differing) == 1 else None

@@ -67,8 +67,6 @@ class Plan(Frozen):
     """Whether blocks are added until the time is spent or every contrast is decided, with interim analyses."""
     looks: dict[int, float] | None = None
     """Blocks → error rate of each interim analysis of a sequential study; None: those of studies aimed at 6 blocks."""
-    client_untouched: bool = Field(True, exclude=True)
-    """In plans of earlier versions; nothing depends on it any more."""
     blocks: tuple[PlannedBlock, ...]
 
     @property

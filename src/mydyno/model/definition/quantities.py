@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import groupby
 from math import isfinite
 from typing import Annotated
 
@@ -116,3 +118,15 @@ def load_level(connections: int, rate: float | None = None) -> str:
     """
     closed = agreed(f"{connections} connections")
     return closed if rate is None else f"{rate:,.10g} transactions/s on {closed}"
+
+
+def ranges_of(numbers: Iterable[int]) -> str:
+    """0-2,7 of 0, 1, 2, 7."""
+    runs = [[n for _, n in run] for _, run in groupby(enumerate(sorted(numbers)), lambda one: one[1] - one[0])]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def numbers_of(text: str) -> set[int]:
+    """The numbers of 0-2,7; none of an empty text. Raises ValueError for anything else."""
+    bounds = [part.partition("-") for part in text.strip().split(",") if part]
+    return {number for first, _, last in bounds for number in range(int(first), int(last or first) + 1)}

@@ -33,9 +33,9 @@ def _ref(text: str) -> str:
 class BuildSpec(BaseModel):
     """A server built from source: `git` with `ref`, or a folder, and the command that builds it.
 
-    The command is executed with `sh -e -c` in a copy of the source, with your rights. It installs the server into the
-    folder $PREFIX; a memcached may also be left in the source folder. $JOBS is the number of CPUs. Of MySQL and MariaDB
-    it must install mariadbd or mysqld in bin, sbin or libexec, share/english/errmsg.sys, and in share
+    The command is executed with `sh -e -c` in a copy of the source, with your privileges. It installs the server into
+    the folder $PREFIX; a memcached may also be left in the source folder. $JOBS is the number of CPUs. Of MySQL and
+    MariaDB it must install mariadbd or mysqld in bin, sbin or libexec, share/english/errmsg.sys, and in share
     mysql_system_tables.sql and mysql_system_tables_data.sql (MariaDB 11: mariadb_…).
 
     Each commit is built once. Other files that the command reads do not identify the build: give a changed one another
@@ -55,7 +55,9 @@ class BuildSpec(BaseModel):
         "identifies the build",
     )  # fmt: skip
     command: _Text | None = Field(
-        None, description='builds it and installs it into $PREFIX, e.g. "./configure --prefix=$PREFIX && make install"'
+        None,
+        examples=["./configure --prefix=$PREFIX && make install"],
+        description="builds it and installs it into $PREFIX",
     )
     environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = Field(
         default_factory=dict, description="of the command, e.g. { CFLAGS = \"-O2 -g\" }; nothing of the shell's own is "

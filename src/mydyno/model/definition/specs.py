@@ -27,7 +27,7 @@ class CompareSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     metrics: Annotated[tuple[str, ...], BeforeValidator(as_list)] = Field(
-        min_length=1, description="metrics, e.g. tpmc_instance_1"
+        min_length=1, examples=["tpmc_instance_1"], description="metrics"
     )
     arms: Annotated[tuple[str, ...], BeforeValidator(as_list)] = Field(min_length=1, description="the arms compared")
     control: str = Field(description="the arm that they are compared with")
@@ -88,7 +88,7 @@ class GuardSpec(BaseModel):
         None, ge=1, description="most threads that execute statements (Threads_running), those of the load included"
     )
     p99: PositiveDuration | None = Field(
-        None, description='longest 99th percentile of `statement` over the last ten seconds, e.g. "50ms"'
+        None, examples=["50ms"], description="longest 99th percentile of `statement` over the last ten seconds"
     )
     statement: str = Field(
         "SELECT 1", min_length=1, description="what mydyno executes forty times a second as a user of the server would"
@@ -115,7 +115,7 @@ class SearchSpec(BaseModel):
     metric: Literal[
         "latency_mean_us", "latency_p50_us", "latency_p90_us", "latency_p95_us", "latency_p99_us", "latency_p999_us"
     ] = Field(description="the latency that is limited; of a rate, counted from when each was due")
-    limit: PositiveDuration = Field(description='its highest value, e.g. "20ms"')
+    limit: PositiveDuration = Field(examples=["20ms"], description="its highest value")
 
     @property
     def limit_us(self) -> float:
@@ -156,12 +156,12 @@ class ProfileSpec(BaseModel):
     )
     frequency: int = Field(499, ge=19, le=9999, description="samples of the profile per second and CPU")
 
-    def rate_of_causes(self, alpha: float, operations: bool) -> float:
-        """The error rate of each family of findings beside the effects, which share `alpha` equally: costs; types of
-        transactions, if the load has `operations`; functions, places in the flame graph; waits, counters of
-        performance_schema; the kernel view.
+    def rate_of_causes(self, alpha: float, families: int) -> float:
+        """The error rate of each family of findings beside the effects, which share `alpha` equally: costs; the
+        `families` of types of transactions and of statements, as far as there are some; functions, places in the flame
+        graph; waits, counters of performance_schema; the kernel view.
         """
-        return alpha / (1 + operations + 2 * self.cpu + 2 * self.waits + self.kernel)
+        return alpha / (1 + families + 2 * self.cpu + 2 * self.waits + self.kernel)
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from mydyno.model.frozen_record import Record, is_empty
-from mydyno.model.stored.obstacles import ArmFailure
+from mydyno.model.stored.reasons import ArmFailure
 from mydyno.model.stored.summary import StepLevel
 
 VerdictWord = Literal["higher", "lower", "equivalent", "inconclusive", "not_measurable"]

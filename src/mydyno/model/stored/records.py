@@ -11,13 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from mydyno.model.definition.batch import BatchJob
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.host_groups import HostGroup
+from mydyno.model.definition.host_groups import BatchJob, HostGroup
 from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.stored.reasons import Reason
 
-FORMAT = 5
+FORMAT = 6
 """Of the files of a study; others are not read."""
 
 

@@ -29,13 +29,11 @@ from mydyno.model.definition.plan import Plan
 from mydyno.model.frozen_record import Record
 from mydyno.model.stored.bisection import BISECT_FORMAT, BisectRecord, BisectResult
 from mydyno.model.stored.comparison import ArmComparison, Comparison, History
-from mydyno.model.stored.kernel import KERNEL_FORMAT, KernelTotals
+from mydyno.model.stored.counted import KERNEL_FORMAT, WAITS_FORMAT, KernelTotals, WaitTotals
 from mydyno.model.stored.live import LIVE_FORMAT, LiveRecord
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import FORMAT, DriverResult, RunRecord, SliceRecord, StudyRecord
-from mydyno.model.stored.summary import Summary
-from mydyno.model.stored.waits import WAITS_FORMAT, WaitTotals
-from mydyno.model.stored.worded import WordedSummary
+from mydyno.model.stored.summary import PrintedSummary, Summary
 
 
 class _Line(Record):
@@ -62,6 +60,8 @@ class StudyResumed(_Event):
     event: Literal["study_resumed"]
     mydyno_version: str = ""
     """The version that resumes it; empty in a study of an earlier mydyno."""
+    dropped: tuple[str, ...] = ()
+    """Folders of runs and blocks that had been begun; they are made again."""
 
 
 class StudyFinished(_Event):
@@ -92,8 +92,8 @@ class RunFinished(_Event):
     event: Literal["run_finished"]
     folder: str
     valid: bool
-    reasons: tuple[Reason | str, ...]
-    """Why the run is invalid; sentences in format 1."""
+    reasons: tuple[Reason, ...]
+    """Why the run is invalid."""
 
 
 class BlockBegan(_Event):
@@ -331,7 +331,7 @@ STORED: dict[str, StoredFile] = {
     "driver": StoredFile(DriverDocument, ("blocks/*/*/driver*.json",), 1),
     "bisection": StoredFile(BisectRecord, ("bisect.json",), BISECT_FORMAT, of="bisection"),
     "bisect-result": StoredFile(BisectResult, ("result.json",), BISECT_FORMAT, of="bisection"),
-    "report": StoredFile(WordedSummary, (), FORMAT, printed_by="mydyno report STUDY --format json"),
+    "report": StoredFile(PrintedSummary, (), FORMAT, printed_by="mydyno report STUDY --format json"),
     "comparison": StoredFile(Comparison, (), 1, printed_by="mydyno compare STUDY STUDY --format json"),
     "arms": StoredFile(ArmComparison, (), 1, printed_by="mydyno compare STUDY --arms ARM,ARM --format json"),
     "history": StoredFile(History, (), 2, printed_by="mydyno history EXPERIMENT --format json"),

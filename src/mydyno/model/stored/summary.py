@@ -15,20 +15,18 @@ from mydyno.model.definition.quantities import load_level
 from mydyno.model.frozen_record import Record, is_empty
 from mydyno.model.metrics import phrase_of
 from mydyno.model.phrases import Phrase
-from mydyno.model.stored.candidates import CandidateRecord
-from mydyno.model.stored.capacity import CapacityRecord
-from mydyno.model.stored.fact import Fact
-from mydyno.model.stored.factors import FactorsRecord
-from mydyno.model.stored.kernel import KernelRecord
-from mydyno.model.stored.obstacles import Alarm, ArmFailure
-from mydyno.model.stored.operations import OperationsRecord
-from mydyno.model.stored.profiles import ProfilesRecord
-from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.records import FORMAT, Metric, RunFacts, RunRecord
-from mydyno.model.stored.scalability import ScalabilityRecord
-from mydyno.model.stored.screening import ScreenRecord
-from mydyno.model.stored.statements import StatementsRecord
-from mydyno.model.stored.waits import WaitsRecord
+from mydyno.model.stored.analyses import (
+    CandidateRecord,
+    CapacityRecord,
+    FactorsRecord,
+    OperationsRecord,
+    ScalabilityRecord,
+    ScreenRecord,
+    StatementsRecord,
+)
+from mydyno.model.stored.counted import KernelRecord, ProfilesRecord, WaitsRecord
+from mydyno.model.stored.reasons import Alarm, ArmFailure, Fact, Reason
+from mydyno.model.stored.records import FORMAT, Metric, RunFacts, RunRecord, SliceRecord
 
 
 class Window(Record):
@@ -59,6 +57,13 @@ class RunSummary(RunFacts):
     def usable(self, step: str) -> bool:
         """Whether the step counts: no validity check of run or step failed, nor did the arm there."""
         return self.valid and step not in self.invalid_steps and step not in self.failures
+
+
+def used_slices(slices: Iterable[SliceRecord], runs: Iterable[RunSummary]) -> list[SliceRecord]:
+    """Those of runs that count at the slice's step."""
+    of = {(run.block, run.arm, run.copy_number): run for run in runs}
+    found = ((one, of.get((one.block, one.arm, one.copy_number))) for one in slices)
+    return [one for one, run in found if run is not None and run.usable(one.step)]
 
 
 def block_groups(runs: Iterable[RunSummary]) -> dict[int, str]:
@@ -113,10 +118,9 @@ class EffectDetails(Record):
     log_ratios: dict[int, float] | None = None
     """{block: ln(arm) less the mean of the logs of A and A′, as far as both are there}, the dots of the chart; None:
     not recorded."""
-    hodges_lehmann: float | None = None
     skewed: bool = False
-    unadjusted_low: float | None = None
-    unadjusted_high: float | None = None
+    single_low: float | None = None
+    single_high: float | None = None
     """The interval without adjustment for other contrasts."""
     p_t: float | None = None
     """Unadjusted p of the t; None if it does not exist (fewer than two blocks, no spread at all)."""
@@ -126,14 +130,8 @@ class EffectDetails(Record):
     """The same adjusted for all contrasts of the study, which are permuted together; None for an exploratory metric."""
     equivalence_low: float | None = None
     equivalence_high: float | None = None
-    smallest_margin: float | None = None
-    """The smallest margin (a fraction) within which these data would be called equivalent; None without an interval."""
-    noise_floor: float | None = None
-    """The median A/A difference at this step as a ratio (1.008), for charts; it decides nothing."""
     blocks_needed: int | None = None
     """About how many more blocks an inconclusive contrast needs; None for every other verdict."""
-    adjustment: str = "none"
-    """"max-t, joint permutation" (how intervals and p are adjusted), or "none"."""
     half_width: float | None = None
     """Half of the interval on the log scale, as a fraction: 0.02 is ±2 %; None without an interval."""
     detectable: float | None = None
@@ -413,9 +411,9 @@ class Summary(Record):
     scalabilities: tuple[ScalabilityRecord, ...] = Field((), exclude_if=is_empty)
     """For a sweep of connections: the scalability of every workload and arm."""
     operations: OperationsRecord | None = Field(None, exclude_if=is_empty)
+    """None: the load has no types of transactions, and no names."""
     statements: StatementsRecord | None = Field(None, exclude_if=is_empty)
     """None: the study does not compare statements."""
-    """None: the load has no types of transactions, and no names."""
     screening: tuple[ScreenRecord, ...] = Field((), exclude_if=is_empty)
     """For a screening study: the result at every step."""
     factors: FactorsRecord | None = Field(None, exclude_if=is_empty)
@@ -443,6 +441,8 @@ class Summary(Record):
     conclusions: tuple[ConclusionRecord, ...] = ()
     """Conclusions of published studies, tested against this one: see analysis/published/conclusions.py."""
     design: DesignKind = "blocks"
+    due: bool = True
+    """Whether effects are examined: at an interim analysis, or when a fixed number of blocks is made."""
     look: int | None = None
     """Blocks at the interim analysis that this summary is of; None: a fixed number of blocks, or none yet."""
     looks: dict[int, float] | None = None
@@ -453,6 +453,24 @@ class Summary(Record):
     host_groups: HostGroupsRecord | None = Field(None, exclude_if=is_empty)
     """None: one host group."""
 
+    @property
+    def families_beside(self) -> int:
+        """Families of types of transactions and of statements, which share an error rate with causes."""
+        return (self.operations is not None) + (self.statements is not None)
+
     def phrase(self, metric: str) -> Phrase:
         """The words for a metric, in a study of these workloads."""
         return phrase_of(metric, {step.workload for step in self.steps})
+
+
+class PrintedSummary(Summary):
+    """The summary with its answer: what `mydyno report --format json` and `mydyno run --json` print."""
+
+    answer: tuple[str, ...]
+    """One to three short sentences that answer the question, then those on its further metrics."""
+    further: int = Field(0, exclude_if=is_empty)
+    """How many sentences of `answer`, the last ones, are on further metrics."""
+    scope: str
+    """Where and when the answer holds, once: host, server, workload, data, durability, dates."""
+    sharpen: tuple[str, ...]
+    """What would improve the answer: time needed for ±x %, a quieter host, more blocks."""

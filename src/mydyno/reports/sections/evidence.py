@@ -33,6 +33,7 @@ def build(result: StudyResult) -> Part:
             f"{len(result.unused_steps)} load levels of valid runs are not valid{_counts(step_reasons)}."
         ),
         unsampled=unsampled(result.runs),
+        unsteady=unsteady(result),
         warnings=warnings.most_common(),
         run_count=len(result.runs),
         arms=[_arm(result, arm) for arm in result.styles],
@@ -41,6 +42,17 @@ def build(result: StudyResult) -> Part:
     )
     heading, says = "Runs that count, and evidence for each treatment", _in_one_line(result, len(invalid))
     return Part(id="evidence", heading=heading, says=says, folded=True, body=[html])
+
+
+def unsteady(result: StudyResult) -> str:
+    """How many windows of the design blocks were not steady, with what is wrong with the first; empty if none was."""
+    windows = [(run, step.id, step.steady) for run in result.records.values() for step in run.steps if step.steady]
+    found = [one for one in windows if one[2].steadiness == "not steady"]
+    if not found or result.study.experiment.validity.steady == "strict":
+        return ""
+    run, step, window = found[0]
+    first = f"{run.arm} at {step} in block {run.block}: {'; '.join(window.reasons)}"
+    return f'Measured windows that are not steady, and count (validity.steady = "report"): {len(found)}. {first}.'
 
 
 def _in_one_line(result: StudyResult, invalid: int) -> str:

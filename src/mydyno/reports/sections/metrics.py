@@ -17,7 +17,7 @@ from mydyno.language import agreed
 from mydyno.model.stored.summary import EffectRecord, StepLevel
 from mydyno.results.precision import answered_metrics
 from mydyno.wording.numbers import NONE, change, level_percent, ratio_interval, signed_percent
-from mydyno.wording.verdicts import SYMBOLS, absolute, verdict_text, verdict_word
+from mydyno.wording.verdicts import SYMBOLS, absolute, note_of, verdict_text, verdict_word
 
 FIRST = ("ops", "qps", "tps", "latency_p99_us", "cpu_user_pct", "server_rss_bytes", "server_vsize_bytes")
 MOST_ROWS = 240
@@ -148,14 +148,14 @@ def _value(result: StudyResult, metric: str, step: StepLevel, arm: str) -> str:
 
 
 def _cell(result: StudyResult, metric: str, step: StepLevel, effect: EffectRecord | None) -> Cell:
-    """The change; below it the interval and the arm's value."""
+    """The change; below it the interval, the arm's value, and what limits the verdict."""
     if effect is None:
         return Cell(NONE, "num")
-    word = verdict_word(result, effect)
-    share = change(effect.ratio)
+    word, note = verdict_word(result, effect), note_of(effect, result.study.experiment.verdict.margin_of(effect.metric))
+    sign, share = f"{SYMBOLS[word]} " if word else "", change(effect.ratio)
+    css = f"num{' strong' if excludes_one(effect) else ''}{' noted' if note else ''}"
     if share is None:
-        return Cell(verdict_text(result, effect) or NONE, "num", f"{SYMBOLS[word]} " if word else "")
+        return Cell(verdict_text(result, effect) or NONE, css, sign, note)
     interval = ratio_interval(effect.ci_low, effect.ci_high)
-    below = "; ".join(filter(None, (interval, _value(result, metric, step, effect.arm))))
-    css = "num strong" if excludes_one(effect) else "num"
-    return Cell(signed_percent(share), css, f"{SYMBOLS[word]} " if word else "", below)
+    below = "; ".join(filter(None, (interval, _value(result, metric, step, effect.arm), note)))
+    return Cell(signed_percent(share), css, sign, below)

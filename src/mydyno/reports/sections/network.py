@@ -17,10 +17,9 @@ from mydyno.document.result import StudyResult
 from mydyno.document.section import Figure, FigureGroup, legend
 from mydyno.hosts.network.link import FRAME_TO_PAYLOAD
 from mydyno.model.stored.summary import StepLevel
-from mydyno.reports.envelopes import Panel
 from mydyno.reports.sections.over_time import time_series
 from mydyno.reports.sections.sweep import metric_figure
-from mydyno.reports.telemetry import read_one
+from mydyno.reports.telemetry import Panel, read_one
 from mydyno.wording.numbers import DisplayUnit, display_unit
 
 TREATMENTS = ("network", "compression", "tls")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from mydyno.document.charts.noise import NoiseRow, noise_chart
-from mydyno.document.parts import Figures, Note, Part
+from mydyno.document.parts import Note, Part
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Table
+from mydyno.document.section import Cell, Table
 from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.verdicts import verdicts_of
 from mydyno.wording.interference import adjustment_sentence
@@ -16,15 +15,11 @@ def build(result: StudyResult) -> Part:
     """Noise floor of the primary metric at every step."""
     metric = result.summary.primary
     found = _noise(result, metric)
-    groups = [
-        FigureGroup("The control against itself", [found] if found else []),
-        FigureGroup("The adjustment for the host's speed", [], text=_adjustment(result)),
-    ]
     intro = "Every block runs the control twice. The difference between the copies is the noise of this set-up."
     empty = "" if found else "No block has two valid runs of the control, so there is no noise floor."
     return Part(
         id="noise", heading="Noise floor", says=noise_in_one_line(result), folded=True,
-        body=[Note(intro, "intro"), Note(empty, "empty"), Figures(groups)],
+        body=[Note(intro, "intro"), Note(empty, "empty"), found, Note(_adjustment(result))],
     )  # fmt: skip
 
 
@@ -45,10 +40,9 @@ def noise_in_one_line(result: StudyResult) -> str:
     return f"the control differs from its own copy by up to {high}" + ("" if low == high else f" ({low} at best)")
 
 
-def _noise(result: StudyResult, metric: str) -> Figure | None:
+def _noise(result: StudyResult, metric: str) -> Table | None:
     control = result.summary.control
-    rows: list[NoiseRow] = []
-    table: list[list[str | Cell]] = []
+    rows: list[list[str | Cell]] = []
     several = len(result.workloads) > 1
     for step in result.steps:
         ratios = result.block_ratios(metric, step.id, control, copy_number=2)
@@ -57,25 +51,14 @@ def _noise(result: StudyResult, metric: str) -> Figure | None:
             continue
         share = floor - 1 if floor is not None else None
         name = _short(step) if several else step.short_level
-        shares = tuple(ratio - 1 for ratio in ratios.values())
-        rows.append(NoiseRow(name, shares, share))
         spread = ratio_interval(min(ratios.values()), max(ratios.values())) if ratios else "–"
-        table.append(
+        rows.append(
             [name, Cell(str(len(ratios)), "num"), Cell(spread, "num"), Cell(noise_text(share) if share else "–", "num")]
         )
     if not rows:
         return None
-    chart = noise_chart(
-        f"noise:{metric}",
-        f"{result.metric_name(metric)}: the control and its copy",
-        "Each dot is one block; the bracket is the noise floor, the band the declared margin.",
-        result.styles[control],
-        rows,
-        result.margin_of(metric),
-        356,
-    )
     head = ("level", "blocks", "copy relative to control", "noise floor")
-    return Figure([chart], Table(f"A/A differences of {result.metric_name(metric)}", head, table), numbers_open=True)
+    return Table(f"A/A differences of {result.metric_name(metric)}", head, rows)
 
 
 def _short(step: StepLevel) -> str:

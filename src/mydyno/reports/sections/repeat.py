@@ -16,7 +16,6 @@ from mydyno.model.stored.records import RunRecord
 from mydyno.wording.hosts import claim_words
 from mydyno.wording.numbers import margin_text
 from mydyno.wording.reasons import invalid_runs
-from mydyno.workloads.data import kind_of
 
 PER_RUN_VARIABLES = {
     "datadir", "general_log_file", "log_error", "pid_file", "port", "pseudo_thread_id", "server_uid", "server_uuid",
@@ -34,7 +33,6 @@ HOST_FACTS = {
     "transparent_hugepages": "transparent huge pages",
 }
 """{fact: its name in the table}."""
-DURABILITY = ("innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_doublewrite", "innodb_flush_method")
 
 
 def build(result: StudyResult) -> Part:
@@ -83,20 +81,12 @@ def limits(result: StudyResult) -> list[str]:
     if summary.state != "complete":
         found.append("The study is not complete: more blocks may change every interval.")
     found += filter(None, [invalid_runs(result.runs, failed=True)])
+    if dropped := sum(len(event.get("dropped", ())) for event in result.folder.journal.read()):
+        found.append(agreed(f"{dropped} unfinished blocks were dropped when the study was resumed, and made again."))
     if result.unused_steps:
         found.append(
             agreed(f"{len(result.unused_steps)} load levels of valid runs are not valid and were not used; see Trust.")
         )
-    record = next(iter(result.records.values()), None)
-    variables = record.servers[0].variables if record and record.servers else {}
-    durable = [f"{name}={variables[name]}" for name in DURABILITY if name in variables]
-    if durable:
-        found.append(f"It holds for these durability settings: {', '.join(durable)}.")
-    if pool := variables.get("innodb_buffer_pool_size", ""):
-        data = experiment.data
-        size = format_bytes(float(pool)) if pool.isdigit() else pool
-        what = kind_of(data).words(data)
-        found.append(f"It holds for this data: {what}, and a buffer pool of {size}.")
     found.append("The load is a closed loop if a number of connections is set: a slow server receives fewer requests.")
     return found
 
@@ -179,14 +169,16 @@ def _first(records: Iterable[RunRecord], arm: str) -> RunRecord | None:
 
 
 def _differing_variables(result: StudyResult, records: list[RunRecord]) -> Table | None:
-    """Server variables that are not the same in every arm's first run, apart from paths and the like."""
+    """Server variables that are not the same in every arm's first run that has them, apart from paths and the like."""
     firsts = {arm: record for arm in result.styles if (record := _first(records, arm)) and record.servers}
     names = sorted({name for record in firsts.values() for name in record.servers[0].variables} - PER_RUN_VARIABLES)
     rows = []
     for name in names:
         values = [record.servers[0].variables.get(name, "–") for record in firsts.values()]
         without_folder = {
-            value.replace(record.folder, "") for value, record in zip(values, firsts.values(), strict=True)
+            value.replace(record.folder, "")
+            for value, record in zip(values, firsts.values(), strict=True)
+            if name in record.servers[0].variables
         }
         if len(without_folder) > 1:
             rows.append([name, *values])

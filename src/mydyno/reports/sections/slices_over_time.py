@@ -8,11 +8,10 @@ from typing import TypeVar
 from markupsafe import Markup
 
 from mydyno.document.charts.clock import Mark, Panel, clock_chart
-from mydyno.document.charts.palette import ArmStyle, copy_style
+from mydyno.document.charts.drawing import ArmStyle, copy_style
 from mydyno.document.parts import Figures, Note, Part
-from mydyno.document.result import StudyResult
+from mydyno.document.result import BlockTime, StudyResult, StudySlices, rate
 from mydyno.document.section import Figure, FigureGroup, legend
-from mydyno.document.slices import BlockTime, StudySlices, rate
 from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.records import SliceRecord

@@ -1,7 +1,7 @@
 """A comparison of two or more studies: which of their effects differ, with the noise of both sessions.
 
 What is compared is the effect in one study relative to the effect in another: a ratio of ratios, each to its own
-control in its own blocks (stats/between.py). The first study is the reference of all others. Contrasts that have a
+control in its own blocks (stats/contrast.py). The first study is the reference of all others. Contrasts that have a
 verdict in every study are one family, held together by Bonferroni; equivalence is per contrast, as in a study. The
 rest is exploratory.
 """
@@ -25,7 +25,7 @@ from mydyno.model.stored.comparison import (
     IndirectEffect,
     StudyEffect,
 )
-from mydyno.model.stored.obstacles import CopiesDiffer
+from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.across.common_ground import (
     CommonGround,
@@ -36,13 +36,11 @@ from mydyno.results.across.common_ground import (
     same_control,
 )
 from mydyno.results.across.estimates import estimate_of, mean_log, mean_of
-from mydyno.results.across.labels import MOST_STUDIES, label
-from mydyno.results.across.saved import SavedStudy, without_copies
-from mydyno.results.across.scatter import Scatter, session_scatter
+from mydyno.results.across.history import Scatter, session_scatter
+from mydyno.results.across.saved import MOST_STUDIES, SavedStudy, label, without_copies
 from mydyno.results.families import verdict_metrics
 from mydyno.results.precision import alarm_of
-from mydyno.stats.between import difference, with_sessions
-from mydyno.stats.contrast import Estimate
+from mydyno.stats.contrast import Estimate, difference, with_sessions
 from mydyno.stats.tost import equivalence
 
 ALPHA = 0.05
@@ -94,7 +92,7 @@ class Compared:
 def compared(studies: Sequence[SavedStudy], beside: Sequence[SavedStudy] = ()) -> Compared:
     """The comparison of two or more studies. Raises UserError for one that is there twice, or more than 26.
 
-    `beside`: other studies, which show how much sessions differ (scatter.py).
+    `beside`: other studies, which show how much sessions differ (history.py).
     """
     _check(studies)
     ground = common_ground(studies)

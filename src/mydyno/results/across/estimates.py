@@ -23,7 +23,7 @@ def estimate_of(effect: EffectRecord, alpha: float) -> Estimate:
     if effect.ratio is None or effect.ratio <= 0.0:
         return Estimate(0, None, None, 0, None, False)
     details, mean = effect.details, log(effect.ratio)
-    low, high = details.unadjusted_low, details.unadjusted_high
+    low, high = details.single_low, details.single_high
     if low and high and details.freedom >= 1:
         level = alpha if effect.verdict else EXPLORATORY_ALPHA
         error = log(high / low) / 2.0 / t_quantile(1.0 - level / 2.0, details.freedom)

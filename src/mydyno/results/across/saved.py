@@ -1,4 +1,9 @@
-"""One saved study as comparisons read it, and the reasons for which it cannot be read."""
+"""One saved study as comparisons read it, and the reasons for which it cannot be read; its host, and the letter
+that names it.
+
+Studies ran on the same host if its name, processor, CPUs and memory are the same. Kernel, distribution and settings may
+change on one host: a history shows them as changes.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from string import ascii_uppercase
 
 from mydyno.errors import UserError
 from mydyno.model.definition.plan import Plan
+from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.results.precision import is_sequential
 from mydyno.store.study_folder import StudyFolder
 
 
@@ -54,8 +60,8 @@ class SavedStudy:
 
     @property
     def before_first_look(self) -> bool:
-        """Whether the study has looks and none was due: its effects may not be examined."""
-        return self.summary.look is None and is_sequential(self.summary, self.study.experiment)
+        """Whether no analysis was due: its effects may not be examined."""
+        return not self.summary.due
 
     @cached_property
     def server_of(self) -> dict[str, str]:
@@ -126,3 +132,34 @@ def _first_block(folder: StudyFolder, plan: Plan) -> tuple[RunRecord, ...]:
         if len(found) == len(block.runs):
             return tuple(map(folder.planned_run, found))
     return ()
+
+
+IDENTITY = ("hostname", "cpu_model", "cpus", "memory_bytes")
+
+HostIdentity = tuple[tuple[str, str], ...]
+"""(fact, value in words) of IDENTITY, as far as recorded; of several host groups all of them."""
+
+
+def host_identity(study: SavedStudy) -> HostIdentity:
+    """What identifies the host, or the hosts, of a study."""
+    hosts = [study.study.hosts[name] for name in sorted(study.study.hosts)] or [study.study.host]
+    found = []
+    for facts in hosts:
+        for name in IDENTITY:
+            value = facts.get(name)
+            if value is not None:
+                found.append((name, format_bytes(float(value)) if name == "memory_bytes" else str(value)))
+    return tuple(found)
+
+
+def host_difference(host: HostIdentity, other: HostIdentity) -> tuple[str, ...]:
+    """What distinguishes another host: "hostname vm-8", "cpus 4"."""
+    return tuple(f"{name} {value}" for name, value in other if (name, value) not in host)
+
+
+MOST_STUDIES = len(ascii_uppercase)
+
+
+def label(place: int) -> str:
+    """A for the first study, B for the second."""
+    return ascii_uppercase[place]

@@ -13,8 +13,14 @@ from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.stored.comparison import Setting, SettingGroup
 from mydyno.model.stored.records import RunRecord
 from mydyno.results.across.saved import SavedStudy
-from mydyno.results.host_facts import FIRST_FACTS, NOT_COMPARED, comparable_facts
-from mydyno.results.server_variables import SHOWN_LETTERS, meaning_of, shapes_performance
+from mydyno.results.settings import (
+    FIRST_FACTS,
+    NOT_COMPARED,
+    SHOWN_LETTERS,
+    comparable_facts,
+    meaning_of,
+    shapes_performance,
+)
 
 HOSTNAME = "hostname"
 PACKAGES = "packages"

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.search import CAPACITIES
+from mydyno.model.definition.special_steps import CAPACITIES
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.values.step_slices import Lane, lane_of
 from mydyno.stats.capacity import Outcome, estimates

@@ -23,9 +23,9 @@ def is_host_noise(run: RunRecord) -> bool:
     return (
         not run.failed
         and bool(run.steps)
-        and all(reason.gate == "no_valid_step" for reason in run.reasons)
+        and all(reason.check == "no_valid_step" for reason in run.reasons)
         and all(step.reasons for step in run.steps)
-        and all(reason.gate in NOISE_CHECKS for step in run.steps for reason in step.reasons)
+        and all(reason.check in NOISE_CHECKS for step in run.steps for reason in step.reasons)
     )
 
 
@@ -47,7 +47,7 @@ def _marked(run: RunSummary, spread: dict[str, float], most_spread: float) -> Ru
     found = {
         step: (
             *run.invalid_steps.get(step, ()),
-            Reason(gate="steal", text=f"it differed by {100 * width:.0f} % between the block's arms"),
+            Reason(check="steal", text=f"it differed by {100 * width:.0f} % between the block's arms"),
         )
         for step, width in spread.items()
         if width > most_spread

@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.stored.fact import Fact, fact
+from mydyno.model.stored.reasons import Fact, fact
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import AloneRecord
 from mydyno.results.values.step_slices import StepSlices, groups_of, lane_of

@@ -383,13 +383,14 @@ def _others(own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane:
 
 
 def _growth(own: Sequence[SliceRecord]) -> dict[str, float]:
-    """The factor by which resident memory grows in a minute: least squares over the log of what it is after slices."""
-    memory = [(one.started_unix_ns + one.length_s * 1e9, one.server_rss_bytes) for one in own if one.server_rss_bytes]
-    if len(memory) < max(FEWEST_OF_GROWTH, len(own)):
+    """The factor by which resident memory grows in a million queries: least squares over the log of what it is after
+    slices.
+    """
+    memory = [one.server_rss_bytes for one in own if one.server_rss_bytes]
+    millions = np.array(_served(own)) / 1e6
+    if len(memory) < max(FEWEST_OF_GROWTH, len(own)) or millions[-1] <= millions[0]:
         return {}
-    ends_ns, used = np.array(memory).T
-    minutes = (ends_ns - ends_ns[0]) / 60e9
-    slope = np.polynomial.Polynomial.fit(minutes, np.log(used), 1).convert().coef[1]
+    slope = np.polynomial.Polynomial.fit(millions, np.log(memory), 1).convert().coef[1]
     return {GROWTH: float(np.exp(slope))}
 
 
@@ -422,7 +423,7 @@ def _memory_at_equal_operations(
     own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane: Lane
 ) -> dict[str, float]:
     """Interpolated where each arm of the block had served as many queries since its start as the one with the fewest;
-    resident memory also where the last arm of the block's first cycle had.
+    resident memory also where the last arm of the block's first cycle had. Empty where there is no such number.
     """
     served = {
         one: _served([o for o in all_slices if lane_of(o) == one])
@@ -431,6 +432,8 @@ def _memory_at_equal_operations(
     }
     late, early = min(amounts[-1] for amounts in served.values()), max(amounts[0] for amounts in served.values())
     found: dict[str, float] = {}
+    if late < early:  # one had served more after its first slice than another one after its last
+        return found
     for name in MEMORY:
         values = [getattr(one, name) for one in own]
         if all(value is not None for value in values):

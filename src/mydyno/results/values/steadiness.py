@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.records import ChangePoint, WindowSteadiness
-from mydyno.stats.mser import mser5
-from mydyno.stats.steady import StateSeries, judge
+from mydyno.stats.steady import StateSeries, judge, mser5
 from mydyno.store.samples import Sample
 
 STATES = (

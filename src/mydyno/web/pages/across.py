@@ -84,11 +84,10 @@ class _Compared:
     def document(self) -> Document:
         """What is shown. Raises MydynoError or HTTPException for what has nothing in common, or is not there."""
         # numpy and the tables take a third of a second to load
-        from mydyno.evaluation.arms import compare_arms  # numpy
-        from mydyno.evaluation.compare import compare_studies  # numpy
+        from mydyno.evaluation.compare import compare_arms, compare_studies  # numpy
         from mydyno.reports.comparison import arms_document, comparison_document
+        from mydyno.results.across.history import studies_beside  # numpy
         from mydyno.results.across.saved import SavedStudy
-        from mydyno.results.across.scatter import studies_beside  # numpy
 
         saved = [SavedStudy.read(path) for path in self.paths]
         if self.arms:
@@ -98,11 +97,11 @@ class _Compared:
                     raise _missing("The study has no arm {name}.", arm, known)
             if len(self.arms) < 2:
                 raise HTTPException(422, "Mark two arms or more, then compare them.")
-            return arms_document(compare_arms(saved[0], self.arms), [saved[0].folder])
+            return arms_document(compare_arms(saved[0], self.arms), whole=True)
         made = compare_studies(saved, studies_beside(saved))
         if not made.comparable:
             raise HTTPException(422, made.answer[0])
-        return comparison_document(made, [one.folder for one in saved])
+        return comparison_document(made, whole=True)
 
 
 def show_comparison(request: Request) -> Response:

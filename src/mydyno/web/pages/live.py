@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from mydyno.document.page_assets import script_json
+from mydyno.document.parts import script_json
 from mydyno.errors import MydynoError
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.live import LiveEnded, LiveOpened

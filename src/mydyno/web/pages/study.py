@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from mydyno.errors import UserError
 from mydyno.evaluation.answer import answer_of
-from mydyno.files.command_log import read_commands
+from mydyno.files.logs import read_commands
 from mydyno.model.definition.plan import Plan
 from mydyno.model.phrases import lane_name
 from mydyno.model.stored.reasons import joined

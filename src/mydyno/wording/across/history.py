@@ -70,7 +70,7 @@ def _why(unlike: Unlike) -> str:
         case "failed":
             return "it failed: it has no valid run"
         case "alarm":
-            return "the control differs from its own copy (A/A alarm)"
+            return "two equal servers differ"
         case "data":
             return f"other data ({of})"
         case "load":

@@ -80,8 +80,8 @@ def conclusions(comparison: Comparison) -> tuple[str, ...]:
     if not comparison.comparable:
         return ()
     found = [
-        "Compared are effects, each relative to the control of its own study. No run of one study is "
-        "compared with a run of another; the intervals contain the noise of both."
+        "Only effects are compared, each relative to the control of its own study, never runs of different "
+        "studies; the intervals contain the noise of both."
     ]
     causes = _all_causes(comparison)
     if not causes:
@@ -231,7 +231,7 @@ def _alike(comparison: Comparison, pairs: Sequence[tuple[ComparedEffect, EffectD
         sizes = f"{first} in {of.first}, {second} in {of.second}"
         return f"{what}: {sizes}; {of.second} / {of.first}: {difference_words(of)}."
     if verdict == "equivalent":
-        return agreed(f"{len(pairs)} effects are equivalent.")
+        return agreed(f"{len(pairs)} effects are equivalent: each differs between the studies by less than the margin.")
     if verdict == "inconclusive":
         widest = max(pairs, key=lambda pair: (pair[1].ci_high or 1.0) / (pair[1].ci_low or 1.0))[1]
         return agreed(

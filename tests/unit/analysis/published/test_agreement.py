@@ -2,9 +2,9 @@
 
 import pytest
 
-from mydyno.analysis.published.agreement import AGREEMENT, Agreement, all_of, compare
+from mydyno.analysis.published.figures import AGREEMENT, Agreement, all_of, compare
 from mydyno.errors import BugError
-from mydyno.model.stored.fact import fact
+from mydyno.model.stored.reasons import fact
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 
 

@@ -10,9 +10,9 @@ import pytest
 from mydyno.analysis.published.conclusions import conclusions_of
 from mydyno.analysis.published.words import fact_clauses
 from mydyno.experiment_file.published_studies import Conclusion, PublishedStudy
-from mydyno.model.definition.contrasts import only_difference
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ServerSpec, StepSpec
-from mydyno.model.stored.obstacles import CopiesDiffer
+from mydyno.model.definition.factors import only_difference
+from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, EffectRecord, LimitRecord, RunSummary
 from tests.support.fake_script import experiment
 

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mydyno.analysis.published.next_steps import NextSteps
+from mydyno.analysis.published.words import NextSteps
 from mydyno.experiment_file.published_studies import published_studies
-from mydyno.model.stored.fact import Fact, fact
-from mydyno.model.stored.obstacles import CopiesDiffer
+from mydyno.model.stored.reasons import CopiesDiffer, Fact, fact
 from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, LimitRecord, PublishedEntry, Summary
 from tests.support.saved_studies import experiment, saved, values
 from tests.unit.analysis.test_factors import CROSSING, NAMES, logs, study

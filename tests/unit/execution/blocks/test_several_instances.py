@@ -26,11 +26,11 @@ from mydyno.results.values.blocks import _together
 from mydyno.results.values.interleaved import RATIOS
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import run_study
+from mydyno.wording.verdicts import note_of
 from mydyno.workloads.reconcile import disagreements
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.fake_slices import Simulation
-from tests.support.worded import worded
 
 TWO = {"none-2": {"instances": 2}, "limited-2": {"instances": 2, "control": "none-2"}}
 ARMS = ("none-1", "limited-1", "none-2", "limited-2")
@@ -145,8 +145,6 @@ async def test_every_instance_is_loaded_at_once_and_logged_apart(
     assert {loads[0][-1], loads[1][-1]} == {"1", "2"}
     run = folder.path / next(folder.runs()).folder
     assert {path.name for path in run.glob("*.log")} == {"server.log", "server-2.log", "driver.log", "driver-2.log"}
-    tags = [line.partition(",")[0] for line in (run / "latency.hlog").read_text().splitlines() if "Tag=" in line]
-    assert len(tags) == len(set(tags)) == 4
 
 
 async def test_an_instance_that_fails_a_gate_makes_the_step_invalid_and_is_named(
@@ -179,10 +177,8 @@ async def test_verdicts_are_given_per_control_and_on_declared_comparisons(
     script.qps = qps
     compare = [{"metrics": "qps_instance_1", "arms": "limited-2", "control": "limited-1"}]
     asked = experiment(ARMS, said=TWO, design={"blocks": 8}, verdict={"compare": compare})
-    folder, summary = await study(script, paths, tmp_path, asked)
-    judged = {
-        (e.metric, e.arm, e.control): e for e in worded(folder).effects if e.step == "oltp_read_only-4" and e.verdict
-    }
+    _, summary = await study(script, paths, tmp_path, asked)
+    judged = {(e.metric, e.arm, e.control): e for e in summary.effects if e.step == "oltp_read_only-4" and e.verdict}
     assert {key: effect.verdict for key, effect in judged.items()} == {
         ("qps", "limited-1", "none-1"): "lower",
         ("qps", "limited-2", "none-2"): "higher",
@@ -190,8 +186,8 @@ async def test_verdicts_are_given_per_control_and_on_declared_comparisons(
     }
     assert judged["qps", "limited-2", "none-2"].ratio == pytest.approx(1.1, rel=0.01)
     assert judged["qps_instance_1", "limited-2", "limited-1"].ratio == pytest.approx(770 / 900, rel=0.01)
-    assert "The A/A comparison is that of none-1" in judged["qps", "limited-2", "none-2"].sentence
-    assert "The A/A comparison is that of" not in judged["qps", "limited-1", "none-1"].sentence
+    assert "the A/A comparison is that of none-1" in note_of(judged["qps", "limited-2", "none-2"], 0.02)
+    assert "the A/A comparison is that of" not in note_of(judged["qps", "limited-1", "none-1"], 0.02)
     explored = [e for e in summary.effects if e.metric == "qps_instance_2" and e.arm == "limited-2"]
     assert explored
     assert all(e.verdict is None for e in explored)
@@ -260,8 +256,6 @@ async def test_the_report_shows_each_instance_and_names_each_control(
     page = Path(str(write(folder, "html"))).read_text()
     assert "limited-2 against none-2" in page
     assert "QPS, instance 2" in page
-    said = " ".join(worded(folder).sentences)
-    assert "queries per second on instance 2" in said
 
 
 @pytest.mark.parametrize("tpmc", [(600.0,), (600.0, 400.0)])

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from mydyno.execution.interleaved.balanced_order import balanced_order
+from mydyno.execution.interleaved.cycle import balanced_order
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4, 5, 6, 9])

@@ -46,7 +46,7 @@ async def test_an_arm_of_wrong_values_has_no_answer(script: Script, paths: HostP
     assert {run.arm for run in folder.runs() if not run.valid} == {"jemalloc"}
     (sentence,) = worded(folder).answer
     assert sentence == "jemalloc is not measurable: jemalloc: invalid by the driver's own checks (6 blocks)."
-    assert is_unanswered(summary, folder.study().experiment, folder.runs()), "the exit code is 1"
+    assert is_unanswered(summary, folder.runs()), "the exit code is 1"
 
 
 async def test_a_control_of_wrong_values_ends_the_study(script: Script, paths: HostPaths, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, make_plan
 from mydyno.model.definition.specs import ProfileSpec
-from mydyno.model.stored.kernel import Bucket, KernelEvent, KernelTotals
+from mydyno.model.stored.counted import Bucket, KernelEvent, KernelTotals
 from mydyno.model.stored.summary import Summary
 from mydyno.store.slices import KERNEL_FILE, SLICES_FILE, read_slices, read_totals
 from mydyno.store.study_folder import StudyFolder

@@ -8,8 +8,8 @@ from itertools import count
 
 import pytest
 
-from mydyno.execution.interleaved import quiet_wait
-from mydyno.execution.interleaved.quiet_wait import QuietWait
+from mydyno.execution.interleaved import cycle
+from mydyno.execution.interleaved.cycle import QuietWait
 
 OWN_WORK = partial(next, count(1e9, 1e9))
 """CPU seconds of the servers: whatever this host's CPUs do meanwhile counts as theirs."""
@@ -23,7 +23,7 @@ async def test_a_cycle_waits_after_one_with_far_more_steal_than_usual() -> None:
     assert waiting.waited_s == 0
     waiting.note_steal([0.4, 0.5])
     await waiting.before_cycle(0.0, OWN_WORK)
-    assert 0 < waiting.waited_s <= quiet_wait.STEAL_PAUSE_S
+    assert 0 < waiting.waited_s <= cycle.STEAL_PAUSE_S
 
 
 async def test_sleeps_count_with_the_time_that_they_really_took() -> None:
@@ -40,7 +40,7 @@ async def test_sleeps_count_with_the_time_that_they_really_took() -> None:
     for share in (0.02, 0.9):
         waiting.note_steal([share])
     await waiting.before_cycle(0.0, OWN_WORK)
-    assert waiting.waited_s == pytest.approx(0.24 + 4 * quiet_wait.STEAL_PAUSE_S)
+    assert waiting.waited_s == pytest.approx(0.24 + 4 * cycle.STEAL_PAUSE_S)
 
 
 async def test_with_no_wait_allowed_none_is_made() -> None:

@@ -16,7 +16,7 @@ class Server:
     """Executes the statements of Switch on its variables; `refused` are read only."""
 
     def __init__(self, refused: str = "") -> None:
-        self.variables = {"optimizer_switch": "mrr=off,semijoin=on", "sync_binlog": "0"}
+        self.variables = {"optimizer_switch": "mrr=off,semijoin=on", "sync_binlog": "0", "init_connect": ""}
         self.refused = refused
         self.statements: list[str] = []
         self.closed = False
@@ -68,7 +68,7 @@ async def test_an_arm_has_its_own_values_and_else_the_servers() -> None:
         "plain": ("mrr=off,semijoin=on", "0"),
     }.items():
         await switch.to(arm)
-        assert tuple(server.variables.values()) == expected, arm
+        assert tuple(server.variables.values()) == (*expected, ""), arm
     assert switch.switches == {"plain": 2, "mrr": 2, "synced": 2}
     await switch.end()
     assert server.closed
@@ -100,3 +100,11 @@ async def test_a_variable_that_cannot_be_set_ends_the_study_with_what_to_do() ->
     with pytest.raises(HostError, match="read only variable") as caught:
         await begun(Server(refused="sync_binlog"))
     assert 'design.kind = "interleaved"' in str(caught.value.hint)
+
+
+async def test_a_server_that_sets_a_variable_in_each_session_is_refused() -> None:
+    server = Server()
+    server.variables["init_connect"] = "SET SESSION Optimizer_Switch = 'mrr=on', sql_mode = ''"
+    with pytest.raises(HostError, match="init_connect sets optimizer_switch for each session"):
+        await begun(server)
+    assert server.statements == []

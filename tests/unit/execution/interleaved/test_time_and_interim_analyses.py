@@ -38,15 +38,19 @@ async def test_with_a_time_no_effect_is_examined_before_a_look(
     assert len(watcher.ended) == 3 * 3
 
 
-async def test_a_study_with_a_time_is_continued_by_more_time(script: Script, paths: HostPaths, tmp_path: Path) -> None:
-    folder, first_summary = await aimed(script, paths, tmp_path, [6])
+@pytest.mark.parametrize("copies", [1, 2])
+async def test_a_study_with_a_time_is_continued_by_more_time(
+    copies: int, script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    folder, first_summary = await aimed(script, paths, tmp_path, [6], copies=copies)
     first = folder.plan()
-    assert first.sequential and len(first_summary.runs) == 6 * 3
+    assert first.sequential and len(first_summary.runs) == 6 * (2 + copies)
     watcher = Watched(script)
     folder, summary = await resume_study(folder.path, paths, watcher, opener(script), time_s=600, timing=allowing([10]))
     assert folder.plan().blocks[: len(first.blocks)] == first.blocks
     assert len(folder.plan().blocks) == 10
-    assert {run.block for run in summary.runs} == {block.block for block in folder.plan().blocks}
+    assert [run.folder for run in summary.runs] == [run.folder for run in folder.plan().runs]
+    assert len(summary.runs) == 10 * (2 + copies)
 
 
 async def test_more_time_that_leads_to_no_look_is_refused_with_the_shortest_that_does(
@@ -79,11 +83,14 @@ async def aimed(
     cycles: int = 2,
     late_s: Callable[[int], float | None] = lambda _: None,
     said: list[str] | None = None,
+    copies: int = 1,
 ) -> tuple[StudyFolder, Summary]:
     """A study of which the time allows so many blocks before its first block, after it, and so on; nothing decides."""
     noisy(script, 0.0)
     what = with_time(interleaved(), allowed[0], cycles)
-    what = what.model_copy(update={"verdict": what.verdict.model_copy(update={"margin": 0.00001})})
+    design = what.design.model_copy(update={"copies": copies})
+    verdict = what.verdict.model_copy(update={"margin": 0.00001})
+    what = what.model_copy(update={"design": design, "verdict": verdict})
     folder, summary, watcher = await study(script, paths, tmp_path, what, allowing(allowed, late_s))
     if said is not None:
         said += watcher.said

@@ -16,8 +16,8 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ServerSpec
 from mydyno.model.definition.plan import Design, make_plan
 from mydyno.model.definition.specs import ProfileSpec
+from mydyno.model.stored.counted import ROW_LOCKS, EventTotal, WaitTotals
 from mydyno.model.stored.summary import Summary
-from mydyno.model.stored.waits import ROW_LOCKS, EventTotal, WaitTotals
 from mydyno.servers.wait_counting import Activity, Counted, Counts, LockUse, SessionSample, grown
 from mydyno.store.slices import SLICES_FILE, WAITS_FILE, read_slices, read_totals
 from mydyno.store.study_folder import StudyFolder

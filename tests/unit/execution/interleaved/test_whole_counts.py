@@ -10,7 +10,7 @@ from mydyno.execution.interleaved.slices import whole_counts
 from mydyno.execution.validity.rules import SLICES_RULES, StepFacts, step_reasons
 from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.stored.records import DriverResult
-from mydyno.results.values.found import missed
+from mydyno.results.values.doubts import missed
 
 STEP = Step(id="s", workload="kv_mixed", connections=2, warmup_s=0, measure_s=1, driver="dynoload")
 

@@ -29,12 +29,12 @@ def driver(**changes: float) -> StepFacts:
     return replace(FINE, driver=DRIVER.model_copy(update=changes))
 
 
-def test_what_is_fine_closes_no_gate() -> None:
+def test_what_is_fine_fails_no_check() -> None:
     assert step_reasons(FINE) == [] and run_reasons(RUN) == []
 
 
 @pytest.mark.parametrize(
-    ("facts", "gate"),
+    ("facts", "check"),
     [
         (driver(errors=1), "errors"),
         (driver(reconnects=1), "errors"),
@@ -48,8 +48,8 @@ def test_what_is_fine_closes_no_gate() -> None:
         ),
     ],
 )
-def test_a_step_s_gate_closes_alone(facts: StepFacts, gate: str) -> None:
-    assert [reason.gate for reason in step_reasons(facts)] == [gate]
+def test_a_step_s_check_fails_alone(facts: StepFacts, check: str) -> None:
+    assert [reason.check for reason in step_reasons(facts)] == [check]
 
 
 STEP = Step(id="s", workload="oltp_read_only", connections=1, warmup_s=0, measure_s=1, driver="dynoload")
@@ -83,7 +83,7 @@ def test_a_step_that_finds_less_than_its_data_have_is_invalid(
     driver = DRIVER.model_copy(update={"whole": whole})
     facts = replace(FINE, bounds=ValiditySpec(not_found=bound), step=step, driver=driver)
     reasons = step_reasons(facts)
-    assert [reason.gate for reason in reasons] == (["not_found"] if words else [])
+    assert [reason.check for reason in reasons] == (["not_found"] if words else [])
     assert not words or reasons[0].text.startswith(words)
 
 
@@ -106,12 +106,12 @@ def test_a_kill_of_another_program_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "gate"),
+    ("facts", "check"),
     [
         (replace(RUN, swapped_bytes=(1 << 20) + 1), "swap"),
         (replace(RUN, servers_killed=1), "out_of_memory"),
         (replace(RUN, evidence=(Evidence(treatment="tls", holds=False, text="it is off"),)), "unproved"),
     ],
 )
-def test_a_run_s_gate_closes_alone(facts: RunFacts, gate: str) -> None:
-    assert [reason.gate for reason in run_reasons(facts)] == [gate]
+def test_a_run_s_check_fails_alone(facts: RunFacts, check: str) -> None:
+    assert [reason.check for reason in run_reasons(facts)] == [check]

@@ -13,7 +13,7 @@ import pytest
 from mydyno.errors import HostError, UserError
 from mydyno.fleet.batch.kubernetes import Kubernetes
 from mydyno.fleet.batch.system import Task
-from mydyno.model.definition.batch import BatchJob
+from mydyno.model.definition.host_groups import BatchJob
 from tests.support.golden import check_golden
 
 NAME = "mydyno-allocators-20261123t120000z-5a1e"

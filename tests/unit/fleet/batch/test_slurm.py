@@ -12,7 +12,7 @@ import pytest
 from mydyno.errors import HostError, UserError
 from mydyno.fleet.batch.slurm import Slurm
 from mydyno.fleet.batch.system import Task, output_of
-from mydyno.model.definition.batch import BatchJob
+from mydyno.model.definition.host_groups import BatchJob
 from tests.support.golden import check_golden
 
 JOB = BatchJob(

@@ -14,13 +14,13 @@ from mydyno.evaluation.facts import summarise
 from mydyno.execution.environments.environment import Opener
 from mydyno.execution.interleaved.order import BlockOrder
 from mydyno.execution.study_record import Request
-from mydyno.files.command_log import read_commands
+from mydyno.files.logs import read_commands
 from mydyno.fleet.batch.study import Watching, resume_on_batch, run_on_batch
-from mydyno.fleet.batch.system import Task, label_of, last_lines, numbers_of, ranges
+from mydyno.fleet.batch.system import Task, label_of, last_lines
 from mydyno.fleet.block import execute_block
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.batch import BatchJob
 from mydyno.model.definition.experiment import ServerSpec
+from mydyno.model.definition.host_groups import BatchJob
 from mydyno.model.definition.plan import Design, make_plan
 from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
@@ -290,12 +290,6 @@ async def test_blocks_that_nodes_execute_in_a_shared_folder_are_one_study(
     began = script.events.count("start")
     await execute_block(folder.path, BlockOrder(2), paths, lambda _: None, opener(script), group="node-b")
     assert script.events.count("start") == began, "another attempt finds its block finished"
-
-
-@pytest.mark.parametrize(("numbers", "text"), [((1, 2, 3, 7), "1-3,7"), ((4,), "4"), ((), ""), ((2, 4, 5), "2,4-5")])
-def test_numbers_as_ranges(numbers: tuple[int, ...], text: str) -> None:
-    assert ranges(numbers) == text
-    assert numbers_of(text) == set(numbers)
 
 
 def test_the_last_lines_of_a_log_are_those_for_a_person() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import HostError
-from mydyno.hosts.network import link, namespace, network_capabilities
+from mydyno.hosts.network import link, namespace
 from mydyno.hosts.network.link import (
     LinkEnd,
     Shape,
@@ -118,7 +118,7 @@ def test_taken_networks_are_addresses_and_routes() -> None:
 
 
 def test_means_are_read_from_the_trial() -> None:
-    means = network_capabilities.read_means("namespaces\nveth\ntbf\nhtb\n", "Error: Specified qdisc kind is unknown.")
+    means = namespace.read_means("namespaces\nveth\ntbf\nhtb\n", "Error: Specified qdisc kind is unknown.")
     assert means.obstacle(bandwidth=True, latency=False) is None
     assert "CONFIG_NET_SCH_NETEM" in (means.obstacle(bandwidth=True, latency=True) or "")
 
@@ -136,12 +136,12 @@ def test_means_are_read_from_the_trial() -> None:
     ],
 )
 def test_each_missing_means_has_its_word(output: str, errors: str, words: str) -> None:
-    obstacle = network_capabilities.read_means(output, errors).obstacle(bandwidth=True, latency=False)
+    obstacle = namespace.read_means(output, errors).obstacle(bandwidth=True, latency=False)
     assert words in (obstacle or "")
 
 
 def test_without_root_or_programs_it_is_said_what_is_needed() -> None:
-    tried = network_capabilities.network_capabilities
+    tried = namespace.network_capabilities
     assert tried(FakeHost(is_root=False)).missing == "changing the network needs root; run mydyno as root"
     assert tried(FakeHost(absent=["ip", "tc"])).missing == "ip, tc not on PATH: needs iproute2"
 

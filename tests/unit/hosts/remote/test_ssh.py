@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from mydyno.errors import BugError, HostError, UserError
-from mydyno.files.command_log import read_commands
+from mydyno.files.logs import read_commands
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.identity import ProcessIdentity
 from mydyno.hosts.remote.ssh import SshHost

@@ -8,7 +8,7 @@ import pytest
 
 from mydyno.hosts.tracing import bpftrace
 from mydyno.hosts.tracing.bpftrace import added, kernel_events, system_call_name
-from mydyno.model.stored.kernel import MEASURES, KernelEvent
+from mydyno.model.stored.counted import MEASURES, KernelEvent
 from tests.support.fake_host import FakeHost, tracing_host
 
 RECORDED = (Path(__file__).with_name("bpftrace-0.17.jsonl")).read_text().splitlines()

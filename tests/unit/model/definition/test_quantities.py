@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from mydyno.model.definition.quantities import (
     format_bytes,
     format_duration,
+    numbers_of,
     parse_bits_per_s,
     parse_bytes,
     parse_duration_s,
     parse_share,
+    ranges_of,
 )
 
 
@@ -94,3 +96,9 @@ def test_bandwidths_are_read_in_powers_of_a_thousand(text: str, bits_per_s: floa
 def test_what_is_no_bandwidth_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="1gbit"):
         parse_bits_per_s(text)
+
+
+@pytest.mark.parametrize(("numbers", "text"), [((1, 2, 3, 7), "1-3,7"), ((4,), "4"), ((), ""), ((2, 4, 5), "2,4-5")])
+def test_numbers_as_ranges(numbers: tuple[int, ...], text: str) -> None:
+    assert ranges_of(reversed(numbers)) == text
+    assert numbers_of(f"{text}\n") == set(numbers)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mydyno.model.definition.search import CAPACITIES, with_search_defaults
+from mydyno.model.definition.special_steps import CAPACITIES, with_search_defaults
 
 
 def tree(limit: Any, **design: Any) -> dict[str, Any]:

@@ -85,9 +85,9 @@ def test_slices_of_a_search_and_of_a_replay_at_captured_times_are_valid() -> Non
 
 def test_the_format_is_part_of_the_schema_and_of_its_id() -> None:
     schema = stored_schema("summary")
-    assert schema["properties"]["format"]["const"] == 5
-    assert schema["title"] == "mydyno summary, format 5"
-    assert schema["$id"] == schema_id("summary", 5)
+    assert schema["properties"]["format"]["const"] == 6
+    assert schema["title"] == "mydyno summary, format 6"
+    assert schema["$id"] == schema_id("summary", 6)
     assert schema["$id"].startswith("urn:uuid:")
     assert len({schema_id(name, number) for name in STORED for number in (1, 2, 3, 4)}) == 4 * len(STORED)
 

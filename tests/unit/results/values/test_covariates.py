@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -77,6 +78,23 @@ def test_a_metric_that_the_host_does_not_change_is_not_adjusted() -> None:
     for lane, steps in values.adjusted.items():
         for metric in ADJUSTED:
             assert steps[STEP][metric] == pytest.approx(values.unadjusted[lane][STEP][metric], rel=0.03)
+
+
+@pytest.mark.parametrize("cost", [0.01, 0.05, 0.5])
+def test_what_an_arm_leaves_to_do_for_the_next_slice_changes_no_adjusted_value(cost: float) -> None:
+    """Its client, or its server, still works while the next arm is loaded, whose client costs more by that."""
+    slices = on_a_host_that_wanders(list(Simulation(slice_sd=0.005).slices(seed=3)))
+    after = [
+        one.model_copy(update={"driver_cpu_s": (one.driver_cpu_s or 0.0) * (1 + cost)})
+        if (before.arm, before.block) == ("jemalloc", one.block)
+        else one
+        for before, one in pairwise((slices[-1], *slices))
+    ]
+    plain, left = (found_in(of) for of in (slices, after))
+    assert plain.record.covariates
+    for lane, steps in plain.adjusted.items():
+        for metric in ADJUSTED:
+            assert left.adjusted[lane][STEP][metric] == pytest.approx(steps[STEP][metric], rel=1e-9)
 
 
 @pytest.mark.parametrize("cost", [0.01, 0.05, 0.5])

@@ -6,7 +6,7 @@ import pytest
 
 from mydyno.model.stored.records import DriverResult, RunRecord, StepRecord
 from mydyno.model.stored.summary import FoundRecord
-from mydyno.results.values.found import found_less, found_of
+from mydyno.results.values.doubts import found_less, found_of
 from tests.support.fake_answer import effect
 
 STEP = "oltp_read_only-64"

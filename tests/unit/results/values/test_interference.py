@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.stored.fact import fact
+from mydyno.model.stored.reasons import fact
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
 from mydyno.wording.interference import interference_sentences

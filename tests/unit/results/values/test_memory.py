@@ -51,13 +51,26 @@ def test_load_before_the_first_cycle_counts_and_memory_is_compared_early_and_lat
     assert {values[QUERIES] for values in found.values()} == {2_000_000}
 
 
-def test_memory_that_grows_by_one_percent_a_minute_has_that_growth_however_much_was_served() -> None:
-    slices, began_ns = [], 0
+def test_memory_is_not_compared_where_one_arm_had_served_more_at_first_than_another_at_last() -> None:
+    slices = []
+    served = Counter({("jemalloc", 1): 1_000_000})
+    for one in Simulation(effects={}, blocks=1, cycles=4, host=QUIET).slices(seed=1):
+        lane = lane_of(one)[1:]
+        served[lane] += 100_000
+        slices.append(one.model_copy(update={"server_rss_bytes": 1e8 + served[lane], "served": served[lane]}))
+    asked = experiment(("glibc", "jemalloc"), design={"kind": "interleaved", "blocks": 1, "cycles": 4})
+    values = interleaved_values(asked, slices).adjusted
+    assert not any(MEMORY[0] in steps[STEP] or EARLY in steps[STEP] for steps in values.values())
+
+
+def test_memory_that_grows_by_one_percent_a_million_queries_has_that_growth_however_fast_it_serves() -> None:
+    slices = []
+    served: Counter[tuple[str, int]] = Counter()
     for one in Simulation(effects={"jemalloc": 1.0}, blocks=1, cycles=FEWEST_OF_GROWTH, host=QUIET).slices(seed=1):
-        began_ns = began_ns or one.started_unix_ns
-        minutes = (one.started_unix_ns - began_ns) / 60e9
-        rss = 3e8 * (1.01 if one.arm == "jemalloc" else 1.0) ** minutes
-        slices.append(one.model_copy(update={"server_rss_bytes": rss}))
+        lane = lane_of(one)[1:]
+        served[lane] += one.queries
+        rss = 3e8 * (1.01 if one.arm == "jemalloc" else 1.0) ** (served[lane] / 1e6)
+        slices.append(one.model_copy(update={"server_rss_bytes": rss, "served": served[lane]}))
     asked = experiment(("glibc", "jemalloc"), design={"kind": "interleaved", "blocks": 1})
 
     def growth(first_cycles: int) -> dict[tuple[str, int], float]:
