@@ -146,7 +146,6 @@ def test_a_comparison_and_a_history_are_drawn_and_obey_the_policy_of_all_pages(
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(at(server, f"/compare?study={comparable[0]}&study={comparable[1]}"))
-    expect(page.locator("#plots canvas").first).to_be_visible()
     page.get_by_role("navigation", name="Sections").get_by_role("link", name="Settings").click()
     expect(page.locator("#settings-title")).to_be_in_viewport()
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Studies").click()

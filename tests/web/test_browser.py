@@ -230,7 +230,7 @@ def test_hostile_names_and_reports_run_nothing(page: Page, server: WebServer, st
 
 def test_the_page_of_a_study_leads_to_its_report(page: Page, server: WebServer) -> None:
     page.goto(at(server, f"/studies/{COMPLETE}"))
-    page.get_by_role("link", name="Report: table, charts, evidence").click()
+    page.get_by_role("link", name="Report: picture, tables, evidence").click()
     expect(page.locator("#answer-title")).to_be_visible()
     expect(page.locator("html.explorer-runs")).to_have_count(1)  # its script runs in the sandbox
 

@@ -38,6 +38,7 @@ from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study, run_study
 from mydyno.verdicts import threshold as judged
 from mydyno.wording.gate import gate_study
+from mydyno.wording.numbers import ratio_interval
 from mydyno.wording.reasons import alarm_clause, cut, recorded_failure
 from mydyno.wording.verdicts import note_of
 
@@ -130,7 +131,9 @@ async def compare_ends(folder: BisectFolder, tools: Tools) -> Ends:
     comparison = _comparison(record.bad, outcome, study, summary, effect, times, folder.path)
     if state != "differ" or best is None or best.ratio is None:
         margin = experiment.verdict.margin_of(record.metric)
-        reason = "" if state != "undecided" or effect is None else note_of(effect, margin)
+        reason = ""
+        if state == "undecided" and effect is not None:
+            reason = note_of(effect, margin) or f"the interval is {ratio_interval(effect.ci_low, effect.ci_high)}"
         return Ends(comparison=comparison.model_copy(update={"reason": reason}), state=state)
     limit = given if given is not None else _limit_between(best)
     return Ends(comparison=comparison, state="differ", step=record.step or best.step, limit=limit)

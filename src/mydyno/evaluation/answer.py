@@ -69,7 +69,20 @@ def answer_of(result: StoredResult) -> Answer:
         rest = agreed(f"{made} of {planned} planned runs were made")
         line = f"{rest}; mydyno resume {result.summary.study} makes the rest."
         found = replace(found, sharpen=(line, *found.sharpen))
+    if line := _too_few(result):
+        found = replace(found, sharpen=(line, *found.sharpen))
     return replace(found, answer=(*decision_of(result.folder, result.summary, result.study), *found.answer))
+
+
+def _too_few(result: StoredResult) -> str:
+    """That a fixed number of blocks is too small for any difference; empty if it is not."""
+    planned, contrasts = len(result.plan.blocks), sum(one.primary for one in result.summary.effects)
+    if result.study.experiment.design.time is not None or not contrasts:
+        return ""
+    from mydyno.stats.power import minimum_blocks  # takes long to load
+
+    fewest = minimum_blocks(contrasts)
+    return f"{blocks(planned)} cannot show a difference: {fewest} are needed." if planned < fewest else ""
 
 
 def decision_of(folder: StudyFolder, summary: Summary, study: StudyRecord) -> tuple[str, ...]:

@@ -128,12 +128,6 @@ class StudyFolder:
         """Raises UserError if plan, runs or summary name an arm or a step that the experiment of study.json lacks, or a
         run is finished that the plan lacks.
         """
-        made = {str(path.parent.relative_to(self.path)) for path in self.path.glob("blocks/*/*/run.json")}
-        if unplanned := sorted(made.difference(run.folder for run in plan.runs)):
-            raise UserError(
-                f"{self.path / unplanned[0]}/run.json is of a run that plan.json lacks",
-                "was the study's folder put together from others?",
-            )
         arms, steps = {arm.name for arm in experiment.arms}, {step.id for step in experiment.resolved_steps}
         named = [(f"{run.folder}/run.json", {run.arm}, {step.id for step in run.steps}) for run in runs]
         named.append(("plan.json", {run.arm for run in plan.runs}, set()))
@@ -149,6 +143,12 @@ class StudyFolder:
                         f"its {kind}s are {', '.join(sorted(known))}",
                         "was the study's folder put together from others?",
                     )
+        made = {str(path.parent.relative_to(self.path)) for path in self.path.glob("blocks/*/*/run.json")}
+        if unplanned := sorted(made.difference(run.folder for run in plan.runs)):
+            raise UserError(
+                f"{self.path / unplanned[0]}/run.json is of a run that plan.json lacks",
+                "was the study's folder put together from others?",
+            )
 
     def is_finished(self, run: PlannedRun) -> bool:
         """Whether the run has its run.json. Raises UserError for a folder that cannot be read."""

@@ -293,7 +293,7 @@ def test_nothing_from_outside_becomes_markup(tmp_path: Path) -> None:
     ("shape", "words"),
     [
         (Shape(blocks=3, connections=(16, 32), finished_runs=7, **SHORT), "not finished: 7 of 15"),
-        (Shape(blocks=3, connections=(16,), finished_runs=2, summarise=False, **SHORT), "no summary yet"),
+        (Shape(blocks=3, connections=(16,), finished_runs=2, summarise=False, **SHORT), "2 of 15 planned"),
         (Shape(blocks=2, connections=(16,), finished_runs=0, **SHORT), "No run has finished"),
         (
             Shape(

@@ -112,7 +112,7 @@ async def execute_order(
         expected = expected_half_widths(slices, planned)
         folder.journal.append(PILOT_EVENT, of=planned.blocks, half_widths=expected)
         watcher.pilot_ended(planned.blocks, expected)
-        watcher.say(words(expected, planned, experiment.server.dsn is not None))
+        watcher.say(words(expected, planned))
 
     search = experiment.is_search
     has_pilot = order.block == 1 and not (search or experiment.compares_statements)

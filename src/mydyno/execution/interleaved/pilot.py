@@ -80,8 +80,8 @@ def _residual_sds(slices: Sequence[SliceRecord]) -> dict[str, float]:
     return found
 
 
-def words(expected: dict[str, float], plan: PilotPlan, external: bool = False) -> str:
-    """One line for the user. `external`: nothing is started for a block."""
+def words(expected: dict[str, float], plan: PilotPlan) -> str:
+    """One line for the user."""
     if not expected:
         return "pilot: too few slices in the first block to estimate the precision; the second block shows it"
     parts = ", ".join(
@@ -89,7 +89,7 @@ def words(expected: dict[str, float], plan: PilotPlan, external: bool = False) -
         for name, width in expected.items()
     )
     pilot = "pilot (the first cycles)"
-    beyond = f"; this does not include differences between {'blocks' if external else 'starts of a server'}"
+    beyond = "; this does not include differences between blocks"
     fewest = plan.looks.first if plan.looks is not None else minimum_blocks(max(plan.contrasts.values()))
     if plan.blocks < fewest:
         return (
