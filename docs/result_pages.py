@@ -74,7 +74,8 @@ def index(results: Mapping[str, Result]) -> str:
 
 
 def report_page(name: str, report: str, took: str) -> str:
-    """The report of an experiment's study in Markdown as a page: its headings one level up."""
+    """The report of an experiment's study in Markdown as a page: its headings one level up, no commands to go on."""
+    report = re.sub(r" \(mydyno resume [^)]*\)", "", report)
     page = re.sub(r"^#(#+ )", r"\1", report, flags=re.MULTILINE).replace("<details>", '<details markdown="1">')
     return f"{NOTE}\n{page}\nThe study of {_described(name)} took {took}. [All results](index.md).\n"
 

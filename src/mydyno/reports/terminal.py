@@ -9,7 +9,6 @@ from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
 from mydyno.reports.verdicts import verdicts_of
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.clauses import capital
 from mydyno.wording.hosts import one_line
 from mydyno.wording.reasons import unsampled
 
@@ -34,8 +33,9 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
             paper.table(one)
         paper.console.print()
         signs = ", ".join(dict.fromkeys(f"{sign}{NO_BREAK}{word}" for sign, word, _ in verdicts.signs))
-        noise = capital(noise_in_one_line(result))
-        notes = (f"{verdicts.caption}: {signs}.", *verdicts.notes, noise and f"{noise}.", verdicts.unadjusted)
+        noise = noise_in_one_line(result)
+        noise = noise and f"{noise[0].upper()}{noise[1:]}."
+        notes = (f"{verdicts.caption}: {signs}.", *verdicts.notes, noise, verdicts.unadjusted)
         for note in filter(None, notes):
             paper.say(note, style="dim")
     for lines in (lines_of(result), unsampled(result.runs)):
