@@ -114,14 +114,27 @@ def test_connections_are_made_once_for_a_step_and_not_for_a_slice(studied: tuple
 
 
 def around(lines: list[dict[str, Any]], read: Callable[[dict[str, Any]], float]) -> NDArray[np.float64]:
-    """The log of a covariate in the slices of other arms before and after each, less what is the arms' own."""
+    """The log of a covariate in the slices of other arms before and after each, less what a slice's arm and the one
+    before it add.
+    """
     logs = np.log([read(line) for line in lines])
     arms, cycles = (
         [str(key(line)) for line in lines] for key in (lambda o: o["arm"], lambda o: (o["block"], o["cycle"]))
     )
-    apart = logs - [np.mean(logs[[other == one for other in cycles]]) for one in cycles]
-    host = logs - [np.mean(apart[[other == one for other in arms]]) for one in arms]
     middle_s = [(line["started_unix_ns"] - lines[0]["started_unix_ns"]) / 1e9 + line["length_s"] / 2 for line in lines]
+    order = sorted(range(len(lines)), key=lambda n: (lines[n]["block"], middle_s[n]))
+    before = {n: arms[p] for p, n in itertools.pairwise(order) if lines[p]["block"] == lines[n]["block"]}
+
+    def within(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return values - np.array([np.mean(values[[other == one for other in cycles]]) for one in cycles])
+
+    names = sorted({*arms})
+    added = np.array([
+        *([float(arm == name) for arm in arms] for name in names),
+        *([float(before.get(n) == name) for n in range(len(lines))] for name in names),
+    ])  # fmt: skip
+    sizes = np.linalg.pinv(np.array([within(column) for column in added]).T) @ within(logs)
+    host = logs - sizes @ added
     found = []
     for line, at_s in zip(lines, middle_s, strict=True):
         of = [n for n, other in enumerate(lines) if other["block"] == line["block"] and other["arm"] != line["arm"]]
