@@ -100,7 +100,7 @@ async def resume_study(
         stack.callback(close, environment, live.say)
         if wrong := other_versions(study.versions, environment.versions):
             raise UserError(wrong, "runs of different versions do not belong in one study; begin a new one")
-        note_resumed(folder, study, live.say)
+        note_resumed(folder, study, live.say, folder.discard_unfinished())
         more = time_s is not None
         if time_s is None and plan.sequential:
             time_s = remaining_s(plan, folder, study.experiment)

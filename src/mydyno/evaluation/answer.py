@@ -65,7 +65,7 @@ def answer_of(result: StoredResult) -> Answer:
     """The answer of a study in its folder; the decision of a gate first."""
     found = answer_study(result.summary, result.study, tuple(result.records.values()))
     made, planned = len(result.runs), len(result.plan.runs)
-    if made < planned and result.summary.state != "complete":
+    if made < planned and result.summary.state != "complete" and result.summary.due:
         rest = agreed(f"{made} of {planned} planned runs were made")
         line = f"{rest}; mydyno resume {result.summary.study} makes the rest."
         found = replace(found, sharpen=(line, *found.sharpen))

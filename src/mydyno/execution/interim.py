@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from mydyno.errors import BugError, StudyError
+from mydyno.errors import StudyError, UserError
 from mydyno.evaluation.facts import state_of, summarise
 from mydyno.execution.planning.time_plan import TimePlan
 from mydyno.execution.validity.rules import refused_variables
@@ -57,7 +57,9 @@ def extended(folder: StudyFolder, plan: Plan, experiment: Experiment, target: Ti
     if target.blocks > len(plan.blocks):
         longer = make_plan(experiment, Design(plan.design), target.blocks).blocks
         if longer[: len(plan.blocks)] != plan.blocks:
-            raise BugError("a longer plan has other first blocks")
+            raise UserError(
+                "the study was planned by another version of mydyno, which orders runs otherwise", "begin a new study"
+            )
         plan = plan.model_copy(update={"blocks": longer})
         folder.write_plan(plan)
     looks = plan.schedule
@@ -79,8 +81,10 @@ def decided_at(folder: StudyFolder, plan: Plan, done: int, decided: Decided, say
 
 def ended(folder: StudyFolder, plan: Plan, done: int) -> Summary:
     """The summary of a study without more than these blocks, where its plan ends if there is an interim analysis."""
-    if _is_look(plan, done) and done < len(plan.blocks):
-        folder.write_plan(plan.ending_at(done))
+    # Over several hosts a later block may be made before an earlier one.
+    last = max((run.block for run in plan.runs if folder.is_finished(run)), default=0)
+    if _is_look(plan, done) and max(done, last) < len(plan.blocks):
+        folder.write_plan(plan.ending_at(max(done, last)))
     folder.journal.append("study_finished", state=state_of(list(folder.runs()), len(folder.plan().runs)))
     return summarise(folder)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isnan
@@ -83,11 +83,12 @@ def _durability(variables: Mapping[str, Scalar]) -> Iterator[tuple[str, str]]:
     yield from ((name, plain[name]) for name in DURABILITY if name in plain)
 
 
-def note_resumed(folder: StudyFolder, study: StudyRecord, say: Callable[[str], None]) -> None:
-    """Drop what was not finished, and note it in the journal; `say` receives that, and what blocks of two versions may
-    suffer from.
+def note_resumed(
+    folder: StudyFolder, study: StudyRecord, say: Callable[[str], None], dropped: Sequence[str] = ()
+) -> None:
+    """Into the journal, with the unfinished runs and blocks that were dropped; `say` receives these, and what blocks of
+    two versions may suffer from.
     """
-    dropped = folder.discard_unfinished()
     for name in dropped:
         say(f"dropped the unfinished run {name}")
     if study.mydyno_version != __version__:
@@ -95,7 +96,7 @@ def note_resumed(folder: StudyFolder, study: StudyRecord, say: Callable[[str], N
             f"the study was begun by mydyno {study.mydyno_version} and is resumed by {__version__}: a difference "
             "between its blocks may be one of the load program"
         )
-    folder.journal.append("study_resumed", mydyno_version=__version__, dropped=dropped)
+    folder.journal.append("study_resumed", mydyno_version=__version__, dropped=list(dropped))
 
 
 def nothing_to_resume(folder: StudyFolder, plan: Plan) -> str:

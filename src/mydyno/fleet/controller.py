@@ -129,7 +129,7 @@ async def resume_on_groups(
         live.keep_in(folder, plan, len(plan.blocks) - len(_missing(folder, plan)), resumed=True)
         async with _runners(study.host_groups, paths, live, linker, files) as runners:
             prepared = await _prepare_all(runners, study, live)
-            note_resumed(folder, study, live.say)
+            note_resumed(folder, study, live.say, folder.discard_unfinished())
             leases = Leases(folder.journal)
             for run in folder.runs():
                 leases.adopt(run.block, run.host_group)

@@ -272,8 +272,9 @@ class Cgroups:
         """{thread: {v1 controller, or "" for version 2: group}} of every thread of a process."""
         found = {}
         for task in sorted((self.root / f"proc/{pid}/task").iterdir()):
-            groups = (line.split(":", 2) for line in lines(task / "cgroup"))
-            found[int(task.name)] = {name: path for _, names, path in groups for name in names.split(",")}
+            groups = [line.split(":", 2) for line in lines(task / "cgroup")]
+            if groups:  # else it has ended meanwhile
+                found[int(task.name)] = {name: path for _, names, path in groups for name in names.split(",")}
         return found
 
     def folders_of(self, pid: int, group: Group) -> tuple[Path, ...]:

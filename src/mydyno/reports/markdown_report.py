@@ -46,12 +46,18 @@ def write(folder: StudyFolder) -> str:
         f"{', '.join(filter(None, (escape(summary.control), noise_in_one_line(result))))}.",
         *analysed,
         (INVALID, _invalid(result)),
-        f"Made by mydyno {escape(result.mydyno_versions)}: `{code(join(result.study.command))}`, seed "
-        f"{result.plan.seed}.",
+        f"Made by mydyno {escape(result.mydyno_versions)}: `{code(join(result.study.command))}`"
+        f"{_resumed(result)}, seed {result.plan.seed}.",
     ]
     whole = f"report.html of the study, which `mydyno report {code(summary.study)}` writes"
     named = [("", part) if isinstance(part, str) else part for part in parts]
     return fitted(named, [INVALID, *(name for name, _ in reversed(analysed))], whole)
+
+
+def _resumed(result: StudyResult) -> str:
+    """How often the study was continued; empty if it was not."""
+    times = sum(event["event"] == "study_resumed" for event in result.folder.journal.read())
+    return agreed(f", resumed {times} times") if times else ""
 
 
 def _answer_table(result: StudyResult) -> str:

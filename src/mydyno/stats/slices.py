@@ -105,10 +105,13 @@ def _of_arms(values: Array, arms: NDArray[np.int64], by_block: Sequence[NDArray[
         before[rows[1:]] = arms[rows[:-1]]
     numbers = np.unique(arms)
     added = np.hstack([arms[:, None] == numbers, before[:, None] == numbers]).astype(np.float64)
-    cycles = groups.cycle[:, None] == np.unique(groups.cycle)
-    of_cycle = cycles / cycles.sum(axis=0)
-    within, deviations = (each - cycles @ (of_cycle.T @ each) for each in (added, values))
-    return np.asarray(added @ np.linalg.lstsq(within, deviations)[0], dtype=np.float64)
+    counts = np.maximum(np.bincount(groups.cycle), 1)
+
+    def within(column: Array) -> Array:
+        return np.asarray(column - (np.bincount(groups.cycle, weights=column) / counts)[groups.cycle], dtype=np.float64)
+
+    columns = np.column_stack([within(column) for column in added.T])
+    return np.asarray(added @ np.linalg.lstsq(columns, within(values))[0], dtype=np.float64)
 
 
 def slopes(log_values: Array, covariates: Array, groups: Groups, signs: Array) -> Array:

@@ -143,7 +143,7 @@ class StudyFolder:
                         f"its {kind}s are {', '.join(sorted(known))}",
                         "was the study's folder put together from others?",
                     )
-        made = {str(path.parent.relative_to(self.path)) for path in self.path.glob("blocks/*/*/run.json")}
+        made = {str(path.parent.relative_to(self.path)) for path in self.path.glob("blocks/[!.]*/[!.]*/run.json")}
         if unplanned := sorted(made.difference(run.folder for run in plan.runs)):
             raise UserError(
                 f"{self.path / unplanned[0]}/run.json is of a run that plan.json lacks",
@@ -165,8 +165,8 @@ class StudyFolder:
 
     def damaged_runs(self) -> list[str]:
         """Files of finished runs that are cut short or no JSON, below the study's folder; a quick look at each."""
-        runs = sorted(self.path.glob("blocks/*/*/run.json"))
-        samples = sorted(self.path.glob("blocks/*/*/samples.parquet"))
+        runs = sorted(self.path.glob("blocks/[!.]*/[!.]*/run.json"))
+        samples = sorted(self.path.glob("blocks/[!.]*/[!.]*/samples.parquet"))
         damaged = [path for path in runs if not _is_json(path)] + [path for path in samples if not _is_parquet(path)]
         return [str(path.relative_to(self.path)) for path in damaged]
 

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
+from zlib import crc32
 
 from pydantic import BeforeValidator, Field, TypeAdapter, field_validator, model_validator
 
@@ -242,12 +243,12 @@ class CgroupTreatment(Treatment):
 
     @property
     def switches(self) -> bool:
-        """A process can change its group."""
-        return True
+        """A process can change its group; but what it writes later is charged to the one that it was in."""
+        return not self._limits_io
 
     @property
     def lasts(self) -> bool:
-        """What a disk or memory limit held back is written later; threads keep to the CPUs whose caches they filled."""
+        """Memory stays with the group that it was charged to; threads keep to the CPUs whose caches they filled."""
         return self.setting.model_fields_set != {"cpu_quota"}
 
     async def apply(self, instance: RunningServer) -> None:
@@ -256,19 +257,23 @@ class CgroupTreatment(Treatment):
 
     async def switch_on(self, instance: RunningServer) -> None:
         """Move the server into its group."""
-        made = self._made.get(instance.number) or self._make(instance)
+        own = f"-{crc32(self.setting.model_dump_json().encode()):x}"  # a server has a group of each arm
+        made = self._made.get(instance.number) or self._make(instance, own)
         made.home = made.home or self._cgroups.folders_of(instance.pid, made.group)
         enter(instance.pid, made.group.folders)
 
     async def switch_off(self, instance: RunningServer) -> None:
         """Move it back."""
-        enter(instance.pid, self._made[instance.number].home)
+        if made := self._made.get(instance.number):
+            enter(instance.pid, made.home)
 
-    def _make(self, instance: RunningServer) -> _Made:
+    def _make(self, instance: RunningServer, of_arm: str = "") -> _Made:
         self._host = instance.host
         disk = disk_of(instance.folder, self._cgroups.root) if self._limits_io else None
         limits = self.limits(instance.cpu_slot, disk)
-        group, number = make_group(self._cgroups, instance.host, f"{instance.host.cookie}-{instance.number}", limits)
+        group, number = make_group(
+            self._cgroups, instance.host, f"{instance.host.cookie}-{instance.number}{of_arm}", limits
+        )
         return self._made.setdefault(instance.number, _Made(group, limits, number, disk))
 
     async def evidence(self, instance: RunningServer) -> Evidence:

@@ -67,8 +67,8 @@ def _equivalent(case: Case) -> bool:
 def _inconclusive(case: Case) -> bool:
     """Inconclusive: the interval contains both a difference and no difference. Always holds; tried last.
 
-    The sentence has the interval, what keeps it from a verdict where the interval alone would allow one, the size of
-    difference that such a study finds with 80 % power, and about how many blocks would decide.
+    The table of all metrics states what keeps it from a verdict where the interval alone would allow one, and the size
+    of difference that such a study finds with 80 % power.
     """
     return case is not None
 

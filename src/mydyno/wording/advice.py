@@ -26,7 +26,7 @@ from mydyno.results.precision import (
 from mydyno.results.values.doubts import doubts_of
 from mydyno.wording.hosts import hosts_sharpen
 from mydyno.wording.numbers import blocks, duration_option, duration_words, half_widths_text, option_s, size
-from mydyno.wording.reasons import invalid_runs
+from mydyno.wording.reasons import invalid_runs, may_last
 
 NOTICED_STEAL = 0.03
 NOTICED_STRANGERS = 0.05
@@ -119,6 +119,7 @@ def _outlooks(
     length = block_duration_s(records)
     for metric in answered_metrics(summary):
         effects = [one for one in summary.effects if one.metric == metric and one.verdict == "inconclusive"]
+        effects = [one for one in effects if not may_last(one)]
         found = outlook(summary, effects, length, sequential)
         if found is not None:
             yield metric, effects, found

@@ -21,7 +21,16 @@ from mydyno.wording.numbers import (
     signed,
     size_range,
 )
-from mydyno.wording.reasons import NO_PAIR, cut, failure_of, less_work, lost_blocks, taken_of_cpus, unproved_words
+from mydyno.wording.reasons import (
+    NO_PAIR,
+    cut,
+    failure_of,
+    less_work,
+    lost_blocks,
+    may_last,
+    taken_of_cpus,
+    unproved_words,
+)
 
 LONGEST = 170
 """Characters up to which two clauses make one sentence."""
@@ -120,10 +129,10 @@ class Clauses:
             hidden = told = ""
             largest = _largest_difference(open_)
             if largest is not None and largest <= self._margin(metric):
-                hidden = (
-                    f"the difference is at most about {plus_minus(largest)}, but calling that equivalent needs "
-                    "more blocks"
-                )
+                what_else = "an effect that lasts longer than a slice is in all arms"
+                if not any(map(may_last, open_)):
+                    what_else = "calling that equivalent needs more blocks"
+                hidden = f"the difference is at most about {plus_minus(largest)}, but {what_else}"
             elif widths and median(widths) > MOST_PROMISED:
                 hidden = "the noise is too large for an answer"
                 told = "" if host_is_told else taken_of_cpus(self.summary)

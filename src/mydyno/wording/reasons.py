@@ -77,6 +77,11 @@ def _counted(reasons: Mapping[str, int]) -> str:
     )  # fmt: skip
 
 
+def may_last(effect: EffectRecord) -> bool:
+    """Whether it would be equivalent, if its arms did not share a server and what they leave behind."""
+    return any(one.fact == "may_last" for one in effect.details.facts)
+
+
 def arm_failures(runs: Sequence[RunSummary]) -> str:
     """In how many runs an arm itself failed; empty if in none. Such runs are valid: a failure is a result."""
     failed = len({run.folder for run in runs if failures_of(run)})

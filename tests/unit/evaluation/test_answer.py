@@ -421,6 +421,10 @@ def test_a_fixed_number_of_blocks_is_examined_when_all_are_made_or_the_study_has
 def test_a_finished_run_that_the_plan_lacks_is_an_error_and_not_left_out(tmp_path: Path) -> None:
     shape = Shape(arms=("glibc", "jemalloc"), workloads=("oltp_read_only",), connections=(16,), blocks=3)
     folder = build(tmp_path / "longer", replace(shape, warmup_s=1, measure_s=3))
+    begun = folder.path / "blocks/.04.other.unfinished/1-glibc"
+    begun.mkdir(parents=True)
+    (begun / "run.json").write_text("{}")
+    assert summarise(folder).state == "complete", "what is not in its place yet is no run"
     folder.write_plan(folder.plan().ending_at(2))
     with pytest.raises(UserError, match=r"blocks/03/\w+-\w+/run.json is of a run that plan.json lacks"):
         summarise(folder)

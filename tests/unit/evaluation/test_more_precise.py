@@ -195,3 +195,11 @@ def test_a_reason_is_cut_behind_the_words_of_the_log_and_not_behind_its_times() 
     assert told == "mariadb-10.11 ended with exit code 1: unknown variable 'x=1'; Aborting"
     assert cut("the treatment\n is not proved.") == "the treatment is not proved"
     assert cut("a " * 80).endswith("…")
+
+
+def test_more_blocks_are_not_offered_where_what_lasts_is_in_all_arms() -> None:
+    of = experiment(("glibc", "jemalloc"))
+    same = effect("jemalloc", "inconclusive", 0.1, 0.5, details={"facts": (fact("may_last"),)})
+    found = answer_study(summary(of, [same]), study(of), records(of))
+    assert found.answer[0].endswith("but an effect that lasts longer than a slice is in all arms.")
+    assert not any("a verdict needs" in line for line in found.sharpen)

@@ -38,7 +38,7 @@ FACTS = {
     "other load": "published at {published} connections, here at {here}: another load may have another effect",
     "of the mean": "published of instance {instance}, here of the mean of the instances",
     "ratio": "{ratio}",
-    "no link full": "the published ratio is that of a full link, and at this load no link was full in this study",
+    "no link full": "the published ratio is that of a full link, and here the link of neither arm was full",
     "alarm": "{alarm}",
     "copies differ": "two copies of {control} differ, although they are identical",
     "sent": "{arm} at {step} sent {share} of its nominal speed",
@@ -201,11 +201,9 @@ class NextSteps:
         return Facts(self.study.experiment, self.summary.runs, self.summary.effects, limits)
 
     def _full_link(self) -> str:
-        shares = [limit.shares["link"] for limit in self.summary.limits if "link" in limit.shares]
-        if not shares:
+        if not any("link" in limit.shares for limit in self.summary.limits):
             return "arms with a link whose speed is proved"
-        share = f"{max(shares) * 100:.0f} %"
-        return f"a host with more CPUs, or a slower link: the fullest one here carried {share}"
+        return "a host with more CPUs, or a slower link"
 
     def _primary(self, metric: str) -> str:
         """The option that adds a metric to those of the question."""

@@ -55,6 +55,7 @@ class Switch:
         self._instance: RunningServer | None = None
         self.of_host: dict[str, list[Treatment]] = {}
         """{arm: its treatments that are switched}."""
+        self._on: list[Treatment] = []
         self.switches: dict[str, int] = {}
         """{arm: how often its values were set and read back}."""
         self.proving = asyncio.Lock()
@@ -108,22 +109,25 @@ class Switch:
     async def to(self, arm: str) -> None:
         """Set the arm's values and read them back. Raises ServerError, also where somebody else changed one."""
         await self.check()
+        self._now = ""
         if self._control is not None:
             await self._set(self._control, arm)
-        if arm != self._now:
-            await self._switch_host(arm)
+        await self._switch_host(self.of_host.get(arm, []))
         self._now = arm
         self.switches[arm] = self.switches.get(arm, 0) + 1
 
-    async def _switch_host(self, arm: str) -> None:
+    async def _switch_host(self, wanted: Sequence[Treatment]) -> None:
+        """Also after a switch that failed: what was switched on is noted before."""
         assert self._instance is not None
-        for treatment in reversed(self.of_host.get(self._now, [])):
+        for treatment in [one for one in reversed(self._on) if one not in wanted]:
             await treatment.switch_off(self._instance)
-        for treatment in self.of_host.get(arm, []):
+            self._on.remove(treatment)
+        for treatment in [one for one in wanted if one not in self._on]:
+            self._on.append(treatment)
             await treatment.switch_on(self._instance)
             found = await treatment.evidence(self._instance)
             if not found.holds:
-                raise ServerError(f"{treatment.name} of {arm}: {found.text}")
+                raise ServerError(f"{treatment.name}: {found.text}")
 
     async def _set(self, control: Control, arm: str) -> None:
         own = self._settings[arm]
@@ -191,7 +195,12 @@ class SwitchedLane(SharedLane):
         switched = switched_treatments(self.environment.experiment)
         for number, own in self.treatments.items():
             mine = self.switch.of_host.setdefault(self.arm.name, [one for one in own if one.name in switched])
-            self.treatments[number] = [*(one for one in own if one.name not in switched), *mine]
+            # Of what is not switched the first lane's own are in force.
+            alike = [
+                one for one in self.owner.treatments[number] if one.name not in switched and one.name != "variables"
+            ]
+            of_name = {one.name: one for one in (*own, *alike, *mine)}
+            self.treatments[number] = [of_name[one.name] for one in own]
 
     async def _apply(self) -> None:
         if self.first is not None:

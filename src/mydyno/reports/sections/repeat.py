@@ -82,7 +82,7 @@ def limits(result: StudyResult) -> list[str]:
         found.append("The study is not complete: more blocks may change every interval.")
     found += filter(None, [invalid_runs(result.runs, failed=True)])
     if dropped := sum(len(event.get("dropped", ())) for event in result.folder.journal.read()):
-        found.append(agreed(f"{dropped} unfinished blocks were dropped when the study was resumed, and made again."))
+        found.append(agreed(f"{dropped} unfinished runs or blocks were dropped when the study was resumed."))
     if result.unused_steps:
         found.append(
             agreed(f"{len(result.unused_steps)} load levels of valid runs are not valid and were not used; see Trust.")

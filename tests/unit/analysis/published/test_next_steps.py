@@ -50,7 +50,7 @@ def conclusion(start: str, answer: str = "cannot tell") -> ConclusionRecord:
 @pytest.mark.parametrize(
     ("start", "limit", "words"),
     [
-        ("a full link carries", "none", "a host with more CPUs, or a slower link: the fullest one here carried 31 %"),
+        ("a full link carries", "none", "a host with more CPUs, or a slower link"),
         ("a full link carries", "link", "more blocks: at least 6"),
         ("once the link is full", "none", "two loads at which a link is full: --set 'steps.connections=[64,256]'"),
         ("where the link is the limit", "none", "a host with more CPUs, or a slower link"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from mydyno.errors import HostError, ServerError
 from mydyno.execution.interleaved.switchback import Switch
 from mydyno.model.definition.experiment import Scalar
+from mydyno.model.stored.records import Evidence
 
 
 class Server:
@@ -108,3 +110,37 @@ async def test_a_server_that_sets_a_variable_in_each_session_is_refused() -> Non
     with pytest.raises(HostError, match="init_connect sets optimizer_switch for each session"):
         await begun(server)
     assert server.statements == []
+
+
+class Told:
+    """A treatment that tells when it is switched; `holds`: its proofs, one after the other, then true."""
+
+    name = "sysctl"
+
+    def __init__(self, told: list[str], of: str, holds: Iterable[bool] = ()) -> None:
+        self.told, self.of, self.holds = told, of, iter(holds)
+
+    async def switch_on(self, _: object) -> None:
+        self.told.append(f"+{self.of}")
+
+    async def switch_off(self, _: object) -> None:
+        self.told.append(f"-{self.of}")
+
+    async def evidence(self, _: object) -> Evidence:
+        return Evidence(treatment=self.name, holds=next(self.holds, True), text="read back")
+
+
+async def test_after_a_switch_that_fails_the_next_arm_has_its_own_settings() -> None:
+    told: list[str] = []
+    switch = Switch({"a": {}, "b": {}, "c": {}})
+    switch.of_host = {"a": [Told(told, "a")], "b": [Told(told, "b", [True, False])], "c": []}  # type: ignore[list-item]
+    await switch.begin(Server())  # type: ignore[arg-type]  # a stand-in
+    assert told == ["+a", "-a", "+b", "-b"]
+    await switch.to("a")
+    with pytest.raises(ServerError, match="sysctl: read back"):
+        await switch.to("b")
+    told.clear()
+    await switch.to("a")
+    await switch.to("a")
+    await switch.to("c")
+    assert told == ["-b", "+a", "-a"]
