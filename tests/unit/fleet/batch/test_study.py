@@ -218,7 +218,11 @@ async def test_the_tasks_go_on_without_the_controller_and_are_not_submitted_twic
     await cluster.end_tasks()
     (path,) = (tmp_path / "studies").iterdir()
 
+    executed = path / "blocks/.02.2-ab12.unfinished"
+    executed.mkdir(parents=True)
+
     async def later(_s: float) -> None:
+        assert executed.is_dir(), "the folder in which a node executes the block"
         cluster.tasks_by_block[2] = Task(2, "running", "COMPLETED", "node2")
         await cluster.end_tasks()
 
