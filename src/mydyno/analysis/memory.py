@@ -101,8 +101,8 @@ def _intro(of_arm: Mapping[str, Mapping[str, list[Session]]]) -> str:
         f"At the end of a run the arms' resident memory lies between {unit.text(ends[least])} ({least}) and "
         f"{unit.text(ends[most])} ({most}): an end-to-end spread of {unit.text(ends[most] - ends[least])}, "
         f"{percent((ends[most] - ends[least]) / ends[least])} of the least. Medians over the valid runs; below "
-        "each, their range. Reserved huge pages are in no process's resident memory. Its growth is shown in the "
-        "chart of resident memory over whole runs."
+        "each, their range. By then an arm that is faster has served more. Reserved huge pages are in no process's "
+        "resident memory."
     )
 
 
