@@ -62,7 +62,9 @@ def page_of(name: str, study: Study, host: str | None) -> tuple[str, Result]:
         if found := re.search(rf".*(?<![\w.-]){re.escape(private)}(?![\w-]|\.\w).*", page):
             raise BenchError(f"its report names this host: {found[0]}")
     date = datetime.fromtimestamp(max(journal) / 1e9, UTC).date().isoformat()
-    return page, Result(answer=study.summary["answer"][0], effect=effect_of(study.summary), date=date, host=folder.host)
+    return page, Result(
+        answer=" ".join(study.summary["answer"][:2]), effect=effect_of(study.summary), date=date, host=folder.host
+    )
 
 
 def effect_of(summary: dict[str, Any]) -> str:

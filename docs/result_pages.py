@@ -14,7 +14,7 @@ from mydyno.experiments import built_in, load
 FOLDER = Path(__file__).parent / "results"
 RECORDS = "results.json"
 NOTE = "<!-- Made by bench/run results; docs/generate makes the index again from results.json. -->\n"
-INTRODUCTION = """The answer of each [built-in experiment](../reference/experiments.md), in its first sentence, and the
+INTRODUCTION = """The answer of each [built-in experiment](../reference/experiments.md), in its first sentences, and the
 largest effect on the first metric, with an interval that is simultaneous over all comparisons of the study. Each name
 leads to the report. An answer holds for the host where it was measured: `mydyno run NAME` measures another one, and a
 longer `--time` gives narrower intervals.

@@ -7,11 +7,10 @@ latest look (model/definition/interim.py). The method is in verdicts/threshold.p
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
-from mydyno.model.definition.interim import InterimAnalyses
 from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import SLOWEST_STATEMENT, ordered
 from mydyno.model.stored.analyses import StatementVerdict
@@ -20,6 +19,7 @@ from mydyno.model.stored.summary import Summary
 from mydyno.results.families import contrast_family, families
 from mydyno.results.precision import MOST_S, alarm_of, block_duration_s, first_finished, interim_analysis_of
 from mydyno.store.study_folder import StudyFolder
+from mydyno.treatments.coexistence import lasting_names
 from mydyno.verdicts import Metric
 from mydyno.verdicts.threshold import Bound, Comparison, Outcome, judge, overall
 
@@ -63,7 +63,7 @@ def gate_facts(folder: StudyFolder, summary: Summary, thresholds: Sequence[Thres
     interrupted = is_interrupted(folder, plan)
     examined = first_finished(records, look)
     comparisons = _comparisons(
-        experiment, summary, thresholds, examined, None if interrupted or not summary.due else alpha, plan.schedule
+        experiment, summary, thresholds, examined, None if interrupted or not summary.due else alpha, plan
     )
     outcome = overall(comparisons)
     runs = [run for run in summary.runs if run.block in examined]
@@ -85,7 +85,7 @@ def is_gate_decided(folder: StudyFolder, summary: Summary) -> bool:
     if look is None:
         return False
     due = first_finished(records, look)
-    comparisons = _comparisons(experiment, summary, experiment.thresholds, due, alpha, plan.schedule)
+    comparisons = _comparisons(experiment, summary, experiment.thresholds, due, alpha, plan)
     return bool(comparisons) and all(one.outcome is not Outcome.UNDECIDED for one in comparisons)
 
 
@@ -104,9 +104,11 @@ def _comparisons(
     thresholds: Sequence[ThresholdSpec],
     examined: Set[int],
     alpha: float | None,
-    looks: InterimAnalyses | None,
+    plan: Plan,
 ) -> tuple[Comparison, ...]:
-    """Every comparison that the thresholds mean, in their order; undecided where nothing was measured."""
+    """Every comparison that the thresholds mean, in their order; undecided where nothing was measured, and not passed
+    where settings are switched whose effect may last longer than a slice: it is in the control's slices, too.
+    """
     runs = [run for run in summary.runs if run.block in examined]
     bounds, meant = [], []
     of_statements: list[Comparison] = []
@@ -122,7 +124,12 @@ def _comparisons(
             meant += [(family.metric, step, arm, control, one.ratio) for step in steps for arm in arms]
     names = ordered({name for run in runs for values in run.values.values() for name in values})
     judged = [one for one in families(experiment, runs, names) if one.primary]
-    answers = judge(bounds, alpha, alarm_of(summary.effects), looks, experiment.verdict.error_rate, judged)
+    answers = judge(bounds, alpha, alarm_of(summary.effects), plan.schedule, experiment.verdict.error_rate, judged)
+    if plan.design == "switchback" and lasting_names(experiment):
+        answers = tuple(
+            replace(one, outcome=Outcome.UNDECIDED, why="lasts") if one.outcome is Outcome.PASSED else one
+            for one in answers
+        )
     found = {(one.metric, one.step, one.arm, one.control, one.limit): one for one in answers}
     return tuple(
         found.get(key) or Comparison(*key, Outcome.UNDECIDED, 0, why="unmeasured") for key in dict.fromkeys(meant)

@@ -38,7 +38,7 @@ LEAST_DISTANCE = 0.1
 """For planning, an effect is at least this share of the limit away from it: on the limit no time is enough."""
 
 
-NoAnswer = Literal["", "failure", "alarm", "no look", "no block", "few blocks", "open", "unmeasured"]
+NoAnswer = Literal["", "failure", "alarm", "no look", "no block", "few blocks", "open", "lasts", "unmeasured"]
 
 
 class Outcome(StrEnum):

@@ -109,6 +109,11 @@ def reason_words(one: Comparison) -> str:
             return agreed(f"only {one.n} of the {FEWEST_BLOCKS} blocks required")
         case "open":
             return "the interval contains the limit"
+        case "lasts":
+            return (
+                'an effect that lasts longer than a slice is in all arms: decide with design.kind = "interleaved" or '
+                '"blocks"'
+            )
         case "unmeasured":
             return "was not measured at this load level"
 

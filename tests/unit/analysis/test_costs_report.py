@@ -118,5 +118,7 @@ def test_changes_are_percentages_or_factors() -> None:
     assert interval_text(COSTS[0]) == "× 110 … 130"
     assert change_text(cost("fsyncs", 1.0, 0.1, 0.1, beyond=True)) == "÷ 10"
     assert change_text(COSTS[1]).startswith("−1.5")
+    appears = cost("fsyncs", 0.0, 0.6, 600.0, beyond=True)
+    assert (change_text(appears), interval_text(appears)) == ("–", "–"), "nothing has no multiple"
     assert value_text("bytes_sent", 39500.0) == "38.6\u00a0KiB"
     assert value_text("fsyncs", 0.0002) == "0"

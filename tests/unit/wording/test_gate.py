@@ -68,6 +68,19 @@ async def test_planted_effects_have_their_outcome(
     assert (result.obstacle, result.next_step, result.late, result.look) == ("", "", False, None)
 
 
+async def test_a_switched_setting_that_may_last_cannot_pass(
+    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted(script, 0.0)
+    folder = await run(script, paths, tmp_path, asked())
+    plan = folder.path / "plan.json"
+    plan.write_text(plan.read_text().replace('"interleaved"', '"switchback"'))
+    monkeypatch.setattr("mydyno.results.gate.lasting_names", lambda _: ["innodb_io_capacity"])
+    result = judged(folder)
+    assert result.outcome is Outcome.UNDECIDED
+    assert "lasts longer than a slice" in result.comparisons[0].reason
+
+
 async def test_an_effect_at_the_limit_cannot_be_told_and_the_time_is_given(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:

@@ -114,8 +114,8 @@ def value_text(cost: str, value: float) -> str:
 
 
 def change_text(one: CostRecord) -> str:
-    """The change as a percentage or as a factor, without its interval."""
-    if one.ratio is None:
+    """The change as a percentage or as a factor, without its interval; of a cost that one side lacks, neither."""
+    if one.ratio is None or _one_side_lacks(one):
         return "–"
     if one.ratio > FACTOR_FROM or one.ratio < 1 / FACTOR_FROM:
         return f"× {_factor(one.ratio)}" if one.ratio > 1 else f"÷ {_factor(1 / one.ratio)}"
@@ -124,7 +124,7 @@ def change_text(one: CostRecord) -> str:
 
 def interval_text(one: CostRecord) -> str:
     """The interval in the same form as the change."""
-    if one.ratio is None or one.ci_low is None or one.ci_high is None:
+    if one.ratio is None or one.ci_low is None or one.ci_high is None or _one_side_lacks(one):
         return "–"
     low, high = one.ci_low, one.ci_high
     if one.ratio > FACTOR_FROM:
@@ -132,6 +132,10 @@ def interval_text(one: CostRecord) -> str:
     if one.ratio < 1 / FACTOR_FROM:
         return f"÷ {_factor(1 / high)} … {_factor(1 / low)}"
     return ratio_interval(low, high)
+
+
+def _one_side_lacks(one: CostRecord) -> bool:
+    return min(one.control_value, one.arm_value) < COSTS[one.cost].least
 
 
 def _factor(factor: float) -> str:
@@ -182,10 +186,8 @@ def _sentence(one: CandidateRecord, cost: CostRecord) -> str:
     change = f"{value_text(cost.cost, cost.control_value)} → {value_text(cost.cost, cost.arm_value)}"
     does, up_to = ("accounts", "about") if one.measured else ("can account", "up to")
     share = "all" if one.explains >= 1 else f"{up_to} {100 * one.explains:.0f}{NARROW_SPACE}%"
-    return (
-        f"{label[:1].upper()}{label[1:]}: {change} per transaction ({change_text(cost)}). "
-        f"This {does} for {share} of the change."
-    )
+    of = "" if _one_side_lacks(cost) else f" ({change_text(cost)})"
+    return f"{label[:1].upper()}{label[1:]}: {change} per transaction{of}. This {does} for {share} of the change."
 
 
 def _function_sentence(one: FrameRecord) -> str:

@@ -96,9 +96,11 @@ def costs_of(
 
 
 def _with_least(values: CostValues, name: str) -> dict[Lane, dict[str, float]]:
-    """value + least of one cost, so that a cost that is not there has a logarithm too."""
+    """One cost. Where it is absent from some lane, value + least, so that every lane has a logarithm."""
+    least = COSTS[name].least
+    absent = any(costs[name] < least for steps in values.values() for costs in steps.values() if name in costs)
     return {
-        lane: {step: costs[name] + COSTS[name].least for step, costs in steps.items() if name in costs}
+        lane: {step: costs[name] + (least if absent else 0.0) for step, costs in steps.items() if name in costs}
         for lane, steps in values.items()
     }
 
