@@ -68,14 +68,13 @@ async def test_planted_effects_have_their_outcome(
     assert (result.obstacle, result.next_step, result.late, result.look) == ("", "", False, None)
 
 
-async def test_a_switched_setting_that_may_last_cannot_pass(
-    script: Script, paths: HostPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_switched_setting_that_may_last_cannot_pass(script: Script, paths: HostPaths, tmp_path: Path) -> None:
     planted(script, 0.0)
-    folder = await run(script, paths, tmp_path, asked())
+    old, new = asked().arms
+    lasts = new.model_copy(update={"treatments": {"variables": {"innodb_io_capacity": 400}}})
+    folder = await run(script, paths, tmp_path, asked().model_copy(update={"arms": (old, lasts)}))
     plan = folder.path / "plan.json"
     plan.write_text(plan.read_text().replace('"interleaved"', '"switchback"'))
-    monkeypatch.setattr("mydyno.results.gate.lasting_names", lambda _: ["innodb_io_capacity"])
     result = judged(folder)
     assert result.outcome is Outcome.UNDECIDED
     assert "lasts longer than a slice" in result.comparisons[0].reason
