@@ -78,7 +78,7 @@ def test_every_command_metric_treatment_and_verdict_has_its_words(made: dict[str
 @pytest.mark.parametrize(
     "row",
     [
-        '`timeout` | duration | `"10m"` |', '`washout` | duration | `"300ms"` |', '`margin` | percentage | `"2%"` |',
+        '`timeout` | duration | `"10m"` |', '`washout` | duration | `"150ms"` |', '`margin` | percentage | `"2%"` |',
         "`connections` | whole number, or a list | `[16]` |", '`steady` | one of `"strict"`, `"report"` | `"report"` |',
         "`ref` | text | HEAD | with git: the commit, tag or branch |", "`compare` | list of tables |  |",
         '`limit` | duration | required | its highest value, e.g. `"20ms"` |',

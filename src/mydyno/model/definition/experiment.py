@@ -250,12 +250,12 @@ class DesignSpec(Frozen):
         None, description='interleaved: time for the whole study, or "none"; blocks and cycles are fitted into it'
     )
     slice: PositiveDuration = Field(
-        1.0,
+        0.5,
         ge=0.2,
         le=600,
         description="interleaved: measured part of a slice; with a search 5s, or 50 times its limit if that is more",
     )
-    washout: Duration = Field(0.3, ge=0, le=600, description="interleaved: load at the start of a slice, not counted")
+    washout: Duration = Field(0.15, ge=0, le=600, description="interleaved: load at the start of a slice, not counted")
     cycles: int | None = Field(
         None,
         ge=1,
