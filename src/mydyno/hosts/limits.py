@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
+from mydyno.errors import HostError
 from mydyno.hosts.cgroups import lineage
 from mydyno.hosts.root import HERE, HostRoot, text_of
 
@@ -23,6 +24,8 @@ OPEN_FILES = 65_536
 """Soft limit of each server: old ones allocate memory by it (MySQL 5.6: 5 % of its RSS between 2048 and 20000)."""
 TASKS = 1024
 """Processes and threads: two servers have some 40 each and one a connection, and the load programs as many."""
+MOST_WALKS = 100
+"""Over the threads of a process."""
 QUOTA_FILES = ("cpu.max", "cpu.cfs_quota_us")
 
 
@@ -82,12 +85,37 @@ def open_files_of(pid: int) -> int:
 def affinities_of(pid: int) -> list[set[int]]:
     """The CPUs that each thread of a process may use; threads that have ended are left out."""
     found = []
-    for thread in (HERE.proc / f"{pid}/task").glob("[0-9]*"):
+    for thread in _threads(pid):
         try:
-            found.append(os.sched_getaffinity(int(thread.name)))
+            found.append(os.sched_getaffinity(thread))
         except OSError:
             continue
     return found
+
+
+def set_affinity(pid: int, cpus: Collection[int]) -> None:
+    """Let every thread of a process use these CPUs and no others. Raises HostError.
+
+    A new thread has the CPUs of the one that makes it: what is made meanwhile is found in the next walk.
+    """
+    done: set[int] = set()
+    for _ in range(MOST_WALKS):
+        new = _threads(pid) - done
+        if not new:
+            return
+        for thread in new:
+            try:
+                os.sched_setaffinity(thread, cpus)
+            except ProcessLookupError:
+                continue
+            except OSError as error:
+                raise HostError(f"the CPUs of thread {thread} cannot be set: {error.strerror}") from error
+        done |= new
+    raise HostError(f"process {pid} makes threads faster than their CPUs can be set")
+
+
+def _threads(pid: int) -> set[int]:
+    return {int(thread.name) for thread in (HERE.proc / f"{pid}/task").glob("[0-9]*")}
 
 
 def open_files_shortage(hard: int | None = None) -> str | None:

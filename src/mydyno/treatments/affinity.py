@@ -1,4 +1,4 @@
-"""The CPUs of server and load program, in `[treatments]` for every arm: `affinity = "apart"` or `affinity = "one"`.
+"""The CPUs of server and load program: `affinity = "apart"` or `affinity = "one"`, for every arm in `[treatments]`.
 
 Where both may use every CPU, the scheduler runs them on one CPU for seconds on end, or on different ones: the same
 operation then takes 4 or 7 µs of the server's CPU time (memcached on two CPUs of a virtual machine), and identical
@@ -10,7 +10,8 @@ busy host the noise is larger.
 - `"one"`: both on one CPU, for questions about CPU time per query. Nothing crosses CPUs. Throughput is that of one
   CPU, and the server's threads do not contend with each other.
 
-Proved by the affinity of every thread of the server; in an interleaved study also of the load program.
+Proved by the affinity of every thread of the server; in an interleaved study also of the load program. Arms may differ
+in it; with `design.kind = "switchback"` the threads of the one server are moved, and each arm's load program stays.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from mydyno.hosts.limits import affinities_of
+from mydyno.hosts.limits import affinities_of, set_affinity
 from mydyno.hosts.root import HERE, HostRoot
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.quantities import numbers_of, ranges_of
@@ -82,12 +83,34 @@ class AffinityTreatment(Treatment):
         """A load from other hosts is apart."""
         return "the load comes from other hosts, so there is nothing to separate on the server's; leave affinity out"
 
+    @property
+    def switches(self) -> bool:
+        """Each thread is moved at once."""
+        return True
+
+    @property
+    def lasts(self) -> bool:
+        """Threads that may use every CPU again can stay together for seconds, as the arm before had them."""
+        return True
+
     async def apply(self, instance: RunningServer) -> None:
         """Before the server's command, inside its group and namespace; the load program's go with its address."""
         assert self._cpus is not None
         server, load = self._cpus
         instance.settings.wrappers.append(["taskset", "--cpu-list", ranges_of(server)])
         instance.settings.load_cpus = tuple(load)
+
+    async def switch_on(self, instance: RunningServer) -> None:
+        """Move the server's threads; a load program that is started from now on gets its own CPUs."""
+        assert self._cpus is not None
+        server, load = self._cpus
+        set_affinity(instance.pid, server)
+        instance.settings.load_cpus = tuple(load)
+
+    async def switch_off(self, instance: RunningServer) -> None:
+        """The CPUs that mydyno may use, with which the server was started."""
+        set_affinity(instance.pid, self.root.cpus)
+        instance.settings.load_cpus = ()
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """The affinity of every thread of the server."""

@@ -372,8 +372,8 @@ class _Made:
         return time.monotonic(), charged, _moved_bytes(pid), self.group.throttled()
 
     def begin(self, pid: int) -> None:
-        """Note the counts."""
-        self._begun = self._now(pid)
+        """Note the counts at the first proof."""
+        self._begun = self._begun or self._now(pid)
 
     def end(self, pid: int) -> tuple[list[str], dict[str, Any], list[str]]:
         """(what is wrong, facts, words) of the time since begin()."""

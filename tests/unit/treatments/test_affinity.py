@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from mydyno.errors import HostError
 from mydyno.execution.planning.forecast import shared_host_caution
+from mydyno.hosts import limits
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.quantities import ranges_of
 from mydyno.servers.running.base import InstanceSettings
@@ -75,6 +82,44 @@ async def test_a_server_on_other_cpus_is_no_proof(tmp_path: Path) -> None:
         assert evidence is not None
         assert evidence.holds == holds, evidence.text
         assert instance.settings.load_cpus == tuple(load)
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[str]]:
+    """A process of nine threads."""
+    threads = "[threading.Thread(target=time.sleep, args=(600,), daemon=True).start() for _ in range(8)]"
+    code = f"import threading, time; {threads}; print(flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as made:
+        assert made.stdout is not None
+        made.stdout.readline()
+        yield made
+        made.kill()
+
+
+async def test_every_thread_of_a_running_server_is_moved_and_moved_back(
+    process: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = os.sched_getaffinity(0)
+    walks = iter([{process.pid}])  # the first comes before there are other threads
+    every = limits._threads
+    monkeypatch.setattr(limits, "_threads", lambda pid: next(walks, None) or every(pid))
+    treatment = AffinityTreatment("one")
+    instance: Any = SimpleNamespace(settings=InstanceSettings(), pid=process.pid, number=1)
+    await treatment.switch_on(instance)
+    proof = await treatment.evidence(instance)
+    assert proof.holds, proof.text
+    assert limits.affinities_of(process.pid) == [{max(here)}] * 9
+    assert instance.settings.load_cpus == (max(here),)
+    await treatment.switch_off(instance)
+    assert limits.affinities_of(process.pid) == [here] * 9
+    assert instance.settings.load_cpus == ()
+
+
+def test_a_process_that_never_stops_making_threads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    walks = count(1 << 22)  # beyond the largest process id: each has ended when it is moved
+    monkeypatch.setattr(limits, "_threads", lambda _: {next(walks)})
+    with pytest.raises(HostError, match="makes threads faster"):
+        limits.set_affinity(1 << 22, {0})
 
 
 def test_the_load_enters_its_cpus_before_its_namespace() -> None:

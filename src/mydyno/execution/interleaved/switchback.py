@@ -99,7 +99,11 @@ class Switch:
         """Raise ServerError where somebody else changed what was set; HostError, which ends the study, where it is
         others' server.
         """
-        if self._control is None or not self._now or (found := await self._read()) == self._shown[self._now]:
+        if not self._now:
+            return
+        for treatment in self._on:
+            await self._require(treatment, "somebody else changed it: ")
+        if self._control is None or (found := await self._read()) == self._shown[self._now]:
             return
         words = f"somebody else changed variables of the server: {self._unlike(self._now, found)}"
         if self._borrowed is not None:
@@ -125,9 +129,13 @@ class Switch:
         for treatment in [one for one in wanted if one not in self._on]:
             self._on.append(treatment)
             await treatment.switch_on(self._instance)
-            found = await treatment.evidence(self._instance)
-            if not found.holds:
-                raise ServerError(f"{treatment.name}: {found.text}")
+            await self._require(treatment)
+
+    async def _require(self, treatment: Treatment, cause: str = "") -> None:
+        assert self._instance is not None
+        found = await treatment.evidence(self._instance)
+        if not found.holds:
+            raise ServerError(f"{treatment.name}: {cause}{found.text}")
 
     async def _set(self, control: Control, arm: str) -> None:
         own = self._settings[arm]
@@ -266,9 +274,14 @@ class SwitchedLane(SharedLane):
         return None
 
     async def _account(self, steps: Sequence[StepRecord], samples: Sequence[Sample]) -> None:
+        own = self.switch.of_host[self.arm.name]
+        if own or self.first is None:
+            await self.switch.to(self.arm.name)
         if self.first is None:
-            await self.switch.check()
             await super()._account(steps, samples)
+        else:
+            for treatment in own:
+                self._take(await treatment.account(self.instances[0]), 1)
         count = self.switch.switches.get(self.arm.name, 0)
         text = f"the server was set to this arm's values {count} times; read back each time, and before the next change"
         self.evidence.append(Evidence(treatment="switchback", holds=True, text=text, instance=1))

@@ -23,10 +23,13 @@ from mydyno.servers.my_cnf import option_value
 from mydyno.servers.option_file import read_option_file, replaced_in, same_setting
 from mydyno.stats.power import minimum_blocks
 from mydyno.stats.tost import FEWEST_BLOCKS
+from mydyno.treatments.coexistence import switched_names, switched_treatments
 from mydyno.workloads.data import kind_of
 
 COLUMNS = 90
 """Of a description."""
+MOST_NAMES = 6
+"""Of what is switched; the arms' settings are listed."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,9 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
     up += twice
     servers = f"{up} at the same time, one arm loaded at a time, slices of {slices}"
     if plan.design == "switchback":
-        servers = f"one server a block, set to one arm's variables after another{twice}, slices of {slices}"
+        names = [*switched_treatments(experiment), *switched_names(experiment)]
+        switched = ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} settings"
+        servers = f"one server a block, set to each arm's {switched} in turn{twice}, slices of {slices}"
     per_block = f"{cycles:.{0 if time_s is None else 1}f} cycles of every load level"
     if experiment.compares_statements:
         servers = f"{up} at the same time, one statement on one server at a time"

@@ -133,7 +133,7 @@ class Told:
 async def test_after_a_switch_that_fails_the_next_arm_has_its_own_settings() -> None:
     told: list[str] = []
     switch = Switch({"a": {}, "b": {}, "c": {}})
-    switch.of_host = {"a": [Told(told, "a")], "b": [Told(told, "b", [True, False])], "c": []}  # type: ignore[list-item]
+    switch.of_host = {"a": [Told(told, "a")], "b": [Told(told, "b", [True, True, False])], "c": []}  # type: ignore[list-item]
     await switch.begin(Server())  # type: ignore[arg-type]  # a stand-in
     assert told == ["+a", "-a", "+b", "-b"]
     await switch.to("a")
@@ -144,3 +144,10 @@ async def test_after_a_switch_that_fails_the_next_arm_has_its_own_settings() -> 
     await switch.to("a")
     await switch.to("c")
     assert told == ["-b", "+a", "-a"]
+
+
+async def test_what_somebody_else_changes_on_the_host_is_found_before_the_next_switch() -> None:
+    switch = Switch({"a": {}, "b": {}})
+    switch.of_host = {"a": [Told([], "a", [True, False])], "b": []}  # type: ignore[list-item]
+    with pytest.raises(HostError, match="sysctl: somebody else changed it: read back"):
+        await switch.begin(Server())  # type: ignore[arg-type]  # a stand-in
