@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import time
 from pathlib import Path
 from statistics import mean
 
 import pytest
 
+from mydyno.hosts.limits import affinities_of
 from mydyno.hosts.paths import HostPaths
+from mydyno.model.definition.quantities import ranges_of
 from mydyno.store.study_folder import StudyFolder
+from mydyno.treatments.affinity import apart, usable_cores
 from tests.support.interleaved import interleaved_text, slices_of, summary_of
 from tests.support.not_run import note_not_run
-from tests.support.real import Program
+from tests.support.patience import pause, wait_until
+from tests.support.real import Program, interrupt, server_pid, study_processes, wait_for
 
 ARMS = """
 control = "plain"
@@ -20,6 +27,12 @@ small = { variables = { tmp_table_size = 16384, sync_binlog = 0 } }
 """
 STEPS = [("oltp_read_only", 4)]
 QUOTA = "cgroup = { cpu_quota = 0.2 }, sysctl = { 'kernel.sched_cfs_bandwidth_slice_us' = 4000 }"
+MOVED = """
+control = "plain"
+plain = {}
+moved = { affinity = "apart" }
+"""
+QUEUES = sorted(Path("/sys/block").glob("*/queue/scheduler"))
 SLICE_US = Path("/proc/sys/kernel/sched_cfs_bandwidth_slice_us")
 
 
@@ -78,6 +91,79 @@ def test_a_cpu_quota_and_kernel_settings_are_switched_too(program: Program) -> N
     }
     assert max(used["small"]) < 0.3, "CPUs, with the threads that were running when the quota was used up"
     assert mean(used["plain"]) > mean(used["small"]), "single slices may get little beside other programs"
+
+
+def test_a_servers_threads_are_moved_and_each_load_program_keeps_its_cpus(program: Program) -> None:
+    divided = apart(usable_cores())
+    if divided is None:
+        note_not_run("a switched affinity: one CPU")
+        return
+    (own, load), here, before = divided, os.sched_getaffinity(0), program.leftovers()
+    text = interleaved_text("moved", MOVED, STEPS, blocks=1, slice_s=0.3).replace('"interleaved"', '"switchback"')
+    seen: dict[tuple[str, int], set[frozenset[int]]] = {}
+    with program.started("run", program.write(text)) as process:
+        while process.poll() is None:
+            before_s = time.thread_time()
+            for pid, command in study_processes().items():
+                name = "server" if pid == server_pid() else "load" if "--slices" in command else ""
+                for cpus in affinities_of(pid) if name and program.in_slices() else ():
+                    seen.setdefault((name, pid), set()).add(frozenset(cpus))
+            pause(before_s, 0.02)
+        assert process.wait() == 0
+    assert program.leftovers() == before
+    study = program.study()
+    assert "set to each arm's affinity in turn" in program.run("plan", str(program.folder / "experiment.toml")).stdout
+    (of_server,) = (cpus for (name, _), cpus in seen.items() if name == "server")
+    assert of_server == {frozenset(here), frozenset(own)}
+    of_loads = [cpus for (name, _), cpus in seen.items() if name == "load"]
+    assert all(len(cpus) == 1 for cpus in of_loads), "none is moved"
+    assert sorted(map(sorted, set().union(*of_loads))) == sorted([sorted(here), load])
+    for run in StudyFolder(study).runs():
+        assert run.valid, run.reasons
+        proofs = [one for one in run.evidence if one.treatment == "affinity"]
+        assert len(proofs) == (2 if run.arm == "moved" else 0), "before and after the load"
+        assert all(one.facts["server_cpus"] == [ranges_of(own)] for one in proofs)
+
+
+@pytest.mark.alone
+def test_a_disks_scheduler_is_given_back_after_every_slice_and_after_kill_9(program: Program) -> None:
+    disk = next((path for path in QUEUES if "[mq-deadline]" in path.read_text()), None)
+    if disk is None:
+        note_not_run("a switched scheduler: no disk has mq-deadline")
+        return
+    before = queue_of(disk)
+    arms = f"""control = "plain"\nplain = {{}}\nnone = {{ sysctl = {{ "{disk}" = "none" }} }}\n"""
+    text = interleaved_text("queue", arms, STEPS, blocks=1, slice_s=0.4).replace('"interleaved"', '"auto"')
+    path = program.write(text)
+
+    def switched(process: subprocess.Popen[bytes]) -> None:
+        wait_for(lambda: program.in_slices() and "[none]" in disk.read_text(), process)
+
+    with program.started("run", path) as process:
+        switched(process)
+        assert interrupt(process) == 130
+    assert queue_of(disk) == before
+    with program.started("resume", str(program.study())) as process:
+        switched(process)
+        process.kill()
+    assert wait_until(lambda: not study_processes())
+    assert program.run("clean").returncode == 0
+    assert queue_of(disk) == before
+    done = program.run("resume", str(program.study()))
+    assert done.returncode == 0, done.stderr
+    assert queue_of(disk) == before
+    assert summary_of(program.study())["design"] == "switchback"
+    for run in StudyFolder(program.study()).runs():
+        assert run.valid, run.reasons
+        assert [one.text for one in run.evidence if one.treatment == "sysctl"] == (
+            [f"{disk} = none (read back)"] if run.arm == "none" else []
+        )
+
+
+def queue_of(disk: Path) -> dict[str, str]:
+    """What the kernel sets with a scheduler."""
+    files = (disk, disk.with_name("nr_requests"), disk.with_name("wbt_lat_usec"), *disk.with_name("iosched").glob("*"))
+    return {file.name: file.read_text() for file in files}
 
 
 def test_a_variable_of_the_start_is_refused_in_the_first_block(program: Program) -> None:

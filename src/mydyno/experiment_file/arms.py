@@ -61,7 +61,7 @@ def arm_name(setting: str, value: object) -> str:
     """
     text = ("on" if value else "off") if isinstance(value, bool) else _NOT_IN_NAMES.sub("-", str(value)).strip("-._")
     text = f"minus-{text}" if str(value).startswith("-") else text or "empty"
-    whole = f"{setting}-{text}".lstrip("-._")
+    whole = f"{setting.rpartition('/')[2]}-{text}".lstrip("-._")
     return whole if len(whole) <= NAME_CHARACTERS else text[:NAME_CHARACTERS]
 
 

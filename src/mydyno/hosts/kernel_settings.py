@@ -1,4 +1,4 @@
-"""Settings of the running kernel: files below /proc/sys and /sys/kernel/mm; read, written, read back, restored."""
+"""Settings of the running kernel, in /proc/sys, /sys/kernel/mm and /sys/block/DEVICE/queue: read, written, restored."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 from mydyno.errors import HostError
 from mydyno.hosts.root import HERE, HostRoot
 
-_SELECTED = re.compile(r"\[(\w+)\]")
+_SELECTED = re.compile(r"\[([\w+-]+)\]")
+_NAME = r"[A-Za-z0-9_!-][A-Za-z0-9_!.+-]*"
+IN_SYS = rf"(block/{_NAME}/queue/(iosched/)?\w+|kernel/mm(/{_NAME})+)"
+"""Below /sys (regular expression): the queue of a disk with its scheduler, and the memory management."""
 
 
 def read_setting(path: Path) -> str:
-    """The value; of a choice such as "always [madvise] never" the selected word. Raises HostError."""
+    """The value; of a choice such as "none [mq-deadline] bfq" the selected word. Raises HostError."""
     try:
         text = path.read_text().strip()
     except OSError as error:
@@ -24,9 +27,9 @@ def read_setting(path: Path) -> str:
 
 def write_setting(path: Path, value: str, root: HostRoot = HERE) -> str:
     """Write, and return the value that the kernel accepted, which may be smaller. Raises HostError."""
-    folders = (root.proc / "sys", root.sys / "kernel/mm")
-    if not any(path.is_relative_to(folder) for folder in folders) or ".." in path.parts:
-        raise HostError(f"{path} is not a kernel setting: {', '.join(map(str, folders))}")
+    of_proc = path.is_relative_to(root.proc / "sys") and ".." not in path.parts
+    if not of_proc and not (path.is_relative_to(root.sys) and re.fullmatch(IN_SYS, str(path.relative_to(root.sys)))):
+        raise HostError(f"{path} is not a kernel setting")
     try:
         path.write_text(value)
     except OSError as error:
@@ -35,8 +38,10 @@ def write_setting(path: Path, value: str, root: HostRoot = HERE) -> str:
 
 
 def give_back(facts: dict[str, Any], root: HostRoot) -> str | None:
-    """Undo: restore the earlier value; returns what still differs."""
+    """Undo: restore the earlier value; returns what still differs. A scheduler's settings end with it."""
     path, before = Path(facts["path"]), str(facts["before"])
+    if path.parent.name == "iosched" and not path.exists():
+        return None
     try:
         now = write_setting(path, before, root)
     except HostError as error:

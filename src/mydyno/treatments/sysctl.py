@@ -1,21 +1,25 @@
 """Settings of the running kernel: `sysctl = { "vm.swappiness" = 1 }`, set before the server starts, then restored.
 
 Each is read back once the server runs: a value that the kernel rounds, clips or ignores makes the run invalid. Names
-are those of sysctl(8). Most of net.* belongs to a network namespace, and this treatment sets the host's: a run of an
-arm with `network` too is invalid. Needs root.
+are those of sysctl(8), or files of /sys/block/DEVICE/queue and /sys/kernel/mm by their path, set in the order of the
+file: `"/sys/block/vda/queue/scheduler" = "none"`, `"/sys/kernel/mm/transparent_hugepage/enabled" = "never"`. With a
+scheduler the kernel sets the queue's `nr_requests` and `iosched/` anew; they are restored too. Most of net.* belongs to
+a network namespace, and this treatment sets the host's: a run of an arm with `network` too is invalid. Needs root.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
 from mydyno.errors import HostError
-from mydyno.hosts.kernel_settings import read_setting, write_setting
+from mydyno.hosts.kernel_settings import IN_SYS, read_setting, write_setting
+from mydyno.hosts.root import text_of
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import FINITE, Scalar, ServerSpec
 from mydyno.model.stored.records import Evidence
@@ -23,12 +27,15 @@ from mydyno.servers.running.base import RunningServer
 from mydyno.treatments.base import Treatment
 
 SETTING: TypeAdapter[Any] = TypeAdapter(
-    dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[A-Za-z0-9_-]+)+$")], Scalar], config=FINITE
+    dict[Annotated[str, Field(pattern=rf"^([a-z0-9_]+(\.[A-Za-z0-9_-]+)+|/sys/{IN_SYS})$")], Scalar], config=FINITE
 )
-
-
-_AT_ONCE = re.compile(r"kernel\.sched_\w+|net\.core\.busy_(poll|read)|net\.ipv4\.tcp_(autocorking|limit_output_bytes)")
-"""Settings that leave nothing behind."""
+_AT_ONCE = re.compile(
+    r"(kernel\.sched_\w+|net\.core\.busy_(poll|read)|net\.ipv4\.tcp_(autocorking|limit_output_bytes)) .*"
+    r"|/sys/block/[^/]+/queue/(scheduler (none|mq-deadline)|(nomerges|nr_requests) .*)"
+)
+"""Settings, with their values, that leave nothing behind. Schedulers that learn (bfq, kyber) do so anew after a switch,
+and open files keep their read-ahead.
+"""
 
 
 class SysctlTreatment(Treatment):
@@ -39,8 +46,8 @@ class SysctlTreatment(Treatment):
     def __init__(self, value: dict[str, Scalar]) -> None:
         self._wanted = {name: _text(setting) for name, setting in value.items()}
         self._undo: UndoJournal | None = None
-        self._before: dict[str, tuple[int, str]] = {}
-        """{name: (number in the undo journal, value from before)} of what was changed."""
+        self._before: dict[Path, tuple[int, str]] = {}
+        """{file: (number in the undo journal, value from before)} of what was changed."""
 
     @property
     def alone_because(self) -> str:
@@ -54,20 +61,21 @@ class SysctlTreatment(Treatment):
 
     @property
     def lasts(self) -> bool:
-        """Most change what the kernel keeps: caches, queues, connections."""
-        return not all(_AT_ONCE.fullmatch(name) for name in self._wanted)
+        """Most change what the kernel keeps: caches, queues, connections, huge pages."""
+        return not all(_AT_ONCE.fullmatch(f"{name} {value}") for name, value in self._wanted.items())
 
     def obstacle(self, server: ServerSpec) -> str | None:
         """Root, and a kernel that has each of them and lets them be written."""
         if server.dsn is not None:
             return "an external server (dsn) has a kernel that mydyno cannot configure"
-        for name in self._wanted:
+        present = [name for name in self._wanted if not self._comes_with_its_scheduler(name)]
+        for name in present:
             if not self._file(name).is_file():
                 return f"this kernel has no {name}: {self._file(name)} is not there (sysctl -a lists what it has)"
         if not self.root.is_root:
             return "kernel settings need root; run mydyno as root"
-        for name in self._wanted:
-            if not os.access(self._file(name), os.W_OK):
+        for name in present:
+            if not (os.access(self._file(name), os.W_OK) and self._file(name).stat().st_mode & 0o222):
                 return f"{name} cannot be written here (a container, or a setting that can only be read)"
         return None
 
@@ -83,8 +91,10 @@ class SysctlTreatment(Treatment):
             path = self._file(name)
             before = read_setting(path)
             if not _same(before, value):
-                if name not in self._before:
-                    self._before[name] = self._undo.will_change("sysctl", path=str(path), before=before), before
+                for file in (*_set_anew_with(path), path):
+                    if file not in self._before:
+                        before = read_setting(file)
+                        self._before[file] = self._undo.will_change("sysctl", path=str(file), before=before), before
                 write_setting(path, value, self.root)
 
     async def switch_on(self, instance: RunningServer) -> None:
@@ -92,10 +102,11 @@ class SysctlTreatment(Treatment):
         await self.apply(instance)
 
     async def switch_off(self, instance: RunningServer) -> None:
-        """Each as it was before."""
+        """Each as it was before, the last one first."""
         del instance
-        for name, (_, before) in self._before.items():
-            write_setting(self._file(name), before, self.root)
+        for file, (_, before) in reversed(self._before.items()):
+            if file.exists() and not _same(read_setting(file), before):
+                write_setting(file, before, self.root)
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """Each read back while the server runs."""
@@ -123,7 +134,22 @@ class SysctlTreatment(Treatment):
         self._before.clear()
 
     def _file(self, name: str) -> Path:
+        if name.startswith("/sys/"):
+            return self.root.folder / name[1:]
         return self.root.proc.joinpath("sys", *name.split("."))
+
+    def _comes_with_its_scheduler(self, name: str) -> bool:
+        queue, own, _ = name.rpartition("/iosched/")
+        return bool(own) and f"{queue}/scheduler" in self._wanted
+
+
+def _set_anew_with(path: Path) -> Iterator[Path]:
+    """What the kernel sets anew when it changes this: of a scheduler the queue's length, writeback throttling, and its
+    own settings.
+    """
+    if path.name == "scheduler":
+        beside = (*path.with_name("iosched").glob("*"), path.with_name("wbt_lat_usec"), path.with_name("nr_requests"))
+        yield from (file for file in beside if text_of(file))
 
 
 def _text(setting: Scalar) -> str:

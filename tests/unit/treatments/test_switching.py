@@ -46,7 +46,7 @@ def test_built_in_experiments_that_are_switched() -> None:
     ("first", "second", "more", "words"),
     [
         ({"allocator": "glibc"}, {"allocator": "jemalloc"}, {}, "allocator is not the same in all arms"),
-        (flush(1), {**flush(2), "affinity": "apart"}, {}, "affinity is not the same in all arms"),
+        (flush(1), {**flush(2), "huge_pages": "4k"}, {}, "huge_pages is not the same in all arms"),
         (flush(1), flush(2, innodb_page_size="8k"), {}, "innodb_page_size: the server's files are of one form"),
         (flush(1), flush(1), {}, "the arms are all the same"),
         (
@@ -73,6 +73,10 @@ def test_what_a_running_server_keeps_is_not_switched(
         ({"variables": {"innodb_buffer_pool_size": "64M"}}, {}, "interleaved"),
         ({"cgroup": {"cpu_quota": 1.5, "memory_high": "1G"}}, {}, "interleaved"),
         ({"sysctl": {"vm.swappiness": 1}}, {"sysctl": {"vm.swappiness": 60}}, "blocks"),
+        ({"sysctl": {"/sys/kernel/mm/transparent_hugepage/enabled": "never"}}, {}, "blocks"),
+        ({"sysctl": {"/sys/block/vda/queue/scheduler": "bfq"}}, {}, "blocks"),
+        ({"affinity": "one"}, {"affinity": "apart"}, "interleaved"),
+        ({}, {"affinity": "apart"}, "interleaved"),
     ],
 )
 def test_what_takes_effect_later_is_switched_on_demand_only(
@@ -82,7 +86,13 @@ def test_what_takes_effect_later_is_switched_on_demand_only(
     assert choose_design(two_arms(first, second, design={"kind": "switchback"}), paths).kind == "switchback"
 
 
-@pytest.mark.parametrize("treatments", [{"cgroup": {"cpu_quota": 1.5}}, {"sysctl": {"net.core.busy_poll": 50}}])
+@pytest.mark.parametrize(
+    "treatments",
+    [
+        {"cgroup": {"cpu_quota": 1.5}},
+        {"sysctl": {"net.core.busy_poll": 50, "/sys/block/vda/queue/scheduler": "none"}},
+    ],
+)
 def test_what_the_kernel_changes_at_once_is_switched(treatments: dict[str, Any], paths: HostPaths) -> None:
     asked = two_arms({}, treatments, design={"kind": "auto"})
     assert choose_design(asked, paths).kind == "switchback"

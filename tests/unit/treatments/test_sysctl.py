@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mydyno.hosts.kernel_settings import give_back
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.running.base import ClientPath
@@ -89,7 +90,58 @@ def test_what_stands_in_the_way_is_said_before_anything_starts(host: FakeHost) -
     assert treatment.host_changes(SERVER) == ["sysctl vm.swappiness = 1 (restored after each run)"]
 
 
-@pytest.mark.parametrize("name", ["swappiness", "../etc.passwd", "vm..x", "vm./x", ""])
+QUEUE = "/sys/block/vda/queue"
+
+
+async def test_a_disks_scheduler_is_switched_with_what_the_kernel_sets_anew(host: FakeHost) -> None:
+    """What a scheduler brings along is written back after it; its own settings are there only while it is."""
+    for name, value in {"scheduler": "none [mq-deadline] bfq", "nr_requests": "300", "iosched/fifo_batch": "8"}.items():
+        host.write(f"{QUEUE[1:]}/{name}", f"{value}\n")
+    made = instance(host)
+    treatment = SysctlTreatment({f"{QUEUE}/scheduler": "none", f"{QUEUE}/iosched/x": 1, f"{QUEUE}/nomerges": 2})
+    treatment.root = host
+    assert "no /sys/block/vda/queue/nomerges" in (treatment.obstacle(SERVER) or ""), "iosched/x comes with the other"
+    host.write(f"{QUEUE[1:]}/nomerges", "0")
+    host.write(f"{QUEUE[1:]}/iosched/x", "0")
+    assert treatment.obstacle(SERVER) is None
+    await treatment.switch_on(made)
+    assert (await treatment.evidence(made)).holds
+    queue = host.folder / QUEUE[1:]
+    (queue / "nr_requests").write_text("64")
+    (queue / "iosched/fifo_batch").unlink()
+    await treatment.switch_off(made)
+    now = {name: (queue / name).read_text() for name in ("scheduler", "nr_requests", "nomerges")}
+    assert now == {"scheduler": "mq-deadline", "nr_requests": "300", "nomerges": "0"}
+    await treatment.switch_on(made)
+    assert made.undo.undo_all() == []
+    assert now == {name: (queue / name).read_text() for name in now}
+
+
+def test_the_undo_journal_writes_no_other_file_of_sys(host: FakeHost) -> None:
+    for path in ("power/state", "block/vda/queue/../../x", "block/vda/uevent", "kernel/mm", "block/../queue/x"):
+        facts = {"path": str(host.sys / path), "before": "0"}
+        assert "is not a kernel setting" in (give_back(facts, host) or ""), path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "swappiness",
+        "../etc.passwd",
+        "vm..x",
+        "vm./x",
+        "",
+        "/sys/power/state",
+        "/sys/kernel/mm/../x",
+        "/sys/block/vda/uevent",
+        "/sys/block/../queue/x",
+        "sys/kernel/mm/ksm/run",
+        "/sys/kernel/mm/ksm/run\n",
+    ],
+)
 def test_names_are_those_of_sysctl(name: str) -> None:
+    assert SETTING.validate_python(
+        {"/sys/kernel/mm/transparent_hugepage/khugepaged/defrag": 1, f"{QUEUE}/scheduler": "bfq"}
+    )
     with pytest.raises(ValueError, match="validation error"):
         SETTING.validate_python({name: 1})
