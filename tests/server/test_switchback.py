@@ -16,6 +16,7 @@ from mydyno.model.definition.quantities import ranges_of
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.affinity import apart, usable_cores
 from tests.support.interleaved import interleaved_text, slices_of, summary_of
+from tests.support.network_study import means_or_words
 from tests.support.not_run import note_not_run
 from tests.support.patience import pause, wait_until
 from tests.support.real import Program, interrupt, server_pid, study_processes, wait_for
@@ -158,6 +159,29 @@ def test_a_disks_scheduler_is_given_back_after_every_slice_and_after_kill_9(prog
         assert [one.text for one in run.evidence if one.treatment == "sysctl"] == (
             [f"{disk} = none (read back)"] if run.arm == "none" else []
         )
+
+
+def test_a_link_is_shaped_for_each_slice_and_sessions_keep_their_tls(program: Program) -> None:
+    if not means_or_words():
+        return
+    arms = """control = "wide"\nwide = { network = "1gbit" }\nnarrow = { network = "5mbit" }\n"""
+    arms += "[treatments]\ntls = '1.3'\ncompression = 'zlib'\n"
+    text = interleaved_text("link", arms, STEPS, 1, 6, slice_s=0.4).replace('"interleaved"', '"switchback"')
+    before = program.leftovers()
+    done = program.run("run", program.write(text))
+    assert done.returncode == 0, done.stderr
+    assert program.leftovers() == before
+    for run in StudyFolder(program.study()).runs():
+        assert run.valid, run.reasons
+        texts = {one.treatment: one.text for one in run.evidence}
+        assert ("Ethernet of 5 Mbit/s" in texts["network"]) == (run.arm == "narrow")
+        assert "(4 with TLSv1.3" in texts["tls"]
+        assert "MB came over the connection" in texts["compression"]
+    fast, slow = (
+        mean(one.queries / one.length_s for one in slices_of(program.study()) if one.arm == arm)
+        for arm in ("wide", "narrow")
+    )
+    assert fast > 2 * slow
 
 
 def queue_of(disk: Path) -> dict[str, str]:

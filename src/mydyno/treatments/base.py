@@ -50,6 +50,13 @@ class Treatment(ABC):
         return False
 
     @property
+    def begins_with_server(self) -> bool:
+        """Whether a server that is switched must have been started with it: the first arm's is applied, and all have
+        one.
+        """
+        return False
+
+    @property
     def lasts(self) -> bool:
         """Whether it may leave something behind for the slices after its own."""
         return True
@@ -138,6 +145,10 @@ class Treatment(ABC):
     @abstractmethod
     async def evidence(self, instance: RunningServer) -> Evidence:
         """Proof from the running server. Never raises for a treatment that failed: its evidence then does not hold."""
+
+    async def in_force(self, instance: RunningServer) -> Evidence:
+        """What evidence() proves, as far as it can be read within milliseconds: after each switch, before the next."""
+        return await self.evidence(instance)
 
     async def account(self, instance: RunningServer) -> Evidence | None:  # noqa: ARG002
         """Proof from the running server after its last step, from what was counted during the load; None: no proof.

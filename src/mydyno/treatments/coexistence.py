@@ -227,6 +227,8 @@ def switching_obstacles(experiment: Experiment) -> list[str]:
     for name, own in treatments.items():
         if not all(one.switches for one in own):
             found.append(f"{name} is not the same in all arms: a running server keeps it")
+        elif any(one.begins_with_server for one in own) and len(own) < len(experiment.arms):
+            found.append(f"{name} is not in all arms: a running server that begins with it keeps it")
     switched = switched_names(experiment)
     if shaping := shaping_variables(dict.fromkeys(switched, "")):
         found.append(f"{', '.join(shaping)}: the server's files are of one form")
@@ -261,6 +263,8 @@ def _external_obstacles(experiment: Experiment) -> list[str]:
             f"{', '.join(lasting)}: its effect may last longer than a slice; to try it nevertheless: "
             'design.kind = "switchback"'
         )
+    if "network" in switched_treatments(experiment):
+        found.append("network: only a link within this host is switched")
     if experiment.server.hooks is not None:
         found.append("server.hooks: nothing is restored or restarted between slices")
     return found

@@ -7,6 +7,10 @@ measured and reported. Needs root. Compare arms, do not size hosts: namespaces s
 charges a packet's processing to its sender, and a round trip is about 20 µs, that of a real network 100 µs and more.
 The rate is up to 20 % too high for the smallest frames.
 
+With `design.kind = "switchback"` (load on this host, `network` in every arm) one link is shaped anew before each slice,
+and read back by tc. Nothing waits in its queues then; but the kernel keeps what it learned of a path for connections to
+come (ip-tcp_metrics(8)), whichever arm they are of.
+
 Where the load comes from other hosts, the network between these hosts is used: packets of the server's port are shaped
 on the cards at both ends, or, with `by = "card"`, the speed of the server's own card is set by ethtool (its link is
 down for seconds, and the design is "blocks"). Both hosts need root, tc, a kernel with htb and u32 filters (netem for
@@ -35,6 +39,7 @@ from mydyno.hosts.network.link import (
     disciplines,
     give_addresses_back,
     make_link,
+    shape_anew,
     shape_link,
     take_addresses,
     timed_transfer,
@@ -113,6 +118,21 @@ class NetworkTreatment(Treatment):
         return "the speed of a network card is in force for the whole host" if self._by_card else ""
 
     @property
+    def switches(self) -> bool:
+        """A link within this host is shaped anew in milliseconds, a card's is down for seconds."""
+        return not self._by_card
+
+    @property
+    def begins_with_server(self) -> bool:
+        """The server listens at its end of the link."""
+        return True
+
+    @property
+    def lasts(self) -> bool:
+        """Queues are empty after a washout, but the kernel keeps a path's metrics for later connections."""
+        return True
+
+    @property
     def is_proved_for_one_instance_only(self) -> bool:
         """The facts that a report reads are those of one link."""
         return True
@@ -183,7 +203,7 @@ class NetworkTreatment(Treatment):
             )
             await asyncio.to_thread(make_namespace, end.namespace, self.root)
         await asyncio.to_thread(make_link, server, load, self.root)
-        self._ends = (server, load)
+        instance.settings.link = self._ends = (server, load)
         try:
             async with host.timing:
                 if host.bare_link is None:
@@ -197,6 +217,24 @@ class NetworkTreatment(Treatment):
         settings.interface = server.interface
         settings.variables.update({"skip_networking": "OFF", "bind_address": server.address, "port": PORT})
         settings.client_path = ClientPath(server.address, PORT, load.address, load.namespace)
+
+    async def switch_on(self, instance: RunningServer) -> None:
+        """Shape the link that the first arm made."""
+        self._ends, self._bare = instance.settings.link, instance.host.bare_link
+        if self._ends is None:
+            raise HostError("network: only a link within this host is switched", 'use design.kind = "interleaved"')
+        await asyncio.to_thread(shape_anew, self._ends, self._shape, self.root)
+
+    async def switch_off(self, instance: RunningServer) -> None:
+        """The next arm shapes the link anew."""
+
+    async def in_force(self, instance: RunningServer) -> Evidence:
+        """tc's description of both ends."""
+        assert self._ends is not None
+        found = [await asyncio.to_thread(disciplines, end, self.root) for end in self._ends]
+        holds = all(map(self._shape.is_in_force, found))
+        text = f"tc reports {found}, wanted {self._shape}"
+        return Evidence(treatment=self.name, holds=holds, text=text, instance=instance.number)
 
     async def _transfer(self, source: LinkEnd, destination: LinkEnd) -> Transfer:
         """One timed transfer, made again where a busy host let none be timed. Raises HostError."""

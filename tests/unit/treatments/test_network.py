@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -118,6 +120,25 @@ def test_obstacles_of_a_link(setting: dict[str, str], taken: str, is_root: bool,
     host.is_root = is_root
     obstacle = treatment.obstacle(SERVER)
     assert words in obstacle if obstacle else not words
+
+
+async def test_an_arm_shapes_the_link_that_another_made_and_reads_it_back() -> None:
+    server, load = (LinkEnd(Path(f"/run/netns/x-{one}"), f"dyno-{one}", "198.18.0.1") for one in ("server", "load"))
+    rate = {"kind": "tbf", "options": {"rate": 12304942}}
+    host = FakeHost(answer=lambda argv: json.dumps([rate]) if "-json" in argv else "")
+    instance: Any = SimpleNamespace(
+        settings=InstanceSettings(link=(server, load)), host=SimpleNamespace(bare_link=Transfer(2e10, 0.5)), number=1
+    )
+    for bandwidth, holds in (("100mbit", True), ("1gbit", False)):
+        treatment = NetworkTreatment(bandwidth)
+        treatment.root = host
+        await treatment.switch_on(instance)
+        assert (await treatment.in_force(instance)).holds is holds
+    assert [f"dyno-{end}" in line for line in host.ran[:2] for end in ("server", "load")] == [True, False, False, True]
+    instance.settings.link = None
+    with pytest.raises(HostError, match="only a link within this host is switched"):
+        await treatment.switch_on(instance)
+    assert not NetworkTreatment({"bandwidth": "1gbit", "by": "card"}).switches
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ def test_built_in_experiments_that_are_switched() -> None:
     [
         ({"allocator": "glibc"}, {"allocator": "jemalloc"}, {}, "allocator is not the same in all arms"),
         (flush(1), {**flush(2), "huge_pages": "4k"}, {}, "huge_pages is not the same in all arms"),
+        ({"network": "1gbit"}, {}, {}, "network is not in all arms"),
         (flush(1), flush(2, innodb_page_size="8k"), {}, "innodb_page_size: the server's files are of one form"),
         (flush(1), flush(1), {}, "the arms are all the same"),
         (
@@ -77,6 +78,7 @@ def test_what_a_running_server_keeps_is_not_switched(
         ({"sysctl": {"/sys/block/vda/queue/scheduler": "bfq"}}, {}, "blocks"),
         ({"affinity": "one"}, {"affinity": "apart"}, "interleaved"),
         ({}, {"affinity": "apart"}, "interleaved"),
+        ({"network": "1gbit"}, {"network": {}}, "interleaved"),
     ],
 )
 def test_what_takes_effect_later_is_switched_on_demand_only(

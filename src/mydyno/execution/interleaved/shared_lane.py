@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import ceil
@@ -125,9 +126,13 @@ class SharedLane(Lane):
         except ServerError as error:
             await self.step_failed(step, error)
             return []
-        for name, value in grown.items():
-            self.counted[name] = self.counted.get(name, 0.0) + value
+        self.count(grown)
         return parts
+
+    def count(self, grown: Mapping[str, float]) -> None:
+        """Add what the server counted; of its connections, not the one that read the counters the second time."""
+        for name, value in grown.items():
+            self.counted[name] = self.counted.get(name, 0.0) + value - (name == "Connections")
 
     async def stop(self) -> None:
         """End the load and the guard."""

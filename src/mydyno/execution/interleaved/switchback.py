@@ -31,8 +31,11 @@ from mydyno.store.samples import Sample
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.coexistence import switched_treatments, switched_variables
 from mydyno.treatments.dsn import owner_of_dsn
+from mydyno.workloads.reconcile import growth
 
 HINT = 'use design.kind = "interleaved": each arm then has a server of its own that starts with its values'
+SESSIONS = ("Connections", "Ssl_accepts", "Ssl_finished_accepts")
+"""Counters that grow when a load program connects."""
 EXTERNAL_HINT = (
     "the account needs SYSTEM_VARIABLES_ADMIN (MySQL) or SUPER (MariaDB), and the variable must be one that SET GLOBAL "
     "accepts"
@@ -133,7 +136,7 @@ class Switch:
 
     async def _require(self, treatment: Treatment, cause: str = "") -> None:
         assert self._instance is not None
-        found = await treatment.evidence(self._instance)
+        found = await treatment.in_force(self._instance)
         if not found.holds:
             raise ServerError(f"{treatment.name}: {cause}{found.text}")
 
@@ -215,7 +218,7 @@ class SwitchedLane(SharedLane):
             return
         for instance in self.instances:
             for treatment in self.treatments[instance.number]:
-                if treatment not in self.switch.of_host[self.arm.name]:
+                if treatment.begins_with_server or treatment not in self.switch.of_host[self.arm.name]:
                     await treatment.apply(instance)
             for name in switched_variables(self.environment.experiment)[self.arm.name]:
                 del instance.settings.variables[name]
@@ -255,9 +258,15 @@ class SwitchedLane(SharedLane):
             await super().prewarm()
 
     async def connect(self, step: Step) -> None:
-        """Its sessions begin under its arm's values."""
+        """Its sessions begin under its arm's values; the server counts them before the first slice."""
         await self._take_over()
         await super().connect(step)
+        try:
+            for instance in self.instances if self.loads else ():
+                grown = growth(self.begun[instance.number], await instance.counters())
+                self.count({name: grown[name] for name in SESSIONS if name in grown})
+        except ServerError as error:
+            await self.step_failed(step, error)
 
     async def slice(self, step: Step, order: SliceOrder) -> list[PartOfSlice]:
         """A slice under the arm's values. What the server's memory is then, no arm alone made."""
@@ -280,8 +289,11 @@ class SwitchedLane(SharedLane):
         if self.first is None:
             await super()._account(steps, samples)
         else:
-            for treatment in own:
-                self._take(await treatment.account(self.instances[0]), 1)
+            (treatments,) = self.treatments.values()
+            for treatment in treatments:
+                self._take(await treatment.account(self.instances[0]) if treatment in own else None, 1)
+                for record in steps:
+                    self._take(treatment.load_evidence(record, samples), 1)
         count = self.switch.switches.get(self.arm.name, 0)
         text = f"the server was set to this arm's values {count} times; read back each time, and before the next change"
         self.evidence.append(Evidence(treatment="switchback", holds=True, text=text, instance=1))

@@ -17,12 +17,15 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import shlex
 import socket
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isclose
 from pathlib import Path
+from typing import Any
 
 from mydyno.errors import HostError
 from mydyno.hosts.network.namespace import entering, inside
@@ -41,6 +44,7 @@ FRAME_TO_PAYLOAD = OBSERVED_FRAME_BYTES / SEGMENT_PAYLOAD_BYTES
 """An interface counts whole frames, a transfer counts payload."""
 MINIMAL_BURST_BYTES = 128 << 10
 BURST_S = 0.001
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 QUEUE_MS = 10
 PORTS = """
 echo 1 >/proc/sys/net/ipv4/tcp_tw_reuse
@@ -100,6 +104,26 @@ class Shape:
                              "latency", f"{QUEUE_MS}ms"])  # fmt: skip
         return commands
 
+    def is_in_force(self, found: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether these disciplines, as tc reports them for one end, are this shape's and no others."""
+        reported: dict[str, float] = {}
+        for one in found:
+            if one["kind"] == "tbf":
+                reported["tbf"] = 8 * one["options"]["rate"]
+            elif one["kind"] == "netem":
+                reported["netem"] = one["options"]["delay"]["delay"]
+            elif one["kind"] != "noqueue":
+                return False
+        wanted: dict[str, float] = {}
+        if self.bits_per_s is not None:
+            wanted["tbf"] = self.bits_per_s * OBSERVED_FRAME_BYTES / WIRE_FRAME_BYTES
+        if self.latency is not None:
+            number = self.latency.rstrip("mus")
+            wanted["netem"] = float(number) * _SECONDS[self.latency.removeprefix(number)]
+        return reported.keys() == wanted.keys() and all(
+            isclose(value, reported[kind], rel_tol=1e-3) for kind, value in wanted.items()
+        )
+
 
 def make_link(server: LinkEnd, load: LinkEnd, root: HostRoot = HERE) -> None:
     """Make the pair; its ends are never in the host's own namespace. Raises HostError with ip's message."""
@@ -117,6 +141,16 @@ def shape_link(ends: Iterable[LinkEnd], shape: Shape, root: HostRoot = HERE) -> 
     for end in ends:
         for words in shape.commands(end.interface):
             root.command([*entering(end.namespace), *words])
+
+
+def shape_anew(ends: Iterable[LinkEnd], shape: Shape, root: HostRoot = HERE) -> None:
+    """Shape what leaves each end in place of what shaped it before. Raises HostError with tc's message.
+
+    What is in the queues is lost: nothing, between slices.
+    """
+    for end in ends:
+        lines = [f"tc qdisc del dev {end.interface} root 2>&- || :", *map(shlex.join, shape.commands(end.interface))]
+        root.command([*entering(end.namespace), "sh", "-ec", "\n".join(lines)])
 
 
 def disciplines(end: LinkEnd, root: HostRoot = HERE) -> list[dict[str, object]]:

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from mydyno.errors import BugError
 from mydyno.hosts.local import LocalHost, Process
+from mydyno.hosts.network.link import LinkEnd
 from mydyno.hosts.network.load_end import LoadPath
 from mydyno.hosts.network.ports import LOOPBACK
 from mydyno.hosts.undo import UndoJournal
@@ -40,6 +41,8 @@ class InstanceSettings:
     """Further folders that the server must be able to enter (a preloaded library's)."""
     client_path: ClientPath | None = None
     """How the load reaches the server; None: by its Unix socket. mydyno itself always uses the socket."""
+    link: tuple[LinkEnd, LinkEnd] | None = None
+    """The server's and the load's end of a link of this host that was made for them; None: there is none."""
     load_cpus: tuple[int, ...] = ()
     """The CPUs of the load program; empty: all."""
     init_sql: list[str] = field(default_factory=list)

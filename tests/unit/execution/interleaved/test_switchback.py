@@ -126,14 +126,15 @@ class Told:
     async def switch_off(self, _: object) -> None:
         self.told.append(f"-{self.of}")
 
-    async def evidence(self, _: object) -> Evidence:
+    async def in_force(self, _: object) -> Evidence:
         return Evidence(treatment=self.name, holds=next(self.holds, True), text="read back")
 
 
 async def test_after_a_switch_that_fails_the_next_arm_has_its_own_settings() -> None:
     told: list[str] = []
     switch = Switch({"a": {}, "b": {}, "c": {}})
-    switch.of_host = {"a": [Told(told, "a")], "b": [Told(told, "b", [True, True, False])], "c": []}  # type: ignore[list-item]
+    failing = Told(told, "b", [True, True, False])
+    switch.of_host = {"a": [Told(told, "a")], "b": [failing], "c": []}  # type: ignore[list-item]
     await switch.begin(Server())  # type: ignore[arg-type]  # a stand-in
     assert told == ["+a", "-a", "+b", "-b"]
     await switch.to("a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from mydyno.hosts.network.link import (
     disciplines,
     free_addresses,
     make_link,
+    shape_anew,
     shape_link,
 )
 from mydyno.hosts.network.namespace import entering
@@ -58,6 +60,39 @@ def test_both_ends_are_shaped(host: FakeHost) -> None:
         f"nsenter --net=/run/netns/mydyno-s-server -- tc qdisc add dev dyno-server {words}",
         f"nsenter --net=/run/netns/mydyno-s-load -- tc qdisc add dev dyno-load {words}",
     ]
+
+
+def test_a_link_is_shaped_anew_whatever_shaped_it_before(host: FakeHost) -> None:
+    shape_anew((SERVER,), Shape(1e9), host)
+    words = "root handle 10: tbf rate 984395319bit burst 131072b latency 10ms"
+    assert host.ran == [
+        "nsenter --net=/run/netns/mydyno-s-server -- sh -ec tc qdisc del dev dyno-server root 2>&- || :\n"
+        f"tc qdisc add dev dyno-server {words}"
+    ]
+
+
+TBF = {"kind": "tbf", "options": {"rate": 123049415, "burst": 131054}}
+NETEM = {"kind": "netem", "options": {"limit": 1000, "delay": {"delay": 0.00005, "jitter": 0.0}}}
+
+
+@pytest.mark.parametrize(
+    ("shape", "reported", "holds"),
+    [
+        (Shape(1e9), [TBF], True),
+        (Shape(1e9, "50us"), [NETEM, TBF], True),
+        (Shape(), [{"kind": "noqueue", "options": {}}], True),
+        (Shape(), [], True),
+        (Shape(1e8), [TBF], False),
+        (Shape(1e9, "5ms"), [NETEM, TBF], False),
+        (Shape(1e9), [NETEM, TBF], False),
+        (Shape(1e9, "50us"), [TBF], False),
+        (Shape(), [{"kind": "fq", "options": {}}], False),
+    ],
+)
+def test_a_shape_is_in_force_if_tc_reports_it_and_nothing_else(
+    shape: Shape, reported: list[dict[str, Any]], holds: bool
+) -> None:
+    assert shape.is_in_force(reported) is holds
 
 
 def test_latency_comes_first_and_the_bandwidth_hangs_below_it() -> None:
