@@ -26,6 +26,8 @@ def test_a_set_takes_the_place_of_what_the_file_varies() -> None:
         "swappiness-60": {"sysctl": {"vm.swappiness": 60}},
         "swappiness-1": {"sysctl": {"vm.swappiness": 1}},
     }
+    asked, _ = load("variable", "quick", ['vary.sysctl./sys/block/vda/queue/scheduler=["none","bfq"]'])
+    assert [arm.name for arm in asked.arms] == ["scheduler-none", "scheduler-bfq"]
     asked, _ = load("variable", "quick", ["vary.environment.MALLOC_ARENA_MAX=[8,1]"])
     assert asked.arm("MALLOC_ARENA_MAX-8").treatments == {"environment": {"MALLOC_ARENA_MAX": 8}}
 
