@@ -31,8 +31,8 @@ from mydyno.treatments.coexistence import is_switched
 from mydyno.workloads.data import kind_of
 
 START_VARIANCE = 0.04
-"""Variance of starts as a share of that of slices, of 0.5 as of 1 s: starts differ by 0 to 1.3 %, slices by 3 to 11 % (ten
-studies)."""
+"""Variance of starts as a share of that of slices, of 0.5 as of 1 s: starts differ by 0 to 1.3 %, slices by 3 to 11 %
+(ten studies)."""
 FEWEST_CYCLES = 4
 """Fewest cycles of each step in a block, where starts cost little."""
 FEWEST_CYCLES_OVER_TIME = 12
