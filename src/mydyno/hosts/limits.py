@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -82,10 +82,15 @@ def open_files_of(pid: int) -> int:
     return int(line[3]) if line and line[3].isdigit() else 0
 
 
+def threads_of(pid: int) -> set[int]:
+    """The threads of a process; none where it has ended."""
+    return {int(thread.name) for thread in (HERE.proc / f"{pid}/task").glob("[0-9]*")}
+
+
 def affinities_of(pid: int) -> list[set[int]]:
     """The CPUs that each thread of a process may use; threads that have ended are left out."""
     found = []
-    for thread in _threads(pid):
+    for thread in threads_of(pid):
         try:
             found.append(os.sched_getaffinity(thread))
         except OSError:
@@ -93,14 +98,14 @@ def affinities_of(pid: int) -> list[set[int]]:
     return found
 
 
-def set_affinity(pid: int, cpus: Collection[int]) -> None:
+def set_affinity(pid: int, cpus: Collection[int], threads: Callable[[int], set[int]] = threads_of) -> None:
     """Let every thread of a process use these CPUs and no others. Raises HostError.
 
     A new thread has the CPUs of the one that makes it: what is made meanwhile is found in the next walk.
     """
     done: set[int] = set()
     for _ in range(MOST_WALKS):
-        new = _threads(pid) - done
+        new = threads(pid) - done
         if not new:
             return
         for thread in new:
@@ -112,10 +117,6 @@ def set_affinity(pid: int, cpus: Collection[int]) -> None:
                 raise HostError(f"the CPUs of thread {thread} cannot be set: {error.strerror}") from error
         done |= new
     raise HostError(f"process {pid} makes threads faster than their CPUs can be set")
-
-
-def _threads(pid: int) -> set[int]:
-    return {int(thread.name) for thread in (HERE.proc / f"{pid}/task").glob("[0-9]*")}
 
 
 def open_files_shortage(hard: int | None = None) -> str | None:

@@ -15,7 +15,7 @@ import pytest
 
 from mydyno.errors import HostError
 from mydyno.execution.planning.forecast import shared_host_caution
-from mydyno.hosts import limits
+from mydyno.hosts.limits import affinities_of, set_affinity, threads_of
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.quantities import ranges_of
 from mydyno.servers.running.base import InstanceSettings
@@ -96,30 +96,28 @@ def process() -> Iterator[subprocess.Popen[str]]:
         made.kill()
 
 
-async def test_every_thread_of_a_running_server_is_moved_and_moved_back(
-    process: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_every_thread_of_a_running_server_is_moved_and_moved_back(process: subprocess.Popen[str]) -> None:
     here = os.sched_getaffinity(0)
-    walks = iter([{process.pid}])  # the first comes before there are other threads
-    every = limits._threads
-    monkeypatch.setattr(limits, "_threads", lambda pid: next(walks, None) or every(pid))
     treatment = AffinityTreatment("one")
     instance: Any = SimpleNamespace(settings=InstanceSettings(), pid=process.pid, number=1)
     await treatment.switch_on(instance)
     proof = await treatment.evidence(instance)
     assert proof.holds, proof.text
-    assert limits.affinities_of(process.pid) == [{max(here)}] * 9
+    assert affinities_of(process.pid) == [{max(here)}] * 9
     assert instance.settings.load_cpus == (max(here),)
     await treatment.switch_off(instance)
-    assert limits.affinities_of(process.pid) == [here] * 9
+    assert affinities_of(process.pid) == [here] * 9
     assert instance.settings.load_cpus == ()
 
 
-def test_a_process_that_never_stops_making_threads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    walks = count(1 << 22)  # beyond the largest process id: each has ended when it is moved
-    monkeypatch.setattr(limits, "_threads", lambda _: {next(walks)})
+def test_threads_that_are_made_meanwhile_are_moved_too(process: subprocess.Popen[str]) -> None:
+    walks = iter([{process.pid}])  # the first comes before there are other threads
+    last = max(os.sched_getaffinity(0))
+    set_affinity(process.pid, {last}, lambda pid: next(walks, None) or threads_of(pid))
+    assert affinities_of(process.pid) == [{last}] * 9
+    walks = ({thread} for thread in count(1 << 22))  # beyond the largest process id: each has ended when it is moved
     with pytest.raises(HostError, match="makes threads faster"):
-        limits.set_affinity(1 << 22, {0})
+        set_affinity(process.pid, {last}, lambda _: next(walks))
 
 
 def test_the_load_enters_its_cpus_before_its_namespace() -> None:
