@@ -4,19 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::class::{self, Named};
-use crate::event::{Action, Capture, Event, Header, Statement};
+use crate::event::{Action, Capture, Event, Header, Raw, RawAction, Source, Statement};
 use crate::implicit::begin_transactions;
 use crate::lexer;
 use crate::problems::{LogPosition, Problem, Problems};
-use crate::raw::{Raw, RawAction};
-use crate::selection::{Selection, Selector};
-use crate::source::Source;
+use crate::selection::{needs_default_schema, Selection, Selector};
 use crate::timeline::{
     date_first_events, end_us, keep_order_of_sessions, number_by_first_event, peak_sessions, spread, Clock, Timed,
     SECOND_US,
 };
 use crate::timestamp::{show, Micros};
-use crate::unqualified::needs_default_schema;
 
 /// What the times of a source mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,9 @@
-//! What a capture holds.
+//! What the readers of logs find, and what a capture holds of it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::problems::ProblemCount;
-use crate::source::Source;
+use crate::timestamp::Micros;
 
 /// What is known of a capture as a whole: its first line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -112,4 +112,82 @@ impl Capture {
         (self.header.source == Source::StatementDigests)
             .then_some("has one statement of each digest: compare them with `dynoload statements`, or capture a log")
     }
+}
+
+/// Where statements were read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The general query log.
+    GeneralLog,
+    /// The slow query log.
+    SlowLog,
+    /// performance_schema.events_statements_history_long.
+    StatementsHistory,
+    /// performance_schema.events_statements_summary_by_digest: one statement of each digest.
+    StatementDigests,
+    /// Packets between clients and the server.
+    Packets,
+}
+
+impl Source {
+    /// As it is called in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::GeneralLog => "general log",
+            Self::SlowLog => "slow log",
+            Self::StatementsHistory => "statements history of performance_schema",
+            Self::StatementDigests => "statement digests of performance_schema",
+            Self::Packets => "packet capture",
+        }
+    }
+}
+
+/// What a reader has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raw {
+    /// When; none where the log had no time so far.
+    pub at: Option<Micros>,
+    /// Whether later entries of the same second have this time too.
+    pub is_shared_second: bool,
+    /// The server's number of the connection; of packets, one of our own.
+    pub connection_id: u64,
+    /// user@host, where each entry states it.
+    pub user: Option<String>,
+    /// Its line.
+    pub line: u64,
+    /// What.
+    pub action: RawAction,
+}
+
+/// What a connection did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawAction {
+    /// Began.
+    Connect {
+        /// user@host.
+        user: Option<String>,
+        /// Default schema.
+        schema: Option<String>,
+    },
+    /// Sent a statement, or executed a prepared one.
+    Statement {
+        /// Text, duration and rows. A schema that is none is that of the session.
+        statement: Statement,
+        /// Whether it is an execution of a prepared statement.
+        is_execution: bool,
+    },
+    /// Selected a default schema.
+    Schema(String),
+    /// Began anew.
+    Reset {
+        /// user@host, where it changed.
+        user: Option<String>,
+        /// Default schema.
+        schema: Option<String>,
+    },
+    /// Ended.
+    Quit,
+    /// Was refused.
+    Refused,
 }

@@ -6,10 +6,8 @@
 //! prepared (with `?`) and when they are executed (with their values).
 
 use crate::assembler::Assembler;
-use crate::event::Statement;
-use crate::heading::{is_heading, version};
+use crate::event::{Raw, RawAction, Statement};
 use crate::problems::Problem;
-use crate::raw::{Raw, RawAction};
 use crate::timestamp::{rfc3339, short, Micros};
 
 /// What is done with an entry.
@@ -358,12 +356,25 @@ fn account(text: &str) -> (Option<String>, Option<String>) {
     (some(who), some(schema))
 }
 
+/// The server's version in the first line of a log: `…/mariadbd, Version: 10.11.6-MariaDB-log (Debian 12). started with:`.
+pub fn version(line: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(line).ok()?;
+    let (_, rest) = text.split_once(", Version: ")?;
+    Some(rest.strip_suffix(". started with:")?.trim().to_string())
+}
+
+/// Whether a line belongs to the heading that a server writes when it opens a log.
+pub fn is_heading(line: &[u8]) -> bool {
+    let starts = |prefix: &str| line.starts_with(prefix.as_bytes());
+    (starts("Tcp port: ") || starts("TCP Port: ")) && line.windows(5).any(|part| part == b"ocket" || part == b" Pipe")
+        || starts("Time ") && line.windows(7).any(|part| part == b"Command")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::assembler::Origin;
-    use crate::event::Action;
-    use crate::source::Source;
+    use crate::event::{Action, Source};
 
     #[test]
     fn entries_are_told_from_lines_of_statements() {
@@ -458,7 +469,7 @@ mod tests {
             "\t\t     4 Query\tSELECT 6",
         ];
         let mut assembler = Assembler::new(crate::assembler::Origin {
-            source: crate::source::Source::GeneralLog,
+            source: crate::event::Source::GeneralLog,
             time_is_end: false,
         });
         let mut reader = GeneralLog::default();

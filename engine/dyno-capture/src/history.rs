@@ -3,11 +3,9 @@
 
 use crate::assembler::{Assembler, Origin};
 use crate::compound::first_end;
-use crate::event::{Capture, Statement};
+use crate::event::{Capture, Raw, RawAction, Source, Statement};
 use crate::lexer::Kind;
 use crate::problems::Problem;
-use crate::raw::{Raw, RawAction};
-use crate::source::Source;
 
 /// What is selected, in the order of [`HistoryRow`]'s fields.
 pub const HISTORY_COLUMNS: &str =

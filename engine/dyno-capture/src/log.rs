@@ -3,11 +3,10 @@
 use std::io::{BufRead as _, BufReader, Read, Result};
 
 use crate::assembler::Assembler;
-use crate::event::Capture;
+use crate::event::{Capture, Source};
 use crate::general_log::GeneralLog;
 use crate::packets::{self, PacketReader};
 use crate::slow_log::SlowLog;
-use crate::source::Source;
 
 /// How much of a log is read at once.
 const BUFFER: usize = 1 << 20;

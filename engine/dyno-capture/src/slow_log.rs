@@ -10,10 +10,9 @@
 //! logs the beginning of a connection.
 
 use crate::assembler::Assembler;
-use crate::event::Statement;
-use crate::heading::{is_heading, version};
+use crate::event::{Raw, RawAction, Statement};
+use crate::general_log::{is_heading, version};
 use crate::problems::Problem;
-use crate::raw::{Raw, RawAction};
 use crate::timeline::SECOND_US;
 use crate::timestamp::{rfc3339, short, Micros};
 

@@ -166,8 +166,7 @@ fn is_left_out(text: &[u8], wanted: Wanted) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Event, Header};
-    use crate::source::Source;
+    use crate::event::{Event, Header, Source};
 
     fn capture(statements: &[(u32, &str)]) -> Capture {
         let event = |(at_us, (session, text)): (usize, &(u32, &str))| Event {

@@ -6,7 +6,6 @@
 //! Nothing is clamped in silence: values above the range are counted in [`Histogram::above_range`] and in `max`.
 
 pub mod hdr;
-mod travel;
 
 const SUB_BUCKET_BITS: u32 = 11;
 const HALF: usize = 1 << (SUB_BUCKET_BITS - 1);
@@ -170,15 +169,6 @@ impl Histogram {
             }
         }
         self.max_ns
-    }
-
-    /// Share of the values above `limit_ns`, by buckets; 0 when empty.
-    pub fn share_above(&self, limit_ns: u64) -> f64 {
-        if self.total == 0 || limit_ns >= self.max_ns {
-            return 0.0;
-        }
-        let above: u64 = self.counts[index_of(limit_ns.min(HIGHEST_NS)) + 1..].iter().sum();
-        above as f64 / self.total as f64
     }
 
     /// Each bucket in use: lowest value, count.

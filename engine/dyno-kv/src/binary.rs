@@ -1,8 +1,7 @@
 //! The binary protocol (BinaryProtocolRevamped in memcached's wiki; deprecated as of memcached 1.6.0). Frames of 24 bytes
 //! and a body, big-endian. Quiet requests carry an opaque above 0.
 
-use crate::error::{readable, Error, ServerError};
-use crate::event::{Detail, Status};
+use crate::event::{readable, Detail, Error, ServerError, Status};
 use crate::intake::Measure;
 use crate::request::{Arithmetic, Expected, Item, Kind, Step, Store};
 use crate::text::whole;

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
-use crate::error::Error;
-use crate::event::{Done, Event};
+use crate::event::{Done, Error, Event};
 use crate::request::Protocol;
 
 /// The longest answer to one exchange, an item.

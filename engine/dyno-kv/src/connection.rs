@@ -2,8 +2,7 @@
 
 use dyno_core::queue::Queue;
 
-use crate::error::Error;
-use crate::event::{Detail, Done, Event, Status};
+use crate::event::{Detail, Done, Error, Event, Status};
 use crate::intake::{Intake, Measure};
 use crate::request::{Arithmetic, Expected, Item, Kind, Protocol, Step, Store};
 use crate::{binary, meta, text};

@@ -1,6 +1,6 @@
 //! Cuts the stream into units (a line, a line with its data, a frame) without copying what arrives whole.
 
-use crate::error::Error;
+use crate::event::Error;
 
 /// How long the unit at the start of some bytes is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,15 +10,12 @@
 mod binary;
 pub mod blocking;
 mod connection;
-mod error;
 mod event;
 mod intake;
 mod meta;
-mod number;
 mod request;
 mod text;
 
 pub use connection::Connection;
-pub use error::{Error, ServerError};
-pub use event::{Detail, Done, Event, Status};
+pub use event::{Detail, Done, Error, Event, ServerError, Status};
 pub use request::{Arithmetic, Item, Protocol, Store};

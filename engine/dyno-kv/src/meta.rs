@@ -1,12 +1,10 @@
 //! The meta commands: mg, ms, md, ma, mn of memcached 1.6 (doc/protocol.txt). Quiet requests carry an opaque, by which
 //! their failures are known.
 
-use crate::error::Error;
-use crate::event::{Detail, Status};
+use crate::event::{Detail, Error, Status};
 use crate::intake::Measure;
-use crate::number;
 use crate::request::{Arithmetic, Expected, Item, Kind, Step, Store};
-use crate::text::{first_line, refusal, simple, whole};
+use crate::text::{self, first_line, refusal, simple, whole};
 
 const NAME: &str = "meta";
 const LONGEST_VALUE: u64 = 1 << 30;
@@ -34,11 +32,11 @@ pub fn store(out: &mut Vec<u8>, store: Store, item: &Item<'_>, sequence: Option<
     out.extend_from_slice(b"ms ");
     out.extend_from_slice(item.key);
     out.push(b' ');
-    number::push(out, item.value.len() as u64);
+    text::push(out, item.value.len() as u64);
     for (flag, value) in [(b'F', item.flags), (b'T', item.ttl_s)] {
         if value != 0 {
             out.extend_from_slice(&[b' ', flag]);
-            number::push(out, u64::from(value));
+            text::push(out, u64::from(value));
         }
     }
     match store {
@@ -47,7 +45,7 @@ pub fn store(out: &mut Vec<u8>, store: Store, item: &Item<'_>, sequence: Option<
         Store::Replace => out.extend_from_slice(b" MR"),
         Store::Cas(cas) => {
             out.extend_from_slice(b" C");
-            number::push(out, cas);
+            text::push(out, cas);
         }
     }
     end(out, sequence);
@@ -70,7 +68,7 @@ pub fn arithmetic(out: &mut Vec<u8>, operation: Arithmetic, key: &[u8], delta: u
         out.extend_from_slice(b" MD");
     }
     out.extend_from_slice(b" v D");
-    number::push(out, delta);
+    text::push(out, delta);
     end(out, sequence);
 }
 
@@ -79,14 +77,14 @@ pub fn touch(out: &mut Vec<u8>, key: &[u8], ttl_s: u32) {
     out.extend_from_slice(b"mg ");
     out.extend_from_slice(key);
     out.extend_from_slice(b" T");
-    number::push(out, u64::from(ttl_s));
+    text::push(out, u64::from(ttl_s));
     end(out, None);
 }
 
 fn end(out: &mut Vec<u8>, sequence: Option<u32>) {
     if let Some(sequence) = sequence {
         out.extend_from_slice(b" q O");
-        number::push(out, u64::from(sequence));
+        text::push(out, u64::from(sequence));
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -113,7 +111,7 @@ pub fn measure(expected: Option<&Expected>, bytes: &[u8]) -> Result<Measure, Err
 fn data_length(line: &[u8]) -> Result<usize, Error> {
     let field = line[3..].split(|byte| *byte == b' ').next();
     field
-        .and_then(number::parse)
+        .and_then(text::parse)
         .filter(|length| *length <= LONGEST_VALUE)
         .map(|length| length as usize)
         .ok_or_else(|| Error::malformed(NAME, line))
@@ -155,7 +153,7 @@ pub fn interpret(expected: Option<&Expected>, unit: &[u8]) -> Result<Step, Error
         (Kind::Store | Kind::Delete | Kind::Touch, b"HD") => Some(Step::Done(Status::Success)),
         (Kind::Store | Kind::Delete | Kind::Arithmetic, b"NS" | b"EX" | b"NF") => Some(Step::Done(status_of(code))),
         (Kind::Arithmetic, b"VA") => {
-            number::parse(data(line, unit)?.1.trim_ascii_end()).map(|value| Step::Done(Status::Number(value)))
+            text::parse(data(line, unit)?.1.trim_ascii_end()).map(|value| Step::Done(Status::Number(value)))
         }
         (Kind::Flush | Kind::Stats | Kind::Version, _) => simple(expected.kind, line),
         _ => None,
@@ -193,7 +191,7 @@ fn value(expected: &Expected, line: &[u8], unit: &[u8]) -> Result<Step, Error> {
         });
     }
     let number_of = |name: u8| match flag(line, name) {
-        Some(range) => number::parse(&line[range])
+        Some(range) => text::parse(&line[range])
             .map(Some)
             .ok_or_else(|| Error::malformed(NAME, line)),
         None => Ok(None),

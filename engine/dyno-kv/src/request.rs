@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use crate::error::ServerError;
-use crate::event::{Detail, Status};
+use crate::event::{Detail, ServerError, Status};
 
 /// Which protocol a connection speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use crate::error::{Error, ServerError};
-use crate::event::{Detail, Status};
+use crate::event::{Detail, Error, ServerError, Status};
 use crate::intake::Measure;
-use crate::number;
 use crate::request::{Arithmetic, Expected, Item, Kind, Step, Store};
 
 const NAME: &str = "text";
@@ -42,11 +40,11 @@ pub fn store(out: &mut Vec<u8>, store: Store, item: &Item<'_>, quiet: bool) {
     out.extend_from_slice(item.key);
     for value in [u64::from(item.flags), u64::from(item.ttl_s), item.value.len() as u64] {
         out.push(b' ');
-        number::push(out, value);
+        push(out, value);
     }
     if let Store::Cas(cas) = store {
         out.push(b' ');
-        number::push(out, cas);
+        push(out, cas);
     }
     end(out, quiet);
     out.extend_from_slice(item.value);
@@ -68,7 +66,7 @@ pub fn arithmetic(out: &mut Vec<u8>, operation: Arithmetic, key: &[u8], delta: u
     });
     out.extend_from_slice(key);
     out.push(b' ');
-    number::push(out, delta);
+    push(out, delta);
     end(out, quiet);
 }
 
@@ -77,7 +75,7 @@ pub fn touch(out: &mut Vec<u8>, key: &[u8], ttl_s: u32) {
     out.extend_from_slice(b"touch ");
     out.extend_from_slice(key);
     out.push(b' ');
-    number::push(out, u64::from(ttl_s));
+    push(out, u64::from(ttl_s));
     end(out, false);
 }
 
@@ -148,10 +146,10 @@ fn value_line(line: &[u8]) -> Result<ValueLine, Error> {
         let mut fields = line[key_end + 1..].split(|byte| *byte == b' ');
         let value = ValueLine {
             key: 6..key_end,
-            flags: u32::try_from(number::parse(fields.next()?)?).ok()?,
-            length: number::parse(fields.next()?).filter(|length| *length <= LONGEST_VALUE)? as usize,
+            flags: u32::try_from(parse(fields.next()?)?).ok()?,
+            length: parse(fields.next()?).filter(|length| *length <= LONGEST_VALUE)? as usize,
             cas: match fields.next() {
-                Some(field) => Some(number::parse(field)?),
+                Some(field) => Some(parse(field)?),
                 None => None,
             },
         };
@@ -222,7 +220,7 @@ pub fn simple(kind: Kind, line: &[u8]) -> Option<Step> {
         (Kind::Store, b"NOT_STORED") => Status::NotStored,
         (Kind::Store, b"EXISTS") => Status::Exists,
         (Kind::Store | Kind::Delete | Kind::Touch | Kind::Arithmetic, b"NOT_FOUND") => Status::NotFound,
-        (Kind::Arithmetic, digits) => Status::Number(number::parse(digits.trim_ascii_end())?),
+        (Kind::Arithmetic, digits) => Status::Number(parse(digits.trim_ascii_end())?),
         (Kind::Noop, line) if line.starts_with(b"VERSION ") => Status::Success,
         (Kind::Version, line) if line.starts_with(b"VERSION ") => return Some(Step::Version(8..line.len())),
         (Kind::Stats, line) => return stat(line),
@@ -251,4 +249,55 @@ pub fn refusal(line: &[u8]) -> Option<Step> {
             message: String::from_utf8_lossy(line).into_owned(),
         })
     })
+}
+
+/// Appends a number in decimal.
+#[inline]
+pub fn push(out: &mut Vec<u8>, mut value: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Reads a whole field as a decimal number; `None` when it is none, or above 2^64 - 1.
+#[inline]
+pub fn parse(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 20 {
+        return None;
+    }
+    let mut value = 0u64;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_comes_back_and_nothing_else_is_one() {
+        for value in [0, 9, 10, 1024, u64::from(u32::MAX), u64::MAX] {
+            let mut text = Vec::new();
+            push(&mut text, value);
+            assert_eq!(text, value.to_string().as_bytes());
+            assert_eq!(parse(&text), Some(value));
+        }
+        for wrong in ["", "-1", "1 ", "0x1", "18446744073709551616", "999999999999999999999"] {
+            assert_eq!(parse(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use nix::sys::signal::{SigSet, Signal};
 
-pub use dyno_loop::priority::{may_run_in_real_time, niceness, take_priority};
+pub use dyno_loop::{may_run_in_real_time, niceness, take_priority};
 
 use crate::error::Error;
 

@@ -4,7 +4,6 @@ pub mod agents;
 pub mod capture;
 pub mod cli;
 pub mod error;
-pub mod history;
 pub mod host;
 pub mod kv;
 pub mod null_server;

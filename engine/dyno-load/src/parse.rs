@@ -16,7 +16,7 @@ pub fn dashes(argument: OsString) -> OsString {
 
 /// A duration as in 30s.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    dyno_core::duration::parse(text)
+    dyno_core::clock::parse_duration(text)
 }
 
 /// The length of a measurement or of an interval: shorter ones are beyond what the kernel counts CPU time by.

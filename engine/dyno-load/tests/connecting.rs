@@ -1,13 +1,19 @@
 //! Servers that accept and then do not, or hardly, speak; and commands that start no agent.
+//!
+//! Short connections that use up the local ports: the warning beforehand, and the cause when there are none left.
 
 mod common;
 
 use std::io::{Read as _, Write as _};
+use std::iter::from_fn;
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use common::freeze::aloud;
 use common::{plain, NullServer, Run};
 use dyno_patience::Patience;
+use nix::sched::{unshare, CloneFlags};
 
 /// What a command may take beyond its own time limit, s.
 const SLACK_S: f64 = 8.0;
@@ -168,4 +174,70 @@ fn a_command_that_starts_no_agent_is_refused_soon() {
     );
     assert_eq!(run.code, 3, "{}", run.stderr);
     assert!(run.stderr.contains("does not answer within 1 s"), "{}", run.stderr);
+}
+
+const FEW_PORTS: &str = "ip link set lo up && cd /proc/sys/net/ipv4 && echo 20000 20199 >ip_local_port_range && \
+                         echo 20198-20199 >ip_local_reserved_ports && echo 0 >tcp_tw_reuse";
+
+/// A server in a network namespace with 198 local ports, which is this thread's alone.
+fn server_with_few_ports(test: &str) -> Option<NullServer> {
+    let made = unshare(CloneFlags::CLONE_NEWNET).map_err(|error| error.to_string());
+    let set = made.and_then(|()| match Command::new("sh").args(["-c", FEW_PORTS]).output() {
+        Ok(done) if done.status.success() => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    if let Err(error) = set {
+        aloud(&format!("NOT RUN: {test}: a network namespace: {error}"));
+        return None;
+    }
+    Some(NullServer::start())
+}
+
+fn load_with_few_ports(server: &NullServer, rest: &str) -> Run {
+    plain(&format!(
+        "oltp run --workload connect --connections 4 --warmup 0s --quiet --any-server --port {} {rest}",
+        server.port()
+    ))
+}
+
+#[test]
+fn connections_without_a_free_local_port_end_with_the_cause() {
+    let test = "connections_without_a_free_local_port_end_with_the_cause";
+    let Some(server) = server_with_few_ports(test) else {
+        return;
+    };
+    let facts = "198 (net.ipv4.ip_local_port_range is 20000 to 20199, 2 of them reserved, net.ipv4.tcp_tw_reuse is 0)";
+    let first = load_with_few_ports(&server, "--duration 20s");
+    assert_eq!(first.code, 1, "{}", first.stderr);
+    let warning =
+        "warning: workload connect: at only 200 a second on each connection, 800 new connections a second need 16000";
+    for words in [warning, "no local port is free (EADDRNOTAVAIL)", facts] {
+        assert!(first.stderr.contains(words), "{}", first.stderr);
+    }
+    assert!(first.stderr.matches(facts).count() >= 2, "{}", first.stderr);
+    assert!(!first.stderr.contains("--ignore-errors"), "{}", first.stderr);
+    // The next program's first connection, where others have the last ports.
+    let others: Vec<TcpStream> = from_fn(|| TcpStream::connect(&server.place).ok()).collect();
+    let second = load_with_few_ports(&server, "--duration 20s");
+    drop(others);
+    assert_eq!(second.code, 3, "{}", second.stderr);
+    for words in [
+        "cannot connect to 127.0.0.1:",
+        "no local port is free (EADDRNOTAVAIL)",
+        facts,
+    ] {
+        assert!(second.stderr.contains(words), "{}", second.stderr);
+    }
+    assert!(!second.stderr.contains("check --host"), "{}", second.stderr);
+}
+
+#[test]
+fn a_rate_that_the_ports_suffice_for_is_not_warned_of() {
+    let Some(server) = server_with_few_ports("a_rate_that_the_ports_suffice_for_is_not_warned_of") else {
+        return;
+    };
+    for (rest, is_warned) in [("--rate 40", false), ("--think-time 1s", false), ("--rate 400", true)] {
+        let run = load_with_few_ports(&server, &format!("--duration 1s {rest}"));
+        assert_eq!(run.stderr.contains("local ports"), is_warned, "{}", run.stderr);
+    }
 }

@@ -11,10 +11,8 @@ use std::sync::Arc;
 use dyno_allocations::{of_the_process, CountingAllocator};
 use dyno_kv::Protocol;
 use dyno_load::kv::keys::{Choice, Keys};
-use dyno_load::kv::sizes::Sizes;
-use dyno_load::kv::values::Values;
-use dyno_load::kv::workload::{Mix, Shares, Workload};
-use dyno_load::kv::{Endpoint, KvSession, KvSettings};
+use dyno_load::kv::sizes::{Sizes, Values};
+use dyno_load::kv::{Endpoint, KvSession, KvSettings, Mix, Shares, Workload};
 use dyno_loop::{Address, Interval, LoadSettings, LoadShape, Observer};
 use memcached::Memcached;
 

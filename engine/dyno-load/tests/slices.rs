@@ -8,31 +8,14 @@ mod held;
 
 use std::time::{Duration, Instant};
 
-use common::{client, plain, PrivateServer};
+use common::client;
 use dyno_mysql::blocking::Client;
-use held::{assert_reconciled, count, cpu_ticks, number, transactions, Held};
+use held::{assert_reconciled, connection_ids, count, cpu_ticks, number, server, transactions, Held, TABLE};
 use serde_json::Value;
-
-const TABLE: &str = "--table-size 1000";
-
-fn server(name: &str, test: &str) -> Option<(PrivateServer, String)> {
-    let server = PrivateServer::start(name, test)?;
-    let socket = server.socket();
-    let made = plain(&format!("oltp prepare --socket {socket} {TABLE}"));
-    assert_eq!(made.code, 0, "{}", made.stderr);
-    Some((server, socket))
-}
 
 fn status(control: &mut Client, name: &str) -> u64 {
     let answer = control.query(&format!("SHOW GLOBAL STATUS LIKE '{name}'")).unwrap();
     answer.texts()[0][1].as_deref().unwrap().parse().unwrap()
-}
-
-/// Connections of the load: the first is the one that reads the counters.
-fn connection_ids(control: &mut Client) -> Vec<String> {
-    let question = "SELECT id FROM information_schema.processlist WHERE db = 'sbtest' ORDER BY id";
-    let answer = control.query(question).unwrap();
-    answer.texts().into_iter().map(|row| row[0].clone().unwrap()).collect()
 }
 
 #[test]

@@ -8,28 +8,11 @@ mod held;
 
 use std::time::Duration;
 
-use common::{client, plain, signal, NullServer, PrivateServer};
+use common::{client, plain, signal, NullServer};
 use dyno_mysql::blocking::Client;
 use dyno_patience::{wait_until, Patience};
-use held::{assert_reconciled, count, transactions, Held};
+use held::{assert_reconciled, connection_ids, count, server, transactions, Held, TABLE};
 use nix::sys::signal::Signal;
-
-const TABLE: &str = "--table-size 1000";
-
-fn server(name: &str, test: &str) -> Option<(PrivateServer, String)> {
-    let server = PrivateServer::start(name, test)?;
-    let socket = server.socket();
-    let made = plain(&format!("oltp prepare --socket {socket} {TABLE}"));
-    assert_eq!(made.code, 0, "{}", made.stderr);
-    Some((server, socket))
-}
-
-/// Connections of the load: the first is the one that reads the counters.
-fn connection_ids(control: &mut Client) -> Vec<String> {
-    let question = "SELECT id FROM information_schema.processlist WHERE db = 'sbtest' ORDER BY id";
-    let answer = control.query(question).unwrap();
-    answer.texts().into_iter().map(|row| row[0].clone().unwrap()).collect()
-}
 
 /// Closes connections, and waits until they are gone.
 fn kill(control: &mut Client, victims: &[String]) {

@@ -10,12 +10,12 @@ use std::time::Duration;
 use dyno_core::clock::now_ns;
 
 use super::collector::{Collector, Observer, Totals};
-use super::failure::Failure;
 use super::gauges::Watch;
 use super::recorder::{ConnectingTimes, Extra, Recorder};
 use super::report::{Channels, End, Mark, Report};
 use super::settings::LoadShape;
 use super::timeline::Timeline;
+use crate::recorder::errors::Failure;
 
 /// How long after the hard stop a worker counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -7,37 +7,29 @@
 pub mod arrivals;
 mod collector;
 mod crew;
-mod failure;
 pub mod gauges;
-pub mod instructions;
-mod intervals;
 mod launch;
-mod operation;
-mod overload;
-pub mod priority;
 pub mod recorder;
 mod report;
 mod session;
 mod settings;
 mod tally;
-mod thread;
 mod timeline;
 pub mod transport;
 mod worker;
 
 pub use collector::{Interval, Observer, Totals};
 pub use crew::{Crew, Load, NotReady, Start};
-pub use failure::{Failure, Loss, Stop};
-pub use intervals::Intervals;
 pub use launch::{run, run_share, run_workers, spawn, AfterLoad, BeforeLoad, Outcome, Rest, Share, START_DELAY_NS};
-pub use operation::Operation;
-pub use overload::Overload;
-pub use priority::Priority;
-pub use recorder::Latency;
+pub use recorder::errors::{Failure, Loss, Stop};
+pub use recorder::{Latency, Operation};
 pub use report::{Channels, Edge, End, Mark, PlanAccount, Report};
 pub use session::{Session, SlotState, Step};
-pub use settings::{IgnoredErrors, LoadSettings, LoadShape, OperationLimit, Think};
-pub use tally::Tally;
+pub use settings::{
+    may_run_in_real_time, niceness, take_priority, IgnoredErrors, LoadSettings, LoadShape, OperationLimit, Overload,
+    Priority, Think,
+};
+pub use tally::{Intervals, Tally};
 pub use timeline::{IntervalId, Phase, SliceTimes, Timeline};
 pub use transport::Address;
 pub use worker::Worker;

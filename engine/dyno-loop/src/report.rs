@@ -4,10 +4,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::Arc;
 
-use super::failure::Failure;
 use super::gauges::{Reading, Watch};
 use super::recorder::{ConnectingTimes, Recorder};
 use super::timeline::{IntervalId, Timeline};
+use crate::recorder::errors::Failure;
 
 /// What a worker reports.
 #[derive(Debug)]

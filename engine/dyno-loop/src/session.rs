@@ -4,11 +4,11 @@ use std::io;
 use std::sync::Arc;
 
 use super::arrivals::{Recording, TerminalCycle};
-use super::failure::{Failure, Loss, Stop};
-use super::operation::Operation;
 use super::recorder::{Extra, Traffic};
 use super::settings::LoadSettings;
 use super::tally::Tally;
+use crate::recorder::errors::{Failure, Loss, Stop};
+use crate::recorder::Operation;
 
 /// What an operation that was started does to its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,11 +18,10 @@ use crate::replies::Detail;
 use crate::resultset::{Done, Statement};
 use crate::value::Value;
 
-mod replies;
 mod results;
 
-pub use self::replies::Reply;
 pub use self::results::ResultPart;
+pub use results::Reply;
 
 /// Reads from and writes to whichever socket it is.
 enum Stream {

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use crate::command;
 use crate::constants::command as byte;
-use crate::counters::Counters;
 use crate::error::{Error, ServerError};
 use crate::handshake::ServerInfo;
-use crate::layers::{Layers, KEEP};
+use crate::layers::{Counters, Layers, KEEP};
 use crate::login::Login;
 use crate::options::Options;
 use crate::replies::{Detail, Kind, Pending, Replies, Step};
@@ -209,14 +208,6 @@ impl Connection {
         let start = self.out.len();
         let packets = command::put_statement(&mut self.out, byte::STMT_CLOSE, &statement);
         self.seal(start, packets)
-    }
-
-    /// COM_STMT_RESET: forgets long data and an open cursor.
-    pub fn reset_statement(&mut self, statement: &Statement) -> Result<(), Error> {
-        let id = statement.id.to_le_bytes();
-        self.command(Kind::Text, Detail::Skip, byte::STMT_RESET, |out| {
-            out.extend_from_slice(&id)
-        })
     }
 
     /// COM_PING.

@@ -61,8 +61,6 @@ pub mod command {
 
 /// Bits of the status word in OK and EOF packets.
 pub mod status {
-    /// A transaction is open.
-    pub const IN_TRANSACTION: u16 = 0x0001;
     /// Autocommit is on.
     pub const AUTOCOMMIT: u16 = 0x0002;
     /// Another result of the same command follows.

@@ -3,9 +3,8 @@
 use std::ops::Range;
 
 use crate::constants::MAX_PACKET_PAYLOAD;
-use crate::counters::Counters;
 use crate::error::Error;
-use crate::layers::KEEP;
+use crate::layers::{Counters, KEEP};
 use crate::packet::{payload_length, HEADER};
 
 /// First byte of an error packet.

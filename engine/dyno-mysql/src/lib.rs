@@ -61,7 +61,6 @@ mod command;
 mod compress;
 mod connection;
 pub mod constants;
-mod counters;
 mod endpoint;
 mod error;
 mod handshake;
@@ -69,24 +68,24 @@ mod intake;
 mod layers;
 mod login;
 mod options;
-mod outcome;
 mod packet;
 mod replies;
 mod resultset;
-pub mod session_state;
 mod tls;
 mod value;
 
 pub use compress::Compressor;
 pub use connection::{Connection, Event, Phase};
-pub use counters::Counters;
 pub use endpoint::Endpoint;
 pub use error::{Error, ServerError, TlsField};
 pub use handshake::{Greeting, ServerInfo};
-pub use options::{Charset, Compression, Options, Secret};
-pub use outcome::{end_of_rows, ok};
+pub use layers::Counters;
+pub use options::{
+    Charset, Compression, Options, Secret, CAPTURED_STATE, INHERITED_STATE, MEASURED_STATE, OWN_STATE,
+    OWN_STATE_IN_TRANSACTIONS, STATE_FOR_A_DUMP,
+};
 pub use packet::{payload_length, Reader};
 pub use replies::Detail;
-pub use resultset::{Column, Done, Row, Statement, Values};
+pub use resultset::{end_of_rows, ok, Column, Done, Row, Statement, Values};
 pub use tls::{TlsContext, TlsInfo, TlsMode, TlsOptions};
 pub use value::{DateTime, Time, Value};

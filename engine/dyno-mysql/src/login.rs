@@ -7,8 +7,8 @@ use crate::error::Error;
 use crate::handshake::{agree, response, tls_request, Greeting, ServerInfo, NONCE};
 use crate::intake::{END_MARKER, ERROR_MARKER};
 use crate::options::Options;
-use crate::outcome::{ok, server_error};
 use crate::packet::{text, Reader, MOST_NAME_BYTES};
+use crate::resultset::{ok, server_error};
 use crate::tls::TlsMode;
 
 /// What the connection must do after a packet of the connection phase.

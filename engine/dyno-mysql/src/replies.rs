@@ -7,12 +7,11 @@ use dyno_core::queue::Queue;
 use smallvec::SmallVec;
 
 use crate::constants::{capability, MAX_PACKET_PAYLOAD};
-use crate::counters::Counters;
 use crate::error::{Error, ServerError};
 use crate::intake::{Intake, PayloadLocation, Skipped, END_MARKER, ERROR_MARKER};
-use crate::outcome::{end_of_rows, ok, server_error};
+use crate::layers::Counters;
 use crate::packet::Reader;
-use crate::resultset::{Column, Definitions, Done, Metadata, Statement};
+use crate::resultset::{end_of_rows, ok, server_error, Column, Definitions, Done, Metadata, Statement};
 
 /// How far rows are looked into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

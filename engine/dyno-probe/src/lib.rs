@@ -4,15 +4,11 @@
 //! is printed by `dynoprobe --metrics-json`.
 
 pub mod arguments;
-pub mod catalogue;
 pub mod cli;
 pub mod clock;
 pub mod collector;
-pub mod control;
-pub mod cost_limiter;
 pub mod deltas;
 pub mod families;
-pub mod groups;
 pub mod keyed;
 pub mod machine;
 pub mod metric;
@@ -22,7 +18,6 @@ pub mod record;
 pub mod roster;
 pub mod run;
 pub mod sample;
-pub mod schedule;
 pub mod server;
 pub mod speed;
 pub mod text;

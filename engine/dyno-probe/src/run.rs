@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::arguments::Arguments;
 use crate::clock::Clock;
 use crate::collector::Moment;
-use crate::control::Command;
 use crate::families::{probe::own_cpu_us, ALL};
 use crate::machine::{Machine, Process, Role, ELSEWHERE};
 use crate::record::{
@@ -17,10 +16,9 @@ use crate::record::{
 };
 use crate::roster::{Health, Notice, Roster};
 use crate::sample::Sample;
-use crate::schedule::Schedule;
 use crate::server::WatchedServer;
 use crate::speed::{SpeedMeter, Totals};
-use crate::waiter::{Waiter, Wake};
+use crate::waiter::{Command, Schedule, Waiter, Wake};
 use dyno_core::wire::{Format, LineWriter};
 
 const FORMAT: Format = Format {

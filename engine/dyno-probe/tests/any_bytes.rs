@@ -10,10 +10,9 @@ use common::{fixtures, overlay};
 use dyno_probe::clock::Clock;
 use dyno_probe::collector::Moment;
 use dyno_probe::machine::{Disk, Machine, Process, Role};
-use dyno_probe::mysql::dump::Dump;
-use dyno_probe::mysql::engine_status;
 use dyno_probe::mysql::session::Session;
 use dyno_probe::mysql::status_family::Wanted;
+use dyno_probe::mysql::{redo, Dump};
 use dyno_probe::roster::Roster;
 use dyno_probe::sample::Sample;
 use proptest::prelude::*;
@@ -127,6 +126,6 @@ fn any_bytes_in_a_servers_answers() {
 proptest! {
     #[test]
     fn any_bytes_as_the_engines_status(bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
-        engine_status::parse(&bytes);
+        redo::parse_status(&bytes);
     }
 }

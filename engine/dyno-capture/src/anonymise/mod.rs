@@ -1,9 +1,7 @@
 //! Literals replaced by pseudonyms of their types.
 
-mod ansi;
 mod context;
 mod dates;
-mod literal;
 mod permutation;
 mod values;
 
@@ -12,9 +10,7 @@ use std::collections::BTreeSet;
 use crate::event::{Action, Capture};
 use crate::lexer::{tokens, Kind, Token};
 use crate::reach::{beyond, definer, Beyond};
-pub use ansi::has_ansi_quotes;
 use context::Context;
-use literal::Literal;
 use permutation::Permutation;
 
 /// Length of a key.
@@ -208,6 +204,101 @@ impl Anonymiser {
             _ => out.extend(self.permutation.number(&decimal).into_bytes()),
         }
     }
+}
+
+/// A literal's parts.
+pub(super) struct Literal<'a> {
+    /// `x` of `x'4D'`.
+    pub prefix: &'a [u8],
+    quote: u8,
+    /// Without its escapes.
+    pub content: Vec<u8>,
+    is_closed: bool,
+}
+
+impl<'a> Literal<'a> {
+    pub(super) fn of(text: &'a [u8]) -> Self {
+        let place = text.iter().position(|byte| matches!(byte, b'\'' | b'"')).unwrap_or(0);
+        let quote = text[place];
+        let mut content = Vec::with_capacity(text.len());
+        let mut rest = text[place + 1..].iter().copied().peekable();
+        let mut is_closed = false;
+        while let Some(byte) = rest.next() {
+            match byte {
+                b'\\' => match rest.next() {
+                    Some(b'0') => content.push(0),
+                    Some(b'b') => content.push(8),
+                    Some(b'n') => content.push(b'\n'),
+                    Some(b'r') => content.push(b'\r'),
+                    Some(b't') => content.push(b'\t'),
+                    Some(b'Z') => content.push(26),
+                    // In patterns.
+                    Some(mark @ (b'%' | b'_')) => content.extend([b'\\', mark]),
+                    other => content.extend(other),
+                },
+                _ if byte == quote && rest.peek() == Some(&quote) => {
+                    rest.next();
+                    content.push(quote);
+                }
+                _ if byte == quote => is_closed = true,
+                _ => content.push(byte),
+            }
+        }
+        Self {
+            prefix: &text[..place],
+            quote,
+            content,
+            is_closed,
+        }
+    }
+
+    /// With another content.
+    pub(super) fn write(&self, content: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(self.prefix);
+        out.push(self.quote);
+        for (place, byte) in content.iter().enumerate() {
+            match byte {
+                b'\\' if matches!(content.get(place + 1), Some(b'%' | b'_')) => out.push(b'\\'),
+                b'\\' => out.extend_from_slice(b"\\\\"),
+                0 => out.extend_from_slice(b"\\0"),
+                byte if *byte == self.quote => out.extend([*byte, *byte]),
+                byte => out.push(*byte),
+            }
+        }
+        if self.is_closed {
+            out.push(self.quote);
+        }
+    }
+}
+
+/// After these comes the name of a table, if not a parenthesis or another keyword.
+const BEFORE_TABLES: &[&str] = &["INTO", "JOIN", "TABLE", "UPDATE"];
+
+/// Whether a statement has double quotes where only a name can be, or sets the mode.
+pub fn has_ansi_quotes(text: &[u8]) -> bool {
+    let all: Vec<Token<'_>> = tokens(text).collect();
+    sets_mode(&all) || has_name(&all)
+}
+
+fn has_name(all: &[Token<'_>]) -> bool {
+    let is_quoted = |token: &Token<'_>| token.text.starts_with(b"\"");
+    let mut depth = 0;
+    all.windows(2).any(|pair| {
+        let (first, second) = (&pair[0], &pair[1]);
+        depth += i32::from(first.is_symbol(b'(')) - i32::from(first.is_symbol(b')'));
+        // Within parentheses FROM can be a function's, as in TRIM('x' FROM "xa").
+        let is_before = first.is_any(BEFORE_TABLES) || first.is_symbol(b'.') || (first.is_word("FROM") && depth == 0);
+        (is_before && is_quoted(second)) || (is_quoted(first) && second.is_symbol(b'.'))
+    })
+}
+
+fn sets_mode(all: &[Token<'_>]) -> bool {
+    let is_set = all.first().is_some_and(|token| token.is_word("SET"));
+    let is_mode = |token: &Token<'_>| token.text.to_ascii_lowercase().ends_with(b"sql_mode");
+    let has_ansi = |token: &Token<'_>| {
+        token.kind == Kind::String && token.text.to_ascii_uppercase().windows(4).any(|part| part == b"ANSI")
+    };
+    is_set && all.iter().any(is_mode) && all.iter().any(has_ansi)
 }
 
 #[cfg(test)]

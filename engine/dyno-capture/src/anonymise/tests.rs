@@ -298,3 +298,28 @@ fn different_literals_stay_different() {
         "equal in most collations"
     );
 }
+
+#[test]
+fn a_name_in_double_quotes_is_told_from_a_string() {
+    for text in [
+        "SELECT \"a\" FROM \"t\"",
+        "SELECT \"t\".\"a\" FROM t",
+        "SELECT t.\"a\" FROM t",
+        "INSERT INTO \"t\" VALUES ('x')",
+        "UPDATE \"t\" SET a = 1",
+        "SELECT 1 FROM a JOIN \"b\"",
+        "SET SESSION sql_mode = 'ANSI_QUOTES,STRICT_TRANS_TABLES'",
+        "SET @@sql_mode='ansi'",
+    ] {
+        assert!(has_ansi_quotes(text.as_bytes()), "{text}");
+    }
+    for text in [
+        "SELECT \"a\" AS \"b\" FROM t WHERE c = \"d\" AND e LIKE \"FROM\"",
+        "SELECT TRIM('x' FROM \"xa\"), EXTRACT(YEAR FROM \"2026-11-28\")",
+        "INSERT INTO t VALUES (\"x\", \"y\")",
+        "SET sql_mode = 'STRICT_TRANS_TABLES'",
+        "SET @a = 'ANSI'",
+    ] {
+        assert!(!has_ansi_quotes(text.as_bytes()), "{text}");
+    }
+}

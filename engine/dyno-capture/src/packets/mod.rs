@@ -5,14 +5,10 @@
 //! it begins in, and its duration lasts to the packet in which its reply begins.
 
 mod file;
-mod frame;
-mod intake;
 mod login;
 mod parameters;
-mod recognition;
 mod reply;
 mod session;
-mod statements;
 mod stream;
 
 use std::borrow::Cow;
@@ -20,8 +16,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{Error, ErrorKind, Read, Result};
 use std::net::SocketAddr;
 
-use file::Packet;
-use frame::{frame, Frame};
+use file::{frame, Frame, Packet};
 use session::Session;
 use stream::{Place, Receiver, Segment, Side, Stream, WAIT_US};
 
@@ -139,7 +134,7 @@ impl PacketReader {
         let mut last = 0;
         let is_cut = file::read(file, |packet| {
             last = packet.number;
-            if !frame::is_known(packet.link) {
+            if !file::is_known(packet.link) {
                 let link = packet.link.0;
                 let why = format!("its link layer has number {link}, which is not read; capture with tcpdump -i any");
                 return Err(Error::new(ErrorKind::InvalidData, why));

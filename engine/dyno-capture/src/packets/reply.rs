@@ -5,7 +5,7 @@
 use dyno_mysql::constants::status::{CURSOR_EXISTS, NO_BACKSLASH_ESCAPES};
 use dyno_mysql::{end_of_rows, ok, Done, Reader};
 
-use super::intake::Packet;
+use super::stream::Packet;
 use crate::timestamp::Micros;
 
 const OK: u8 = 0;

@@ -8,16 +8,13 @@ use std::collections::VecDeque;
 use dyno_mysql::constants::{capability, command};
 use dyno_mysql::{Compression, Greeting};
 
-use super::intake::{Intake, Packet};
-use super::login::{answer, change, Answer, Login};
-use super::recognition::{recognise, Recognised, ZLIB, ZSTD};
+use super::login::{answer, change, recognise, Answer, Login, Recognised, ZLIB, ZSTD};
+use super::parameters::Statements;
 use super::reply::{End, Kind, Reply};
-use super::statements::Statements;
-use super::stream::{Place, Side};
+use super::stream::{Intake, Packet, Place, Side};
 use crate::assembler::Assembler;
-use crate::event::Statement;
+use crate::event::{Raw, RawAction, Statement};
 use crate::problems::Problem;
-use crate::raw::{Raw, RawAction};
 use crate::timestamp::Micros;
 
 /// How much is kept of a packet of the server: greetings, and the ends of results.

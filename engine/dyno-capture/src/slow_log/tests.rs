@@ -1,7 +1,6 @@
 use super::*;
 use crate::assembler::Origin;
-use crate::event::{Action, Capture};
-use crate::source::Source;
+use crate::event::{Action, Capture, Source};
 
 const HEAD: &str = "# User@Host: root[root] @ localhost []\n# Thread_id: 7  Schema: shop  QC_hit: No\n\
                     # Query_time: 0.000250  Lock_time: 0.000010  Rows_sent: 1  Rows_examined: 1\nSET timestamp=1;\n";

@@ -17,8 +17,7 @@ use dyno_loop::{
 };
 use serde::Serialize;
 
-use super::clock::Clock;
-use super::peer::{out_of_turn, Answer, Peer, Shippable};
+use super::peer::{out_of_turn, Answer, Clock, Peer, Shippable};
 use super::protocol::{Hello, Job, Order, PROGRAM_VERSION, PROTOCOL_VERSION};
 use super::proxy::{AgentUsage, Proxy, ProxyEnd};
 use crate::error::Error;

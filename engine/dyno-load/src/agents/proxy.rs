@@ -10,8 +10,7 @@ use dyno_loop::recorder::{Recorder, ThreadUsage};
 use dyno_loop::{Channels, Edge, End, Failure, LoadShape, Mark, Phase, PlanAccount, Report, Timeline};
 use serde::Serialize;
 
-use super::clock::Clock;
-use super::peer::{out_of_turn, Answer, Peer, Shippable, LOOK_NS};
+use super::peer::{out_of_turn, Answer, Clock, Peer, Shippable, LOOK_NS};
 use super::protocol::Order;
 
 /// What an agent gets beyond the time that its own limits allow.

@@ -1,14 +1,18 @@
-//! `dynoload capture`: its options.
+//! The commands on captures: `dynoload capture`, `replay`, `compare-replays`, `statements`.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
-use dyno_capture::Selection;
+use clap::{Arg, Args, ValueEnum};
+use dyno_capture::{Capture, History, HistoryRow, Selection, Source, DIGEST_COLUMNS, HISTORY_COLUMNS};
+use dyno_mysql::blocking::Client;
+use dyno_mysql::OWN_STATE;
 
 use crate::error::{Error, Exit};
+use crate::replay::{compare, ReplayRun};
 use crate::spec::ConnectionSpec;
-use crate::{capture, history};
+use crate::sql::server::{connect, failed};
+use crate::{capture, replay};
 
 const EXAMPLES: &str = "Examples:
   dynoload capture /var/log/mysql/general.log -o monday.capture
@@ -113,8 +117,8 @@ pub fn run(arguments: &CaptureArguments) -> Result<Exit, Error> {
     };
     let autocommit = arguments.autocommit.map(|value| value == Autocommit::On);
     let mut captured = match arguments.history {
-        _ if arguments.digests => history::capture_digests(&connection(arguments))?,
-        true => history::capture_history(&connection(arguments), autocommit)?,
+        _ if arguments.digests => capture_digests(&connection(arguments))?,
+        true => capture_history(&connection(arguments), autocommit)?,
         false => capture::capture_files(&arguments.files, &arguments.ports, selection(arguments), autocommit)?,
     };
     if let Some(mut anonymiser) = anonymiser {
@@ -136,4 +140,167 @@ pub fn run(arguments: &CaptureArguments) -> Result<Exit, Error> {
         dyno_core::streams::stdout().write_all(dyno_core::streams::visible(&table).as_bytes())?;
     }
     Ok(Exit::Done)
+}
+
+pub const REPLAY_EXAMPLES: &str = "Examples:
+  dynoload replay monday.capture --socket /run/mysqld/mysqld.sock
+      Each session connects, sends its statements and ends when it did in the capture.
+  dynoload replay monday.capture --host new --read-only --speed 4 --results new.results
+      Four times as fast, without statements that write; the result of each statement goes to a file.
+  dynoload replay monday.capture --host copy --schema shop=shop_copy --speed max --json result.json
+      As fast as each session goes, on a schema of another name.
+
+A replay changes the data unless --read-only is set: use a copy, and restore it before each replay.
+The password comes from --password-file or DYNO_PASSWORD. The table is on stdout, progress on stderr.
+Exit codes: 0 VALID or SUSPECT, 2 wrong input, 3 cannot be done here, 4 INVALID (such as missing tables), 130 interrupted.";
+
+/// `--database` of a replay.
+pub fn default_schema(argument: Arg) -> Arg {
+    argument
+        .default_value("")
+        .hide_default_value(true)
+        .help("Default schema of sessions for which the capture has none")
+}
+
+/// Replays.
+pub fn replay(mut run: ReplayRun) -> Result<Exit, Error> {
+    run.selection.default_schema = Some(run.connection.database.clone()).filter(|name| !name.is_empty());
+    replay::run(&run)
+}
+
+const COMPARE_ABOUT: &str = "Statements are compared one by one: error code, number of rows, a checksum of the rows that does not \
+depend on their order, and with ORDER BY their order. Differences that may be on the same data are marked: with NOW(), RAND(), \
+@@variables and the like, with LIMIT or ORDER BY that leaves ties.
+
+Exit codes: 0 the results are equal, but for marked ones; 2 wrong input; 4 results differ";
+
+/// The options of `compare-replays`.
+#[derive(Debug, Args)]
+#[command(after_help = COMPARE_ABOUT)]
+pub struct CompareArguments {
+    /// Results of one replay, written with `dynoload replay --results`
+    a: PathBuf,
+    /// Results of another replay of the same capture
+    b: PathBuf,
+    /// Write the comparison as JSON lines to a file, or - for standard output (the table then goes to standard error)
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// Compares.
+pub fn compare_replays(arguments: &CompareArguments) -> Result<Exit, Error> {
+    compare::run(&arguments.a, &arguments.b, arguments.json.as_deref())
+}
+
+pub const STATEMENTS_EXAMPLES: &str = "Examples:
+  dynoload statements monday.capture --server \"old --socket=/run/old.sock\" --server \"new --socket=/run/new.sock\"
+      Each statement once on both servers for result, counters and plan, then again and again for 60 s.
+  dynoload statements monday.capture --read-only --duration 10m --json compared.jsonl \\
+      --server \"old --host=db1 --database=shop\" --server \"new --host=db2 --database=shop\"
+      Without statements that write.
+
+Options of a server: those of the connection, and --pid, its process on this host: with it the CPU time of each
+statement is known. What writes is executed in a transaction that is rolled back; use a copy of the data nevertheless.
+The password comes from --password-file or DYNO_PASSWORD.
+Exit codes: 0 done, 2 wrong input, 3 cannot be done here, 130 interrupted.";
+
+/// A history needs the consumer of current statements too.
+const CONSUMERS: &str = "SELECT MIN(ENABLED) FROM performance_schema.setup_consumers WHERE NAME IN \
+                         ('events_statements_current', 'events_statements_history_long')";
+/// Whether digests have samples, and are counted.
+const SAMPLES: &str = "SELECT COUNT(*) FROM information_schema.columns WHERE TABLE_SCHEMA = 'performance_schema' AND \
+                       TABLE_NAME = 'events_statements_summary_by_digest' AND COLUMN_NAME = 'QUERY_SAMPLE_TEXT' AND \
+                       @@performance_schema = 1";
+/// Bytes of a text that are kept where the server has no variable for it.
+const DEFAULT_LONGEST_TEXT: usize = 1024;
+
+/// Reads all rows of events_statements_history_long but those of its own connection.
+///
+/// # Errors
+/// When the server is away, or keeps no history, with what to set.
+fn capture_history(connection: &ConnectionSpec, autocommit: Option<bool>) -> Result<Capture, Error> {
+    let options = connection.options(false, Some(OWN_STATE))?;
+    let mut client = connect(&options)?;
+    check_consumer(&mut client)?;
+    let mut ask = |question: &str| client.query_text(question).map_err(|error| failed(question, &error));
+    let version = ask("SELECT @@version")?.unwrap_or_default();
+    let longest = ask("SELECT @@performance_schema_max_sql_text_length").ok().flatten();
+    let longest = longest
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(DEFAULT_LONGEST_TEXT);
+    let question = format!(
+        "SELECT {HISTORY_COLUMNS} FROM performance_schema.events_statements_history_long WHERE THREAD_ID NOT IN (SELECT \
+         THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID())"
+    );
+    let result = client.query(&question).map_err(|error| failed(&question, &error))?;
+    let mut history = History::new(&version, longest, Source::StatementsHistory);
+    history.assume_autocommit(autocommit);
+    for row in result.rows {
+        history.push(history_row(row));
+    }
+    Ok(history.finish())
+}
+
+/// Reads a statement of each digest, with the number of its executions.
+///
+/// # Errors
+/// When the server is away, or keeps no samples.
+fn capture_digests(connection: &ConnectionSpec) -> Result<Capture, Error> {
+    let mut client = connect(&connection.options(false, Some(OWN_STATE))?)?;
+    let mut ask = |question: &str| client.query_text(question).map_err(|error| failed(question, &error));
+    let version = ask("SELECT @@version")?.unwrap_or_default();
+    let longest = ask("SELECT @@performance_schema_max_sql_text_length").ok().flatten();
+    let has_samples = ask(SAMPLES)?.as_deref() == Some("1");
+    let Some(longest) = longest.and_then(|text| text.parse().ok()).filter(|_| has_samples) else {
+        return Err(Error::User(format!(
+            "the server ({version}) keeps no samples of digests: MySQL does from 8.0 on, with performance_schema = ON; \
+             use --history, or a log"
+        )));
+    };
+    let question = format!(
+        "SELECT {DIGEST_COLUMNS} FROM performance_schema.events_statements_summary_by_digest WHERE COUNT_STAR > 0 AND \
+         DIGEST IS NOT NULL"
+    );
+    let result = client.query(&question).map_err(|error| failed(&question, &error))?;
+    let mut digests = History::new(&version, longest, Source::StatementDigests);
+    for row in result.rows {
+        digests.push(history_row(row));
+    }
+    Ok(digests.finish())
+}
+
+fn check_consumer(client: &mut Client) -> Result<(), Error> {
+    let enabled = client
+        .query_text(CONSUMERS)
+        .map_err(|error| failed(CONSUMERS, &error))?;
+    match enabled.as_deref() {
+        Some("YES") => Ok(()),
+        Some(_) => Err(Error::User(
+            "the server keeps no statements history: UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE \
+             NAME IN ('events_statements_current', 'events_statements_history_long')"
+                .into(),
+        )),
+        None => Err(Error::User(
+            "the server has no statements history: performance_schema is off, start it with performance_schema = ON"
+                .into(),
+        )),
+    }
+}
+
+fn history_row(row: Vec<Option<Vec<u8>>>) -> HistoryRow {
+    let mut values = row.into_iter();
+    let mut text = || values.next().flatten();
+    let string = |bytes: Option<Vec<u8>>| bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let number = |bytes: Option<Vec<u8>>| string(bytes).and_then(|text| text.parse().ok()).unwrap_or(0);
+    HistoryRow {
+        thread_id: number(text()),
+        start_ps: number(text()),
+        wait_ps: number(text()),
+        schema: string(text()),
+        text: text(),
+        rows: number(text()),
+        is_nested: text().is_some(),
+        event_name: string(text()).unwrap_or_default(),
+        count: string(text()).and_then(|text| text.parse().ok()),
+    }
 }

@@ -1,28 +1,27 @@
-//! The command line: one file a command. Parses, checks, calls, prints; turns errors into exit codes.
+//! The command line: one file for each group of commands. Parses, checks, calls, prints; turns errors into exit codes.
 
-mod agent;
 mod capture;
-mod compare_replays;
 mod kv;
-mod null;
 mod oltp;
-mod replay;
-mod script;
 mod session;
 mod sql;
-mod statements;
 mod sysbench;
 mod tpcc;
 
-use clap::{Parser, Subcommand};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
 
 use crate::error::{Error, Exit};
+use crate::null_server::Listener;
 use crate::parse::dashes;
 use crate::replay::ReplayRun;
 use crate::runner::calibrate::{self, Calibration};
 use crate::runner::Run;
 use crate::spec::ScriptSpec;
 use crate::statements::StatementsRun;
+use crate::{null_server, runner};
 
 const EXIT_CODES: &str = "Exit codes:
   0    done; a run's verdict is VALID or SUSPECT
@@ -58,32 +57,32 @@ enum Command {
     #[command(subcommand, after_help = EXIT_CODES)]
     Sql(Box<sql::Sql>),
     /// sysbench's Lua scripts: run one unchanged as a load, or one of its commands.
-    #[command(after_help = script::EXAMPLES)]
+    #[command(after_help = sysbench::SCRIPT_EXAMPLES)]
     Script(Box<Run<ScriptSpec>>),
     /// The part of a distributed run that generates load; started by a run with --agent, not by hand.
-    #[command(after_help = agent::ABOUT)]
+    #[command(after_help = AGENT_ABOUT)]
     Agent,
     /// Make a capture of the statements in a server's general log, slow log or statements history.
     Capture(Box<capture::CaptureArguments>),
     /// Send the statements of a capture to a server again, in their sessions and at their times.
-    #[command(after_help = replay::EXAMPLES, mut_arg("database", replay::default_schema))]
+    #[command(after_help = capture::REPLAY_EXAMPLES, mut_arg("database", capture::default_schema))]
     Replay(Box<ReplayRun>),
     /// Compare the results of two replays of the same capture: latency, rows, errors, contents.
-    CompareReplays(compare_replays::CompareArguments),
+    CompareReplays(capture::CompareArguments),
     /// Compare each statement of a capture between servers: time, CPU time, result, counters and plan.
-    #[command(after_help = statements::EXAMPLES)]
+    #[command(after_help = capture::STATEMENTS_EXAMPLES)]
     Statements(Box<StatementsRun>),
     /// Open sessions as a load does, and print what they negotiated and the rows of statements as one JSON object.
     Session(Box<session::SessionArguments>),
     /// A server that does no work, for measuring the client alone.
-    Null(null::NullArguments),
+    Null(NullArguments),
     /// Measure the CPU time and latency of dynoload itself on this host, against the null server.
     Calibrate(Calibration),
 }
 
 /// Runs the program.
 pub fn main() -> Exit {
-    dyno_core::panics::abort_on_panic();
+    dyno_core::streams::abort_on_panic();
     let given: Vec<_> = std::env::args_os().map(dashes).collect();
     let translated = match sysbench::translate(given.clone()) {
         Ok(translated) => translated,
@@ -104,22 +103,68 @@ pub fn main() -> Exit {
         }
     };
     let result = match arguments.command {
-        Command::Agent => agent::run(),
+        Command::Agent => run_agent(),
         Command::Capture(arguments) => capture::run(&arguments),
-        Command::Replay(arguments) => replay::run(*arguments),
-        Command::CompareReplays(arguments) => compare_replays::run(&arguments),
+        Command::Replay(arguments) => capture::replay(*arguments),
+        Command::CompareReplays(arguments) => capture::compare_replays(&arguments),
         Command::Statements(arguments) => crate::statements::run(&arguments),
         Command::Session(arguments) => session::run(&arguments),
-        Command::Null(arguments) => null::run(&arguments),
+        Command::Null(arguments) => run_null(&arguments),
         Command::Calibrate(calibration) => calibrate::run(&calibration),
         Command::Oltp(oltp) => oltp::run(*oltp),
         Command::Kv(kv) => kv::run(*kv),
         Command::Tpcc(tpcc) => tpcc::run(*tpcc),
         Command::Sql(command) => sql::run(*command),
-        Command::Script(arguments) => script::run(*arguments),
+        Command::Script(arguments) => sysbench::run_script(*arguments),
     };
     result.unwrap_or_else(|error: Error| {
         dyno_core::tell!("dynoload: {error}");
         error.exit()
     })
+}
+
+/// The options of `null`.
+#[derive(Debug, Args)]
+pub struct NullArguments {
+    /// TCP address to listen on; port 0 selects a free port, which is printed
+    #[arg(long, default_value = "127.0.0.1:0", conflicts_with = "socket")]
+    listen: String,
+    /// Path of a Unix socket to listen on instead
+    #[arg(long)]
+    socket: Option<PathBuf>,
+}
+
+/// Prints where it listens, and serves until interrupted.
+fn run_null(arguments: &NullArguments) -> Result<Exit, Error> {
+    let refused = |what: String, error: std::io::Error| Error::User(format!("cannot listen on {what}: {error}"));
+    let listener = match &arguments.socket {
+        Some(path) => Listener::unix(path.clone()).map_err(|error| refused(path.display().to_string(), error))?,
+        None => Listener::tcp(&arguments.listen).map_err(|error| refused(arguments.listen.clone(), error))?,
+    };
+    crate::host::allow_open_files(16_384)?;
+    let interrupted = crate::host::interruption()?;
+    let mut out = dyno_core::streams::stdout();
+    writeln!(out, "{}", listener.describe())?;
+    out.flush()?;
+    null_server::serve(&listener, &interrupted)?;
+    Ok(Exit::Done)
+}
+
+const AGENT_ABOUT: &str = "Is started by `dynoload oltp run --agent COMMAND`, `tpcc run`, `sql run`, `script` or `kv run`, on any host \
+from which the server can be reached. It does what the coordinator says on its standard input, tells on its standard output how \
+it goes, listens on no port, and ends when its input ends.
+
+Example: two hosts load the server db1; a third one coordinates and writes the result.
+  dynoload oltp run --workload oltp_read_only --host db1 --connections 512 --threads 4 --duration 60s \\
+      --agent 'ssh -o BatchMode=yes load1 dynoload agent' --agent 'ssh -o BatchMode=yes load2 dynoload agent'";
+
+/// Serves one coordinator.
+fn run_agent() -> Result<Exit, Error> {
+    if std::io::stdin().is_terminal() {
+        return Err(Error::User(
+            "an agent is started by another dynoload, as in `dynoload oltp run --agent 'ssh load2 dynoload agent' …`"
+                .into(),
+        ));
+    }
+    runner::serve_agent()
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use clap::{Args, Subcommand};
-use dyno_mysql::session_state::OWN_STATE;
+use dyno_mysql::OWN_STATE;
 
 use crate::error::{Error, Exit};
 use crate::parse::{threads, within};

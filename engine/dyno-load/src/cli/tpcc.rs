@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use dyno_mysql::session_state::OWN_STATE;
+use dyno_mysql::OWN_STATE;
 
 use crate::error::{Error, Exit};
 use crate::parse::{threads, within};
@@ -12,7 +12,7 @@ use crate::runner::{self, Run};
 use crate::spec::{ConnectionSpec, SqlSpec, TpccSpec};
 use crate::sql::data::drop_tables;
 use crate::sql::tpcc::schema::{self, MOST_WAREHOUSES};
-use crate::sql::tpcc::{acknowledged, check, drop_procedures, load};
+use crate::sql::tpcc::{check, drop_procedures, load};
 
 const PREPARE_EXAMPLES: &str = "Examples:
   dynoload tpcc prepare --database tpcc --warehouses 10
@@ -142,7 +142,7 @@ fn prepare(arguments: &PrepareArguments) -> Result<Exit, Error> {
 }
 
 fn run_check(arguments: &CheckArguments) -> Result<Exit, Error> {
-    let orders = arguments.acknowledged.as_deref().map(acknowledged::read).transpose()?;
+    let orders = arguments.acknowledged.as_deref().map(check::read).transpose()?;
     let options = arguments.connection.options(true, Some(OWN_STATE))?;
     let report = check::check(&options, arguments.threads.unwrap_or(cpus()), orders)?;
     let mut out = dyno_core::streams::stdout();

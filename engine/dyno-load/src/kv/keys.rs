@@ -6,8 +6,7 @@ use std::sync::Arc;
 use dyno_core::distribution::{Distribution, Parameters, Zipfian};
 use dyno_core::random::{Domain, RandomStream};
 
-use super::sizes::Sizes;
-use super::values::TEXT;
+use super::sizes::{Sizes, TEXT};
 
 /// Which of the keys 0 to N-1.
 #[derive(Debug, Clone)]

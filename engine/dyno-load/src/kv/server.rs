@@ -13,7 +13,7 @@ use dyno_kv::Protocol;
 use dyno_loop::Think;
 
 use super::record::KvCounts;
-use super::settings::{Endpoint, KvSettings};
+use super::{Endpoint, KvSettings};
 use crate::error::Error;
 use crate::server::{compare, CounterCheck, Facts};
 

@@ -9,12 +9,10 @@ use dyno_loop::arrivals::NoTerminals;
 use dyno_loop::recorder::{client_code, Traffic};
 use dyno_loop::{Failure, LoadSettings, Loss, Operation, Session, SlotState, Step, Stop, Tally};
 
-use super::flights::{count, value_found, Flight};
+use super::flights::{count, value_found, Flight, Requests};
 use super::keys::Window;
 use super::record::{Command, KvRecord};
-use super::requests::Requests;
-use super::settings::KvSettings;
-use super::workload::Workload;
+use super::{KvSettings, Workload};
 
 /// Quiet requests of a closed loop between two that have a reply.
 const QUIET_AT_A_TIME: u32 = 64;

@@ -7,8 +7,7 @@ use dyno_loop::{Interval, Totals};
 use serde_json::{json, Map, Value};
 
 use super::{Final, Shown};
-use crate::kv::distribution::Distribution;
-use crate::kv::{Command, KvCounts, KvRecord, KvSettings};
+use crate::kv::{Command, Distribution, KvCounts, KvRecord, KvSettings};
 use crate::spec::KvDescription;
 
 /// Bytes in what memaslap calls M.

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use dyno_core::hdr_log::{self, HdrLog};
+use dyno_core::histogram::hdr::{self, HdrLog};
 use dyno_core::histogram::Histogram;
 use dyno_core::wire::LineWriter;
 use dyno_loop::recorder::{Extra, Part};
@@ -173,7 +173,7 @@ impl Sinks {
             if histogram.count() == 0 {
                 return Ok(());
             }
-            log.record(&hdr_log::Interval {
+            log.record(&hdr::Interval {
                 tag,
                 start: Duration::from_secs_f64(interval.start_s.max(0.0)),
                 length: Duration::from_secs_f64(interval.length_s.max(0.0)),

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use dyno_capture::{fingerprint, Action, Capture, Fingerprint, UniqueKeys};
 use dyno_core::clock::now_ns;
-use dyno_mysql::session_state::CAPTURED_STATE;
+use dyno_mysql::CAPTURED_STATE;
 use worker::{Shared, Worker, LEAD_NS};
 
 use crate::error::{Error, Exit};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dyno_capture::reach::named_schemas;
 use dyno_capture::UniqueKeys;
 use dyno_mysql::blocking::Client;
-use dyno_mysql::session_state::OWN_STATE;
+use dyno_mysql::OWN_STATE;
 
 use super::{Pace, ReplayPlan, ReplayRun};
 use crate::error::Error;

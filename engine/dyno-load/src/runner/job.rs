@@ -11,7 +11,7 @@ use crate::agents::{self, Coordinator, Job, JobSettings, Shippable};
 use crate::error::{Error, Exit};
 use crate::kv::server as kv_server;
 use crate::spec::{self, KvSpec, RunSpec, SqlSpec};
-use crate::sql::part::Part;
+use crate::sql::definition::Part;
 use crate::sql::preflight::{self, Needs};
 use crate::sql::server;
 

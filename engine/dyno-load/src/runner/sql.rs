@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use dyno_mysql::blocking::Client;
-use dyno_mysql::session_state::OWN_STATE;
+use dyno_mysql::OWN_STATE;
 use serde_json::Value;
 
 use super::observed::observe_load;

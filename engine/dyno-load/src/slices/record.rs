@@ -5,8 +5,7 @@ use std::io;
 
 use dyno_core::clock::{now_ns, shared_monotonic_s, wall_clock_s};
 use dyno_core::histogram::{hdr, Histogram};
-use dyno_loop::gauges::Reading;
-use dyno_loop::instructions::Executed;
+use dyno_loop::gauges::{Executed, Reading};
 use dyno_loop::recorder::{Counts, ErrorCounts, Extra, ThreadUsage};
 use dyno_loop::{Edge, Load, LoadShape, Mark, Timeline};
 use serde_json::{json, Map, Value};

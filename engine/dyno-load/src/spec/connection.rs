@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,10 +107,7 @@ impl ConnectionSpec {
     /// # Errors
     /// When the name has no address.
     pub fn address(&self) -> Result<Address, Error> {
-        if let Some(path) = &self.socket {
-            return Ok(Address::Unix(path.clone()));
-        }
-        resolve(&self.host, self.port, self.connect_timeout).map(Address::Tcp)
+        resolve(self.socket.as_deref(), &self.host, self.port, self.connect_timeout)
     }
 
     /// The content of --ssl-ca, for hosts that do not have the file; None without one, or where it is not used.
@@ -198,16 +195,21 @@ fn compression(text: &str) -> Result<Compression, String> {
     }
 }
 
-/// The address of --host at which something listens, as the control connection chooses it; the first if none does.
+/// The socket; without one the address of --host at which something listens, as the control connection chooses it; the first if none does.
 ///
 /// # Errors
 /// When the name has no address.
-pub fn resolve(host: &str, port: u16, timeout: Duration) -> Result<SocketAddr, Error> {
+pub fn resolve(socket: Option<&Path>, host: &str, port: u16, timeout: Duration) -> Result<Address, Error> {
+    if let Some(path) = socket {
+        return Ok(Address::Unix(path.to_path_buf()));
+    }
     let unknown = |cause: String| Error::User(format!("--host '{host}' has no address: {cause}; check the name"));
     let found = (host, port)
         .to_socket_addrs()
         .map_err(|error| unknown(error.to_string()))?;
-    choose(&found.collect::<Vec<_>>(), timeout).ok_or_else(|| unknown("the name has no address".into()))
+    choose(&found.collect::<Vec<_>>(), timeout)
+        .map(Address::Tcp)
+        .ok_or_else(|| unknown("the name has no address".into()))
 }
 
 fn choose(addresses: &[SocketAddr], timeout: Duration) -> Option<SocketAddr> {

@@ -12,10 +12,8 @@ use super::load::{arrivals_word, ServerAddress};
 use super::{KvData, KvDescription, KvMix, KvServer, LoadSpec};
 use crate::error::Error;
 use crate::kv::keys::{share, Choice, Keys};
-use crate::kv::sizes::{Sizes, What};
-use crate::kv::values::Values;
-use crate::kv::workload::{Mix, Shares, Workload};
-use crate::kv::KvSettings;
+use crate::kv::sizes::{Sizes, Values, What};
+use crate::kv::{KvSettings, Mix, Shares, Workload};
 use crate::parse::count;
 
 /// What to run.

@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::connection::resolve;
 use super::Ycsb;
 use crate::error::Error;
-use crate::kv::workload::Mix;
-use crate::kv::{keys, Endpoint};
+use crate::kv::{keys, Endpoint, Mix};
 use crate::parse::{count, positive_duration, within};
 
 /// 30 days: what is more, memcached takes for a date.
@@ -53,10 +52,7 @@ impl KvServer {
     /// # Errors
     /// When the name has no address.
     pub fn address(&self) -> Result<Address, Error> {
-        if let Some(path) = &self.socket {
-            return Ok(Address::Unix(path.clone()));
-        }
-        resolve(&self.host, self.port, self.connect_timeout).map(Address::Tcp)
+        resolve(self.socket.as_deref(), &self.host, self.port, self.connect_timeout)
     }
 
     /// The protocol.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::LoadSpec;
 use crate::error::Error;
 use crate::kv::keys::{of_32_bits, share, Choice};
-use crate::kv::workload::Mix;
+use crate::kv::Mix;
 use crate::parse::{count, kilo};
 
 /// The letters of those that memcached's protocol can carry, for messages.

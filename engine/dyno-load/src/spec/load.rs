@@ -8,10 +8,11 @@ use dyno_core::distribution::{Distribution, Parameters};
 use dyno_core::schedule::{ArrivalSchedule, Arrivals};
 use dyno_loop::{Address, IgnoredErrors, LoadSettings, LoadShape, OperationLimit, Overload, Priority, Think};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{json, Value};
 
-use super::{ConnectionSpec, SqlDescription};
+use super::ConnectionSpec;
 use crate::error::Error;
+use crate::kv::Mix;
 use crate::parse::{connections, duration, measurable_duration, positive_duration, threads as thread_count, within};
 
 /// Connections that one worker serves before another thread is worth its context switches, where their number is not set.
@@ -363,7 +364,7 @@ fn think(text: Option<&str>) -> Result<Think, Error> {
     let Some(text) = text else { return Ok(Think::No) };
     let wrong = |problem: String| Error::User(format!("--think-time: {problem}"));
     let (kind, length) = text.split_once(':').unwrap_or(("constant", text));
-    let nanoseconds = dyno_core::duration::parse(length).map_err(wrong)?.as_nanos() as u64;
+    let nanoseconds = dyno_core::clock::parse_duration(length).map_err(wrong)?.as_nanos() as u64;
     match kind {
         "constant" if nanoseconds == 0 => Ok(Think::No),
         "constant" => Ok(Think::Constant { pause_ns: nanoseconds }),
@@ -391,4 +392,59 @@ fn ignored_errors(text: &str) -> Result<IgnoredErrors, Error> {
     Ok(IgnoredErrors::Codes(
         text.split(',').map(code).collect::<Result<_, _>>()?,
     ))
+}
+
+/// Settings of SQL that the program keeps in another form.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct SqlDescription {
+    /// The rate's text; absent in a closed loop.
+    pub rate: Option<String>,
+    /// constant or poisson; absent in a closed loop.
+    pub arrivals: Option<String>,
+    /// The policy, with its limit; absent in a closed loop.
+    pub overload: Option<String>,
+    /// How many times as fast as planned late transactions are made up for; absent where that has no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catch_up: Option<f64>,
+    /// The pause, with its kind.
+    pub think: String,
+    /// The distribution and its parameters.
+    pub distribution: Value,
+    /// The codes.
+    pub ignore_errors: String,
+    /// The TLS mode as set.
+    pub tls_mode: String,
+    /// The version of TLS that this host agreed on with the server; "none" for plain text.
+    pub tls_in_use: String,
+    /// The compression as set.
+    pub compression: String,
+}
+
+/// Settings of memcached that the program keeps in another form.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct KvDescription {
+    /// The preset, or the workload of YCSB; absent without one.
+    pub preset: Option<String>,
+    /// Shares of the commands.
+    pub mix: Mix,
+    /// Which keys.
+    pub key_choice: String,
+    /// Sizes of keys.
+    pub key_size: String,
+    /// Sizes of values.
+    pub value_size: String,
+    /// Share of the values found that are looked at.
+    pub verify: f64,
+    /// Share of the keys asked for that should be there; absent where not set.
+    pub hit_ratio: Option<f64>,
+    /// The rate's text; absent in a closed loop.
+    pub rate: Option<String>,
+    /// constant or poisson; absent in a closed loop.
+    pub arrivals: Option<String>,
+    /// The policy; absent in a closed loop.
+    pub overload: Option<String>,
+    /// The pause.
+    pub think: String,
+    /// The codes.
+    pub ignore_errors: String,
 }

@@ -1,27 +1,20 @@
 //! What to run, as the user wrote it: plain types that also travel to agents, and their resolution into settings.
 
 mod connection;
-mod description;
-mod file;
 mod kv;
 mod kv_data;
 mod kv_preset;
 mod load;
 mod oltp;
 mod script;
-mod tpcc;
 
 pub use connection::ConnectionSpec;
-pub use description::{KvDescription, SqlDescription};
-pub use file::FileSpec;
 pub use kv::{fill, KvPart, KvSpec};
 pub use kv_data::{KvData, KvMix, KvServer};
-pub use kv_preset::PresetSpec;
-pub use kv_preset::Ycsb;
-pub use load::{threads_for, trace, EventOptions, LoadSpec, RandomSpec};
-pub use oltp::OltpSpec;
-pub use script::ScriptSpec;
-pub use tpcc::{TerminalSpec, TpccSpec};
+pub use kv_preset::{PresetSpec, Ycsb};
+pub use load::{threads_for, trace, EventOptions, KvDescription, LoadSpec, RandomSpec, SqlDescription};
+pub use oltp::{OltpSpec, TerminalSpec, TpccSpec};
+pub use script::{FileSpec, ScriptSpec};
 
 use serde::{Deserialize, Serialize};
 

@@ -13,8 +13,7 @@ use dyno_capture::{digest, digest_label, fingerprint, Capture, Fingerprint, Stat
 use dyno_loop::arrivals::{RecordedOperation, Recording};
 use serde::Serialize;
 
-use super::definition::{Definition, StatementKind};
-use super::part::Part;
+use super::definition::{Definition, Part, StatementKind};
 
 /// Digests that have figures of their own; the others have them together.
 const MOST_DIGESTS: usize = 50;

@@ -1,4 +1,5 @@
-//! What a workload is to the engine: its statements, and the order in which one transaction calls them.
+//! What a workload is to the engine: its statements, the order in which one transaction calls them, and which part of the
+//! load is one agent's.
 
 use dyno_capture::lexer::tokens;
 
@@ -270,5 +271,20 @@ impl Definition {
             (false, false) => 1,
         };
         self.statements.iter().map(of).sum()
+    }
+}
+
+/// One of the agents that generate a load together; by default the load is whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Its number, from 0.
+    pub index: u32,
+    /// How many agents there are.
+    pub count: u32,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self { index: 0, count: 1 }
     }
 }

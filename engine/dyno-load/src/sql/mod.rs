@@ -6,7 +6,6 @@ pub mod definition;
 pub mod file;
 pub mod named;
 pub mod oltp;
-pub mod part;
 pub mod preflight;
 pub mod reconciliation;
 pub mod record;
@@ -14,9 +13,7 @@ pub mod script;
 pub mod server;
 mod session;
 pub mod settings;
-mod text;
 pub mod tpcc;
-pub mod writing;
 
 pub use definition::{Definition, StatementKind};
 pub use record::{SqlRecord, SqlRecorder, SqlSums};

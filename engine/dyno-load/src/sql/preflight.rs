@@ -6,7 +6,7 @@ use dyno_core::local_ports::LocalPorts;
 use dyno_loop::{Address, LoadSettings, Think};
 use dyno_mysql::blocking::Client;
 
-use super::data::tables;
+use super::data::rows;
 use super::oltp::{self, RowText, TableOptions};
 use super::server::failed;
 use super::settings::{SqlSettings, SqlWorkload};
@@ -189,8 +189,8 @@ fn check_tables(client: &mut Client, context: &oltp::Context) -> Result<(), Erro
 
 /// Refuses a table without the keys, the index and the kind of text that the options say; the seed may be any.
 fn check_shape(client: &mut Client, options: &TableOptions, table: u32) -> Result<(), Error> {
-    let found = tables::keys(client, table)?;
-    let wanted = tables::wanted_keys(options);
+    let found = rows::keys(client, table)?;
+    let wanted = rows::wanted_keys(options);
     let differing = |these: &BTreeSet<String>, others: &BTreeSet<String>| {
         let names: Vec<&str> = these.difference(others).map(String::as_str).collect();
         names.join(" and ")

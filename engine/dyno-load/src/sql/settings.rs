@@ -4,14 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dyno_loop::{LoadSettings, Totals};
-use dyno_mysql::session_state::OWN_STATE;
-use dyno_mysql::Options;
+use dyno_mysql::{Options, OWN_STATE};
 
 use super::captured::CapturedContext;
-use super::definition::Definition;
+use super::definition::{Definition, Part};
 use super::file::FileContext;
 use super::oltp;
-use super::part::Part;
 use super::record::SqlRecord;
 use super::script::ScriptContext;
 use super::tpcc::{self, TpccConfig};

@@ -7,11 +7,10 @@
 mod chosen;
 mod lane;
 mod once;
-mod options;
 mod pairs;
 
 pub use chosen::{Choice, Chosen, LeftOut};
-pub use options::{LaneSpec, StatementsRun};
+pub use lane::{LaneSpec, StatementsRun};
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -6,10 +6,11 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use dyno_mysql::blocking::Client;
 use dyno_patience::{wait_until, Patience};
 use serde_json::Value;
 
-use crate::common::PROGRAM;
+use crate::common::{plain, PrivateServer, PROGRAM};
 
 /// How long any record may take, s.
 const LIMIT_S: f64 = 60.0;
@@ -239,4 +240,23 @@ pub fn count(record: &Value, path: &str) -> u64 {
 pub fn number(record: &Value, path: &str) -> f64 {
     let value = record.pointer(path).unwrap_or_else(|| panic!("no {path} in {record}"));
     value.as_f64().unwrap_or_else(|| panic!("{path} is {value}"))
+}
+
+/// How the table of such a server is made.
+pub const TABLE: &str = "--table-size 1000";
+
+/// A server of its own with that table, and its socket.
+pub fn server(name: &str, test: &str) -> Option<(PrivateServer, String)> {
+    let server = PrivateServer::start(name, test)?;
+    let socket = server.socket();
+    let made = plain(&format!("oltp prepare --socket {socket} {TABLE}"));
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    Some((server, socket))
+}
+
+/// Connections of the load: the first is the one that reads the counters.
+pub fn connection_ids(control: &mut Client) -> Vec<String> {
+    let question = "SELECT id FROM information_schema.processlist WHERE db = 'sbtest' ORDER BY id";
+    let answer = control.query(question).unwrap();
+    answer.texts().into_iter().map(|row| row[0].clone().unwrap()).collect()
 }

@@ -12,13 +12,13 @@ pub use terminals::{NoTerminals, TerminalCycle, Terminals};
 
 use std::sync::Arc;
 
-use dyno_core::operation;
+use dyno_core::random;
 use dyno_core::schedule::ArrivalSchedule;
 
-use super::operation::NextOperation;
 use super::report::End;
 use super::settings::LoadShape;
 use super::timeline::{Phase, Timeline};
+use crate::recorder::NextOperation;
 use open::{OpenLoop, Part};
 use recorded::Recorded;
 
@@ -55,7 +55,7 @@ impl<T: TerminalCycle> Arrivals<T> {
             worker,
             workers,
             connections,
-            base: operation::base(0, false),
+            base: random::first_number(0, false),
             begun: vec![0; connections.div_ceil(workers) as usize],
         }
     }
@@ -72,7 +72,7 @@ impl<T: TerminalCycle> Arrivals<T> {
 
     /// Begins a phase: the schedule starts anew, without what was left of the last phase.
     pub fn enter(&mut self, phase: Phase, timeline: &Timeline) {
-        self.base = operation::base(timeline.stream, phase != Phase::Warmup);
+        self.base = random::first_number(timeline.stream, phase != Phase::Warmup);
         self.begun.fill(0);
         let bounds_ns = timeline.bounds(phase);
         if let Some(recorded) = &mut self.recorded {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dyno_core::schedule::{Arrival, ArrivalCursor, ArrivalSchedule};
 
-use crate::operation::NextOperation;
+use crate::recorder::NextOperation;
 
 /// A worker's share of the schedule in one phase.
 #[derive(Debug)]

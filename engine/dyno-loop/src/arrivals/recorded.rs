@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use crate::operation::NextOperation;
+use crate::recorder::NextOperation;
 
 const STREAM_UNIT_NS: u64 = 1_000_000;
 

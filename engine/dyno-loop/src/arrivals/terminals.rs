@@ -6,9 +6,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use dyno_core::operation;
+use dyno_core::random;
 
-use crate::operation::NextOperation;
+use crate::recorder::NextOperation;
 
 /// The times that terminals take between their operations.
 pub trait TerminalCycle: std::fmt::Debug {
@@ -84,7 +84,7 @@ impl<T: TerminalCycle> Terminals<T> {
         if !self.is_started {
             self.is_started = true;
             let first = |terminal: u32| {
-                let number = operation::base(stream, true) + u64::from(terminal);
+                let number = random::first_number(stream, true) + u64::from(terminal);
                 Reverse((start_ns + self.cycle.first_due_ns(number), number))
             };
             self.waiting = (self.worker..self.cycle.terminals())

@@ -7,8 +7,8 @@ use dyno_core::clock::now_ns;
 use dyno_core::local_ports::{explained, is_exhausted};
 
 use super::{LinkState, Worker};
-use crate::failure::{Failure, Loss, Stop};
 use crate::recorder::client_code;
+use crate::recorder::errors::{Failure, Loss, Stop};
 use crate::session::Session;
 use crate::transport::{Interest, Socket};
 

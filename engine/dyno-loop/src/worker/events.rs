@@ -7,10 +7,10 @@
 use std::io::ErrorKind;
 
 use dyno_core::clock::now_ns;
-use dyno_core::prefetch::prefetch;
+use dyno_core::prefetch;
 
 use super::Worker;
-use crate::failure::{Failure, Loss};
+use crate::recorder::errors::{Failure, Loss};
 use crate::session::{Session, Step};
 use crate::transport::{Batch, Interest};
 

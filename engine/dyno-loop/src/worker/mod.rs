@@ -17,14 +17,14 @@ use std::sync::Arc;
 use dyno_core::clock::now_ns;
 
 use super::arrivals::Arrivals;
-use super::failure::Failure;
-use super::intervals::Intervals;
 use super::report::{Channels, Edge, End, PlanAccount, Report};
 use super::session::Session;
 use super::settings::{LoadSettings, Think};
 use super::tally::{PhaseCounts, Tally};
 use super::timeline::Phase;
 use super::transport::{Batch, Poller, Socket};
+use crate::recorder::errors::Failure;
+use crate::tally::Intervals;
 
 /// Events taken from the kernel at a time.
 const EVENTS: usize = 512;

@@ -3,12 +3,11 @@
 use std::cmp::Reverse;
 
 use dyno_core::clock::now_ns;
-use dyno_core::operation::WARMUP_BIT;
-use dyno_core::random::{Domain, RandomStream};
+use dyno_core::random::{Domain, RandomStream, WARMUP_BIT};
 
 use super::{LinkState, Worker};
-use crate::failure::Failure;
-use crate::operation::{NextOperation, Operation};
+use crate::recorder::errors::Failure;
+use crate::recorder::{NextOperation, Operation};
 use crate::session::{Session, SlotState};
 use crate::settings::Think;
 use crate::timeline::Phase;

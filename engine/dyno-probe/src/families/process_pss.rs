@@ -1,12 +1,11 @@
 //! A process' proportional memory. Measured: memory with shared pages divided among those who share them, and
 //! transparent huge pages, from /proc/PID/smaps_rollup (proc_pid_smaps(5), Linux 4.14). Costs a walk over all page
 //! tables of the process, about 19 ms a GiB of small pages (measured on Linux 6.18), with the address space locked
-//! against changes: so it is read every 10 s, more rarely the more it costs (cost_limiter.rs), not at all beyond 8 GiB
+//! against changes: so it is read every 10 s, more rarely the more it costs (collector.rs), not at all beyond 8 GiB
 //! resident, and its cost is reported. Wrong: needs the right to trace the process; the value belongs to one moment in
 //! 10 s.
 
-use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
-use crate::cost_limiter::CostLimiter;
+use crate::collector::{Collector, CostLimiter, Failure, Family, Moment, Opened, Subject};
 use crate::keyed::{metrics_of, Keyed, KeyedFile, Take};
 use crate::machine::{Machine, Process};
 use crate::metric::{Better, Metric, Scope};

@@ -7,8 +7,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::collector::{Collector, Failure, Family, Moment, Opened, Subject};
-use crate::cost_limiter::CostLimiter;
+use crate::collector::{Collector, CostLimiter, Failure, Family, Moment, Opened, Subject};
 use crate::machine::{Machine, Process};
 use crate::metric::{Better, Metric, Scope};
 use crate::pseudo_file::PseudoFile;

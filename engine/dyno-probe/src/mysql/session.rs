@@ -1,10 +1,10 @@
 //! A connection to one server and what was found out about it: the statement that is asked each time, and where its
 //! redo is.
 
+use super::Version;
 use crate::clock::Clock;
 use crate::mysql::redo::RedoReader;
 use crate::mysql::status_family::Wanted;
-use crate::mysql::version::Version;
 use crate::mysql::{Server, Table};
 use crate::text::{lossy, number};
 

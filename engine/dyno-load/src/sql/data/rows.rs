@@ -4,12 +4,15 @@
 //! texts. Whether the tables are those of a seed is found by the server's checksum of each, against that of the rows
 //! as they should be.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use dyno_core::distribution::Distribution;
 use dyno_core::random::{Domain, RandomStream};
+use dyno_mysql::blocking::Client;
 use dyno_mysql::Options;
 
 use crate::error::Error;
-use crate::sql::oltp::RowText;
+use crate::sql::oltp::{RowText, TableOptions};
 use crate::sql::server::{connect_unbounded, failed};
 
 /// Bits of the row's number below the table's.
@@ -133,6 +136,59 @@ pub fn verify(options: &Options, tables: u32, rows: &RowSource) -> Result<Vec<Ta
         });
     }
     Ok(checks)
+}
+
+/// CREATE TABLE, as oltp_common.lua has it.
+pub fn create_table(options: &TableOptions, table: u32) -> String {
+    let id = if options.auto_inc {
+        "INTEGER NOT NULL AUTO_INCREMENT"
+    } else {
+        "INTEGER NOT NULL"
+    };
+    let key = if options.secondary { "KEY xid" } else { "PRIMARY KEY" };
+    format!(
+        "CREATE TABLE sbtest{table}(\n  id {id},\n  k INTEGER DEFAULT '0' NOT NULL,\n  c CHAR(120) DEFAULT '' NOT NULL,\n  \
+         pad CHAR(60) DEFAULT '' NOT NULL,\n  {key} (id)\n) /*! ENGINE = {} */ ",
+        options.storage_engine
+    )
+}
+
+/// CREATE INDEX on k.
+pub fn create_index(table: u32) -> String {
+    format!("CREATE INDEX k_{table} ON sbtest{table}(k)")
+}
+
+/// Whether the index on k is there.
+pub fn has_index(client: &mut Client, table: u32) -> Result<bool, Error> {
+    let question = format!("SHOW INDEX FROM sbtest{table} WHERE Key_name = 'k_{table}'");
+    let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
+    Ok(!answer.rows.is_empty())
+}
+
+/// The keys and indexes of a table in words, as in "the primary key (id)".
+pub fn keys(client: &mut Client, table: u32) -> Result<BTreeSet<String>, Error> {
+    const NAME: usize = 2;
+    const COLUMN: usize = 4;
+    let question = format!("SHOW INDEX FROM sbtest{table}");
+    let answer = client.query(&question).map_err(|error| failed(&question, &error))?;
+    let mut columns: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in answer.texts() {
+        let text = |place: usize| row.get(place).cloned().flatten().unwrap_or_default();
+        columns.entry(text(NAME)).or_default().push(text(COLUMN));
+    }
+    let in_words = |(name, columns): (String, Vec<String>)| key(name == "PRIMARY", &columns.join(", "));
+    Ok(columns.into_iter().map(in_words).collect())
+}
+
+/// The keys that a prepared table has.
+pub fn wanted_keys(options: &TableOptions) -> BTreeSet<String> {
+    let index = options.create_secondary.then(|| key(false, "k"));
+    index.into_iter().chain([key(!options.secondary, "id")]).collect()
+}
+
+fn key(is_primary: bool, columns: &str) -> String {
+    let kind = if is_primary { "primary key" } else { "index" };
+    format!("the {kind} ({columns})")
 }
 
 #[cfg(test)]

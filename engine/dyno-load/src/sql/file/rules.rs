@@ -9,7 +9,7 @@ use dyno_core::random::RandomStream;
 use dyno_mysql::Value;
 
 use crate::sources::Sources;
-use crate::sql::part::Part;
+use crate::sql::definition::Part;
 
 /// A value that a rule has drawn.
 #[derive(Debug, Clone, PartialEq)]

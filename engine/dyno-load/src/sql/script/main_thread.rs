@@ -10,8 +10,8 @@ use dyno_mysql::Options;
 
 use super::blocking::BlockingConnections;
 use super::machine::{Machine, ScriptThread};
-use super::program::{Declared, ScriptContext};
 use super::request::{Answer, Request};
+use super::{Declared, ScriptContext};
 use crate::error::Error;
 use crate::sql::record::SqlRecord;
 use crate::sql::settings::SqlSettings;

@@ -8,7 +8,7 @@ use dyno_core::distribution::{Distribution, Parameters, Uniform};
 use dyno_core::random::RandomStream;
 use mlua::{Lua, Table, Value};
 
-use crate::sql::part::Part;
+use crate::sql::definition::Part;
 
 /// The stream of the coroutine that runs.
 pub type Stream = Rc<RefCell<RandomStream>>;

@@ -1,5 +1,7 @@
 //! The session's part that starts, carries on, ends and restarts transactions.
 
+use std::io::Write as _;
+
 use dyno_loop::recorder::client_code;
 use dyno_loop::{Failure, Loss, Operation, Step, Stop, Tally};
 use dyno_mysql::{Connection, Detail, Done, ServerError, Statement, Value};
@@ -11,7 +13,6 @@ use crate::sql::named::Reply;
 use crate::sql::oltp::{self, Transaction};
 use crate::sql::record::{record_statement, SqlRecord};
 use crate::sql::settings::SqlWorkload;
-use crate::sql::text;
 use crate::sql::tpcc::{self, Id, Next};
 
 impl SqlSession {
@@ -248,7 +249,7 @@ fn send_oltp(
         match statements.get_mut(slot) {
             Some(Some(prepared)) => connection.execute(prepared, request.values, Detail::Skip),
             _ => connection.query_with(Detail::Skip, |out| {
-                text::render(out, &statement.template, request.table, request.values);
+                render(out, &statement.template, request.table, request.values);
             }),
         }
     });
@@ -291,7 +292,7 @@ fn send_tpcc(
                 Some(Some(prepared)) => connection.execute(prepared, values, Detail::Rows),
                 _ => connection.query_with(Detail::Rows, |out| {
                     let template = &context.definition.statements[id as usize].template;
-                    text::render(out, template, 0, values);
+                    render(out, template, 0, values);
                 }),
             }
         };
@@ -311,5 +312,51 @@ fn missing(row: &str) -> Loss {
         code: client_code::UNEXPECTED_DATA,
         message: format!("{row} does not exist: the tables are not those of `dynoload tpcc prepare`"),
         can_reconnect: false,
+    }
+}
+
+/// Appends `template` with the table's number and the values to `out`.
+///
+/// Integers stand bare, texts in single quotes. The texts of the workloads hold no quote and no backslash: nothing needs escaping.
+pub fn render(out: &mut Vec<u8>, template: &str, table: u32, values: &[Value<'_>]) {
+    let mut values = values.iter();
+    let mut rest = template;
+    while let Some(position) = rest.find(['?', '{']) {
+        out.extend_from_slice(&rest.as_bytes()[..position]);
+        if let Some(after) = rest[position..].strip_prefix("{table}") {
+            // Writing to a vector cannot fail.
+            let _ = write!(out, "{table}");
+            rest = after;
+            continue;
+        }
+        match values.next() {
+            Some(Value::Int(value)) => {
+                let _ = write!(out, "{value}");
+            }
+            Some(Value::Int32(value)) => {
+                let _ = write!(out, "{value}");
+            }
+            Some(Value::Bytes(text)) => {
+                out.push(b'\'');
+                out.extend_from_slice(text);
+                out.push(b'\'');
+            }
+            _ => out.extend_from_slice(b"NULL"),
+        }
+        rest = &rest[position + 1..];
+    }
+    out.extend_from_slice(rest.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_where_the_question_marks_were() {
+        let mut out = Vec::new();
+        let values = [Value::Bytes(b"12-34"), Value::Int(-7)];
+        render(&mut out, "UPDATE sbtest{table} SET c=? WHERE id=?", 12, &values);
+        assert_eq!(out, b"UPDATE sbtest12 SET c='12-34' WHERE id=-7");
     }
 }

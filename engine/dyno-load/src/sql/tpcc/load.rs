@@ -2,18 +2,17 @@
 //!
 //! Rows go as multi-row INSERTs with binary parameters, as in `oltp prepare`. A chunk is one transaction (10,000 items or
 //! stocks, or the customers or the orders of one district with all their lines), so that an interrupted load has whole
-//! chunks and can be resumed.
+//! chunks and can be resumed. Rows gather until an INSERT is full.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use dyno_mysql::blocking::Client;
-use dyno_mysql::{Charset, Options};
+use dyno_mysql::{Charset, Options, Statement};
 
-use super::config::{CUSTOMERS, DISTRICTS, ITEMS};
-use super::rows::{Batch, Rows, FIRST_UNDELIVERED};
-use super::schema::{self, Inserter};
+use super::rows::{Rows, CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED, ITEMS};
+use super::schema::{self, Batch, Table};
 use crate::error::Error;
 use crate::sql::server::{connect_unbounded, failed};
 
@@ -360,4 +359,78 @@ fn complete(request: &Request) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Rows on their way, and the prepared INSERTs of one connection.
+#[derive(Debug, Default)]
+pub struct Inserter {
+    /// Table, rows, statement.
+    statements: Vec<(&'static str, usize, Statement)>,
+    batch: Batch,
+    table: Option<Table>,
+    pending: usize,
+    rows: u64,
+}
+
+impl Inserter {
+    /// Rows sent so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Takes one row; sends what has gathered when it is enough, or of another table.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn row(&mut self, client: &mut Client, table: &Table, fill: impl FnOnce(&mut Batch)) -> Result<(), Error> {
+        let other = self.table.is_some_and(|known| known.name != table.name);
+        if other || self.pending == table.rows_per_insert {
+            self.flush(client)?;
+        }
+        self.table = Some(*table);
+        fill(&mut self.batch);
+        self.pending += 1;
+        Ok(())
+    }
+
+    /// Sends what has gathered.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn flush(&mut self, client: &mut Client) -> Result<(), Error> {
+        let count = self.pending;
+        let Some(table) = self.table.filter(|_| count > 0) else {
+            return Ok(());
+        };
+        let position = self.statement(client, &table, count)?;
+        let values = self.batch.values();
+        client
+            .execute(&mut self.statements[position].2, &values, |_| ())
+            .map_err(|error| failed(&format!("INSERT INTO {}, {count} rows", table.name), &error))?;
+        self.batch.clear();
+        self.pending = 0;
+        self.rows += count as u64;
+        Ok(())
+    }
+
+    /// The place of the prepared INSERT of `count` rows.
+    fn statement(&mut self, client: &mut Client, table: &Table, count: usize) -> Result<usize, Error> {
+        let mut known = self.statements.iter();
+        if let Some(position) = known.position(|known| (known.0, known.1) == (table.name, count)) {
+            return Ok(position);
+        }
+        // Lines of a district make a rest of another length each time: only whole statements are worth keeping.
+        let rest = |known: &(&str, usize, Statement)| known.0 == table.name && known.1 != table.rows_per_insert;
+        if let Some(stale) = self.statements.iter().position(rest) {
+            let (_, _, statement) = self.statements.swap_remove(stale);
+            client
+                .close(statement)
+                .map_err(|error| failed("closing a statement", &error))?;
+        }
+        let prepared = client
+            .prepare(&table.insert(count))
+            .map_err(|error| failed("preparing an INSERT", &error))?;
+        self.statements.push((table.name, count, prepared));
+        Ok(self.statements.len() - 1)
+    }
 }

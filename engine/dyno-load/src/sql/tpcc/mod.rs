@@ -3,37 +3,28 @@
 //! Not a TPC-C result: nothing here is audited, and without key and think times throughput is not bound to the number of
 //! warehouses. So its figure is called TpmC-like.
 
-pub mod acknowledged;
 pub mod check;
-mod config;
-mod delivery;
 pub mod load;
 mod new_order;
-mod order_status;
 mod payment;
 mod profile;
 mod rows;
 pub mod schema;
 mod statements;
-mod stock_level;
 
 use dyno_core::random::{Domain, RandomStream};
 use dyno_mysql::{Error, Row, Value};
 
-pub use acknowledged::Acknowledgements;
-pub use config::{Home, Kind, StockLevelQuery, TpccConfig};
-pub use profile::Next;
+pub use check::Acknowledgements;
+pub use profile::{Home, Kind, Next, StockLevelQuery, TpccConfig};
 pub use statements::{create_procedures, definition, drop_procedures, Id};
 
 use super::definition::Definition;
-use acknowledged::OrderId;
-use config::between;
-use delivery::Delivery;
-use new_order::NewOrder;
-use order_status::OrderStatus;
-use payment::Payment;
+use check::OrderId;
+use new_order::{Delivery, NewOrder};
+use payment::{OrderStatus, Payment, StockLevel};
 use profile::{unsigned, Profile, Terminal};
-use stock_level::StockLevel;
+use rows::between;
 
 /// What all transactions of a run share.
 #[derive(Debug, Clone)]

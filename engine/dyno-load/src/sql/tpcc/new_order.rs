@@ -1,13 +1,16 @@
-//! New-Order (clause 2.4).
+//! New-Order (clause 2.4), and Delivery (clause 2.7) of what it made: the oldest new order of each district, all ten in one
+//! transaction.
+//!
+//! The standard lets a delivery be queued and done later; here its terminal waits for it, so that its end is seen.
 
 use std::io::Write as _;
 
 use dyno_core::random::RandomStream;
 use dyno_mysql::Value;
 
-use super::acknowledged::OrderId;
-use super::config::{between, TpccConfig, DISTRICTS, ITEMS};
-use super::profile::{cents, integer, unsigned, AmountText, Next, Profile, Terminal};
+use super::check::OrderId;
+use super::profile::{cents, integer, unsigned, AmountText, Next, Profile, Terminal, TpccConfig};
+use super::rows::{between, DISTRICTS, ITEMS};
 use super::statements::Id;
 
 const MOST_LINES: usize = 15;
@@ -20,7 +23,7 @@ struct Line {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Step {
+enum NewOrderStep {
     #[default]
     Customer,
     District,
@@ -44,7 +47,7 @@ pub struct NewOrder {
     customer: u32,
     lines: [Line; MOST_LINES],
     count: usize,
-    step: Step,
+    step: NewOrderStep,
     line: usize,
     order: Option<u32>,
     price_cents: Option<i64>,
@@ -57,7 +60,7 @@ pub struct NewOrder {
 impl NewOrder {
     /// Whether it was rolled back, as one in a hundred is.
     pub fn is_rolled_back(&self) -> bool {
-        self.step == Step::End && self.line < self.count
+        self.step == NewOrderStep::End && self.line < self.count
     }
 
     /// The order that it made; none when it was rolled back.
@@ -70,19 +73,19 @@ impl NewOrder {
         })
     }
 
-    fn next_step(&self) -> Step {
+    fn next_step(&self) -> NewOrderStep {
         match self.step {
-            Step::Customer => Step::District,
-            Step::District => Step::Next,
-            Step::Next => Step::Order,
-            Step::Order => Step::New,
-            Step::New => Step::Item,
-            Step::Item => Step::Stock,
-            Step::Stock => Step::Take,
-            Step::Take => Step::Line,
-            Step::Line if self.line + 1 < self.count => Step::Item,
-            Step::Line => Step::Commit,
-            Step::Commit | Step::Rollback | Step::End => Step::End,
+            NewOrderStep::Customer => NewOrderStep::District,
+            NewOrderStep::District => NewOrderStep::Next,
+            NewOrderStep::Next => NewOrderStep::Order,
+            NewOrderStep::Order => NewOrderStep::New,
+            NewOrderStep::New => NewOrderStep::Item,
+            NewOrderStep::Item => NewOrderStep::Stock,
+            NewOrderStep::Stock => NewOrderStep::Take,
+            NewOrderStep::Take => NewOrderStep::Line,
+            NewOrderStep::Line if self.line + 1 < self.count => NewOrderStep::Item,
+            NewOrderStep::Line => NewOrderStep::Commit,
+            NewOrderStep::Commit | NewOrderStep::Rollback | NewOrderStep::End => NewOrderStep::End,
         }
     }
 }
@@ -118,7 +121,7 @@ impl Profile for NewOrder {
     }
 
     fn restart(&mut self) {
-        self.step = Step::Customer;
+        self.step = NewOrderStep::Customer;
         self.line = 0;
         (self.order, self.price_cents, self.stock) = (None, None, None);
     }
@@ -147,14 +150,14 @@ impl Profile for NewOrder {
     /// The order's number, or 0 for the rollback.
     fn take_answer(&mut self, answer: u32) {
         self.order = Some(answer).filter(|order| *order > 0);
-        self.step = Step::End;
+        self.step = NewOrderStep::End;
         self.line = if answer > 0 { self.count } else { 0 };
     }
 
     fn waits(&self) -> bool {
         matches!(
             self.step,
-            Step::Next | Step::Take | Step::Commit | Step::Rollback | Step::End
+            NewOrderStep::Next | NewOrderStep::Take | NewOrderStep::Commit | NewOrderStep::Rollback | NewOrderStep::End
         )
     }
 
@@ -165,19 +168,19 @@ impl Profile for NewOrder {
     ) -> Result<Next<T>, &'static str> {
         let int = |value: u32| Value::Int32(value as i32);
         let (warehouse, district) = (int(self.warehouse), int(self.district));
-        let item_is_known = self.step == Step::Take || (self.step == Step::Stock && outstanding == 0);
+        let item_is_known = self.step == NewOrderStep::Take || (self.step == NewOrderStep::Stock && outstanding == 0);
         if item_is_known && self.price_cents.is_none() {
             // The item that is not there (clause 2.4.2.3).
-            self.step = Step::Rollback;
+            self.step = NewOrderStep::Rollback;
         }
         let order = || self.order.map(int).ok_or("the district");
         let line = self.lines[self.line.min(self.count - 1)];
         let (item, supply) = (int(line.item), int(line.supply));
         let sent = match self.step {
-            Step::Customer => send(Id::NewOrderCustomer, &[warehouse, district, int(self.customer)]),
-            Step::District => send(Id::NewOrderDistrict, &[district, warehouse]),
-            Step::Next => send(Id::NewOrderNext, &[order()?, district, warehouse]),
-            Step::Order => {
+            NewOrderStep::Customer => send(Id::NewOrderCustomer, &[warehouse, district, int(self.customer)]),
+            NewOrderStep::District => send(Id::NewOrderDistrict, &[district, warehouse]),
+            NewOrderStep::Next => send(Id::NewOrderNext, &[order()?, district, warehouse]),
+            NewOrderStep::Order => {
                 let all_local = self.lines[..self.count]
                     .iter()
                     .all(|line| line.supply == self.warehouse);
@@ -188,14 +191,14 @@ impl Profile for NewOrder {
                     &[order()?, district, warehouse, customer, lines, all_local],
                 )
             }
-            Step::New => send(Id::NewOrderNew, &[order()?, district, warehouse]),
-            Step::Item => {
+            NewOrderStep::New => send(Id::NewOrderNew, &[order()?, district, warehouse]),
+            NewOrderStep::Item => {
                 self.price_cents = None;
                 self.stock = None;
                 send(Id::NewOrderItem, &[item])
             }
-            Step::Stock => send(Id::NewOrderStock, &[item, supply]),
-            Step::Take => {
+            NewOrderStep::Stock => send(Id::NewOrderStock, &[item, supply]),
+            NewOrderStep::Take => {
                 let stock = self.stock.ok_or("the stock of an item")?;
                 let quantity = i64::from(line.quantity);
                 // Clause 2.4.2.2: at least 10 stay, or 91 are added.
@@ -210,7 +213,7 @@ impl Profile for NewOrder {
                     &[Value::Int32(left as i32), int(line.quantity), remote, item, supply],
                 )
             }
-            Step::Line => {
+            NewOrderStep::Line => {
                 let cents = self.price_cents.ok_or("the item")? * i64::from(line.quantity);
                 let amount = AmountText::of(cents);
                 send(
@@ -228,12 +231,12 @@ impl Profile for NewOrder {
                     ],
                 )
             }
-            Step::Commit => send(Id::Commit, &[]),
-            Step::Rollback => send(Id::Rollback, &[]),
-            Step::End => return Ok(Next::End),
+            NewOrderStep::Commit => send(Id::Commit, &[]),
+            NewOrderStep::Rollback => send(Id::Rollback, &[]),
+            NewOrderStep::End => return Ok(Next::End),
         };
         let next = self.next_step();
-        if self.step == Step::Line {
+        if self.step == NewOrderStep::Line {
             self.line += 1;
         }
         self.step = next;
@@ -274,5 +277,145 @@ pub fn other_warehouse(config: &TpccConfig, warehouse: u32, stream: &mut RandomS
         drawn + 1
     } else {
         drawn
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum DeliveryStep {
+    #[default]
+    Oldest,
+    Delete,
+    Order,
+    Carrier,
+    Lines,
+    Sum,
+    Customer,
+    Commit,
+    End,
+}
+
+/// One Delivery: its input, how far it is, and what it has read.
+#[derive(Debug, Default)]
+pub struct Delivery {
+    warehouse: u32,
+    carrier: u32,
+    district: u32,
+    step: DeliveryStep,
+    order: Option<u32>,
+    customer: Option<u32>,
+    sum_cents: Option<i64>,
+    skipped: u32,
+}
+
+impl Delivery {
+    /// Districts that had no new order.
+    pub fn skipped(&self) -> u32 {
+        self.skipped
+    }
+
+    fn next_district(&mut self) {
+        (self.order, self.customer, self.sum_cents) = (None, None, None);
+        self.district += 1;
+        self.step = if self.district > DISTRICTS {
+            DeliveryStep::Commit
+        } else {
+            DeliveryStep::Oldest
+        };
+    }
+}
+
+impl Profile for Delivery {
+    /// Draws the input (clause 2.7.1).
+    fn begin(&mut self, _config: &TpccConfig, terminal: Terminal, stream: &mut RandomStream) {
+        self.warehouse = terminal.warehouse;
+        self.carrier = between(stream, 1, 10);
+        self.restart();
+    }
+
+    fn restart(&mut self) {
+        self.district = 1;
+        self.step = DeliveryStep::Oldest;
+        self.skipped = 0;
+        (self.order, self.customer, self.sum_cents) = (None, None, None);
+    }
+
+    fn call<T>(&mut self, send: impl FnOnce(Id, &[Value<'_>]) -> T) -> T {
+        let int = |value: u32| Value::Int32(value as i32);
+        send(Id::CallDelivery, &[int(self.warehouse), int(self.carrier)])
+    }
+
+    /// The districts skipped.
+    fn take_answer(&mut self, answer: u32) {
+        self.skipped = answer;
+    }
+
+    fn waits(&self) -> bool {
+        matches!(
+            self.step,
+            DeliveryStep::Delete | DeliveryStep::Customer | DeliveryStep::Commit | DeliveryStep::End
+        )
+    }
+
+    fn send_next<T>(
+        &mut self,
+        _outstanding: usize,
+        send: impl FnOnce(Id, &[Value<'_>]) -> T,
+    ) -> Result<Next<T>, &'static str> {
+        if self.step == DeliveryStep::Delete && self.order.is_none() {
+            // Clause 2.7.4.2: a district without a new order is skipped, and counted.
+            self.skipped += 1;
+            self.next_district();
+        }
+        let int = |value: u32| Value::Int32(value as i32);
+        let (warehouse, district) = (int(self.warehouse), int(self.district));
+        let order = int(self.order.unwrap_or(0));
+        let (sent, next) = match self.step {
+            DeliveryStep::Oldest => (send(Id::DeliveryOldest, &[district, warehouse]), DeliveryStep::Delete),
+            DeliveryStep::Delete => (
+                send(Id::DeliveryDelete, &[order, district, warehouse]),
+                DeliveryStep::Order,
+            ),
+            DeliveryStep::Order => (
+                send(Id::DeliveryOrder, &[order, district, warehouse]),
+                DeliveryStep::Carrier,
+            ),
+            DeliveryStep::Carrier => {
+                let carrier = int(self.carrier);
+                (
+                    send(Id::DeliveryCarrier, &[carrier, order, district, warehouse]),
+                    DeliveryStep::Lines,
+                )
+            }
+            DeliveryStep::Lines => (
+                send(Id::DeliveryLines, &[order, district, warehouse]),
+                DeliveryStep::Sum,
+            ),
+            DeliveryStep::Sum => (
+                send(Id::DeliverySum, &[order, district, warehouse]),
+                DeliveryStep::Customer,
+            ),
+            DeliveryStep::Customer => {
+                let customer = int(self.customer.ok_or("the new order's order")?);
+                let sum = AmountText::of(self.sum_cents.ok_or("the order's lines")?);
+                let sum = Value::Bytes(sum.bytes());
+                let sent = send(Id::DeliveryCustomer, &[sum, customer, district, warehouse]);
+                self.next_district();
+                (sent, self.step)
+            }
+            DeliveryStep::Commit => (send(Id::Commit, &[]), DeliveryStep::End),
+            DeliveryStep::End => return Ok(Next::End),
+        };
+        self.step = next;
+        Ok(Next::Sent(sent))
+    }
+
+    fn row<'a>(&mut self, id: Id, mut values: impl Iterator<Item = Value<'a>>) {
+        let value = values.next();
+        match id {
+            Id::DeliveryOldest => self.order = value.as_ref().and_then(unsigned),
+            Id::DeliveryOrder => self.customer = value.as_ref().and_then(unsigned),
+            Id::DeliverySum => self.sum_cents = value.as_ref().and_then(cents),
+            _ => {}
+        }
     }
 }

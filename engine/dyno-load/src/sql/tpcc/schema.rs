@@ -1,15 +1,14 @@
-//! The nine tables of TPC-C 5.11 (clause 1.3) under tpcc-mysql's names, their indexes and foreign keys.
+//! The nine tables of TPC-C 5.11 (clause 1.3) under tpcc-mysql's names, their indexes and foreign keys, and rows of them
+//! cell by cell.
 //!
 //! Where tpcc-mysql is narrower than the standard, the standard's width is taken (taxes and discounts have four digits after
 //! the point). Where a run without think times would overflow the standard's width within hours, a wider type is: W_YTD,
 //! D_YTD, and all counts. HISTORY has a primary key of its own, the only column that the standard has not: without one,
 //! InnoDB makes a hidden one, and Group Replication refuses the table.
-//! Rows gather in multi-row INSERTs with binary parameters until one is full.
 
 use dyno_mysql::blocking::Client;
-use dyno_mysql::Statement;
+use dyno_mysql::{DateTime, Value};
 
-use super::rows::Batch;
 use crate::error::Error;
 use crate::sql::data::Prepared;
 use crate::sql::server::failed;
@@ -321,76 +320,102 @@ pub fn is_done(client: &mut Client, table: &str, name: &str, foreign_key: bool) 
     Ok(count.is_some_and(|text| text != "0"))
 }
 
-/// Rows on their way, and the prepared INSERTs of one connection.
-#[derive(Debug, Default)]
-pub struct Inserter {
-    /// Table, rows, statement.
-    statements: Vec<(&'static str, usize, Statement)>,
-    batch: Batch,
-    table: Option<Table>,
-    pending: usize,
-    rows: u64,
+/// The date of everything in the initial population: fixed, so that the same seed makes the same tables.
+pub const LOAD_DATE: DateTime = DateTime {
+    year: 2026,
+    month: 1,
+    day: 1,
+    hour: 0,
+    minute: 0,
+    second: 0,
+    microsecond: 0,
+};
+
+#[derive(Debug, Clone, Copy)]
+enum Cell {
+    Null,
+    Int(i32),
+    Long(i64),
+    Text(u32, u32),
+    Date,
 }
 
-impl Inserter {
-    /// Rows sent so far.
-    pub fn rows(&self) -> u64 {
-        self.rows
+/// Rows of one table, cell by cell.
+#[derive(Debug, Default)]
+pub struct Batch {
+    text: Vec<u8>,
+    cells: Vec<Cell>,
+}
+
+impl Batch {
+    /// Empties it.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.cells.clear();
     }
 
-    /// Takes one row; sends what has gathered when it is enough, or of another table.
-    ///
-    /// # Errors
-    /// When the server refuses.
-    pub fn row(&mut self, client: &mut Client, table: &Table, fill: impl FnOnce(&mut Batch)) -> Result<(), Error> {
-        let other = self.table.is_some_and(|known| known.name != table.name);
-        if other || self.pending == table.rows_per_insert {
-            self.flush(client)?;
+    /// Adds an integer.
+    pub fn int(&mut self, value: u32) {
+        self.cells.push(Cell::Int(value as i32));
+    }
+
+    /// Adds a large integer.
+    pub fn long(&mut self, value: u64) {
+        self.cells.push(Cell::Long(value as i64));
+    }
+
+    /// Adds NULL.
+    pub fn null(&mut self) {
+        self.cells.push(Cell::Null);
+    }
+
+    /// Adds the date of the load.
+    pub fn date(&mut self) {
+        self.cells.push(Cell::Date);
+    }
+
+    /// Adds the text that `write` appends.
+    pub fn text(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.text.len() as u32;
+        write(&mut self.text);
+        self.cells.push(Cell::Text(start, self.text.len() as u32));
+    }
+
+    /// Adds a number of ten-thousandths or hundredths as a decimal text, as in 0.1234 or 12.34.
+    pub fn decimal(&mut self, value: u32, digits: usize) {
+        let scale = 10u32.pow(digits as u32);
+        // Writing to a vector cannot fail.
+        self.text(|out| {
+            drop(std::io::Write::write_fmt(
+                out,
+                format_args!("{}.{:0digits$}", value / scale, value % scale),
+            ))
+        });
+    }
+
+    /// The last text added.
+    pub fn last_text(&self) -> &[u8] {
+        match self.cells.last() {
+            Some(Cell::Text(start, end)) => &self.text[*start as usize..*end as usize],
+            _ => &[],
         }
-        self.table = Some(*table);
-        fill(&mut self.batch);
-        self.pending += 1;
-        Ok(())
     }
 
-    /// Sends what has gathered.
-    ///
-    /// # Errors
-    /// When the server refuses.
-    pub fn flush(&mut self, client: &mut Client) -> Result<(), Error> {
-        let count = self.pending;
-        let Some(table) = self.table.filter(|_| count > 0) else {
-            return Ok(());
+    /// Cells so far.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// The cells as parameters.
+    pub fn values(&self) -> Vec<Value<'_>> {
+        let value = |cell: &Cell| match *cell {
+            Cell::Null => Value::Null,
+            Cell::Int(value) => Value::Int32(value),
+            Cell::Long(value) => Value::Int(value),
+            Cell::Text(start, end) => Value::Bytes(&self.text[start as usize..end as usize]),
+            Cell::Date => Value::DateTime(LOAD_DATE),
         };
-        let position = self.statement(client, &table, count)?;
-        let values = self.batch.values();
-        client
-            .execute(&mut self.statements[position].2, &values, |_| ())
-            .map_err(|error| failed(&format!("INSERT INTO {}, {count} rows", table.name), &error))?;
-        self.batch.clear();
-        self.pending = 0;
-        self.rows += count as u64;
-        Ok(())
-    }
-
-    /// The place of the prepared INSERT of `count` rows.
-    fn statement(&mut self, client: &mut Client, table: &Table, count: usize) -> Result<usize, Error> {
-        let mut known = self.statements.iter();
-        if let Some(position) = known.position(|known| (known.0, known.1) == (table.name, count)) {
-            return Ok(position);
-        }
-        // Lines of a district make a rest of another length each time: only whole statements are worth keeping.
-        let rest = |known: &(&str, usize, Statement)| known.0 == table.name && known.1 != table.rows_per_insert;
-        if let Some(stale) = self.statements.iter().position(rest) {
-            let (_, _, statement) = self.statements.swap_remove(stale);
-            client
-                .close(statement)
-                .map_err(|error| failed("closing a statement", &error))?;
-        }
-        let prepared = client
-            .prepare(&table.insert(count))
-            .map_err(|error| failed("preparing an INSERT", &error))?;
-        self.statements.push((table.name, count, prepared));
-        Ok(self.statements.len() - 1)
+        self.cells.iter().map(value).collect()
     }
 }

@@ -18,8 +18,7 @@ use serde::Serialize;
 
 use super::rules::Rule;
 use crate::sources::Sources;
-use crate::sql::definition::{Definition, Statement, StatementKind};
-use crate::sql::part::Part;
+use crate::sql::definition::{Definition, Part, Statement, StatementKind};
 
 /// A piece of a statement.
 #[derive(Debug, Clone)]
