@@ -32,13 +32,13 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.errors import HostError
-from mydyno.files.logs import Journal
 from mydyno.fleet.cluster import COMMITTED_EVENT, Cluster, GroupLostError, Leases
 from mydyno.fleet.installation import Say
 from mydyno.fleet.messages import Lived
 from mydyno.fleet.runner import GroupRunner
 from mydyno.fleet.study_files import StudyFiles
 from mydyno.model.stored.live import LiveSecond
+from mydyno.store.logs import Journal
 from support.fleet_host import Place, cost, namespaces
 
 PARTS = ("scheduling", "controller", "host")

@@ -23,10 +23,9 @@ from unittest.mock import patch
 import typer
 from pydantic import BaseModel
 
-from mydyno.cli import COMMANDS, make_app
-from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli import COMMANDS, ExitCode, make_app
 from mydyno.cli.list_ import repeats_words
-from mydyno.execution.validity import rules
+from mydyno.execution import validity
 from mydyno.experiment_file import thresholds
 from mydyno.experiment_file.arms import varied_arms
 from mydyno.experiments import built_in, load
@@ -46,8 +45,8 @@ from mydyno.model.definition.specs import CompareSpec, GuardSpec, ProfileSpec, S
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.model.stored.schemas import STORED, stored_schema
 from mydyno.treatments.catalogue import TREATMENTS
-from mydyno.verdicts.rules import RULES
-from mydyno.workloads.catalogue import WORKLOADS
+from mydyno.verdicts.decide import RULES
+from mydyno.workloads.data import WORKLOADS
 from mydyno.workloads.files import ScriptOptions
 from mydyno.workloads.kv import KvOptions
 from mydyno.workloads.oltp import ConnectOptions, OltpOptions
@@ -342,9 +341,9 @@ def _line(text: str) -> str:
 
 def validity_checks_and_verdicts() -> str:
     """Every validity check and every verdict, in the words of its own code."""
-    text = [NOTE, "# Validity checks and verdicts\n", "## Validity checks\n", (inspect.getdoc(rules) or "") + "\n"]
-    for check in (*rules.RUN_RULES, *rules.STEP_RULES):
-        scope = "the run" if check in rules.RUN_RULES else "the load level"
+    text = [NOTE, "# Validity checks and verdicts\n", "## Validity checks\n", (inspect.getdoc(validity) or "") + "\n"]
+    for check in (*validity.RUN_RULES, *validity.STEP_RULES):
+        scope = "the run" if check in validity.RUN_RULES else "the load level"
         text += [f"### {check.__name__}\n", f"{inspect.getdoc(check)} *Invalid: {scope}.*\n"]
     text += ["## Verdicts\n", "In the order in which they are tried; the first that holds is given. "
              "[Statistics](../concepts/statistics.md) has the method.\n"]  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from mydyno.document.markdown_text import escape
+from mydyno.document.printers import escape
 from mydyno.experiments import built_in, load
 
 FOLDER = Path(__file__).parent / "results"

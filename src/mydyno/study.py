@@ -8,15 +8,14 @@ from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.evaluation.facts import summarise
-from mydyno.execution.blocks.run import make_runs
+from mydyno.execution.blocks import make_runs
 from mydyno.execution.checks import check_host, check_more_time, other_versions
 from mydyno.execution.environments.environment import Opener, StudyEnvironment, close
 from mydyno.execution.environments.open_environment import open_environment
 from mydyno.execution.interim import Decided, Stopping, ended, is_decided
 from mydyno.execution.interleaved.study import Blocks
 from mydyno.execution.interleaved.study_time import StudyTime, remaining_s
-from mydyno.execution.live.observer import LiveWatcher, Watcher
-from mydyno.execution.live.writer import Listener
+from mydyno.execution.live import Listener, LiveWatcher, Watcher
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.study_record import Request, note_resumed, nothing_to_resume, own_name
 from mydyno.fleet.study_files import find_files

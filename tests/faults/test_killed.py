@@ -11,15 +11,7 @@ import pytest
 from mydyno.store.study_folder import StudyFolder
 from tests.support import first_in_gate
 from tests.support.patience import wait_until
-from tests.support.real import (
-    ONE_ARM,
-    SHORT_STEP,
-    Leftovers,
-    Program,
-    experiment_text,
-    finished_files,
-    study_processes,
-)
+from tests.support.real import ONE_ARM, SHORT_STEP, Leftovers, Program, experiment_text, finished_files, study_processes
 
 FAILPOINTS = {
     "restore": "run_began,start cp",

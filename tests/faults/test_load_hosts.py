@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.hosts.paths import HostPaths
-from mydyno.store.slices import SLICES_FILE, read_slices
+from mydyno.store.samples import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 from tests.support.interleaved import interleaved_text
 from tests.support.patience import ended, wait_until

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.base import Progress
-from mydyno.execution.blocks.run import make_run
+from mydyno.execution.blocks import make_run
 from mydyno.execution.environments.private_environment import PrivateEnvironment
 from mydyno.execution.environments.probe import Sampler
 from mydyno.experiment_file.parsing import parse_experiment

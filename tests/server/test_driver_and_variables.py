@@ -15,7 +15,7 @@ from mydyno.drivers.catalogue import DRIVERS
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.errors import DriverError
 from mydyno.execution.environments.private_environment import PrivateEnvironment
-from mydyno.execution.validity.step import step_warnings
+from mydyno.execution.validity import step_warnings
 from mydyno.model.definition.experiment import Scalar, Step
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer

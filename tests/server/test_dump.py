@@ -14,7 +14,7 @@ from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer
-from mydyno.workloads.captures import DumpContents, run_check
+from mydyno.workloads.files import DumpContents, run_check
 from tests.support.patience import HANG_S
 
 ROWS = 3000

@@ -24,15 +24,7 @@ from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.metrics import GROWTH
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.cgroup import CgroupTreatment
-from tests.support.interleaved import (
-    BURN_US,
-    effect_of,
-    interleaved_text,
-    planted,
-    preloading,
-    slices_of,
-    summary_of,
-)
+from tests.support.interleaved import BURN_US, effect_of, interleaved_text, planted, preloading, slices_of, summary_of
 from tests.support.not_run import note_not_run
 from tests.support.patience import ended
 from tests.support.real import TWO_ARMS, Program, study_processes, wait_for

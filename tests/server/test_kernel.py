@@ -11,7 +11,7 @@ import pytest
 
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.tracing.bpftrace import kernel_obstacle, with_tracefs
-from mydyno.store.slices import KERNEL_FILE, read_slices
+from mydyno.store.samples import KERNEL_FILE, read_slices
 from tests.support.interleaved import interleaved_text, slices_of, summary_of
 from tests.support.not_run import note_not_run
 from tests.support.patience import wait_until

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.private_environment import PrivateEnvironment, open_private_environment
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.kernel_settings import read_setting
+from mydyno.hosts.local import all_or_none
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.root import HERE
 from mydyno.model.definition.experiment import Experiment

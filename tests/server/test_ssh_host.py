@@ -13,8 +13,7 @@ import pytest_asyncio
 
 from mydyno.errors import HostError
 from mydyno.fleet import parts
-from mydyno.fleet.check import clock_offset
-from mydyno.fleet.installation import FOLDER, ensure_installed, installation_of, prepare, remove, state_of
+from mydyno.fleet.installation import FOLDER, clock_offset, ensure_installed, installation_of, prepare, remove, state_of
 from mydyno.hosts.identity import ProcessIdentity
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.remote.ssh import SshHost

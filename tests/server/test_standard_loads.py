@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mydyno.experiments.files import STANDARD_FOLDER
+from mydyno.experiments import STANDARD_FOLDER
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.running.base import LOAD_USER
 from mydyno.servers.running.mysqld import MysqldServer

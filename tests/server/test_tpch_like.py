@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from mydyno.experiments.files import STANDARD_FOLDER
+from mydyno.experiments import STANDARD_FOLDER
 from mydyno.hosts.paths import HostPaths
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.sql import Control

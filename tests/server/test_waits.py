@@ -12,7 +12,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.counted import CLIENT, WaitTotals
 from mydyno.servers.running.mysqld import MysqldServer
 from mydyno.servers.wait_counting import WaitCounting, instrument_setting, read_counts
-from mydyno.store.slices import WAITS_FILE, read_slices, read_totals
+from mydyno.store.samples import WAITS_FILE, read_slices, read_totals
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.variables import VariablesTreatment
 from tests.support.interleaved import interleaved_text, slices_of, summary_of

@@ -18,20 +18,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mydyno.files.logs import COMMANDS_FILE, read_commands
 from mydyno.hosts.local import entering_command
 from mydyno.hosts.paths import HostPaths
+from mydyno.store.logs import COMMANDS_FILE, read_commands
 from tests.faults.test_killed import FAILPOINTS
-from tests.support.real import (
-    ONE_ARM,
-    ROOT,
-    SHORT_STEP,
-    TWO_ARMS,
-    Program,
-    end,
-    experiment_text,
-    study_processes,
-)
+from tests.support.real import ONE_ARM, ROOT, SHORT_STEP, TWO_ARMS, Program, end, experiment_text, study_processes
 from tests.support.real_fleet import link_or_copy
 from tests.support.worded import worded_json
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from mydyno.analysis.candidates import candidates_of
 from mydyno.model.stored.counted import KernelRecord, WaitsRecord
 from mydyno.model.stored.summary import CostRecord, CostsRecord
+from mydyno.reports.formats import print_answer
 from mydyno.reports.page import render_page
-from mydyno.reports.terminal import print_answer
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_interleaved_folder import build
 

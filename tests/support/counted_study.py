@@ -11,7 +11,7 @@ from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, 
 from mydyno.model.stored.counted import CountedTotals
 from mydyno.model.stored.records import CountFacts, RunRecord, SliceRecord
 from mydyno.model.stored.summary import RunSummary
-from mydyno.store.slices import CountedKind, totals_file, write_totals
+from mydyno.store.samples import CountedKind, totals_file, write_totals
 
 STEP = "oltp_read_write-8"
 COST = 0.9

@@ -7,7 +7,8 @@ from typing import Any
 
 from mydyno.evaluation.answer import answer_study
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, StepSpec
-from mydyno.model.stored.records import Metric, RunRecord, ServerRecord, StudyRecord
+from mydyno.model.metrics import Metric
+from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, RunSummary, Summary
 
 START_NS = 1_795_000_000_000_000_000

@@ -14,8 +14,7 @@ from random import Random
 from typing import Any
 
 from mydyno.bisect.bisection import describe, run_bisection
-from mydyno.bisect.compare import CANDIDATE, Tools
-from mydyno.bisect.folder import RECORD, RESULT, BisectFolder
+from mydyno.bisect.compare import CANDIDATE, RECORD, RESULT, BisectFolder, Tools
 from mydyno.errors import BuildError, ServerError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths

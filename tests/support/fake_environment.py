@@ -9,7 +9,7 @@ from typing import Any
 
 from mydyno.drivers.base import Driver, Progress
 from mydyno.errors import ServerError
-from mydyno.evaluation.projection import Precision
+from mydyno.evaluation.facts import Precision
 from mydyno.execution.counters.programs import StartCounting
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.block import BlockResult, SliceKind

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mydyno.cli.exit_codes import exit_code_of
+from mydyno.cli import exit_code_of
 from mydyno.errors import HostError, MydynoError
-from mydyno.evaluation.projection import Precision
+from mydyno.evaluation.facts import Precision
 from mydyno.execution.environments.environment import Opener
 from mydyno.execution.interleaved.order import BlockOrder
 from mydyno.execution.interleaved.study_time import StudyTime

@@ -17,11 +17,11 @@ from scipy import stats
 
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, Step, StepSpec
 from mydyno.model.definition.plan import Design, PlannedBlock, make_plan
+from mydyno.model.metrics import Metric
 from mydyno.model.stored.reasons import fact
 from mydyno.model.stored.records import (
     DriverResult,
     Evidence,
-    Metric,
     RunRecord,
     ServerRecord,
     SliceRecord,
@@ -29,7 +29,7 @@ from mydyno.model.stored.records import (
     StudyRecord,
 )
 from mydyno.model.stored.summary import EffectRecord, InterleavingRecord, RunSummary, Summary
-from mydyno.store.slices import SLICES_FILE, write_slices
+from mydyno.store.samples import SLICES_FILE, write_slices
 from mydyno.store.study_folder import StudyFolder
 
 CREATED_NS = 1_795_000_000_000_000_000

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mydyno.store.slices import Stack
+from mydyno.store.samples import Stack
 
 ROOT = ("libc.so.6`clone3", "libc.so.6`start_thread", "mysqld`do_command")
 SPIN: Stack = (*ROOT, "mysqld`dispatch_command", "mysqld`net_real_write", "libspin.so`send", "libspin.so`plant_spin")

@@ -8,7 +8,8 @@ import numpy as np
 from scipy import stats
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.stored.records import Metric, RunRecord
+from mydyno.model.metrics import Metric
+from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary, Window
 from mydyno.store.samples import window_means
 from mydyno.store.study_folder import StudyFolder

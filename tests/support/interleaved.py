@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.model.stored.records import SliceRecord
-from mydyno.store.slices import SLICES_FILE, read_slices
+from mydyno.store.samples import SLICES_FILE, read_slices
 from tests.support.real import experiment_text
 from tests.support.worded import worded_json
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mydyno.model.stored.live import LiveRecord
-from mydyno.store.live_log import LIVE_FILE, read_live
+from mydyno.store.logs import LIVE_FILE, read_live
 
 
 def live_records(folder: Path, damaged: int = 0) -> list[LiveRecord]:

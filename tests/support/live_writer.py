@@ -18,7 +18,7 @@ from typing import Any
 
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
 from mydyno.model.stored.live import LiveEnded, LiveNote, LiveOpened, LivePrecision, LiveRecord, LiveRun, LiveSecond
-from mydyno.store.live_log import LiveLog
+from mydyno.store.logs import LiveLog
 from tests.support import ROOT
 from tests.support.patience import first_line
 

@@ -9,16 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mydyno.model.definition.experiment import (
-    ArmSpec,
-    DataSpec,
-    DesignSpec,
-    Experiment,
-    ServerSpec,
-    StepSpec,
-)
-from mydyno.model.definition.interim import SIX
-from mydyno.model.definition.plan import make_plan
+from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, StepSpec
+from mydyno.model.definition.plan import SIX, make_plan
 from mydyno.model.definition.specs import VerdictSpec
 from mydyno.model.metrics import METRICS
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord

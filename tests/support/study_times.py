@@ -11,7 +11,7 @@ from mydyno.execution.interleaved.order import BlockOrder
 from mydyno.execution.interleaved.study_time import StudyTime
 from mydyno.execution.planning.time_plan import PREPARATION_RESERVE_S, shape_of
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.interim import EARLY
+from mydyno.model.definition.plan import EARLY
 
 ENOUGH_CYCLES, FEW_CYCLES = 4.1, 1.2
 """In each block: for a look that is aimed for as no later one fits; for the early look."""

@@ -10,9 +10,8 @@ import duckdb
 import pytest
 
 from mydyno import clock
-from mydyno.drivers.dynoload_output import measure_unix_ns, readings_of
-from mydyno.execution.environments.load_clients import FarSamples
-from mydyno.execution.environments.probe import read_samples
+from mydyno.drivers.held import measure_unix_ns, readings_of
+from mydyno.execution.environments.probe import FarSamples, read_samples
 from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment

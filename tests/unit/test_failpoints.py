@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mydyno.failpoints import STOP_AT, failpoint
-from mydyno.files.logs import Journal
 from mydyno.hosts.local import LocalHost
+from mydyno.store.logs import Journal
 
 
 def reached(*names: str) -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ from mydyno.model.stored.summary import Summary
 from mydyno.reports import write
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study, run_study
-from mydyno.wording.reasons import recorded_failure
+from mydyno.wording.verdicts import recorded_failure
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.worded import worded

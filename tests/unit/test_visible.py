@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markupsafe import Markup
 
-from mydyno.document.section import templates
+from mydyno.document.parts import templates
 from mydyno.visible import visible, visible_value
 
 # As in streams.rs of dyno-core.

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from mydyno.reports import write
-from mydyno.store.live_log import LIVE_FILE
+from mydyno.store.logs import LIVE_FILE
 from mydyno.store.study_folder import StudyFolder
 from tests.support.browser import ARGUMENTS, NONE, browser_path
 from tests.support.fake_interleaved_folder import Interleaved

@@ -11,15 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from mydyno.hosts.paths import HostPaths
 from tests.support.patience import wait_until
-from tests.support.real import (
-    ONE_ARM,
-    SHORT_STEP,
-    Program,
-    experiment_text,
-    interrupt,
-    study_processes,
-    wait_for,
-)
+from tests.support.real import ONE_ARM, SHORT_STEP, Program, experiment_text, interrupt, study_processes, wait_for
 
 LIMIT_MS = 120_000
 """Generous: the host may be busy, and the server be fetched first."""

@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
-from mydyno.store.live_log import LIVE_FILE
+from mydyno.store.logs import LIVE_FILE
 from tests.support import first_in_gate
 from tests.support.breaking_proxy import BreakingProxy
 from tests.support.live_writer import LiveWriter

@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from mydyno.hosts.identity import ProcessIdentity
-from mydyno.store.live_log import LIVE_FILE, read_live
+from mydyno.store.logs import LIVE_FILE, read_live
 from mydyno.store.study_folder import StudyFolder
 from tests.support import ROOT
 from tests.support.live_writer import LiveWriter

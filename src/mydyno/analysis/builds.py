@@ -11,9 +11,8 @@ from statistics import mean
 from typing import Any
 
 from mydyno.analysis.base import Analysis
-from mydyno.document.parts import Listed, Note, Part
+from mydyno.document.parts import Cell, Listed, Note, Part, Table, glyph
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table, glyph
 from mydyno.language import agreed
 from mydyno.model.definition.plan import builds_of
 from mydyno.wording.numbers import signed

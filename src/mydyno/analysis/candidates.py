@@ -159,9 +159,7 @@ def _response_time(effect: EffectRecord, record: CostsRecord | None) -> _Time | 
         return max(1.0, under_way * (one + other) / 2)
 
     return _Time(
-        change_us,
-        crowded(arm.crowding, control.crowding),
-        crowded(arm.driver_crowding, control.driver_crowding),
+        change_us, crowded(arm.crowding, control.crowding), crowded(arm.driver_crowding, control.driver_crowding)
     )
 
 

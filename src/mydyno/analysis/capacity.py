@@ -1,6 +1,6 @@
 """The capacity of each arm of a search: the load at which half of the slices meet the objective.
 
-The unit is the block, as everywhere: the slices of one start give one capacity (results/values/capacity.py), which
+The unit is the block, as everywhere: the slices of one start give one capacity (results/values/interleaved.py), which
 enters the verdicts like any other metric of a run; here it gets an interval over blocks.
 """
 
@@ -8,25 +8,67 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import exp
 from statistics import median
 
 from mydyno.analysis.base import Analysis, Examined
-from mydyno.document.charts.search import Offered, search_chart
-from mydyno.document.parts import Figures, Note, Part
+from mydyno.document.drawing import ArmStyle, Linear, Svg, value_frame
+from mydyno.document.parts import Cell, Figure, FigureGroup, Figures, Note, Part, Table, legend
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Table, legend
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.special_steps import CAPACITIES
 from mydyno.model.stored.analyses import CapacityRecord
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import EffectRecord, Summary, used_slices
-from mydyno.results.values.capacity import Starts, outcomes_of, starts_of
+from mydyno.results.values.interleaved import Starts, outcomes_of, starts_of
 from mydyno.stats.capacity import estimates
 from mydyno.stats.paired import paired
-from mydyno.wording.numbers import NONE, change_words, percent, rate_words
-from mydyno.wording.reasons import lost_blocks, recorded_failure
+from mydyno.wording.numbers import NONE, DisplayUnit, change_words, percent, rate_words
+from mydyno.wording.verdicts import lost_blocks, recorded_failure
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """One slice: its block, its load, and whether the objective was met."""
+
+    block: int
+    level: float
+    met: bool
+    title: str
+
+
+def search_chart(
+    key: str,
+    heading: str,
+    description: str,
+    style: ArmStyle,
+    slices: Sequence[Offered],
+    of_block: dict[int, float],
+    unit: str = "1/s",
+) -> str:
+    """The chart of one arm; `of_block` are the capacities that its blocks gave, drawn over their slices."""
+    svg = Svg(key, 356, 200, heading, description)
+    frame = value_frame(svg, DisplayUnit(1.0, unit), [one.level for one in slices], heading, count=4)
+    x = Linear(0.5, len(slices) + 0.5, frame.left, frame.right)
+    begun = 0
+    svg.open_group(style.css)
+    for number, block in enumerate(dict.fromkeys(one.block for one in slices)):
+        count = sum(one.block == block for one in slices)
+        start, end = x(begun + 0.5), x(begun + count + 0.5)
+        if number % 2 == 0:
+            svg.rect(start, frame.top, end - start, frame.bottom - frame.top, "stripe")
+        svg.text((start + end) / 2, frame.bottom + 15, str(block), "t num", "middle")
+        if block in of_block:
+            svg.line(start, frame.y(of_block[block]), end, frame.y(of_block[block]), "line")
+        begun += count
+    for place, one in enumerate(slices, 1):
+        svg.titled_mark("circle", x(place), frame.y(one.level), 2.6, "mark" if one.met else "ring", one.title)
+    svg.close_group()
+    svg.text((frame.left + frame.right) / 2, svg.height - 5, "block (slices in order)", "t soft", "middle")
+    return svg.render()
+
 
 UNITS = {"rate": "transactions/s", "connections": "connections"}
 MOST_ARMS = 4

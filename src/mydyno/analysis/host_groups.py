@@ -14,10 +14,9 @@ from math import exp
 from typing import Literal
 
 from mydyno.analysis.base import Analysis, Examined
-from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
-from mydyno.document.parts import Figures, Note, Part
+from mydyno.document.forest import ForestGroup, ForestRow, forest_charts
+from mydyno.document.parts import Cell, Figure, FigureGroup, Figures, Note, Part, Table
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.language import agreed, listing
 from mydyno.model.stored.summary import (
     FEWEST_HOSTS,
@@ -27,13 +26,13 @@ from mydyno.model.stored.summary import (
     HostsEffect,
     block_groups,
 )
+from mydyno.results.across.common_ground import FIRST_FACTS, comparable_facts, fact_differences
 from mydyno.results.precision import cost_metric
-from mydyno.results.settings import FIRST_FACTS, comparable_facts, fact_differences
 from mydyno.stats.groups import group_effects, heterogeneity, hosts_interval, in_order
 from mydyno.stats.paired import Interval
 from mydyno.stats.permutation import holm
-from mydyno.wording.hosts import claim_words, difference_clause, differing, fact_name, fact_words, p_words
 from mydyno.wording.numbers import MOST_NAMES, NONE, ratio_interval, signed_percent
+from mydyno.wording.scope_line import claim_words, difference_clause, differing, fact_name, fact_words, p_words
 from mydyno.wording.stored_result import StoredResult
 
 

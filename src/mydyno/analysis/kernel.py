@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.document import counted
-from mydyno.document.parts import Part
+from mydyno.document.parts import Cell, Part, Table
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.stored.counted import (
     MEASURES,
@@ -40,9 +39,9 @@ from mydyno.results.why import (
     slices_apart,
     table_of,
 )
-from mydyno.store.slices import KERNEL_FILE, read_totals
+from mydyno.store.samples import KERNEL_FILE, read_totals
 from mydyno.wording.numbers import count_interval, signed_count, signed_time, significant, time_interval, time_text
-from mydyno.wording.reasons import alarm_clause
+from mydyno.wording.verdicts import alarm_clause
 
 LEAST_CALLS = 0.01
 """Per transaction, of arm and control together: system calls with fewer are not compared."""

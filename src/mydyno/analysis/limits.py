@@ -14,9 +14,8 @@ from statistics import median
 from typing import Literal
 
 from mydyno.analysis.base import Analysis, Examined
-from mydyno.document.parts import Part
+from mydyno.document.parts import Cell, Part, Table, glyph
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table, glyph
 from mydyno.hosts.network.link import FRAME_TO_PAYLOAD
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.records import RunRecord

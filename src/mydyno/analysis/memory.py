@@ -13,9 +13,8 @@ from pathlib import Path
 from statistics import median
 
 from mydyno.analysis.base import Analysis
-from mydyno.document.parts import Note, Part
+from mydyno.document.parts import Cell, Note, Part, Table, glyph
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table, glyph
 from mydyno.model.stored.summary import RunSummary
 from mydyno.store.samples import file_names, reading
 from mydyno.wording.numbers import NONE, display_unit, percent

@@ -18,9 +18,8 @@ from markupsafe import Markup
 
 from mydyno.analysis.base import Analysis, Examined
 from mydyno.document.counted import count_text, together
-from mydyno.document.parts import Note, Part
+from mydyno.document.parts import Cell, Note, Part, Table
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table
 from mydyno.drivers.base import merged_types
 from mydyno.language import agreed
 from mydyno.model.stored.analyses import OperationChange, OperationEffect, OperationsRecord
@@ -39,7 +38,7 @@ from mydyno.wording.numbers import (
     significant,
     whole,
 )
-from mydyno.wording.reasons import alarm_clause
+from mydyno.wording.verdicts import alarm_clause
 
 FEWEST_BLOCKS = 3
 """Fewer have no interval of use over several names."""

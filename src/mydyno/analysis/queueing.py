@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mydyno.analysis.base import Analysis
-from mydyno.document.parts import Note, Part
+from mydyno.document.parts import Cell, Note, Part, Table
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.special_steps import is_closed, slots, thinks

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mydyno.analysis.base import Analysis
-from mydyno.document.parts import Note, Part
+from mydyno.document.parts import Cell, Note, Part, Table
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.quantities import format_duration

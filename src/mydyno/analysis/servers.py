@@ -10,14 +10,13 @@ from collections.abc import Iterable, Sequence
 from math import expm1
 
 from mydyno.analysis.base import Analysis
-from mydyno.document.parts import Note, Part
+from mydyno.document.parts import Cell, Note, Part, Table, glyph
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table, glyph
 from mydyno.language import agreed, listing
 from mydyno.model.definition.plan import instances_of_each
 from mydyno.model.definition.server_options import plain_name
 from mydyno.model.stored.records import RunRecord
-from mydyno.results.settings import SHOWN_LETTERS, SYNCED_WRITES, meaning_of, shapes_performance
+from mydyno.results.across.common_ground import SHOWN_LETTERS, SYNCED_WRITES, meaning_of, shapes_performance
 from mydyno.servers.dsn import place_of
 from mydyno.treatments.dsn import dsns_of
 from mydyno.wording.numbers import signed

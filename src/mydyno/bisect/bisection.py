@@ -16,8 +16,15 @@ import shlex
 import shutil
 from pathlib import Path
 
-from mydyno.bisect.compare import Tools, compare_commit, compare_ends, is_higher_better
-from mydyno.bisect.folder import COMPARED_EVENT, ENDS_EVENT, BisectFolder
+from mydyno.bisect.compare import (
+    COMPARED_EVENT,
+    ENDS_EVENT,
+    BisectFolder,
+    Tools,
+    compare_commit,
+    compare_ends,
+    is_higher_better,
+)
 from mydyno.errors import HostError, UserError
 from mydyno.hosts.local import Completed, LocalHost
 from mydyno.model.stored.bisection import (

@@ -1,11 +1,18 @@
-"""Compares one commit with the good end: a study with the good end as control, decided by its verdict.
+"""Compares one commit with the good end: a study with the good end as control, decided by its verdict; all of them in
+the bisection's folder: bisect.json, journal.jsonl, the studies, and in the end result.json and the report.
 
 The two ends are compared first. They must be shown to differ at a load level, and by what they differ every other
 commit is decided there: a commit is bad if it is significantly beyond the limit, good if significantly within it
 (verdicts/threshold.py). Without a threshold the limit is half of the difference of the ends (the square root of their
 ratio): a commit that has the whole difference and one that has none are then equally far from it. But an estimate can
 be more than twice the truth; so the limit is never beyond the near end of the interval, which the true difference is
-beyond. Every study has its share of the bisection's error rate (folder.py).
+beyond.
+
+The error rate of a bisection is divided over its studies, so that all of them together keep to it (Bonferroni). The
+path is right if every decision on it is. The studies that are planned, one of the ends and one for each halving, have
+an equal share each, and one more share is for studies beyond those (commits that could not be decided): a half of it, a
+sixth, a twelfth, …, which sum to the whole. The share of a study depends on its number alone, never on a result, so the
+sum bounds the chance of a wrong decision whatever path the results lead to.
 """
 
 from __future__ import annotations
@@ -17,30 +24,142 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from mydyno.bisect.folder import LEAST_RATE, BisectFolder
-from mydyno.errors import BuildError, ServerError
+from pydantic import ValidationError
+
+from mydyno.errors import BuildError, ServerError, UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.execution.environments.environment import Opener
 from mydyno.execution.interleaved.study_time import overhead_s
-from mydyno.execution.live.observer import Watcher
+from mydyno.execution.live import Watcher
 from mydyno.execution.planning.design_choice import with_copies
 from mydyno.execution.planning.time_plan import next_look_s, shape_of
 from mydyno.execution.study_record import Request
+from mydyno.files.atomic import write_text
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment, StepSpec, ThresholdSpec
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.metrics import metric_source
-from mydyno.model.stored.bisection import BisectRecord, Commit, Comparison, Ends, Outcome, SkipReason
+from mydyno.model.stored.bisection import (
+    BISECT_FORMAT,
+    BisectRecord,
+    BisectResult,
+    Commit,
+    Comparison,
+    Ends,
+    Outcome,
+    SkipReason,
+)
 from mydyno.model.stored.summary import EffectRecord, Summary
-from mydyno.results.gate import gate_facts, is_interrupted
 from mydyno.results.precision import alarm_of, half_width, looks_of
+from mydyno.store.logs import Journal
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study, run_study
 from mydyno.verdicts import threshold as judged
-from mydyno.wording.gate import gate_study
+from mydyno.wording.gate import gate_study, is_interrupted
 from mydyno.wording.numbers import ratio_interval
-from mydyno.wording.reasons import alarm_clause, cut, recorded_failure
-from mydyno.wording.verdicts import note_of
+from mydyno.wording.verdicts import alarm_clause, cut, note_of, recorded_failure
+
+LEAST_RATE = 0.0001
+"""Below this no study is made: labels are not permuted often enough to decide anything (stats/permutation.py)."""
+
+
+def comparisons_needed(commits: int) -> int:
+    """The comparisons of the ends and of the commits in between, if none is skipped."""
+    return 1 + (math.ceil(math.log2(commits)) if commits > 1 else 0)
+
+
+def rate_of_study(error_rate: float, commits: int, made: int) -> float:
+    """The error rate of the next study, after so many were made, of a bisection over so many commits."""
+    planned = comparisons_needed(commits)
+    share = error_rate / (planned + 1)
+    beyond = made - planned + 1
+    return share if beyond <= 0 else share / (beyond * (beyond + 1))
+
+
+RECORD, RESULT = "bisect.json", "result.json"
+ENDS_EVENT, COMPARED_EVENT = "ends_compared", "commit_compared"
+
+
+class BisectFolder:
+    """One bisection on disk. What the journal has is not done again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.journal = Journal(path / "journal.jsonl")
+
+    @classmethod
+    def create(cls, path: Path, record: BisectRecord) -> BisectFolder:
+        """A new folder. Raises UserError if the path is already taken."""
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            raise UserError(f"the folder {path} exists already") from None
+        folder = cls(path)
+        write_text(path / RECORD, record.model_dump_json(indent=1))
+        folder.journal.append("bisection_created", bisection=record.bisection)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> BisectFolder:
+        """An existing one. Raises UserError if it is none, or of a newer format."""
+        if not (path / RECORD).is_file():
+            raise UserError(f"{path} is not a bisection: it has no {RECORD}")
+        folder = cls(path)
+        found = folder.record().format
+        if found != BISECT_FORMAT:
+            words = f"{path} has format {found}; this mydyno reads format {BISECT_FORMAT}"
+            raise UserError(words, "use a newer mydyno")
+        return folder
+
+    @property
+    def studies(self) -> Path:
+        """Where the studies of its comparisons are."""
+        return self.path / "studies"
+
+    @property
+    def repository(self) -> Path:
+        """git bisect's own repository; made again whenever the bisection is continued."""
+        return self.path / "repository"
+
+    def record(self) -> BisectRecord:
+        """bisect.json. Raises UserError if it is damaged."""
+        try:
+            return BisectRecord.model_validate_json((self.path / RECORD).read_bytes())
+        except (OSError, ValidationError) as error:
+            raise UserError(f"{self.path / RECORD} cannot be read: {error}", "is the folder complete?") from error
+
+    def ends(self) -> Ends | None:
+        """The comparison of good and bad; None if it was not finished."""
+        events = [event for event in self.journal.read() if event["event"] == ENDS_EVENT]
+        return Ends.model_validate(events[-1]["ends"]) if events else None
+
+    def comparisons(self) -> list[Comparison]:
+        """The finished comparisons of commits in between, in their order."""
+        return [
+            Comparison.model_validate(event["comparison"])
+            for event in self.journal.read()
+            if event["event"] == COMPARED_EVENT
+        ]
+
+    def next_error_rate(self) -> float:
+        """The error rate of the next study that is made."""
+        record, made = self.record(), len(list(self.studies.glob("*/study.json")))
+        return rate_of_study(record.error_rate, record.commits, made)
+
+    def study_of(self, experiment: str) -> Path | None:
+        """The study of a comparison that was begun, by its experiment's name; None if there is none."""
+        found = sorted(self.studies.glob(f"{experiment}-*/study.json"))
+        return found[-1].parent if found else None
+
+    def result(self) -> BisectResult | None:
+        """result.json; None if there is none yet."""
+        path = self.path / RESULT
+        return BisectResult.model_validate_json(path.read_bytes()) if path.is_file() else None
+
+    def write_result(self, result: BisectResult) -> None:
+        """Write result.json as a whole."""
+        write_text(self.path / RESULT, result.model_dump_json(indent=1))
+
 
 GOOD, CANDIDATE = "good", "candidate"
 ENDS_LONGER = 2
@@ -247,7 +366,7 @@ def _more_s(study: StudyFolder, summary: Summary, experiment: Experiment, longes
         return None
     if any(effect.details.failure for effect in _effects(summary, experiment.verdict.leading)):
         return None
-    needed = gate_facts(study, summary, experiment.thresholds).needed if experiment.thresholds else None
+    needed = gate_study(study, summary, experiment.thresholds).needed if experiment.thresholds else None
     return min(left_s, max(time_s, look_s, needed.time_s or 0.0 if needed else 0.0))
 
 

@@ -11,9 +11,8 @@ import typer
 from pydantic import BaseModel
 
 from mydyno.cli.arguments import check_replaced
-from mydyno.document.console import Paper
-from mydyno.document.markdown_text import printed
 from mydyno.document.parts import Document
+from mydyno.document.printers import Paper, printed
 from mydyno.errors import UserError
 from mydyno.files.atomic import write_text
 from mydyno.model.definition.problems import with_guess
@@ -23,8 +22,7 @@ Format = Annotated[
     typer.Option("--format", help="text, html, json or md; default: by the suffix of -o, else text.", metavar="FORMAT"),
 ]
 Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="Write into this file.", metavar="FILE", callback=check_replaced),
+    Path | None, typer.Option("-o", "--output", help="Write into this file.", metavar="FILE", callback=check_replaced)
 ]
 BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "md"}
 TEXT = "text"

@@ -14,14 +14,11 @@ import typer
 
 from mydyno import __version__, clock
 from mydyno.bisect.bisection import count_commits, describe, run_bisection
-from mydyno.bisect.compare import ENDS_LONGER, Tools, build_of
-from mydyno.bisect.folder import BisectFolder, comparisons_needed, rate_of_study
-from mydyno.cli.exit_codes import ExitCode
+from mydyno.bisect.compare import ENDS_LONGER, BisectFolder, Tools, build_of, comparisons_needed, rate_of_study
+from mydyno.cli import ExitCode
 from mydyno.cli.streams import warn
-from mydyno.cli.study_runner import shown_path, with_signals
-from mydyno.cli.watcher import ProgressWatcher
-from mydyno.document.console import Paper
-from mydyno.document.markdown_text import printed
+from mydyno.cli.study_runner import ProgressWatcher, shown_path, with_signals
+from mydyno.document.printers import Paper, printed
 from mydyno.errors import MydynoError, StudyError, UserError
 from mydyno.execution.environments.open_environment import open_environment
 from mydyno.files.atomic import write_text

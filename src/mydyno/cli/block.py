@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mydyno.cli import arguments
-from mydyno.cli.exit_codes import ExitCode, exit_code_of
+from mydyno.cli import ExitCode, arguments, exit_code_of
 from mydyno.cli.streams import warn
 from mydyno.errors import HostError, MydynoError, UserError
 from mydyno.fleet.messages import LINE_LIMIT_BYTES

@@ -9,20 +9,19 @@ from typing import Annotated
 
 import typer
 
-from mydyno.cli import arguments
-from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli import ExitCode, arguments
 from mydyno.errors import UserError
-from mydyno.hosts.left_behind import (
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.undo import (
     left_studies,
     old_versions,
     privileged_files,
     remove_left,
     remove_ownerless,
     remove_version,
+    stale_journals,
     take_privileges,
 )
-from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.undo import stale_journals
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.servers import external_variables  # noqa: F401 - registers how they are set back
 from mydyno.servers.templates import folder_bytes

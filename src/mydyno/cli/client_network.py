@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli import ExitCode
 from mydyno.hosts.paths import HostPaths
 
 
@@ -25,7 +25,7 @@ def client_network() -> None:
 
 async def _until_signal() -> list[str]:
     # pydantic and the rest are loaded after the arguments are known to be right.
-    from mydyno.fleet.client_network import serve_block
+    from mydyno.fleet.block_clients import serve_block
 
     def write(line: str) -> None:
         print(line, flush=True)

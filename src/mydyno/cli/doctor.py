@@ -11,11 +11,10 @@ from mydyno.cli.streams import print_json
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import forecast
 from mydyno.experiments import built_in, load
-from mydyno.hosts import memory_bandwidth
 from mydyno.hosts.capabilities import capabilities
-from mydyno.hosts.facts import host_facts
-from mydyno.hosts.left_behind import left_studies
+from mydyno.hosts.facts import bandwidth_lines, host_facts, measure_bandwidth, remembered_bandwidth
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.undo import left_studies
 from mydyno.model.definition.quantities import format_bytes
 
 
@@ -29,7 +28,7 @@ def doctor(
     paths = HostPaths.resolve(data)
     facts, found = host_facts(paths.data, paths.root), capabilities(paths)
     left = left_studies(paths.cache)
-    bandwidth = memory_bandwidth.measure(paths) if memory else memory_bandwidth.remembered(paths)
+    bandwidth = measure_bandwidth(paths) if memory else remembered_bandwidth(paths)
     if bandwidth is not None and as_json:
         facts["memory_bandwidth"] = bandwidth
     if as_json:
@@ -52,7 +51,7 @@ def doctor(
     for name, text in _host(facts).items():
         print(f"  {name:<{width}}  {text}")
     if bandwidth is not None:
-        print("\n" + "\n".join(memory_bandwidth.lines(bandwidth)))
+        print("\n" + "\n".join(bandwidth_lines(bandwidth)))
 
 
 def _print_experiments(paths: HostPaths) -> None:

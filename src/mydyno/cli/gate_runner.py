@@ -9,10 +9,9 @@ from pathlib import Path
 
 import typer
 
-from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli import ExitCode
 from mydyno.cli.study_runner import report_of, run_study_of
-from mydyno.document.console import Paper
-from mydyno.document.markdown_text import code, printed
+from mydyno.document.printers import Paper, code, printed
 from mydyno.errors import UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.execution.planning.design_choice import with_copies
@@ -21,11 +20,10 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.reports.gate import bencher, gate_document, junit
-from mydyno.results.gate import is_gate_decided
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import run_study
 from mydyno.verdicts.threshold import Outcome
-from mydyno.wording.gate import GateResult, gate_study
+from mydyno.wording.gate import GateResult, gate_study, is_gate_decided
 
 
 def markdown(result: GateResult) -> str:

@@ -13,22 +13,25 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from mydyno.cli import arguments
-from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli import ExitCode, arguments
 from mydyno.cli.streams import print_json
 from mydyno.errors import HostError
 from mydyno.execution.environments.environment import Say
 from mydyno.experiments import load
-from mydyno.fleet.check import CheckedHost, check_host, check_local, differences, shared
 from mydyno.fleet.groups import parse_hosts
 from mydyno.fleet.installation import (
+    CheckedHost,
     FolderArchives,
     Installation,
+    check_host,
+    check_local,
+    differences,
     ensure_installed,
     installation_of,
     prepare,
     push_folders,
     remove,
+    shared,
     state_of,
 )
 from mydyno.fleet.parts import archives_folder, package_folders, remove_old_archives

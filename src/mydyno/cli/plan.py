@@ -9,14 +9,13 @@ from pathlib import Path
 
 import typer
 
-from mydyno.cli.exit_codes import ExitCode
+from mydyno.cli import ExitCode
 from mydyno.cli.streams import print_json
 from mydyno.cli.study_options import StudyOptions
 from mydyno.errors import UserError
 from mydyno.execution.planning.design_choice import with_copies
 from mydyno.execution.planning.forecast import Forecast, shared_host_caution
-from mydyno.execution.planning.plan_text import plan_parts
-from mydyno.execution.planning.preview import preview
+from mydyno.execution.planning.preview import plan_parts, preview
 from mydyno.fleet.groups import check_groups
 from mydyno.hosts.paths import HostPaths
 from mydyno.language import agreed

@@ -8,7 +8,7 @@ import typer
 
 from mydyno.cli.streams import print_json
 from mydyno.errors import UserError
-from mydyno.experiment_file.schema import experiment_schema
+from mydyno.experiment_file.parsing import experiment_schema
 from mydyno.experiments import vocabulary
 from mydyno.model.definition.problems import with_guess
 from mydyno.model.stored.schemas import STORED, stored_schema

@@ -1,4 +1,6 @@
-"""A document of parts, made once: on a terminal (`console`), as Markdown (`markdown_text`), as a page of HTML."""
+"""A document of parts, made once: printed on a terminal or as Markdown (`printers`), or a page of HTML; and pieces of
+markup that parts share: tables, legends, figures.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,167 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from mydyno.document.section import FigureGroup, Table, render
+from mydyno.document.drawing import GLYPHS, ArmStyle, marker
+from mydyno.document.result import StudyResult
+from mydyno.language import agreed
+from mydyno.visible import visible, visible_value
+from mydyno.wording import numbers
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+LONGEST_UNBROKEN = 24
+"""Characters of a name that no line is broken in; a phone has room for some 36."""
+_HEADING = re.compile(r"(</?h)3\b")
+_HYPHENATED = re.compile(r"(?<![\w.-])([\w.]+(?:-[\w.]*\w)+)(?![\w-])")
+_COMMAND = re.compile(r"(`[^`]+`|mydyno resume [^ ]+(?: --time \w+)?|--blocks \d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A table's cell. `css` aligns or marks it; `mark` is Markup before the text (a plain string is escaped)."""
+
+    text: str
+    css: str = ""
+    mark: str = ""
+    below: str = ""
+    """A second, smaller line."""
+    sign: str = ""
+    """Before the text where there are no colours."""
+    drawn: Markup | None = None
+    """In place of the text where there are pictures."""
+    symbol: str = ""
+    """A verdict's sign, before the text: neither colour nor position is needed to read it."""
+    word: str = ""
+    """A verdict, after the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with a caption. The first column has row headings; a row of one cell is the heading of those below."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    note: str = ""
+    sortable: bool = False
+    """Whether a click on a heading sorts the rows."""
+    most: int | None = None
+    """Rows that a terminal has room for; of more, it has the number."""
+    compact: bool = False
+    """Whether a narrow terminal has the verdicts' signs alone, which a note explains."""
+    heads: int = 1
+    """Columns of row headings."""
+
+    look: str = ""
+    """facts: long values are wrapped."""
+
+    @property
+    def css(self) -> str:
+        """Its class."""
+        cells = (cell for row in self.rows for cell in row)
+        is_judged = any(isinstance(cell, Cell) and "verdict" in cell.css for cell in cells)
+        return self.look or ("verdicts across" if is_judged else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Charts of one thing (versions for wide and narrow pages among them) with the table that says the same."""
+
+    charts: Sequence[str]
+    """SVG."""
+    table: Table | None = None
+    caption: str = ""
+    css: str = ""
+    numbers_open: bool = False
+    """Whether the table stands below the charts, not in a fold."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureGroup:
+    """Figures under a common heading; `folded` ones open on demand."""
+
+    heading: str
+    figures: Sequence[Figure]
+    folded: bool = False
+    text: str = ""
+
+    @property
+    def stands_beside(self) -> bool:
+        """Whether a wide page has the group beside its neighbour: it is one chart of part of the width."""
+        return len(self.figures) == 1 and not self.figures[0].css.startswith("full") and not self.folded
+
+
+@cache
+def templates() -> Environment:
+    """The templates' environment: everything is escaped, and an unknown name is an error."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # takes long to load
+
+    folder = Path(__file__).parent / "templates"
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        finalize=visible_value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["percent"] = numbers.percent
+    environment.filters["sentence"] = sentence_markup
+    environment.filters["deeper"] = lambda part: Markup(_HEADING.sub(r"\g<1>4", str(part)))
+    environment.globals.update(agreed=agreed)
+    return environment
+
+
+def sentence_markup(text: str) -> Markup:
+    """A sentence with commands as code, whose percentages and names do not break across lines; markup as it is."""
+    if isinstance(text, Markup):
+        return text
+    parts = _COMMAND.split(visible(text).replace(" %", "\u00a0%"))
+    return Markup("").join(Markup("<code>{}</code>").format(part.strip("`")) if index % 2 else _unbroken_names(part)
+                           for index, part in enumerate(parts))  # fmt: skip
+
+
+def _unbroken_names(text: str) -> Markup:
+    """The text with short words of several parts, such as arms' names, kept on one line."""
+    parts = _HYPHENATED.split(text)
+    return Markup("").join(Markup('<span class="unbroken">{}</span>').format(part)
+                           if index % 2 and len(part) <= LONGEST_UNBROKEN else part
+                           for index, part in enumerate(parts))  # fmt: skip
+
+
+def render(template: str, **values: Any) -> Markup:
+    """One template with these values, as markup."""
+    return Markup(templates().get_template(template).render(**values))
+
+
+def legend(result: StudyResult, with_copy: bool) -> Markup:
+    """The arms' markers and names, as a list."""
+    styles = [style for style in result.lane_styles.values() if with_copy or not style.copy]
+    return render("legend.html", entries=[(style.css, swatch(style), style.label) for style in styles])
+
+
+def glyph(style: ArmStyle) -> Markup:
+    """An arm's marker as a character in its colour: for tables, where a picture in every row would be heavy."""
+    return Markup('<span class="glyph {}" aria-hidden="true">{}</span> ').format(style.css, GLYPHS[style.shape])
+
+
+def swatch(style: ArmStyle) -> Markup:
+    """An arm's line and marker, as large as a letter."""
+    dash = Markup(' stroke-dasharray="{}"').format(style.dash) if style.dash else Markup("")
+    line = Markup('<path class="line" d="M1 7H31"{}/>').format(dash)
+    point = Markup('<path class="{}" d="{}"/>').format("ring" if style.copy else "mark", marker(style.shape, 16, 7, 4))
+    return Markup('<svg class="swatch {}" viewBox="0 0 32 14" aria-hidden="true">{}{}</svg>').format(
+        style.css, line, point
+    )
+
 
 ASSETS = Path(__file__).parent / "assets"
 

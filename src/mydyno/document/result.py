@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from mydyno.document.charts.drawing import ArmStyle, arm_styles, copy_style
+from mydyno.document.drawing import ArmStyle, arm_styles, copy_style
 from mydyno.errors import UserError
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import RunSummary
-from mydyno.store.samples import damage_of
-from mydyno.store.slices import SLICES_FILE, read_slices
+from mydyno.store.samples import SLICES_FILE, damage_of, read_slices
 from mydyno.wording.stored_result import StoredResult
 
 GAP_SHARE = 0.02

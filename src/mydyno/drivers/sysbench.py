@@ -31,7 +31,7 @@ from mydyno.drivers.base import (
     run_measured,
 )
 from mydyno.errors import DriverError
-from mydyno.files.private import write_private
+from mydyno.files.atomic import write_private
 from mydyno.hosts.limits import whole_cpus
 from mydyno.hosts.local import Process
 from mydyno.model.definition.experiment import DataSpec, Scalar, Step

@@ -12,7 +12,7 @@ from statistics import median
 
 from mydyno.language import agreed, listing
 from mydyno.model.definition.factors import factors_of
-from mydyno.model.memory import MEMORY
+from mydyno.model.definition.special_steps import MEMORY
 from mydyno.model.stored.reasons import NOTHING_ENDED, NOTHING_SERVED
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
@@ -33,11 +33,10 @@ from mydyno.results.precision import (
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.advice import resume, sharpen_lines
 from mydyno.wording.clauses import Clauses
-from mydyno.wording.hosts import hosts_answer, on_these_hosts, these_hosts
 from mydyno.wording.numbers import MOST_NAMES, blocks, duration_words, option_s, size
-from mydyno.wording.reasons import alarm_clause, causes, cut, failure_of, taken_of_cpus
-from mydyno.wording.scope_line import memory_queries, scope_line
+from mydyno.wording.scope_line import hosts_answer, memory_queries, on_these_hosts, scope_line, these_hosts
 from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.verdicts import alarm_clause, causes, cut, failure_of, taken_of_cpus
 
 MUCH_TAKEN = 0.5
 """From this share on, of hypervisor and other programs together, the answer begins with what the host gives."""
@@ -90,10 +89,10 @@ def decision_of(folder: StudyFolder, summary: Summary, study: StudyRecord) -> tu
     if not study.experiment.thresholds:
         return ()
     # The statistics take a third of a second to load.
-    from mydyno.wording.gate import TITLES, answer, gate_study
+    from mydyno.wording.gate import answer, gate_study
 
     gate = gate_study(folder, summary)
-    return (f"{TITLES[gate.outcome]}: {answer(gate)}",)
+    return (f"{gate.outcome.capitalize()}: {answer(gate)}",)
 
 
 def answer_study(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> Answer:

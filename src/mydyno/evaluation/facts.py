@@ -1,31 +1,42 @@
-"""summary.json: effects, verdicts, noise floor and causes, made from the rest of the study folder at any time."""
+"""summary.json: effects, verdicts, noise floor and causes, made from the rest of the study folder at any time; and the
+precision of an interleaved study so far and at its next look, with its words in the progress.
+
+The precision contains nothing about any effect. It is from the noise of every contrast, as in the intervals at a look:
+pooled over lanes, or its own where that is larger.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import expm1, log1p, sqrt
 from typing import Literal
 
 from mydyno.analysis.base import Examined
 from mydyno.analysis.catalogue import files_of, records_of
 from mydyno.files.atomic import write_text
 from mydyno.model.definition.experiment import Experiment, Step
-from mydyno.model.metrics import metric_source, ordered
+from mydyno.model.definition.plan import Plan
+from mydyno.model.metrics import metric_source, ordered, phrase_of
 from mydyno.model.stored.reasons import Reason, fact
-from mydyno.model.stored.records import RunRecord, StudyRecord
+from mydyno.model.stored.records import RunRecord, SliceRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, StepLevel, Summary, Window
-from mydyno.results.families import families
-from mydyno.results.gate import is_interrupted
-from mydyno.results.precision import alarm_of, first_finished, interim_analysis_of
-from mydyno.results.values.blocks import declared_windows, values_of
+from mydyno.results.families import families, verdict_metrics
+from mydyno.results.precision import MOST_PROMISED, alarm_of, first_finished, interim_analysis_of
+from mydyno.results.values.blocks import declared_windows, is_host_noise, values_of, without_unequal_steal
 from mydyno.results.values.doubts import found_of
-from mydyno.results.values.host_noise import is_host_noise, without_unequal_steal
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
 from mydyno.results.values.step_slices import slices_of
-from mydyno.store.samples import damage_of
-from mydyno.store.slices import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, WAITS_FILE
+from mydyno.stats.contrast import Estimate
+from mydyno.stats.paired import LARGEST_LOG, t_quantile
+from mydyno.store.samples import ALONE_FILE, KERNEL_FILE, PROFILED_FILE, SLICES_FILE, WAITS_FILE, damage_of, read_slices
 from mydyno.store.study_folder import StudyFolder
 from mydyno.treatments.coexistence import lasting_names
 from mydyno.verdicts import decide_study, noise_floors
+from mydyno.verdicts.decide import measure
+from mydyno.verdicts.together import estimates_of
+from mydyno.wording.gate import is_interrupted
+from mydyno.wording.numbers import blocks
 
 RSS_AFTER = "server_rss_after_bytes"
 APART = (PROFILED_FILE, WAITS_FILE, KERNEL_FILE)
@@ -234,3 +245,95 @@ def _run_summary(run: RunRecord, values: dict[str, dict[str, float]], steps: Seq
     failures |= {step.id: step.failed for step in run.steps if step.failed}
     warnings = (*run.warnings, *(f"{step.id}: {words}" for step in run.steps for words in step.warnings))
     return RunSummary.of(run, warnings=warnings, failures=failures, values=values)
+
+
+LEAST_BLOCKS = 2
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Half-widths that are to be expected at `blocks` blocks, as fractions, of the least precise contrast."""
+
+    blocks: int
+    made: int
+    half_widths: dict[str, float]
+    """Metric → half-width."""
+    workloads: frozenset[str] = frozenset()
+
+
+def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision | None:
+    """The precision to be expected at `blocks` blocks from those made so far; None before the second block."""
+    made, slices = _blocks_so_far(folder)
+    if made < LEAST_BLOCKS:
+        return None
+    experiment = folder.study().experiment
+    metrics = verdict_metrics(experiment)
+    compared = [metric for declared in experiment.verdict.compare for metric in declared.metrics]
+    found = interleaved_values(experiment, slices, only=[*metrics, *compared])
+    runs = [interleaved_summary(run, found, experiment.resolved_steps) for run in folder.runs() if run.block <= made]
+    measured = ordered({metric for run in runs for values in run.values.values() for metric in values})
+    members = [
+        one
+        for family in families(experiment, runs, measured)
+        if family.primary
+        for one in measure(family)
+        if one.estimate.n > 0
+    ]
+    alpha = plan.schedule.alpha_at(blocks) if plan.schedule is not None else None
+    total, kept = sum(one.family.weight for one in members), log1p(-(alpha or experiment.verdict.error_rate))
+    widths: dict[str, float] = {}
+    for one, estimate in zip(members, estimates_of(members), strict=True):
+        one_alpha = -expm1(kept * one.family.weight / total)  # Šidák
+        metric, width = one.family.metric.name, projected(estimate, blocks, one_alpha)
+        if width is not None and metric in metrics:
+            widths[metric] = max(width, widths.get(metric, 0.0))
+    workloads = frozenset(step.workload for step in experiment.resolved_steps)
+    return Precision(blocks, made, widths, workloads) if widths else None
+
+
+def projected(estimate: Estimate, blocks: int, alpha: float) -> float | None:
+    """The half-width of an estimate's interval at so many blocks, with the noise that it has now; None if unknown."""
+    if estimate.error is None or estimate.n < LEAST_BLOCKS:
+        return None
+    freedom = max(1, round(estimate.freedom * (blocks - 1) / (estimate.n - 1)))
+    half = t_quantile(1.0 - alpha / 2.0, freedom) * estimate.error * sqrt(estimate.n / blocks)
+    return round(expm1(min(half, LARGEST_LOG)), 5)
+
+
+def _blocks_so_far(folder: StudyFolder) -> tuple[int, list[SliceRecord]]:
+    """The number of finished blocks, and their slices."""
+    made = 0
+    slices: list[SliceRecord] = []
+    while folder.block_path(made + 1).is_dir():
+        made += 1
+        slices += read_slices(folder.block_path(made) / SLICES_FILE)
+    return made, slices
+
+
+def slices_so_far(folder: StudyFolder) -> list[SliceRecord]:
+    """The slices of all finished blocks."""
+    return _blocks_so_far(folder)[1]
+
+
+def carry_over_so_far(folder: StudyFolder, washout_s: float) -> dict[str, float]:
+    """step → change of throughput by the arm loaded before a slice, of the slices with at least this washout."""
+    slices = slices_so_far(folder)
+    own = [one for one in slices if one.washout_s is None or one.washout_s >= washout_s]
+    if not own:
+        return {}
+    # The slopes for throughput are all that it takes of the values.
+    return interleaved_values(folder.study().experiment, own, only=["qps"]).record.carry_over
+
+
+def precision_words(precision: Precision) -> str:
+    """E.g. "expected at 6 blocks: ±7.8 % of queries per second, ±12.1 % of CPU per query"."""
+    widths = ", ".join(
+        f"{half_width_words(width)} of {phrase_of(metric, precision.workloads).short_noun}"
+        for metric, width in precision.half_widths.items()
+    )
+    return f"expected at {blocks(precision.blocks)}: {widths}"
+
+
+def half_width_words(width: float) -> str:
+    """E.g. "±7.8 %"."""
+    return f"±{100 * width:.1f} %" if width <= MOST_PROMISED else "more than ±20 %"

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mydyno.drivers.base import SCHEMA
-from mydyno.drivers.dynoload_arguments import load_of_file
+from mydyno.drivers.dynoload import load_of_file
 from mydyno.errors import UserError
 from mydyno.hosts.paths import HostPaths
 from mydyno.language import listing
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.servers.dsn import parse_dsn
 from mydyno.treatments.dsn import dsns_of
-from mydyno.workloads.captures import run_check
+from mydyno.workloads.files import run_check
 
 READ_ONLY_WORKLOADS = frozenset(
     ("connect", "oltp_read_only", "oltp_point_select", "select_random_points", "select_random_ranges")

@@ -1,6 +1,6 @@
 """Interim analyses on this host and over host groups: how many blocks lead to one, and when the study ends.
 
-With a time (design.time, --time) effects are examined at these alone (model/definition/interim.py), and the study ends
+With a time (design.time, --time) effects are examined at these alone (model/definition/plan.py), and the study ends
 at the first one that decides every comparison. Without a time the planned blocks are made and examined once.
 
 A study also stops because more runs would not help: see Stopping.
@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterable
 from mydyno.errors import StudyError, UserError
 from mydyno.evaluation.facts import state_of, summarise
 from mydyno.execution.planning.time_plan import TimePlan
-from mydyno.execution.validity.rules import refused_variables
+from mydyno.execution.validity import refused_variables
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.interim import interim_aimed_at
-from mydyno.model.definition.plan import Design, Plan, make_plan
+from mydyno.model.definition.plan import Design, Plan, interim_aimed_at, make_plan
 from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import Summary
-from mydyno.results.gate import is_gate_decided
-from mydyno.results.values.host_noise import is_host_noise
+from mydyno.results.values.blocks import is_host_noise
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.gate import is_gate_decided
 
 AIM_EVENT = "aim"
 
@@ -52,7 +51,7 @@ def extended(folder: StudyFolder, plan: Plan, experiment: Experiment, target: Ti
     """The plan, also on disk, with the blocks of `target` if it has fewer; `done` of them are made.
 
     The analysis that the time allows gets most of the error rate, unless it was made already. What decides are
-    durations alone, never an effect (model/definition/interim.py).
+    durations alone, never an effect (model/definition/plan.py).
     """
     if target.blocks > len(plan.blocks):
         longer = make_plan(experiment, Design(plan.design), target.blocks).blocks

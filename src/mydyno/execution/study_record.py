@@ -13,9 +13,8 @@ from pathlib import Path
 from mydyno import __version__, clock
 from mydyno.execution.interim import Decided, is_decided
 from mydyno.execution.interleaved.study_time import StudyTime
-from mydyno.execution.live.writer import INTERVAL_S, Listener
-from mydyno.hosts.facts import host_facts, synced_writes_per_s
-from mydyno.hosts.memory_bandwidth import remembered
+from mydyno.execution.live import INTERVAL_S, Listener
+from mydyno.hosts.facts import host_facts, remembered_bandwidth, synced_writes_per_s
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, Scalar
 from mydyno.model.definition.plan import Plan
@@ -45,7 +44,7 @@ class Request:
     def new_study(self, paths: HostPaths) -> StudyRecord:
         """Its record: a study is named by its experiment and the second it began (UTC)."""
         measured = {
-            "memory_bandwidth": remembered(paths),
+            "memory_bandwidth": remembered_bandwidth(paths),
             "synced_writes_per_s": _synced_writes_per_s(self.experiment, paths),
         }
         now_ns = clock.unix_ns()

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from mydyno.experiment_file.overrides import ARM_SECTIONS, OF_EVERY_ARM, merged
+from mydyno.experiment_file.toml_source import ARM_SECTIONS, OF_EVERY_ARM, merged
 from mydyno.model.definition.experiment import MOST_INSTANCES, ArmSpec, DataSpec, Scalar, ScreenSpec, Step
 from mydyno.model.definition.problems import Key, Problem, from_validation, unknown
 from mydyno.model.definition.server_options import reserved_problems

@@ -1,4 +1,6 @@
-"""From text to an Experiment; all mistakes are found and reported together before anything starts."""
+"""From text to an Experiment; all mistakes are found and reported together before anything starts. And the JSON Schema
+of an experiment file, made from the types that validate it.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError, create_model
+from pydantic.json_schema import models_json_schema
 
 from mydyno.errors import UserError
-from mydyno.experiment_file.arms import Vocabulary, arms_of
-from mydyno.experiment_file.overrides import ARM_SECTIONS, OF_EVERY_ARM, merged, parse_set, with_settings
-from mydyno.experiment_file.thresholds import parse_table, selector_problems
-from mydyno.experiment_file.toml_source import TomlSource
+from mydyno.experiment_file.arms import OPTION_FILE, VARIED, Vocabulary, arms_of
+from mydyno.experiment_file.thresholds import limit_schema, parse_table, selector_problems
+from mydyno.experiment_file.toml_source import ARM_SECTIONS, OF_EVERY_ARM, TomlSource, merged, parse_set, with_settings
 from mydyno.model.definition.experiment import (
     EXISTING,
     FILE_KINDS,
+    MOST_INSTANCES,
     DataSpec,
     DesignSpec,
     Experiment,
     HooksSpec,
+    ScreenSpec,
     ServerSpec,
     StepSpec,
     ValiditySpec,
@@ -36,8 +40,7 @@ from mydyno.model.definition.special_steps import (
     with_statement_defaults,
 )
 from mydyno.model.definition.specs import CompareSpec, GuardSpec, ProfileSpec, SearchSpec, VerdictSpec
-from mydyno.model.metrics import metric_source, split_instance
-from mydyno.model.phrases import common_name
+from mydyno.model.metrics import COMMON_NAMES, common_name, metric_source, split_instance
 
 FILE_ITSELF = "standard"
 """The scale that is the file without overrides."""
@@ -377,3 +380,94 @@ def _rate_problems(index: int, step: dict[str, Any], steps: list[Any]) -> list[P
         allowed = f"either every step of {step.get(kind)} with a rate, or none: make it two experiments"
         return [Problem(key, "is set, and other steps have none", rate, allowed=allowed)]
     return []
+
+
+SECTIONS_WITH_SCHEMA = {name: model for name, model in FIELDS_AT.items() if name.isalpha() and name != "steps"}
+
+
+def experiment_schema(vocabulary: Vocabulary) -> dict[str, Any]:
+    """JSON Schema 2020-12 of the file form: [arms], [factors] or [vary], [scale.NAME], names of this version."""
+    models: list[type[BaseModel]] = [*SECTIONS_WITH_SCHEMA.values(), StepSpec, ScreenSpec]
+    _, definitions = models_json_schema([(model, "validation") for model in models], ref_template="#/$defs/{model}")
+    defs = definitions["$defs"]
+    defs["ServerSpec"]["properties"]["name"] = {"enum": list(vocabulary.servers)}
+    defs["StepSpec"]["properties"]["workload"] = {"enum": list(vocabulary.workload_options)}
+    defs["StepSpec"]["properties"]["options"] = {
+        "type": "object",
+        "properties": {
+            name: schema
+            for options in vocabulary.workload_options.values()
+            for name, schema in options.model_json_schema()["properties"].items()
+        },
+        # A script has options of its own.
+        "additionalProperties": {"type": ["string", "number", "boolean"]},
+    }
+    defs["StepSpec"]["required"] = []
+    defs["StepSpec"]["anyOf"] = [{"required": [key]} for key in ("workload", *FILE_KINDS)]
+    primary = defs["VerdictSpec"]["properties"]["primary"]
+    named = _one_or_several([*vocabulary.metrics, *COMMON_NAMES])
+    defs["VerdictSpec"]["properties"]["primary"] = {"description": primary["description"], **named}
+    treatments = {name: adapter.json_schema() for name, adapter in vocabulary.treatments.items()}
+    treatments["server"]["oneOf"][0] = {"enum": list(vocabulary.servers)}
+    instances = {"type": "integer", "minimum": 1, "maximum": MOST_INSTANCES}
+    own_file = {
+        OPTION_FILE: {"type": "string", "description": "an option file (my.cnf) whose options are variables of the arm"}
+    }
+    said = {"instances": instances, "control": {"type": "string"}, **own_file}
+    lifted = _lifted(treatments, defs)
+    arm = {"type": "object", "properties": {**said, **lifted}, "additionalProperties": False}
+    properties: dict[str, Any] = {
+        "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,47}$"},
+        "base": {"type": "string", "description": "a built-in experiment; the file contains only what differs"},
+        "question": {"type": "string", "minLength": 3},
+        "description": {"type": "string"},
+        "published": {"type": "array", "items": {"type": "string"}},
+        "instances": instances,
+        **{name: {"$ref": f"#/$defs/{model.__name__}"} for name, model in SECTIONS_WITH_SCHEMA.items()},
+        "thresholds": limit_schema(),
+        "steps": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/StepSpec"}},
+        "arms": {
+            "type": "object",
+            "properties": {"control": {"type": "string"}},
+            "required": ["control"],
+            "additionalProperties": arm,
+        },
+        "treatments": {
+            "description": "what every arm has; an arm's own comes before it",
+            "type": "object",
+            "properties": {**own_file, **lifted},
+            "additionalProperties": False,
+        },
+        "factors": {"type": "object", "properties": {"control": {"type": "string"}}, "required": ["control"]},
+        "vary": {
+            "type": "object",
+            "properties": {name: {"type": "object"} for name in VARIED},
+            "additionalProperties": False,
+        },
+        "screen": {"$ref": "#/$defs/ScreenSpec"},
+        "scale": {"type": "object", "additionalProperties": {"type": "object"}},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "mydyno experiment",
+        "type": "object",
+        "properties": properties,
+        "if": {"required": ["base"]},
+        "else": {
+            "required": ["name", "question", "server", "steps"],
+            "oneOf": [{"required": [section]} for section in ARM_SECTIONS],
+        },
+        "additionalProperties": False,
+        "$defs": defs,
+    }
+
+
+def _one_or_several(names: list[str]) -> dict[str, Any]:
+    return {"anyOf": [{"enum": names}, {"type": "array", "minItems": 1, "maxItems": 4, "items": {"enum": names}}]}
+
+
+def _lifted(schemas: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    """The schemas with their own definitions moved to the common ones."""
+    for schema in schemas.values():
+        defs.update(schema.pop("$defs", {}))
+    return schemas

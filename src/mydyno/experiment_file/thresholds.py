@@ -24,8 +24,7 @@ from typing import Any
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
 from mydyno.model.definition.problems import Key, Problem, nearest, unknown
-from mydyno.model.metrics import METRICS, metric_source
-from mydyno.model.phrases import common_name
+from mydyno.model.metrics import METRICS, common_name, metric_source
 
 GRAMMAR = '"no worse than -2%", then if needed " for ARM" and " at STEP"'
 NONE = "none"

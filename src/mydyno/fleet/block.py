@@ -17,15 +17,14 @@ from secrets import token_hex
 
 from mydyno.drivers.base import Progress
 from mydyno.errors import HostError, StudyError, UserError
-from mydyno.execution.blocks.run import make_runs
+from mydyno.execution.blocks import make_runs
 from mydyno.execution.checks import check_host, other_versions
 from mydyno.execution.environments.environment import Opener, close
 from mydyno.execution.environments.open_environment import open_environment
 from mydyno.execution.environments.probe import Sampler
 from mydyno.execution.interleaved.block import SliceKind
 from mydyno.execution.interleaved.order import BlockOrder, execute_order, given_up
-from mydyno.execution.live.observer import LiveNow
-from mydyno.execution.live.writer import INTERVAL_S
+from mydyno.execution.live import INTERVAL_S, LiveNow
 from mydyno.execution.planning.design_choice import choose_design
 from mydyno.execution.study_record import own_name
 from mydyno.fleet.block_clients import BlockClients, check_address
@@ -48,7 +47,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import clean_up
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.plan import Design, Plan, PlannedBlock, PlannedRun, make_plan
-from mydyno.model.phrases import lane_name
+from mydyno.model.metrics import lane_name
 from mydyno.model.stored.records import RunRecord, SliceRecord, StudyRecord
 from mydyno.store.study_folder import StudyFolder
 

@@ -1,7 +1,9 @@
-"""The client hosts of a block on its own side: a Unix socket for each agent, and samplers, by way of the controller.
+"""The client hosts of a block: on its own side a Unix socket for each agent, and samplers, by way of the controller; on
+theirs `mydyno client-network`, which shapes and times the network of its host until its input ends.
 
-dynoload connects to the socket as if the agent were there. A client's samples are brought to this host's
-clock (FarSamples).
+dynoload connects to the socket as if the agent were there. A client's samples are brought to this host's clock
+(FarSamples). Requests and answers of `client-network` are JSON lines, in order. However it ends, everything is undone;
+after kill -9 by the next one on this host, or by `mydyno clean`.
 """
 
 from __future__ import annotations
@@ -9,19 +11,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import socket
+import sys
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_type_hints
+
+from pydantic import TypeAdapter
 
 from mydyno.drivers.base import Agent
-from mydyno.errors import HostError
-from mydyno.execution.environments.load_clients import CLIENT_SCOPE, ClientSampler, FarSamples
-from mydyno.fleet.client_network import NetworkAnswer, NetworkMethod, NetworkRequest, types_of
+from mydyno.errors import HostError, MydynoError
+from mydyno.execution.environments.probe import CLIENT_SCOPE, ClientSampler, FarSamples
 from mydyno.fleet.messages import (
     HEARTBEAT_S,
     LINE_LIMIT_BYTES,
+    SILENCE_S,
     Closed,
     Ended,
     Opened,
@@ -31,9 +37,86 @@ from mydyno.fleet.messages import (
     parse_to_block,
 )
 from mydyno.hosts.network.link import Shape, Transfer
-from mydyno.hosts.network.load_end import ClassState, ShapedPort
+from mydyno.hosts.network.load_end import ClassState, LoadEnd, OwnLoadEnd, PortShaping, ShapedPort
+from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.undo import UndoJournal, clean_up
+from mydyno.model.definition.experiment import Frozen
 from mydyno.model.definition.host_groups import LoadHosts
 from mydyno.store.samples import Sample
+
+NetworkMethod = Literal["examine", "shape", "state", "unshape", "transfer", "reach"]
+"""The methods of LoadEnd."""
+
+
+class NetworkRequest(Frozen):
+    """A call of a method of LoadEnd."""
+
+    method: NetworkMethod
+    arguments: dict[str, Any]
+
+
+class NetworkAnswer(Frozen):
+    """The answer to one request; answers come in the order of the requests."""
+
+    result: Any = None
+    error: str = ""
+    """Empty if it was done."""
+    hint: str = ""
+
+
+@cache
+def types_of(method: str) -> dict[str, TypeAdapter[Any]]:
+    """{argument: its type} of a method of LoadEnd, and "return"."""
+    return {name: TypeAdapter(kind) for name, kind in get_type_hints(getattr(LoadEnd, method)).items()}
+
+
+NAME = "client-network"
+"""Name of the undo journal of this program."""
+Write = Callable[[str], None]
+
+
+async def serve_block(paths: HostPaths, write: Write, silence_s: float = SILENCE_S) -> list[str]:
+    """Answer requests until standard input ends or is silent for too long; returns what could not be undone."""
+    clean_up(paths.undo, lambda text: print(text, file=sys.stderr))
+    undo = UndoJournal.begin(paths.undo, NAME, paths.undo)
+    try:
+        await _serve(OwnLoadEnd(PortShaping(undo)), write, silence_s)
+    finally:
+        left = await asyncio.to_thread(undo.undo_all)
+    return left
+
+
+async def _serve(end: LoadEnd, write: Write, silence_s: float) -> None:
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    )
+    try:
+        while line := await asyncio.wait_for(reader.readline(), silence_s):
+            if line.strip():  # a heartbeat is empty
+                write((await answer(end, line.decode())).model_dump_json())
+    except TimeoutError:
+        return
+    finally:
+        transport.close()
+
+
+async def answer(end: LoadEnd, line: str) -> NetworkAnswer:
+    """The answer to one request; whatever goes wrong is part of it."""
+    try:
+        request = NetworkRequest.model_validate_json(line)
+        types = types_of(request.method)
+        given = {name: types[name].validate_python(value) for name, value in request.arguments.items()}
+    except (KeyError, ValueError) as error:
+        return NetworkAnswer(error=f"not a request of this version: {error}")
+    try:
+        found = await getattr(end, request.method)(**given)
+    except MydynoError as error:
+        return NetworkAnswer(error=error.message, hint=error.hint or "")
+    except (TypeError, ValueError) as error:  # without an argument, or output of a program that cannot be read
+        return NetworkAnswer(error=f"{request.method}: {error}")
+    return NetworkAnswer(result=types["return"].dump_python(found, mode="json"))
+
 
 EmitChannel = Callable[[Opened | Sent | Closed], None]
 END_TIMEOUT_S = 10.0

@@ -16,21 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mydyno.errors import HostError, StudyError, UserError
-from mydyno.evaluation.facts import summarise
-from mydyno.evaluation.projection import precision_so_far
+from mydyno.evaluation.facts import precision_so_far, summarise
 from mydyno.execution.checks import check_more_time, other_versions
 from mydyno.execution.interim import Decided, Stopping, decided_at, ended, is_decided
 from mydyno.execution.interleaved.order import BlockOrder, lengthen_washout
 from mydyno.execution.interleaved.pilot import PILOT_EVENT
 from mydyno.execution.interleaved.study_time import StudyTime, remaining_s
-from mydyno.execution.live.writer import Listener
+from mydyno.execution.live import Listener
 from mydyno.execution.planning.time_plan import TimePlan, check_time, plan_time, shape_of
 from mydyno.execution.study_record import Request, note_resumed, nothing_to_resume
 from mydyno.fleet.block import design_of
-from mydyno.fleet.cluster import Cluster, GroupLostError, Leases
+from mydyno.fleet.cluster import Cluster, FleetLive, FleetWatcher, GroupLostError, Leases
 from mydyno.fleet.groups import check_groups
 from mydyno.fleet.links import ClientHosts, HostLink, link_to
-from mydyno.fleet.live import FleetLive, FleetWatcher
 from mydyno.fleet.messages import Finished, Prepared
 from mydyno.fleet.runner import GroupRunner, GroupUnfitError
 from mydyno.fleet.study_files import StudyFiles, find_files

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from mydyno.errors import UserError
-from mydyno.execution.planning.load_obstacles import load_host_obstacles
+from mydyno.execution.planning.forecast import load_host_obstacles
 from mydyno.experiment_file.toml_source import TomlSource, toml_text
 from mydyno.model.definition.experiment import Experiment, Frozen
 from mydyno.model.definition.host_groups import ALLOWED, LOCAL, SSH_PORT, Address, HostGroup, address_problem

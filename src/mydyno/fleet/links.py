@@ -22,10 +22,10 @@ from mydyno.fleet.messages import GRACE_S, MYDYNO, PROGRAMS, Closed, Ended, Open
 from mydyno.fleet.messages import LINE_LIMIT_BYTES as CHANNEL_LIMIT_BYTES
 from mydyno.fleet.study_files import FOLDER, StudyFiles
 from mydyno.hosts.commands import report_start
-from mydyno.hosts.left_behind import STUDIES
 from mydyno.hosts.local import exit_with_parent
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.remote.ssh import SshHost
+from mydyno.hosts.undo import STUDIES
 from mydyno.model.definition.host_groups import HostGroup
 from mydyno.model.definition.quantities import format_bytes
 

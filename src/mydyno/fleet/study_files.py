@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mydyno.errors import HostError, UserError
-from mydyno.experiments.files import SYSBENCH_FOLDERS
+from mydyno.experiments import SYSBENCH_FOLDERS
 from mydyno.files.atomic import sha256_of
 from mydyno.fleet.messages import LINE_LIMIT_BYTES
 from mydyno.model.definition.experiment import FILE_KINDS, DataSpec, Experiment, StepSpec

@@ -11,7 +11,6 @@ from mydyno.errors import HostError
 from mydyno.hosts.cgroups import Cgroups
 from mydyno.hosts.commands import run_command
 from mydyno.hosts.facts import disk_of, host_facts
-from mydyno.hosts.left_behind import ownerless_namespaces, privileged_files
 from mydyno.hosts.limits import (
     OPEN_FILES,
     TASKS,
@@ -34,6 +33,7 @@ from mydyno.hosts.tracing.bpftrace import version as bpftrace_version
 from mydyno.hosts.tracing.perf import EVENT as PERF_EVENT
 from mydyno.hosts.tracing.perf import counters_obstacle, event, perf_obstacle
 from mydyno.hosts.tracing.perf import version as perf_version
+from mydyno.hosts.undo import ownerless_namespaces, privileged_files
 from mydyno.model.definition.quantities import format_bytes
 
 

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-from mydyno.files.logs import CommandLog
+from mydyno.store.logs import CommandLog
 
 LOGGER = logging.getLogger("mydyno.commands")
 REDACTED = "***"

@@ -1,4 +1,4 @@
-"""This host: run a command, start and end child processes.
+"""This host: run a command, start and end child processes; several tasks at the same time.
 
 Lets an unprivileged server enter folders that lie below a closed one (root's home, a private temporary folder).
 
@@ -15,13 +15,14 @@ import shlex
 import signal
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from mydyno.errors import BugError, HostError
 from mydyno.failpoints import failpoint
-from mydyno.files.private import Owner
+from mydyno.files.atomic import Owner
 from mydyno.hosts.commands import StartedCommand, report_start
 from mydyno.hosts.held_settings import HeldSettings
 from mydyno.hosts.identity import COOKIE, ProcessIdentity
@@ -29,6 +30,25 @@ from mydyno.hosts.network.link import Transfer
 from mydyno.hosts.quiet import Headway
 from mydyno.hosts.server_user import ids_of
 from mydyno.hosts.undo import UndoJournal
+
+Result = TypeVar("Result")
+
+
+async def all_or_none(work: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Every result, in order. The first to fail cancels the others; when all have ended its error is raised."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        if tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in tasks:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+    return [task.result() for task in tasks]
+
 
 KEPT_ENVIRONMENT = ("PATH", "HOME", "TZ", "TMPDIR")
 """What a child inherits; everything else is explicit, so that a run is the same from every shell."""

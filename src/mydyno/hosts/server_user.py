@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from mydyno.errors import HostError
-from mydyno.files.private import Owner
+from mydyno.files.atomic import Owner
 from mydyno.hosts.identity import ProcessIdentity, end_all
 from mydyno.hosts.root import HERE, HostRoot
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mydyno.document.charts.drawing import ArmStyle
-from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
-from mydyno.document.parts import Document, Figures, Listed, Part
-from mydyno.document.section import Cell, Figure, FigureGroup, Table
+from mydyno.document.drawing import ArmStyle
+from mydyno.document.forest import ForestGroup, ForestRow, forest_charts
+from mydyno.document.parts import Cell, Document, Figure, FigureGroup, Figures, Listed, Part, Table
 from mydyno.language import agreed, listing
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison

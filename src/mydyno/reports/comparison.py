@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from mydyno.document.charts.drawing import COLOURS, SHAPES, ArmStyle
-from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_charts
-from mydyno.document.parts import Document, Figures, Fold, Listed, Note, Part
-from mydyno.document.section import Cell, Figure, FigureGroup, Table
+from mydyno.document.drawing import COLOURS, SHAPES, ArmStyle
+from mydyno.document.forest import ForestGroup, ForestRow, forest_charts
+from mydyno.document.parts import Cell, Document, Figure, FigureGroup, Figures, Fold, Listed, Note, Part, Table
 from mydyno.language import agreed
 from mydyno.model.metrics import metric_source
 from mydyno.model.stored.comparison import (
@@ -24,7 +23,7 @@ from mydyno.model.stored.comparison import (
 )
 from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.verdicts import verdict_cell
-from mydyno.wording.across.sentences import indirect_words
+from mydyno.wording.comparison import indirect_words
 from mydyno.wording.numbers import (
     NARROW_SPACE,
     NONE,
@@ -35,8 +34,7 @@ from mydyno.wording.numbers import (
     signed_percent,
     when,
 )
-from mydyno.wording.reasons import failure_clause
-from mydyno.wording.verdicts import NO_ESTIMATE, WORDS, merit_of, sign_and_word
+from mydyno.wording.verdicts import NO_ESTIMATE, WORDS, failure_clause, merit_of, sign_and_word
 
 LEVELS = f"95{NARROW_SPACE}% intervals"
 MOST_ROWS = 16

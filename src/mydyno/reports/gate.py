@@ -8,9 +8,8 @@ import json
 import re
 from xml.etree import ElementTree as ET
 
-from mydyno.document.parts import Document, Listed, Note, Part
+from mydyno.document.parts import Cell, Document, Listed, Note, Part, Table
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table
 from mydyno.verdicts.threshold import Comparison, Outcome
 from mydyno.wording.gate import GateResult, answer, bounds_text, effect_text, gate_study, notes
 from mydyno.wording.numbers import limit_text, metric_name

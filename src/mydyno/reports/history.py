@@ -1,26 +1,308 @@
-"""A history as a document: the answer, a row for each series with its course, every study, what was left out."""
+"""The history of an experiment, in sentences and as a document: each series with its course, and every study.
+
+In charts, studies stand at equal distances in order of time, as many may fall on one day; the dates are below.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
 from math import expm1
 
 from markupsafe import Markup
 
-from mydyno.document.charts.forest import WIDE_AND_NARROW
-from mydyno.document.charts.history import LevelLine, StudyPoint, history_chart, sparkline
-from mydyno.document.parts import Document, Figures, Fold, Listed, Note, Part
-from mydyno.document.section import Cell, Figure, FigureGroup, Table
+from mydyno.document.drawing import Linear, Svg, coordinate, nice_ticks, polyline, tick_decimals
+from mydyno.document.forest import WIDE_AND_NARROW
+from mydyno.document.parts import Cell, Document, Figure, FigureGroup, Figures, Fold, Listed, Note, Part, Table
 from mydyno.language import agreed, listing
-from mydyno.model.stored.comparison import History, HistoryPoint, HistorySeries, SeriesLevel
+from mydyno.model.metrics import phrase_of
+from mydyno.model.stored.comparison import History, HistoryPoint, HistorySeries, LeftOut, LevelChange, SeriesLevel
+from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.comparison import Rows, metric_at
-from mydyno.wording.across.history import date, series_name
-from mydyno.wording.numbers import NONE, display_unit, noise_text, percent, ratio_interval, signed_percent, when
+from mydyno.results.across.history import ALPHA, Analysed, FoundStudies, Selection, Unlike, found_history
+from mydyno.stats.level_changes import FEWEST_SESSIONS
+from mydyno.wording.comparison import at_step, changed_between, effect_words
+from mydyno.wording.numbers import (
+    NONE,
+    DisplayUnit,
+    display_unit,
+    half_width_text,
+    noise_text,
+    percent,
+    ratio_interval,
+    signed,
+    signed_percent,
+    when,
+)
+
+MOST_SENTENCES = 3
+HOPELESS = 1.0
+"""Sizes of a change from this share on are not worth a sentence."""
+
+
+def history_of(studies: FoundStudies, experiment: str, selection: Selection | None = None) -> History:
+    """The history of an experiment among these studies.
+
+    Raises UserError if none of them is usable, or for an arm, step, metric or host that is not among them.
+    """
+    found = found_history(studies, experiment, selection or Selection())
+    left = [LeftOut(study=study.name, reason=_why(unlike)) for study, unlike in found.unlike]
+    made = History(
+        experiment=experiment,
+        question=found.newest.summary.question,
+        host=found.newest.host,
+        answer=(),
+        studies=tuple(study.name for study in found.studies),
+        steps=tuple(StepLevel.of(step) for step in found.newest.study.experiment.resolved_steps),
+        series=(),
+        left_out=(*found.unreadable, *left),
+        alpha=ALPHA,
+    )
+    several = tuple(map(_with_changes, found.series))
+    worded = tuple(one.model_copy(update={"sentence": series_sentence(made, one)}) for one in several)
+    made = made.model_copy(update={"series": worded})
+    return made.model_copy(update={"answer": answer(made)})
+
+
+def _with_changes(one: Analysed) -> HistorySeries:
+    """The series with what was recorded to differ between its studies."""
+    studies, series = one.of.studies, one.series
+    changed = [(), *(changed_between(before, after) for before, after in pairwise(studies))]
+    points = (point.model_copy(update={"changed": found}) for point, found in zip(series.points, changed, strict=True))
+    changes = (
+        change.model_copy(update={"changed": changed[place]})
+        for change, place in zip(series.changes, one.changed_at, strict=True)
+    )
+    return series.model_copy(update={"points": tuple(points), "changes": tuple(changes)})
+
+
+def _why(unlike: Unlike) -> str:
+    """Why a study is left out."""
+    of = ", ".join(unlike.of)
+    match unlike.why:
+        case "copy":
+            return f"it is the same study as {of}"
+        case "host":
+            return f"another host ({of})" if of else "another host"
+        case "early":
+            return "it has not reached its first interim analysis, so it has no effects"
+        case "failed":
+            return "it failed: it has no valid run"
+        case "alarm":
+            return "two equal servers differ"
+        case "data":
+            return f"other data ({of})"
+        case "load":
+            return "other load: it has no load level in common with the newest study"
+        case "arm":
+            return f"arm {unlike.arm} is defined differently ({of})"
+
+
+def answer(history: History) -> tuple[str, ...]:
+    """One to three sentences: the changes first."""
+    if not history.series:
+        return (f"No study of {history.experiment} on {history.host} has a value with an interval.",)
+    changed = [one for one in history.series if one.changes]
+    if changed:
+        found = [one.sentence for one in sorted(changed, key=_newest_first)[: MOST_SENTENCES - 1]]
+        rest = len(history.series) - len(found)
+        if len(changed) > len(found):
+            found.append(f"{len(changed)} of {len(history.series)} series changed.")
+        elif rest:
+            several = "series shows" if rest == 1 else f"{rest} series show"
+            found.append(f"The other {several} no change.")
+        return tuple(found)
+    if len(history.series) == 1:
+        return (history.series[0].sentence,)
+    studies = len(history.studies)
+    if studies < FEWEST_SESSIONS:
+        return (_too_few(studies),)
+    first = min((one.points[0] for one in history.series), key=lambda point: point.created_unix_ns)
+    shown = agreed(f"No change is shown since {date(first)} ({studies} studies, {len(history.series)} series).")
+    widest = max((one.detectable or 0.0 for one in history.series), default=0.0)
+    if widest >= HOPELESS:
+        return (shown, "These studies are too few, or differ too much, to show anything but very large changes.")
+    found_in = f"A change of {half_width_text(widest)} in the middle of this time would have been found in any of them"
+    return (f"{shown} {found_in} in about 80 % of cases.",)
+
+
+def series_sentence(history: History, series: HistorySeries) -> str:
+    """What one series shows."""
+    subject = series_name(history, series)
+    count = len(series.points)
+    if count < FEWEST_SESSIONS:
+        return subject + ": " + _too_few(count)
+    if series.changes:
+        more = len(series.changes) - 1
+        earlier = " " + agreed(f"{more} earlier changes.") if more else ""
+        return _change_sentence(subject, series, series.changes[-1]) + earlier
+    shown = agreed(f"{subject}: no change is shown since {date(series.points[0])} ({count} studies)")
+    if series.detectable is None or series.detectable >= HOPELESS:
+        return f"{shown}."
+    return f"{shown}; one of {half_width_text(series.detectable)} would probably have been found."
+
+
+def series_name(history: History, series: HistorySeries) -> str:
+    """E.g. "The effect of jemalloc on queries per second at 64 connections"."""
+    at = at_step(history.steps, series.step)
+    if series.kind == "effect":
+        return effect_words(series.arm, series.metric, at)
+    return f"The level of {phrase_of(series.metric).short_noun} of {series.arm}{at}"
+
+
+def date(point: HistoryPoint) -> str:
+    """The day of a point, ISO 8601."""
+    return datetime.fromtimestamp(point.created_unix_ns / 1e9, UTC).date().isoformat()
+
+
+def _change_sentence(subject: str, series: HistorySeries, change: LevelChange) -> str:
+    point = next(one for one in series.points if one.study == change.study)
+    low, high = sorted((change.ci_low - 1, change.ci_high - 1))
+    version = "version: "
+    with_version = (" package", " packages")  # they come with a server of another version
+    servers = next((text.removeprefix(version) for text in change.changed if text.startswith(version)), "")
+    others = [text for text in change.changed if not text.startswith(version) and not text.endswith(with_version)]
+    causes = [f"server {servers}"] if servers else others[:2]
+    if servers and others:
+        causes.append("other settings changed too")
+    size = signed(abs(change.ratio - 1)).lstrip("+")
+    why = "; ".join(causes) or "no recorded setting changed"
+    how = f"{'higher' if change.ratio > 1 else 'lower'} by {size} (between {signed(low)} and {signed(high)})"
+    return f"{subject} is {how} since {change.study}, {date(point)} ({why})."
+
+
+def _too_few(count: int) -> str:
+    beside = "; `mydyno compare` compares two" if count == 2 else ""
+    return agreed(
+        f"{count} studies cannot show a change: {FEWEST_SESSIONS} are needed to distinguish it from the scatter "
+        f"between sessions{beside}."
+    )
+
+
+def _newest_first(series: HistorySeries) -> int:
+    change = series.changes[-1]
+    return -next(point.created_unix_ns for point in series.points if point.study == change.study)
+
+
+HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 230.0, 58.0, 12.0, 14.0, 40.0
+DATE_WIDTH = 76.0
+"""Room for a date."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPoint:
+    """One study: its value with the interval, the day, and what a pointer over it shows."""
+
+    value: float
+    low: float
+    high: float
+    date: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class LevelLine:
+    """The level of the studies `first` to `last` (places from 0), with its interval."""
+
+    first: int
+    last: int
+    value: float
+    low: float
+    high: float
+
+
+def history_chart(
+    key: str,
+    title: str,
+    description: str,
+    points: Sequence[StudyPoint],
+    levels: Sequence[LevelLine],
+    unit: DisplayUnit | None,
+    width: float = 560,
+) -> str:
+    """The chart; values are shares (0.05 is +5 %) where `unit` is None, else stored values of that unit."""
+    svg = Svg(key, width, HEIGHT, title, description)
+    divisor = unit.divisor if unit else 1.0
+    ends = [end / divisor for point in points for end in (point.low, point.high)]
+    ticks = nice_ticks(min(ends), max(ends), 5)
+    y = Linear(ticks[0] * divisor, ticks[-1] * divisor, HEIGHT - BOTTOM, TOP)
+    x = Linear(-0.5, len(points) - 0.5, LEFT, width - RIGHT)
+    decimals = tick_decimals(ticks)
+    for tick in ticks:
+        at = y(tick * divisor)
+        svg.line(LEFT, at, width - RIGHT, at, "zero" if tick == 0 else "grid")
+        text = f"{tick:,.{decimals}f}" if unit else signed_percent(tick, max(0, decimals - 2)) if tick else "0"
+        svg.text(LEFT - 6, at + 4, text, "t num", "end")
+    if unit and unit.label:
+        svg.text(0, 10, unit.label, "t soft")
+    svg.open_group("a1")
+    for level in levels:
+        left, right = x(level.first - 0.5), x(level.last + 0.5)
+        top, bottom = y.clamp(level.high), y.clamp(level.low)
+        svg.rect(left, top, right - left, bottom - top, "band")
+        svg.line(left, y(level.value), right, y(level.value), "line thin")
+    svg.close_group()
+    for level in levels[1:]:
+        svg.line(x(level.first - 0.5), TOP, x(level.first - 0.5), HEIGHT - BOTTOM, "event-rule")
+    svg.open_group("a0")
+    for place, point in enumerate(points):
+        svg.line(x(place), y(point.low), x(place), y(point.high), "interval")
+        svg.titled_mark("circle", x(place), y(point.value), 4, "mark", point.title)
+    svg.close_group()
+    _dates(svg, x, [point.date for point in points])
+    return svg.render("narrow" if key.endswith(":narrow") else "wide" if width >= 480 else "")
+
+
+def _dates(svg: Svg, x: Linear, dates: Sequence[str]) -> None:
+    """Dates below the axis; where two would touch, the later one is left out."""
+    last = -1e9
+    for place, day in enumerate(dates):
+        middle = min(max(x(place), LEFT + DATE_WIDTH / 2 - 20), svg.width - DATE_WIDTH / 2)
+        svg.line(x(place), HEIGHT - BOTTOM, x(place), HEIGHT - BOTTOM + 4, "axis")
+        if middle - last > DATE_WIDTH:
+            svg.text(middle, HEIGHT - BOTTOM + 17, day, "t num", "middle")
+            last = middle
+    svg.text((LEFT + svg.width - RIGHT) / 2, HEIGHT - 5, "studies in order of time", "t soft", "middle")
+
+
+SPARK_WIDTH, SPARK_HEIGHT, EDGE = 96.0, 18.0, 2.0
+FLAT = 0.005
+"""Values that differ by less than this share of the largest, or effects than this, are drawn flat."""
+
+
+def sparkline(values: Sequence[float], words: str, zero: bool) -> Markup:
+    """The line with a dot at the newest value; nothing of fewer than two. `zero`: with a line at 0, for effects.
+
+    `words`: what readers of a screen hear, and a pointer over it shows.
+    """
+    if len(values) < 2:
+        return Markup()
+    low, high = (min(0.0, *values), max(0.0, *values)) if zero else (min(values), max(values))
+    least = FLAT * (1.0 if zero else max(map(abs, values)) or 1.0)
+    if high - low < least:
+        low, high = (low + high - 2 * least) / 2, (low + high + 2 * least) / 2
+
+    def y(value: float) -> float:
+        return EDGE + (SPARK_HEIGHT - 2 * EDGE) * (high - value) / (high - low)
+
+    step = (SPARK_WIDTH - 2 * EDGE) / (len(values) - 1)
+    points = [(EDGE + place * step, y(value)) for place, value in enumerate(values)]
+    axis = Markup('<path class="zero" d="M0 {}H{}"/>').format(coordinate(y(0.0)), coordinate(SPARK_WIDTH))
+    return Markup(
+        '<svg class="spark" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img" aria-label="{words}">'
+        "<title>{words}</title>{zero}"
+        '<path class="line" d="{line}"/><path class="last" d="M{x} {y}h0"/></svg>'
+    ).format(
+        w=coordinate(SPARK_WIDTH), h=coordinate(SPARK_HEIGHT), words=words, line=polyline(points),
+        zero=axis if zero else "", x=coordinate(points[-1][0]), y=coordinate(points[-1][1]),
+    )  # fmt: skip
+
 
 SPARKS = "▁▂▃▄▅▆▇█"
 MOST_OPEN = 2
 """Series of which every study is shown at once."""
-FLAT = 0.005
-"""A series whose values differ by less than this share is drawn flat."""
 
 
 def history_document(history: History) -> Document:
@@ -99,10 +381,7 @@ def _described(series: HistorySeries, point: HistoryPoint) -> str:
 
 
 def _charts(history: History) -> Part:
-    groups = [
-        FigureGroup(heading, [_figure(history, one) for one in several])
-        for heading, several in _by_step(history).items()
-    ]
+    groups = [FigureGroup(head, [_figure(history, one) for one in of]) for head, of in _by_step(history).items()]
     intro = (
         "Each dot is one study with its own 95 % interval. The line is the level with its interval; a rule marks a "
         "change that is larger than the scatter of studies explains."

@@ -6,22 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mydyno.analysis.catalogue import parts_of
-from mydyno.document.parts import Part, asset, framed, script_json
+from mydyno.document.parts import Part, asset, framed, render, script_json
 from mydyno.document.result import StudyResult
-from mydyno.document.section import render
 from mydyno.evaluation.answer import answer_of
 from mydyno.reports.gate import gate_part
-from mydyno.reports.sections import (
-    answer,
-    evidence,
-    metrics,
-    network,
-    noise,
-    over_time,
-    repeat,
-    slices_over_time,
-    sweep,
-)
+from mydyno.reports.sections import answer, metrics, network, over_time, repeat, trust
 from mydyno.reports.telemetry import Telemetry, page_data, read_telemetry
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.numbers import when
@@ -67,18 +56,18 @@ def _before(result: StudyResult) -> list[Part]:
 
 def _over_time(result: StudyResult, telemetry: Telemetry | None) -> list[Part]:
     """The time of the blocks of an interleaved study, or the telemetry of steps."""
-    explorer = over_time.build(telemetry) if telemetry else None
-    return _chapters(("over-time", "Over time", "", [slices_over_time.build(result), explorer]))
+    explorer = over_time.build_explorer(telemetry) if telemetry else None
+    return _chapters(("over-time", "Over time", "", [over_time.build_slices(result), explorer]))
 
 
 def _after(result: StudyResult) -> list[Part]:
     """Load levels, trust and repeat."""
-    noisy, checked = noise.build(result), evidence.build(result)
+    noisy, checked = trust.build_noise(result), trust.build_evidence(result)
     found = "; ".join(filter(None, (checked.says, noisy.says)))
-    trust = [*(replace(one, says="") for one in (noisy, checked)), *parts_of(result, "trust")]
+    parts = [*(replace(one, says="") for one in (noisy, checked)), *parts_of(result, "trust")]
     return _chapters(
-        ("load", "Load levels", "", [sweep.build(result), *parts_of(result, "load")]),
-        ("trust", "Trust", found, trust),
+        ("load", "Load levels", "", [metrics.build_sweep(result), *parts_of(result, "load")]),
+        ("trust", "Trust", found, parts),
         ("repeat", "Repeat", "", [repeat.build(result)]),
     )
 

@@ -21,7 +21,7 @@ from sys import byteorder
 from typing import Any
 
 from mydyno.document.result import StudyResult
-from mydyno.model.phrases import lane_name
+from mydyno.model.metrics import lane_name
 from mydyno.model.stored.summary import RunSummary
 from mydyno.store.samples import file_names, reading
 from mydyno.wording.numbers import display_unit, metric_name

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mydyno.document.section import Cell, Table
+from mydyno.document.parts import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.stored.summary import EffectRecord, StepLevel

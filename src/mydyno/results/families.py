@@ -84,12 +84,7 @@ def _declared(experiment: Experiment, metric: str) -> dict[str, list[str]]:
 
 
 def contrast_family(
-    experiment: Experiment,
-    runs: Sequence[RunSummary],
-    metric: str,
-    control: str,
-    arms: tuple[str, ...],
-    primary: bool,
+    experiment: Experiment, runs: Sequence[RunSummary], metric: str, control: str, arms: tuple[str, ...], primary: bool
 ) -> Family:
     """One metric of these arms against one control, from the runs' values."""
     source = metric_source(metric)

@@ -14,13 +14,12 @@ from statistics import NormalDist, mean, median
 from typing import Literal
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.interim import SIX, InterimAnalyses
-from mydyno.model.definition.plan import Plan
+from mydyno.model.definition.plan import SIX, InterimAnalyses, Plan
 from mydyno.model.metrics import ANSWERED_COSTS
 from mydyno.model.stored.reasons import NOTHING_SERVED, CopiesDiffer
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
-from mydyno.results.values.host_noise import is_host_noise
+from mydyno.results.values.blocks import is_host_noise
 
 LATER_ALPHA = 0.005
 """Error rate of the looks after the first, approximately."""

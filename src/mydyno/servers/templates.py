@@ -19,8 +19,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mydyno.errors import HostError, ServerError
-from mydyno.files.atomic import write_text
-from mydyno.files.private import give_all, remove_tree
+from mydyno.files.atomic import give_all, remove_tree, write_text
 from mydyno.hosts.local import Completed, LocalHost
 from mydyno.hosts.quiet import Headway
 from mydyno.model.definition.experiment import Scalar

@@ -19,7 +19,7 @@ import scipy
 from numpy.typing import NDArray
 
 from mydyno.errors import BugError
-from mydyno.model.definition.interim import InterimAnalyses
+from mydyno.model.definition.plan import InterimAnalyses
 from mydyno.stats.paired import t_quantile
 from mydyno.stats.permutation import smallest_p
 from mydyno.stats.tost import FEWEST_BLOCKS

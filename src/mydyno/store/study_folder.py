@@ -16,11 +16,11 @@ from pydantic import BaseModel
 
 from mydyno.errors import UserError
 from mydyno.files.atomic import INCOMPLETE, readable, sync_folder, write_text
-from mydyno.files.logs import Journal
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan, PlannedRun
 from mydyno.model.stored.records import FORMAT, RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
+from mydyno.store.logs import Journal
 
 Stored = TypeVar("Stored", bound=BaseModel)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mydyno.drivers.dynoload_arguments import protocol_arguments
+from mydyno.drivers.dynoload import protocol_arguments
 from mydyno.errors import ServerError
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths

@@ -13,7 +13,7 @@ from mydyno.hosts.root import HostRoot
 from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.definition.server_options import option_name, variables_of
-from mydyno.model.memory import is_memory
+from mydyno.model.definition.special_steps import is_memory
 from mydyno.servers.catalogue import has_sql
 from mydyno.servers.external_variables import untouched
 from mydyno.servers.memcached import MIB
@@ -21,8 +21,8 @@ from mydyno.servers.templates import shaping_variables
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.server import server_of
-from mydyno.workloads.captures import replay_writes
 from mydyno.workloads.data import kind_of
+from mydyno.workloads.files import replay_writes
 
 HOLDING_DRIVERS = ("dynoload",)
 """Load programs that keep their connections while they are on hold."""

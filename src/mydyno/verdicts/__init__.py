@@ -1,7 +1,7 @@
 """Effect verdicts: five words; `decide_study` is the way in."""
 
+from mydyno.verdicts.case import Family, Metric, Observation, Verdict
 from mydyno.verdicts.decide import decide_study, decided, noise_floors
-from mydyno.verdicts.effect import Family, Metric, Observation, Verdict
 
 __all__ = [
     "Family",

@@ -1,7 +1,7 @@
 """Thresholds: is an arm within its limit, beyond it, or undecided?
 
 Each comparison (metric, arm, step) is tested against its limit from both sides, one-sided, at the study's error rate (5
-% unless set otherwise), or that of the look (model/definition/interim.py), whose rates sum to it. Each p is the larger
+% unless set otherwise), or that of the look (model/definition/plan.py), whose rates sum to it. Each p is the larger
 of two: Student's t
 (stats/tost.py), and the permutation of labels after the arm's values have been divided by the limit
 (stats/permutation.py), which is exact for any noise that arm and control share.
@@ -24,14 +24,14 @@ from enum import StrEnum
 from math import exp, log
 from typing import Literal
 
-from mydyno.model.definition.interim import TOTAL, InterimAnalyses
+from mydyno.model.definition.plan import InterimAnalyses
+from mydyno.model.definition.specs import TOTAL
 from mydyno.model.stored.reasons import ArmFailure, CopiesDiffer
 from mydyno.stats.permutation import Exchange, hochberg, holm, joint_test, smallest_p
 from mydyno.stats.power import blocks_for_detection
 from mydyno.stats.tost import FEWEST_BLOCKS, LimitTest, limit_test, sign_of
-from mydyno.verdicts.case import SLACK
+from mydyno.verdicts.case import SLACK, Family, Metric
 from mydyno.verdicts.decide import a_a_alarm, alarm_rate, measure
-from mydyno.verdicts.effect import Family, Metric
 from mydyno.verdicts.together import MeasuredContrast
 
 LEAST_DISTANCE = 0.1

@@ -33,13 +33,12 @@ from mydyno import __version__
 from mydyno.errors import MydynoError, UserError
 from mydyno.evaluation.answer import answer_sentences, decision_of
 from mydyno.files.atomic import write_text
-from mydyno.files.logs import Journal
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
 from mydyno.model.stored.live import LiveEnded, LiveOpened, LiveSecond, parse_live
 from mydyno.model.stored.records import FORMAT, StudyRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import alarm_of, block_duration_s
-from mydyno.store.live_log import LIVE_FILE, read_last_lines
+from mydyno.store.logs import LIVE_FILE, Journal, read_last_lines
 from mydyno.store.study_folder import StudyFolder, check_files
 from mydyno.wording.numbers import metric_name
 from mydyno.wording.stored_result import StoredResult

@@ -22,9 +22,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mydyno.errors import HostError
-from mydyno.files.private import new_file
+from mydyno.files.atomic import new_file
 from mydyno.model.stored.live import LiveEnded, LiveOpened, LivePrecision, LiveRecord, LiveSecond
-from mydyno.store.live_log import LIVE_FILE, read_last_lines
+from mydyno.store.logs import LIVE_FILE, read_last_lines
 from mydyno.web.access import Access
 from mydyno.web.index import StudyIndex
 

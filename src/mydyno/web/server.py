@@ -30,7 +30,7 @@ from mydyno.hosts.identity import ProcessIdentity
 from mydyno.web import openmetrics
 from mydyno.web.access import Access, Guard, begin_session
 from mydyno.web.index import StudyIndex
-from mydyno.web.pages import across, design, live, run, studies, study
+from mydyno.web.pages import across, design, live, studies, study
 from mydyno.web.pages.design import Launcher
 from mydyno.web.rendering import FOLDER, render
 
@@ -41,7 +41,7 @@ ASSETS: dict[str, Path] = {
     if path.suffix in (".css", ".js", ".svg")
 }
 """Every file that pages load, by its name: nothing else is served."""
-PAGES = (studies, study, live, run, across, design, openmetrics)
+PAGES = (studies, study, live, across, design, openmetrics)
 
 
 def make_app(index: StudyIndex, access: Access, launcher: Launcher | None = None) -> Starlette:

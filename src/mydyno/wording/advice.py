@@ -24,9 +24,9 @@ from mydyno.results.precision import (
     strangers_share,
 )
 from mydyno.results.values.doubts import doubts_of
-from mydyno.wording.hosts import hosts_sharpen
 from mydyno.wording.numbers import blocks, duration_option, duration_words, half_widths_text, option_s, size
-from mydyno.wording.reasons import invalid_runs, may_last
+from mydyno.wording.scope_line import hosts_sharpen
+from mydyno.wording.verdicts import invalid_runs, may_last
 
 NOTICED_STEAL = 0.03
 NOTICED_STRANGERS = 0.05

@@ -9,7 +9,7 @@ from statistics import median
 
 from mydyno.language import agreed, listing
 from mydyno.model.definition.factors import Factors
-from mydyno.model.phrases import Phrase
+from mydyno.model.metrics import Phrase
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.precision import MOST_PROMISED, cost_metric, half_widths
 from mydyno.wording.numbers import (
@@ -21,7 +21,7 @@ from mydyno.wording.numbers import (
     signed,
     size_range,
 )
-from mydyno.wording.reasons import (
+from mydyno.wording.verdicts import (
     NO_PAIR,
     cut,
     failure_of,

@@ -1,12 +1,18 @@
-"""The data that workloads need, by name: size, time to prepare, statements that read them once, description."""
+"""All workloads by name: options, and which drivers can run them; and the data that they need: size, time to prepare,
+statements that read them once, description.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mydyno.model.definition.experiment import EXISTING, DataSpec
+from mydyno.model.definition.experiment import EXISTING, DataSpec, Frozen
 from mydyno.workloads import files, kv, oltp, tpcc
+from mydyno.workloads.files import REPLAY, SCRIPT, SQL, FileOptions, ReplayOptions, ScriptOptions
+from mydyno.workloads.kv import KV_SECOND_OPINIONS, KV_WORKLOADS, KvOptions
+from mydyno.workloads.oltp import CONNECT, OLTP_WORKLOADS, ConnectOptions, OltpOptions
+from mydyno.workloads.tpcc import TpccOptions
 
 PREPARE_ROWS_PER_S = 60_000.0
 """sysbench prepare into MariaDB on two cores (measured: 40,000 to 180,000)."""
@@ -90,3 +96,42 @@ DATA: dict[str, DataKind] = {
 def kind_of(data: DataSpec) -> DataKind:
     """The kind of an experiment's data. Raises KeyError for an unknown one; parsing has already rejected it."""
     return DATA[data.workload]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The operations, in one line."""
+
+    name: str
+    description: str
+    data: str
+    """The data it needs (data.workload)."""
+    options: type[Frozen]
+    drivers: tuple[str, ...]
+
+
+ANY_SQL = "any SQL"
+"""The data of a workload that runs on whatever tables its file is for."""
+
+WORKLOADS: dict[str, Workload] = {
+    **{
+        name: Workload(name, description, "oltp", OltpOptions, ("dynoload", "sysbench"))
+        for name, description in OLTP_WORKLOADS.items()
+    },
+    CONNECT: Workload(
+        CONNECT,
+        "connect, TLS handshake, log in, disconnect: connections per second",
+        "oltp",
+        ConnectOptions,
+        ("dynoload",),
+    ),
+    "tpcc": Workload("tpcc", "the five transactions of TPC-C", "tpcc", TpccOptions, ("dynoload",)),
+    **{
+        name: Workload(name, description, "kv", KvOptions, ("dynoload", *KV_SECOND_OPINIONS.get(name, ())))
+        for name, description in KV_WORKLOADS.items()
+    },
+    SCRIPT: Workload(SCRIPT, "a Lua script of sysbench", ANY_SQL, ScriptOptions, ("dynoload",)),
+    SQL: Workload(SQL, "a file of SQL transactions", ANY_SQL, FileOptions, ("dynoload",)),
+    REPLAY: Workload(REPLAY, "the transactions of a capture", ANY_SQL, ReplayOptions, ("dynoload",)),
+}
+DATA_WORKLOADS = tuple(DATA)

@@ -19,7 +19,7 @@ from mydyno.model.definition.special_steps import CAPACITIES, with_search_defaul
 from mydyno.model.definition.specs import SearchSpec
 from mydyno.model.stored.records import SliceRecord
 from mydyno.reports.page import render_page
-from mydyno.store.slices import SLICES_FILE, read_slices
+from mydyno.store.samples import SLICES_FILE, read_slices
 from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment

@@ -9,7 +9,7 @@ from mydyno.document.result import StudyResult
 from mydyno.model.stored.analyses import CandidateRecord
 from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord
-from mydyno.reports.markdown_report import write
+from mydyno.reports.formats import markdown_text
 from mydyno.reports.page import render_page
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_interleaved_folder import build
@@ -95,7 +95,7 @@ def test_an_effect_on_the_servers_cpu_time_alone_is_looked_at_too(tmp_path: Path
     assert "This accounts for all of the change." in text
     assert "Of an effect on the server&#39;s CPU time, shares are of the change in that time" in text
     assert "No setting is known to change server CPU, user alone. To test it, add an arm with another build" in text
-    assert "Of an effect on the server's CPU time, shares" in write(made)
+    assert "Of an effect on the server's CPU time, shares" in markdown_text(made)
 
 
 def test_an_effect_on_cpu_time_without_a_part_that_changed_says_so(tmp_path: Path) -> None:

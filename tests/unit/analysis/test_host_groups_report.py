@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from mydyno.evaluation.facts import summarise
-from mydyno.reports import csv_report, formats, markdown_report
+from mydyno.reports import formats
+from mydyno.reports.formats import markdown_text, print_answer
 from mydyno.reports.page import render_page
-from mydyno.reports.terminal import print_answer
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_study_folder import Shape, build
 from tests.support.golden import check_golden
@@ -70,7 +70,7 @@ def printed(folder: StudyFolder) -> str:
 
 
 def test_markdown_is_as_in_the_golden_file(two: StudyFolder) -> None:
-    check_golden("report-hosts.md", markdown_report.write(two))
+    check_golden("report-hosts.md", markdown_text(two))
 
 
 def test_the_terminal_names_the_hosts_on_one_line(two: StudyFolder) -> None:
@@ -109,7 +109,7 @@ def test_the_answer_and_the_scope_name_the_hosts(two: StudyFolder) -> None:
 
 
 def test_csv_and_json_have_the_host_of_every_run(two: StudyFolder) -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_report.write(two))))
+    rows = list(csv.DictReader(io.StringIO(formats.csv_text(two))))
     assert {(row["block"], row["host_group"]) for row in rows} >= {("1", "vm01"), ("2", "vm02"), ("8", "vm02")}
     summary = json.loads(formats.json_text(two))
     assert {run["host_group"] for run in summary["runs"]} == {"vm01", "vm02"}
@@ -126,5 +126,5 @@ def test_a_study_of_one_host_has_no_trace_of_host_groups(tmp_path: Path) -> None
     texts = [path.read_text() for path in folder.path.rglob("*.json")]
     assert not any("host_group" in text or '"hosts"' in text for text in texts)
     assert 'id="hosts"' not in render_page(folder)
-    assert "host_group" not in csv_report.write(folder)
-    assert "### Hosts" not in markdown_report.write(folder)
+    assert "host_group" not in formats.csv_text(folder)
+    assert "### Hosts" not in markdown_text(folder)

@@ -10,7 +10,7 @@ import pytest
 
 from mydyno.analysis.kernel import analyse, leading, percentiles_us
 from mydyno.model.stored.counted import Bucket, KernelContrast, KernelEvent, KernelRecord, KernelTotals
-from mydyno.store.slices import KERNEL_FILE
+from mydyno.store.samples import KERNEL_FILE
 from tests.support.counted_study import COST, STEP, counted_study
 
 USUAL = {"run_queue": (30.0, 20.0), "run_queue_background": (2.0, 20.0), "futex": (2.0, 150.0),

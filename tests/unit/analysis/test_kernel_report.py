@@ -7,7 +7,7 @@ from pathlib import Path
 from mydyno.analysis.kernel import leading
 from mydyno.model.stored.counted import KernelContrast, KernelRecord, KernelRow
 from mydyno.model.stored.reasons import CopiesDiffer
-from mydyno.reports.markdown_report import write
+from mydyno.reports.formats import markdown_text
 from mydyno.reports.page import render_page
 from mydyno.store.study_folder import StudyFolder
 from tests.support.counted_report import STEP, counted_folder, page, printed
@@ -70,15 +70,15 @@ def test_the_largest_time_that_transactions_wait_for_is_the_answer(tmp_path: Pat
 
 
 def test_an_effect_is_accompanied_by_what_leads_and_names_what_tests_it(tmp_path: Path) -> None:
-    text = write(folder(tmp_path / "s", record(SYNC, FUTEX))).replace("\u00a0", " ")
+    text = markdown_text(folder(tmp_path / "s", record(SYNC, FUTEX))).replace("\u00a0", " ")
     assert "In the kernel, fsync and fdatasync: 50.0 µs → 300 µs per transaction" in text
     assert "innodb_flush_log_at_trx_commit = 2" in text
     assert "This accounts for about 25 % of the change" in text.replace("\u202f", " "), "4,000 µs / 0.8 are 5,000"
 
 
 def test_what_nobody_waits_for_or_moved_the_other_way_did_not_accompany_it(tmp_path: Path) -> None:
-    assert "In the kernel," not in write(folder(tmp_path / "b", record(BACKGROUND)))
-    assert "In the kernel," not in write(folder(tmp_path / "a", record(QUEUE), verdict="higher"))
+    assert "In the kernel," not in markdown_text(folder(tmp_path / "b", record(BACKGROUND)))
+    assert "In the kernel," not in markdown_text(folder(tmp_path / "a", record(QUEUE), verdict="higher"))
 
 
 def test_without_a_difference_nothing_is_named(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from mydyno.analysis import key_values as section
+from mydyno.analysis.key_values import CrashSurvival, Growth, crash_survival, growth_of, log2_of, spread_of
 from mydyno.document.result import StudyResult
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import DriverResult, Evidence, RunRecord, StepRecord, StudyRecord
 from mydyno.model.stored.summary import RunSummary, Summary
-from mydyno.results.values.key_values import CrashSurvival, Growth, crash_survival, growth_of, log2_of, spread_of
 from mydyno.store.study_folder import StudyFolder
 
 VALUES = {

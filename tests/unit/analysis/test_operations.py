@@ -13,7 +13,7 @@ import pytest
 
 from mydyno.analysis.base import Examined
 from mydyno.analysis.operations import analyse, lines, part, sentence
-from mydyno.document.markdown_text import of_pieces
+from mydyno.document.printers import of_pieces
 from mydyno.document.result import StudyResult
 from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths

@@ -14,7 +14,7 @@ from mydyno.model.definition.experiment import ArmSpec, DesignSpec, Experiment, 
 from mydyno.model.stored.counted import ProfilesRecord
 from mydyno.model.stored.records import CpuProfile, RunRecord, SliceRecord
 from mydyno.model.stored.summary import RunSummary
-from mydyno.store.slices import PROFILED_FILE, Stack, stacks_file, write_stacks
+from mydyno.store.samples import PROFILED_FILE, Stack, stacks_file, write_stacks
 from tests.support.fake_stacks import ROOT, SPIN, cpu_us, sampled
 
 STEP = "oltp_read_only-4"

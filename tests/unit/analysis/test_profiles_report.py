@@ -14,7 +14,7 @@ from mydyno.model.stored.counted import FrameRecord, ProfileContrast, ProfilesRe
 from mydyno.model.stored.records import CpuProfile
 from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime
 from mydyno.reports.page import render_page
-from mydyno.store.slices import stacks_file, write_stacks
+from mydyno.store.samples import stacks_file, write_stacks
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_interleaved_folder import build
 

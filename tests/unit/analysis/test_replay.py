@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mydyno.analysis.replay import sentence, table
-from mydyno.document.section import Cell
+from mydyno.document.parts import Cell
 from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.stored.records import SliceRecord
 from tests.support.fake_script import experiment

@@ -14,16 +14,15 @@ import pytest
 
 from mydyno.analysis.base import Examined
 from mydyno.analysis.statements import always, comment, lines, part, say
-from mydyno.analysis.statements.effects import analyse
-from mydyno.analysis.statements.plans import is_same, steps_of
-from mydyno.document.markdown_text import of_pieces
+from mydyno.analysis.statements.effects import analyse, is_same, steps_of
+from mydyno.document.printers import of_pieces
 from mydyno.document.result import StudyResult
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.metrics import SLOWEST_STATEMENT
 from mydyno.model.stored.analyses import StatementRecord, StatementsRecord
+from mydyno.reports import AnonymisedFolder
 from mydyno.reports import write as folder_report
-from mydyno.reports.anonymised import AnonymisedFolder
 from mydyno.store.statements import STATEMENTS_FILE, read_comparison
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.gate import gate_study

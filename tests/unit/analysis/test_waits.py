@@ -19,7 +19,7 @@ from mydyno.model.stored.counted import (
     WaitTotals,
     wait_class,
 )
-from mydyno.store.slices import WAITS_FILE
+from mydyno.store.samples import WAITS_FILE
 from tests.support.counted_study import COST, STEP, counted_study
 from tests.support.fake_waits import HOT, Event, counted
 

@@ -9,7 +9,7 @@ from mydyno.analysis.waits import leading
 from mydyno.model.stored.counted import ROW_LOCKS, AmountRecord, WaitRecord, WaitsContrast, WaitsRecord
 from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.model.stored.summary import CostRecord, CostsRecord, OperationTime
-from mydyno.reports.markdown_report import write
+from mydyno.reports.formats import markdown_text
 from mydyno.reports.page import render_page
 from mydyno.store.study_folder import StudyFolder
 from tests.support.counted_report import COSTS, STEP, counted_folder, page, printed
@@ -59,16 +59,16 @@ def test_the_leading_class_is_the_answer_with_its_event(tmp_path: Path) -> None:
 def test_an_effect_is_accompanied_by_the_leading_wait_and_names_what_tests_it(tmp_path: Path) -> None:
     locks = event("row locks", 100.0, 700.0, beyond_noise=True)
     made = folder(tmp_path / "s", record(locks, event(ROW_LOCKS, 100.0, 700.0, of_class="row locks")))
-    text = write(made)
+    text = markdown_text(made)
     assert "Waits for row locks: 100 µs → 700 µs per transaction" in text.replace("\u00a0", " ")
     assert 'transaction_isolation = "READ-COMMITTED"' in text
     assert "This accounts for about 60 % of the change" in text.replace("\u202f", " "), "4,000 µs / 0.8 are 5,000"
 
 
 def test_a_wait_that_moved_with_the_effect_or_too_little_did_not_accompany_it(tmp_path: Path) -> None:
-    assert "Waits for mutexes:" not in write(folder(tmp_path / "a", record(MUTEXES, POOL), verdict="higher"))
+    assert "Waits for mutexes:" not in markdown_text(folder(tmp_path / "a", record(MUTEXES, POOL), verdict="higher"))
     little = event("mutexes", 100.0, 200.0, beyond_noise=True)
-    assert "Waits for mutexes:" not in write(folder(tmp_path / "b", record(little)))
+    assert "Waits for mutexes:" not in markdown_text(folder(tmp_path / "b", record(little)))
 
 
 def test_the_same_time_is_not_named_as_a_cost_and_as_a_wait(tmp_path: Path) -> None:
@@ -81,7 +81,9 @@ def test_the_same_time_is_not_named_as_a_cost_and_as_a_wait(tmp_path: Path) -> N
         for arm, us in (("glibc", 4000.0), ("jemalloc", 5000.0))
     )
     costs = CostsRecord(costs=(cost,), times=times)
-    text = write(folder(tmp_path / "s", record(event("row locks", 100.0, 700.0, beyond_noise=True)), costs=costs))
+    text = markdown_text(
+        folder(tmp_path / "s", record(event("row locks", 100.0, 700.0, beyond_noise=True)), costs=costs)
+    )
     assert "Row lock wait:" in text
     assert "Waits for row locks:" not in text
 
@@ -142,7 +144,7 @@ def test_a_lock_without_its_class_leads_where_neither_class_nor_stage_differs(tm
 
 
 def test_markdown_has_the_sentence_the_classes_and_what_differs(tmp_path: Path) -> None:
-    text = write(folder(tmp_path / "s", detailed())).replace("\u00a0", " ")
+    text = markdown_text(folder(tmp_path / "s", detailed())).replace("\u00a0", " ")
     part = text[text.index("### What the server waits for") :]
     assert "Waits for mutexes are 600 µs longer per transaction" in part
     assert "| **+600 µs** | +570 … +630 µs |" in part
@@ -151,7 +153,7 @@ def test_markdown_has_the_sentence_the_classes_and_what_differs(tmp_path: Path) 
     assert "buf\\_pool\\_&lt;mutex&gt;" in part
     for name in ("innodb/hash\\_table\\_locks", "Updating", "os\\_log\\_fsyncs", "Commit"):
         assert f"| {name} |" in part, "every row of every table of the page"
-    assert "### What the server waits for" not in write(build(tmp_path / "t"))
+    assert "### What the server waits for" not in markdown_text(build(tmp_path / "t"))
 
 
 def test_without_a_difference_nothing_is_named(tmp_path: Path) -> None:

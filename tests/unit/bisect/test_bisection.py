@@ -10,12 +10,11 @@ from random import Random
 import pytest
 
 from mydyno.bisect.bisection import run_bisection
-from mydyno.bisect.compare import experiment_for
-from mydyno.bisect.folder import BisectFolder
+from mydyno.bisect.compare import BisectFolder, experiment_for
 from mydyno.errors import StudyError
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import StepSpec
-from mydyno.model.definition.interim import INTERIM_BLOCKS
+from mydyno.model.definition.plan import INTERIM_BLOCKS
 from mydyno.model.definition.special_steps import CAPACITIES
 from mydyno.model.stored.bisection import BisectResult
 from mydyno.store.study_folder import StudyFolder

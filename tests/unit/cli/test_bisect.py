@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from mydyno.bisect.folder import BisectFolder, comparisons_needed, rate_of_study
+from mydyno.bisect.compare import BisectFolder, comparisons_needed, rate_of_study
 from mydyno.cli import bisect_runner, make_app
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.source_build import BuildSpec

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from mydyno.cli.exit_codes import ExitCode
-from mydyno.cli.study_runner import run_study_of
-from mydyno.cli.watcher import FleetProgress
+from mydyno.cli import ExitCode
+from mydyno.cli.study_runner import FleetProgress, run_study_of
 from mydyno.errors import HostError, StudyError
 from mydyno.model.stored.summary import Summary
 from mydyno.store.study_folder import StudyFolder

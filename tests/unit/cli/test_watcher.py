@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.cli.streams import set_verbosity
-from mydyno.cli.watcher import ProgressWatcher
+from mydyno.cli.study_runner import ProgressWatcher
 from mydyno.execution.interleaved.block import BlockResult
 from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths

@@ -9,12 +9,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mydyno.document.charts.clock import Mark, Panel, clock_chart
-from mydyno.document.charts.drawing import (
+from mydyno.analysis.scalability import Swept, latency_chart, scalability_chart
+from mydyno.document.drawing import (
     COLOURS,
     DASHES,
     SHAPES,
     Linear,
+    SweepSeries,
     area,
     arm_styles,
     copy_style,
@@ -22,15 +23,15 @@ from mydyno.document.charts.drawing import (
     marker,
     nice_ticks,
     polyline,
+    sweep_chart,
     tick_decimals,
     value_ticks,
 )
-from mydyno.document.charts.forest import ForestGroup, ForestRow, forest_chart, shortened
-from mydyno.document.charts.history import SPARK_HEIGHT, LevelLine, StudyPoint, history_chart, sparkline
-from mydyno.document.charts.picture import Column, answer_picture
-from mydyno.document.charts.scalability import Swept, latency_chart, scalability_chart
-from mydyno.document.charts.sweep import SweepSeries, sweep_chart
-from mydyno.document.charts.timeline import TimeSeries, timeline_chart
+from mydyno.document.forest import ForestGroup, ForestRow, forest_chart, shortened
+from mydyno.reports.history import SPARK_HEIGHT, LevelLine, StudyPoint, history_chart, sparkline
+from mydyno.reports.sections.answer import Column, answer_picture
+from mydyno.reports.sections.network import TimeSeries, timeline_chart
+from mydyno.reports.sections.over_time import ClockPanel, Mark, clock_chart
 from mydyno.wording.numbers import DisplayUnit, display_unit, metric_name, p_value, percent, signed_percent, significant
 from tests.support.golden import check_golden
 
@@ -111,8 +112,8 @@ def charts() -> dict[str, str]:
             "QPS of each slice",
             "two blocks",
             [
-                Panel("QPS", RATE, 120, [Mark(1.0, 8000.0, GLIBC), Mark(12.0, 9000.0, JEMALLOC)]),
-                Panel("CPU time of other programs", DisplayUnit(1.0, "%"), 64, strokes=[(1.0, 4.0), (12.0, 30.0)]),
+                ClockPanel("QPS", RATE, 120, [Mark(1.0, 8000.0, GLIBC), Mark(12.0, 9000.0, JEMALLOC)]),
+                ClockPanel("CPU time of other programs", DisplayUnit(1.0, "%"), 64, strokes=[(1.0, 4.0), (12.0, 30.0)]),
             ],
             [(1, 0.0, 10.0), (2, 11.0, 21.0)],
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mydyno.drivers.base import DriverOutcome, merged
-from mydyno.drivers.dynoload_output import result_of
+from mydyno.drivers.held import result_of
 from mydyno.model.stored.records import DriverResult
 
 FINAL = {

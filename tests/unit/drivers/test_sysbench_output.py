@@ -9,7 +9,7 @@ import pytest
 from mydyno.drivers import sysbench as output
 from mydyno.drivers.sysbench import Sysbench, _Reader
 from mydyno.errors import DriverError
-from mydyno.execution.validity.step import step_warnings
+from mydyno.execution.validity import step_warnings
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.records import DriverResult
 from tests.support import DATA

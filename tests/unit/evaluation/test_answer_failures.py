@@ -5,7 +5,7 @@ from __future__ import annotations
 from mydyno.evaluation.answer import answer_study
 from mydyno.model.stored.reasons import GIVEN_UP, NOTHING_ENDED, NOTHING_SERVED
 from mydyno.results.precision import failed_blocks
-from mydyno.wording.reasons import failure_of
+from mydyno.wording.verdicts import failure_of
 from tests.support.fake_answer import COST, METRICS, answer, cost, effect, experiment, records, study, summary
 
 KILLED = (

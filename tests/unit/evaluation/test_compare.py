@@ -14,7 +14,7 @@ from mydyno.errors import UserError
 from mydyno.evaluation.compare import compare_arms, compare_studies
 from mydyno.model.definition.experiment import ArmSpec, Experiment, StepSpec
 from mydyno.model.stored.comparison import Comparison
-from mydyno.results.across.estimates import estimate_of
+from mydyno.results.across.history import estimate_of
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import StudyFolder
 from tests.support import fake_interleaved_folder, fake_study_folder

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mydyno.evaluation.compare import compare_studies
-from mydyno.model.definition.interim import SIX
+from mydyno.model.definition.plan import SIX
 from mydyno.model.stored.comparison import Comparison, EffectDifference
 from mydyno.results.across.saved import SavedStudy
 from tests.support import first_in_gate

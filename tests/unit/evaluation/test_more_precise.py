@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mydyno.analysis.published.words import NextSteps
+from mydyno.analysis.published import NextSteps
 from mydyno.evaluation.answer import answer_study
 from mydyno.model.definition.experiment import DesignSpec
 from mydyno.model.metrics import phrase_of
@@ -12,7 +12,7 @@ from mydyno.model.stored.reasons import fact
 from mydyno.model.stored.records import DriverFinding, DriverResult, StepRecord
 from mydyno.results.precision import blocks_for, half_width
 from mydyno.wording.numbers import duration_option, duration_words, half_width_text, limit_text, option_s, signed
-from mydyno.wording.reasons import cut
+from mydyno.wording.verdicts import cut
 from tests.support.fake_answer import effect, experiment, records, study, summary
 
 

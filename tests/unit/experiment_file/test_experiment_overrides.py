@@ -10,7 +10,7 @@ from mydyno.drivers.dynoload import Dynoload
 from mydyno.drivers.libmemcached import Memaslap, Memslap
 from mydyno.drivers.sysbench import Sysbench
 from mydyno.errors import UserError
-from mydyno.experiment_file.overrides import parse_set, with_settings
+from mydyno.experiment_file.toml_source import parse_set, with_settings
 from mydyno.experiments import load
 from mydyno.model.definition.experiment import Experiment
 from mydyno.workloads.kv import KvOptions

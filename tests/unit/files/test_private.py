@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from mydyno.drivers.dynoload_arguments import OltpArguments
+from mydyno.drivers.dynoload import OltpArguments
 from mydyno.errors import HostError
 from mydyno.execution.environments.environment import make_folders
 from mydyno.execution.environments.probe import Probe
-from mydyno.files.atomic import write_text
-from mydyno.files.private import check_surroundings, give_all, make_folder, new_file, write_private
+from mydyno.files.atomic import check_surroundings, give_all, make_folder, new_file, write_private, write_text
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.certificates import make_certificates
 from mydyno.hosts.paths import HostPaths

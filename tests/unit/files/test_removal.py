@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mydyno.files.private import remove_tree
+from mydyno.files.atomic import remove_tree
 
 
 def test_folders_deeper_than_pythons_recursion_are_removed_and_nothing_else(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mydyno.errors import HostError
-from mydyno.fleet.block_clients import BlockClients
-from mydyno.fleet.client_network import answer
+from mydyno.fleet.block_clients import BlockClients, answer
 from mydyno.fleet.messages import Closed, Ended, Opened, Received, Sent
 from mydyno.hosts.network.link import Shape, Transfer
 from mydyno.hosts.network.load_end import ClassState, ShapedPort

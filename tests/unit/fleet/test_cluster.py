@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from mydyno.errors import StudyError
-from mydyno.files.logs import Journal
 from mydyno.fleet.cluster import Cluster, GroupLostError, Leases
+from mydyno.store.logs import Journal
 
 
 @pytest.mark.slow

@@ -14,9 +14,8 @@ from mydyno.errors import HostError, StudyError, UserError
 from mydyno.execution.study_record import Request
 from mydyno.files.atomic import sha256_of
 from mydyno.fleet import block, cluster, controller
-from mydyno.fleet.cluster import Leases
+from mydyno.fleet.cluster import FleetLive, Leases
 from mydyno.fleet.controller import resume_on_groups, run_on_groups
-from mydyno.fleet.live import FleetLive
 from mydyno.fleet.runner import GroupRunner
 from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths

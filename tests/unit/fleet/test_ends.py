@@ -16,7 +16,7 @@ from mydyno.execution.study_record import Request
 from mydyno.fleet.controller import EXCLUDED_EVENT, resume_on_groups, run_on_groups
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.live import LivePrecision
-from mydyno.store.slices import ALONE_FILE, read_slices
+from mydyno.store.samples import ALONE_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_environment import opener
 from tests.support.fake_fleet import FakeHosts, FleetWatched, groups, interleaved, journal, study

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import StudyError
-from mydyno.files.logs import Journal
 from mydyno.fleet.cluster import Leases
+from mydyno.store.logs import Journal
 
 
 def test_only_the_attempt_issued_last_may_be_committed(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 import mydyno
 from mydyno.cli.streams import set_verbosity
 from mydyno.errors import HostError
-from mydyno.files.logs import COMMANDS_FILE, read_commands
 from mydyno.hosts.commands import protect, recorded_commands, run_command
 from mydyno.hosts.local import LocalHost
+from mydyno.store.logs import COMMANDS_FILE, read_commands
 from tests.support.patience import HANG_S
 
 PASSWORD = "c0ffee" * 5
@@ -142,7 +142,7 @@ def test_no_other_module_starts_programs() -> None:
     found.remove(root / "servers/compiled/link_order.py")
     found.remove(root / "cli/load.py")  # becomes dynoload, outside of any study
     known = {
-        "fleet/batch/system.py", "fleet/links.py", "hosts/commands.py", "hosts/local.py", "servers/external_data.py",
+        "fleet/batch/system.py", "fleet/links.py", "hosts/commands.py", "hosts/local.py", "servers/running/external.py",
     }  # fmt: skip
     assert {str(path.relative_to(root)) for path in found} == known
     assert all("report_start" in path.read_text() for path in found)

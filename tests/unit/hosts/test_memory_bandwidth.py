@@ -3,7 +3,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from mydyno.hosts.memory_bandwidth import last_level_cache_bytes, theoretical_bytes_per_s
+from mydyno.hosts.facts import last_level_cache_bytes, theoretical_bytes_per_s
 
 
 def dimm(width: int, speed: int, configured: int, size: int = 16384) -> bytes:

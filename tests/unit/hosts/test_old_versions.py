@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.hosts.left_behind import old_versions, privileged_files, remove_version, take_privileges
+from mydyno.hosts.undo import old_versions, privileged_files, remove_version, take_privileges
 
 
 @pytest.fixture

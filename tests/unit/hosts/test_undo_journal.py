@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mydyno.files.logs import Journal
 from mydyno.hosts import undo
 from mydyno.hosts.identity import COOKIE, ProcessIdentity, end_all, processes_with_cookie
 from mydyno.hosts.undo import UndoJournal, stale_journals
+from mydyno.store.logs import Journal
 from tests.support.disowned import disowned
 from tests.support.full_disk import full_disk
 from tests.support.patience import HANG_S

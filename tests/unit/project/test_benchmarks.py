@@ -20,7 +20,7 @@ from types import ModuleType
 import pytest
 from docs import result_pages
 
-from mydyno.document.markdown_text import escape
+from mydyno.document.printers import escape
 from mydyno.hosts.quiet import HostCpu
 from mydyno.reports import write
 from tests.support import ROOT, first_in_gate

@@ -57,8 +57,8 @@ SLOW_TO_LOAD = {
 
 READ_THE_WALL_CLOCK = {
     "clock": "the one place",
-    "fleet.check": "compares the clocks of two hosts",
-    "hosts.left_behind": "ages of files",
+    "fleet.installation": "compares the clocks of two hosts",
+    "hosts.undo": "ages of files",
     "web.index": "ages of files",
     "hosts.network.certificates": "validity of certificates",
     "servers.compiled.compile": "a date",

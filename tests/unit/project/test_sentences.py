@@ -71,8 +71,8 @@ DISAGREES = re.compile(
 AGREED_AS_A_WHOLE = (
     "execution/planning/",
     "wording/verdicts.py",
-    "wording/interference.py",
-    "analysis/published/words.py",
+    "reports/sections/trust.py",
+    "analysis/published/__init__.py",
 )
 """Where agreed() is called with the sentence that the templates make, or with what is printed."""
 

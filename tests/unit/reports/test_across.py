@@ -11,18 +11,17 @@ import jsonschema
 import numpy as np
 import pytest
 
-from mydyno.document.console import Paper
-from mydyno.document.markdown_text import printed as as_markdown
 from mydyno.document.parts import Document
+from mydyno.document.printers import Paper
+from mydyno.document.printers import printed as as_markdown
 from mydyno.evaluation.compare import compare_arms, compare_studies
 from mydyno.model.stored.comparison import Comparison, History, LeftOut
 from mydyno.model.stored.schemas import stored_schema
 from mydyno.reports.comparison import arms_document, comparison_document, effects_table, noise_table
-from mydyno.reports.history import history_document
+from mydyno.reports.history import history_document, history_of
 from mydyno.results.across.history import FoundStudies, Selection
 from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.across.history import history_of
 from tests.support import fake_interleaved_folder
 from tests.support.golden import check_golden
 from tests.support.saved_studies import experiment, saved, values

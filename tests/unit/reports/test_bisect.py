@@ -8,9 +8,8 @@ import re
 import pytest
 from markupsafe import escape
 
-from mydyno.document.console import Paper
-from mydyno.document.markdown_text import printed
-from mydyno.document.section import Cell
+from mydyno.document.parts import Cell
+from mydyno.document.printers import Paper, printed
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison, Ends, Remainder
 from mydyno.reports.bisection import bisect_document, path
 from tests.support.fake_script import experiment

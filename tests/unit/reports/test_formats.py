@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from mydyno import reports
-from mydyno.document.markdown_text import escape
+from mydyno.document.printers import escape
 from mydyno.document.result import StudyResult
 from mydyno.errors import UserError
 from mydyno.evaluation.answer import answer_of
 from mydyno.model.stored.reasons import Reason
-from mydyno.reports.csv_report import COLUMNS
+from mydyno.reports.formats import COLUMNS
 from mydyno.reports.sections.answer import chips
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.stored_result import StoredResult
@@ -102,10 +102,10 @@ def test_csv_has_a_row_for_every_run_step_and_metric_and_the_stored_value(study:
 
 
 def test_csv_documents_every_column_in_its_file() -> None:
-    from mydyno.reports import csv_report
+    from mydyno.reports import formats
 
     for column in COLUMNS:
-        assert column in (csv_report.__doc__ or "")
+        assert column in (formats.__doc__ or "")
 
 
 def test_markdown_escapes_what_could_become_markup() -> None:

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from mydyno.cli.gate_runner import markdown
-from mydyno.document.console import Paper
+from mydyno.document.printers import Paper
 from mydyno.evaluation.answer import answer_of
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.reports.gate import bencher, gate_document, junit

@@ -18,13 +18,12 @@ from typing import Any
 import pytest
 
 from mydyno import reports
-from mydyno.document.parts import Figures, Part
+from mydyno.document.parts import Cell, Figure, FigureGroup, Figures, Part, Table
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Table
 from mydyno.evaluation.answer import Answer
 from mydyno.model.stored.reasons import Reason, fact
 from mydyno.model.stored.summary import ConclusionRecord, StepLevel
-from mydyno.reports.sections import answer, evidence
+from mydyno.reports.sections import answer, trust
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_study_folder import Shape, build
 from tests.support.worded import worded
@@ -460,7 +459,7 @@ def test_an_arm_that_sets_nothing_has_nothing_to_prove(tmp_path: Path) -> None:
     study = result.study.model_copy(update={"experiment": experiment.model_copy(update={"arms": plain})})
     runs = [run.model_copy(update={"evidence": ()}) if run.arm == "glibc" else run for run in result.runs]
     summary = result.summary.model_copy(update={"runs": tuple(runs)})
-    section = evidence.build(replace(result, study=study, summary=summary))
+    section = trust.build_evidence(replace(result, study=study, summary=summary))
     assert "sets nothing" in section.html
     assert "proved in 0 of" not in section.html and "no evidence at all" not in section.html
     assert section.says.endswith("every treatment proved in every run")

@@ -16,12 +16,12 @@ import pytest
 from mydyno import reports
 from mydyno.analysis.base import Examined
 from mydyno.analysis.factors.effects import analyse
+from mydyno.document.parts import Cell, legend
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, legend
 from mydyno.evaluation.answer import answer_of
 from mydyno.reports.verdicts import verdict_cell, verdicts_of
 from mydyno.results.families import families
-from mydyno.store.slices import SLICES_FILE
+from mydyno.store.samples import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.numbers import signed_percent
 from mydyno.wording.verdicts import absolute

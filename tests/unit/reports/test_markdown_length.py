@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mydyno.document.markdown_text import LONGEST, fitted
+from mydyno.document.printers import LONGEST, fitted
 
 PARTS = [("", "## title"), ("a", "a" * 30_000), ("b", "b" * 30_000), ("c", "c" * 30_000), ("", "end")]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.reports.terminal import print_answer
+from mydyno.reports.formats import print_answer
 from mydyno.store.study_folder import StudyFolder
 from mydyno.visible import VisibleText
 from tests.support.fake_interleaved_folder import FACTORS, Interleaved, build

@@ -10,7 +10,7 @@ import pytest
 from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.reports import write
-from mydyno.reports.terminal import print_answer
+from mydyno.reports.formats import print_answer
 from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment

@@ -18,7 +18,7 @@ from scipy import stats
 
 from mydyno.analysis.published.figures import AGREEMENT, Agreement, compare
 from mydyno.model.definition.experiment import StepSpec
-from mydyno.model.definition.interim import EARLY, INTERIM_BLOCKS, SIX, interim_aimed_at
+from mydyno.model.definition.plan import EARLY, INTERIM_BLOCKS, SIX, interim_aimed_at
 from mydyno.model.stored.reasons import ArmFailure
 from mydyno.model.stored.summary import EffectRecord, RunSummary
 from mydyno.results.families import families

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mydyno.evaluation import projection
+from mydyno.evaluation import facts
 from mydyno.execution.interleaved.order import pilot_plan
 from mydyno.execution.interleaved.pilot import COST, THROUGHPUT
 from mydyno.hosts.paths import HostPaths
@@ -50,7 +50,7 @@ async def test_the_precision_is_computed_for_all_contrasts_that_the_study_tests(
         alphas.add(round(alpha, 9))
         return 0.01
 
-    monkeypatch.setattr(projection, "projected", half_width)
+    monkeypatch.setattr(facts, "projected", half_width)
     noisy(script, 0.0)
     asked = experiment(ARMS, design={"kind": "interleaved", "blocks": 3, "cycles": 3, "quiet_wait": 0}, **more)
     folder, summary, _ = await study(script, paths, tmp_path, asked)

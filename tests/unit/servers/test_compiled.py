@@ -28,8 +28,8 @@ from mydyno.servers.compiled.compile import (
     read_builds,
     remove_build,
 )
+from mydyno.servers.compiled.record import padding_bytes
 from mydyno.servers.compiled.source import get_source
-from mydyno.servers.compiled.toolchain import padding_bytes
 from mydyno.treatments.server import prove_build
 from tests.support.memcached_commits import commit, git
 from tests.support.patience import until

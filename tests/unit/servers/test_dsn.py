@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.drivers.dynoload_arguments import ARGUMENTS, protocol_arguments
+from mydyno.drivers.dynoload import ARGUMENTS, protocol_arguments
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import ArmSpec, ServerSpec

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mydyno.errors import UserError
-from mydyno.servers.external_data import check_tables, text_kind
+from mydyno.servers.running.external import check_tables, text_kind
 
 
 @pytest.mark.parametrize(

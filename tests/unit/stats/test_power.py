@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from mydyno.errors import BugError
-from mydyno.model.definition.interim import SIX
+from mydyno.model.definition.plan import SIX
 from mydyno.stats import power
 from mydyno.stats.maxt import smallest_p
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mydyno.model.stored.live import LiveNote, LiveOpened, live_line, parse_live
-from mydyno.store.live_log import LIVE_FILE, LiveLog, read_last_lines, read_live
+from mydyno.store.logs import LIVE_FILE, LiveLog, read_last_lines, read_live
 
 OPENED = LiveOpened(
     unix_ns=1, study="s", pid=2, start_ticks=3, boot_id="b", pid_namespace="p", hostname="h", design="blocks"

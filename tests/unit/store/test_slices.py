@@ -8,7 +8,7 @@ import pytest
 
 from mydyno.errors import UserError
 from mydyno.model.stored.records import SliceRecord
-from mydyno.store.slices import SLICES_FILE, read_slices, write_slices
+from mydyno.store.samples import SLICES_FILE, read_slices, write_slices
 
 
 def a_slice(cycle: int, **changes: object) -> SliceRecord:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mydyno.errors import UserError
-from mydyno.store.slices import read_stacks, stacks_file, write_stacks
+from mydyno.store.samples import read_stacks, stacks_file, write_stacks
 
 STACKS = {("libc.so.6`clone3", "mysqld`work"): 12, ("libc.so.6`clone3",): 1}
 

@@ -13,10 +13,10 @@ from mydyno import clock
 from mydyno.errors import UserError
 from mydyno.execution.environments.probe import read_samples
 from mydyno.files import atomic
-from mydyno.files.logs import Journal
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.stored.records import DriverResult, RunRecord, StepRecord, StudyRecord
 from mydyno.results.values.blocks import declared_windows, values_of
+from mydyno.store.logs import Journal
 from mydyno.store.samples import Sample, window_means, write_samples
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_script import experiment

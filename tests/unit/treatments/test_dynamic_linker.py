@@ -12,12 +12,7 @@ import pytest
 
 from mydyno.hosts.local import LocalHost
 from mydyno.treatments.allocator import AllocatorTreatment
-from mydyno.treatments.dynamic_linker import (
-    bindings,
-    mapped_libraries,
-    parse_bindings,
-    secure_execution_reason,
-)
+from mydyno.treatments.dynamic_linker import bindings, mapped_libraries, parse_bindings, secure_execution_reason
 
 JEMALLOC = "/cache/libjemalloc.so.2"
 BOUND = """\

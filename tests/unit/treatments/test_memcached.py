@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from mydyno.drivers import dynoload_output
+from mydyno.drivers import held
 from mydyno.drivers.base import StepContext
-from mydyno.drivers.dynoload import Dynoload
-from mydyno.drivers.dynoload_arguments import ARGUMENTS
+from mydyno.drivers.dynoload import ARGUMENTS, Dynoload
 from mydyno.errors import DriverError, ServerError, UserError
 from mydyno.execution.planning.forecast import forecast
 from mydyno.experiment_file.parsing import parse_experiment
@@ -328,7 +327,7 @@ def recorded() -> list[dict[str, Any]]:
 
 def test_dynoloads_records_of_keys_and_values_are_read() -> None:
     (final,) = [record for record in recorded() if record["record"] == "final"]
-    result = dynoload_output.result_of(final, "0.1.0", ("dynoload",))
+    result = held.result_of(final, "0.1.0", ("dynoload",))
     assert (result.queries, result.transactions) == (600, 600)
     counted = {name: result.key_values[name] for name in ("cmd_get", "cmd_set", "get_hits", "get_misses")}
     assert counted == {"cmd_get": 538, "cmd_set": 62, "get_hits": 475, "get_misses": 63}
@@ -342,13 +341,13 @@ def test_dynoloads_records_of_keys_and_values_are_read() -> None:
 
 
 def test_seconds_of_keys_and_values_become_samples() -> None:
-    intervals = [record for record in recorded() if dynoload_output.is_of_load(record)]
-    values = [dynoload_output.interval_values(record) for record in intervals]
+    intervals = [record for record in recorded() if held.is_of_load(record)]
+    values = [held.interval_values(record) for record in intervals]
     assert [one["ops"] for one in values] == [300.0, 300.0, 300.0]
     assert values[1]["kv_hit_pct"] == pytest.approx(100 * 242 / 269)
     assert values[1]["kv_misses_per_s"] == 27
     no_gets = {**intervals[0], "kv": {"counts": {**intervals[0]["kv"]["counts"], "cmd_get": 0, "get_misses": 0}}}
-    assert "kv_hit_pct" not in dynoload_output.interval_values(no_gets), "no gets have no hit ratio, not one of zero"
+    assert "kv_hit_pct" not in held.interval_values(no_gets), "no gets have no hit ratio, not one of zero"
 
 
 def test_gets_sets_and_hits_are_held_against_the_servers_own() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mydyno.drivers.dynoload_arguments import OltpArguments, protocol_arguments
-from mydyno.drivers.dynoload_output import interval_values, result_of
+from mydyno.drivers.dynoload import OltpArguments, protocol_arguments
+from mydyno.drivers.held import interval_values, result_of
 from mydyno.errors import HostError, ServerError, UserError
 from mydyno.execution.planning.forecast import forecast
 from mydyno.experiments import load

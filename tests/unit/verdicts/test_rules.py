@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mydyno.model.definition.interim import SIX
+from mydyno.model.definition.plan import SIX
 from mydyno.model.stored.reasons import ArmFailure
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.verdicts import Family, Metric, Observation, decide_study, decided
-from mydyno.verdicts.rules import RULES
+from mydyno.verdicts.decide import RULES
 from tests.support import first_in_gate
 from tests.support.fake_observations import decide, exact_study, jemalloc, said, study
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mydyno.model.definition.interim import EARLY, interim_aimed_at
+from mydyno.model.definition.plan import EARLY, interim_aimed_at
 from mydyno.model.stored.summary import EffectRecord
 from mydyno.results.families import WEIGHT_OF_OTHERS
 from mydyno.stats.contrast import LogBlock

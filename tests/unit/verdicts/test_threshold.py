@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mydyno.model.definition.interim import SIX
+from mydyno.model.definition.plan import SIX
 from mydyno.verdicts import Family, Metric, Observation
 from mydyno.verdicts.threshold import Bound, Comparison, Outcome, judge, overall
 from mydyno.wording.gate import reason_words

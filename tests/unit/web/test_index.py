@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mydyno.store.live_log import LIVE_FILE
+from mydyno.store.logs import LIVE_FILE
 from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import LiveStatus, Row, StudyIndex, effects_of, live_status, read_row
 from tests.support.fake_study_folder import Shape, build

@@ -11,7 +11,7 @@ import pytest
 
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
 from mydyno.model.stored.live import LiveEnded, LiveNote, LiveOpened, live_line
-from mydyno.store.live_log import LIVE_FILE
+from mydyno.store.logs import LIVE_FILE
 from mydyno.web.index import LiveKind, last_opened, live_status, stop_study
 from mydyno.web.pages.live import live_events
 

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
-from mydyno.execution.live.observer import SERVER_METRICS
+from mydyno.execution.live import SERVER_METRICS
 from mydyno.model.stored.live import LiveEnded, LiveOpened, LivePrecision, LiveSecond
 from mydyno.web import openmetrics
 from mydyno.web.openmetrics import Figures, MetricsFile, exposition

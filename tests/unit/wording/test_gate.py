@@ -14,11 +14,10 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, StepSpec, ThresholdSpec
 from mydyno.model.definition.specs import VerdictSpec
 from mydyno.model.stored.records import Evidence
-from mydyno.results.gate import is_gate_decided
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import run_study
 from mydyno.verdicts.threshold import Outcome
-from mydyno.wording.gate import GateResult, gate_study
+from mydyno.wording.gate import GateResult, gate_study, is_gate_decided
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.study_times import allowing, with_time

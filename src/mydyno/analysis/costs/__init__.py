@@ -10,9 +10,8 @@ from mydyno.analysis.costs.per_operation import analyse
 from mydyno.analysis.costs.suggested import suggestion
 from mydyno.document import counted
 from mydyno.document.counted import accounting_sentence
-from mydyno.document.parts import Fold, Listed, Note, Part, Piece
+from mydyno.document.parts import Cell, Fold, Listed, Note, Part, Piece, Table
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table
 from mydyno.language import agreed, listing
 from mydyno.model.stored.analyses import CandidateRecord
 from mydyno.model.stored.costs import COSTS
@@ -37,8 +36,8 @@ from mydyno.wording.numbers import (
     time_interval,
     time_text,
 )
-from mydyno.wording.reasons import alarm_clause
 from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.verdicts import alarm_clause
 
 FACTOR_FROM = 3.0
 """A ratio from which a change is printed as a factor."""

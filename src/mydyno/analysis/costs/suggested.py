@@ -7,16 +7,14 @@ from shlex import quote
 from typing import Any
 
 from mydyno.experiment_file.arms import arm_name
-from mydyno.experiment_file.overrides import ARM_SECTIONS, merged, parse_set
-from mydyno.experiment_file.toml_source import toml_value
+from mydyno.experiment_file.toml_source import ARM_SECTIONS, merged, parse_set, toml_value
 from mydyno.model.definition.experiment import Experiment, Scalar
 from mydyno.model.definition.quantities import parse_bytes
 from mydyno.model.definition.server_options import option_name
 from mydyno.model.stored.analyses import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.counted import CLIENT
-from mydyno.results.across.settings import treatments
-from mydyno.results.settings import SYNCED_WRITES
+from mydyno.results.across.common_ground import SYNCED_WRITES, treatments
 from mydyno.treatments.variables import read_back
 from mydyno.wording.stored_result import StoredResult
 

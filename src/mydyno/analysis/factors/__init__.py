@@ -14,11 +14,9 @@ from markupsafe import Markup
 
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.factors.effects import analyse
-from mydyno.document.charts.drawing import ArmStyle
-from mydyno.document.charts.sweep import SweepSeries, sweep_chart
-from mydyno.document.parts import Figures, Note, Part
+from mydyno.document.drawing import ArmStyle, SweepSeries, sweep_chart
+from mydyno.document.parts import Cell, Figure, FigureGroup, Figures, Note, Part, Table, render, swatch
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Figure, FigureGroup, Table, render, swatch
 from mydyno.language import listing
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.definition.quantities import format_bytes

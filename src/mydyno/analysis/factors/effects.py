@@ -29,7 +29,7 @@ from mydyno.stats.paired import Interval
 from mydyno.stats.simultaneous import LargestT, largest_t
 from mydyno.stats.twoway import two_way, unequal_above
 from mydyno.verdicts import Family
-from mydyno.verdicts.gather import StepCells
+from mydyno.verdicts.together import StepCells
 
 
 @dataclass(frozen=True)

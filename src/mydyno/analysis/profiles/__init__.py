@@ -13,18 +13,17 @@ from markupsafe import Markup
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.profiles.contrasts import Profile, analyse, compared, profiles_by_step, sampled_items
 from mydyno.document import counted
-from mydyno.document.parts import Part, asset, script_json
+from mydyno.document.parts import Cell, Part, Table, asset, render, script_json
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table, render
 from mydyno.language import agreed
 from mydyno.model.stored.counted import FrameRecord, ProfileContrast, ProfilesRecord
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.precision import first_finished
 from mydyno.stats.sampled import Difference, SampledContrast, differences
-from mydyno.store.slices import Stack
+from mydyno.store.samples import Stack
 from mydyno.wording.numbers import percent, signed_time, time_interval, time_text
-from mydyno.wording.reasons import alarm_clause
+from mydyno.wording.verdicts import alarm_clause
 
 
 @dataclass

@@ -20,7 +20,7 @@ from mydyno.model.stored.records import CpuProfile, ProfileMethod, RunRecord
 from mydyno.model.stored.summary import RunSummary
 from mydyno.results.why import slices_apart
 from mydyno.stats.sampled import COPY, Copies, Difference, Sampled, SampledContrast, Server, copies_alarm, differences
-from mydyno.store.slices import PROFILED_FILE, Stack, Stacks, is_waiting, read_stacks
+from mydyno.store.samples import PROFILED_FILE, Stack, Stacks, is_waiting, read_stacks
 
 LEAST_SHARE = 0.005
 """Least share of the CPU time of arm and control together: items with less are not compared."""
@@ -164,11 +164,7 @@ def _with_reasons(every: Sequence[CpuProfile], method: ProfileMethod) -> list[Cp
 
 
 def _contrast(
-    step: str,
-    contrast: SampledContrast,
-    profiles: Sequence[Profile],
-    found: Sequence[Difference],
-    may_claim: bool,
+    step: str, contrast: SampledContrast, profiles: Sequence[Profile], found: Sequence[Difference], may_claim: bool
 ) -> ProfileContrast:
     arm, control = contrast.arm, contrast.control
     shown = {

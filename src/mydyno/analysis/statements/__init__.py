@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.statements.effects import analyse
-from mydyno.document.parts import Note, Part
+from mydyno.document.parts import Cell, Note, Part, Table, render
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table, render
 from mydyno.language import agreed, listing
 from mydyno.model.metrics import COST_METRIC
 from mydyno.model.stored.analyses import (

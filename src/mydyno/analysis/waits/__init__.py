@@ -8,9 +8,8 @@ from dataclasses import replace
 from mydyno.analysis.base import Analysis
 from mydyno.analysis.waits.contrasts import analyse
 from mydyno.document import counted
-from mydyno.document.parts import Part
+from mydyno.document.parts import Cell, Part, Table
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table
 from mydyno.language import agreed
 from mydyno.model.stored.counted import ROW_LOCKS, AmountRecord, WaitRecord, WaitsContrast, WaitsRecord
 from mydyno.wording.numbers import (
@@ -22,7 +21,7 @@ from mydyno.wording.numbers import (
     time_interval,
     time_text,
 )
-from mydyno.wording.reasons import alarm_clause
+from mydyno.wording.verdicts import alarm_clause
 
 MOST_ROWS = 12
 MOST_LOCKS = 8

@@ -38,7 +38,7 @@ from mydyno.model.stored.summary import RunSummary
 from mydyno.results.why import Compared, Counted, EventTable, Item, counted_by_step, sides, slices_apart, table_of
 from mydyno.results.why import compared as compared_events
 from mydyno.stats.sampled import COPY, Copies, Difference, Sampled, SampledContrast, copies_alarm, differences
-from mydyno.store.slices import WAITS_FILE, read_totals
+from mydyno.store.samples import WAITS_FILE, read_totals
 
 Event = tuple[WaitKind, str, str]
 """(kind, name, class); of a class as a whole, ("wait", its name, "")."""

@@ -27,7 +27,7 @@ from mydyno.errors import HostError
 from mydyno.hosts.tracing.perf import KERNEL, UNKNOWN, Folded, frame_name
 from mydyno.model.stored.records import ProfileMethod
 from mydyno.servers.running.base import RunningServer
-from mydyno.store.slices import RUN_QUEUE, WAITING
+from mydyno.store.samples import RUN_QUEUE, WAITING
 
 PROC = Path("/proc")
 USER_CODE = "user code"

@@ -14,9 +14,8 @@ from typing import Any
 from mydyno import clock
 from mydyno.drivers.base import Driver
 from mydyno.execution.counters.programs import KernelCounter, Profiler, StartCounting
-from mydyno.execution.environments.load_clients import LoadClients
-from mydyno.execution.environments.probe import Sampler
-from mydyno.files.private import check_surroundings, make_folder
+from mydyno.execution.environments.probe import LoadClients, Sampler
+from mydyno.files.atomic import check_surroundings, make_folder
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths, socket_folder
 from mydyno.hosts.server_user import ids_of

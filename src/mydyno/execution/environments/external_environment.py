@@ -30,9 +30,12 @@ from mydyno.language import listing
 from mydyno.model.definition.experiment import EXISTING, ArmSpec, Experiment
 from mydyno.model.definition.plan import instances_of_each
 from mydyno.servers.dsn import password_variables
-from mydyno.servers.external_data import (
+from mydyno.servers.external_variables import BorrowedVariables, left_changed, reading, sql_value, take_turn
+from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
+from mydyno.servers.running.external import (
     MARKER,
     ExternalHooks,
+    ExternalServer,
     Missing,
     UserCommands,
     mark_as_begun,
@@ -41,9 +44,6 @@ from mydyno.servers.external_data import (
     missing_file,
     shape_of,
 )
-from mydyno.servers.external_variables import BorrowedVariables, left_changed, reading, sql_value, take_turn
-from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
-from mydyno.servers.running.external import ExternalServer
 from mydyno.servers.sql import Address, ClientTls, Control, server_code
 from mydyno.servers.templates import Template
 from mydyno.treatments.catalogue import treatments_of

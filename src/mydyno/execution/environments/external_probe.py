@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.errors import HostError
-from mydyno.execution.environments.load_clients import CLIENT_SCOPE, FarSamples
-from mydyno.execution.environments.probe import INTERVAL_MS, Sampler
+from mydyno.execution.environments.probe import CLIENT_SCOPE, INTERVAL_MS, FarSamples, Sampler
 from mydyno.hosts.remote.ssh import RemoteProcess, SshHost
 from mydyno.hosts.telemetry import STATUS, unread_families
 from mydyno.store.samples import Sample

@@ -21,8 +21,7 @@ from mydyno.execution.environments.builds import (
     present_builds,
 )
 from mydyno.execution.environments.environment import Say, StudyEnvironment, make_folders
-from mydyno.execution.environments.load_clients import SamplerWithClients
-from mydyno.execution.environments.probe import Probe, Sampler
+from mydyno.execution.environments.probe import Probe, Sampler, SamplerWithClients
 from mydyno.files.atomic import sha256_of
 from mydyno.hosts.commands import protect
 from mydyno.hosts.limits import set_open_files

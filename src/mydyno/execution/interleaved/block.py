@@ -18,8 +18,7 @@ from typing import Any, Literal, Protocol
 from mydyno import clock
 from mydyno.drivers.held import SliceOrder
 from mydyno.execution.environments.environment import StudyEnvironment
-from mydyno.execution.environments.load_clients import CLIENT_SCOPE, busy_client_words, busy_pct
-from mydyno.execution.environments.probe import Sampler
+from mydyno.execution.environments.probe import CLIENT_SCOPE, Sampler, busy_client_words, busy_pct
 from mydyno.execution.interleaved.block_records import run_record, step_record, step_samples, windows_of
 from mydyno.execution.interleaved.capacity_search import BlockSearches
 from mydyno.execution.interleaved.counted_slices import KernelSlices, ProfiledSlices, SlicesApart, WaitSlices
@@ -30,8 +29,7 @@ from mydyno.execution.interleaved.pilot import is_enough
 from mydyno.execution.interleaved.slices import Around, slice_record, speed_between
 from mydyno.execution.interleaved.statement_pairs import compare_statements
 from mydyno.execution.interleaved.switchback import lanes_of
-from mydyno.execution.planning.captured_time import CapturedTime
-from mydyno.execution.planning.time_plan import Pace, shape_of
+from mydyno.execution.planning.time_plan import CapturedTime, Pace, shape_of
 from mydyno.failpoints import failpoint
 from mydyno.hosts.limits import quota_periods, throttled_since
 from mydyno.hosts.quiet import MemoryCounters, process_cpu_s
@@ -42,8 +40,7 @@ from mydyno.model.definition.specs import apart_slice_s
 from mydyno.model.stored.reasons import GIVEN_UP
 from mydyno.model.stored.records import ClientLoad, RunRecord, SliceRecord, StepRecord
 from mydyno.servers.templates import Template
-from mydyno.store.samples import Sample, write_samples
-from mydyno.store.slices import ALONE_FILE, SLICES_FILE, write_slices
+from mydyno.store.samples import ALONE_FILE, SLICES_FILE, Sample, write_samples, write_slices
 from mydyno.store.study_folder import StudyFolder
 
 STARTING_AT_A_TIME = 4

@@ -8,28 +8,24 @@ from typing import TYPE_CHECKING
 
 from mydyno import clock
 from mydyno.drivers.base import merged_types
-from mydyno.drivers.dynoload_output import worst_level
-from mydyno.execution.validity.rules import (
+from mydyno.drivers.held import worst_level
+from mydyno.execution.validity import (
     SLICES_RULES,
     RunFacts,
     StepFacts,
+    failure_at_rate,
+    failure_of,
     no_valid_step,
     others_killed,
     run_reasons,
     step_reasons,
+    step_warnings,
 )
-from mydyno.execution.validity.step import failure_at_rate, failure_of, step_warnings
 from mydyno.hosts.limits import usable_cpus
 from mydyno.hosts.quiet import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.records import (
-    ClientLoad,
-    DriverResult,
-    RunRecord,
-    SliceRecord,
-    StepRecord,
-)
+from mydyno.model.stored.records import ClientLoad, DriverResult, RunRecord, SliceRecord, StepRecord
 from mydyno.stats.percentiles import percentiles_of
 from mydyno.store.samples import Sample
 

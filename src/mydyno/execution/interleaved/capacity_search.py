@@ -3,7 +3,7 @@
 What decides whether a slice met the objective: its latency counts from when each operation was due, of all operations
 that were due in the measured part, those that waited until after it included; and nearly all of them ended within it,
 so that no backlog grew. Nothing here looks at an effect: rates are chosen here, capacities are estimated by
-results/values/capacity.py from the saved slices.
+results/values/interleaved.py from the saved slices.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mydyno.errors import BugError
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.specs import SearchSpec
 from mydyno.model.stored.records import SearchSlice, SliceRecord
-from mydyno.results.values.capacity import outcomes_of, starts_of
+from mydyno.results.values.interleaved import outcomes_of, starts_of
 from mydyno.stats.capacity import Known, Search, estimates
 
 FEWEST_OPERATIONS = 100

@@ -40,7 +40,7 @@ from mydyno.model.stored.records import CountFacts, CpuProfile, SliceRecord
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.wait_counting import Counted, LockUse
 from mydyno.servers.wait_counting import Counts as EventCounts
-from mydyno.store.slices import (
+from mydyno.store.samples import (
     KERNEL_FILE,
     PROFILED_FILE,
     WAITS_FILE,

@@ -14,19 +14,17 @@ from typing import Any
 
 from mydyno.clock import of_monotonic
 from mydyno.drivers.base import StepContext
-from mydyno.drivers.dynoload_output import digests_of, findings_of
-from mydyno.drivers.held import HeldLoad, HoldingDriver, SliceOrder
+from mydyno.drivers.held import HeldLoad, HoldingDriver, SliceOrder, digests_of, findings_of
 from mydyno.errors import BugError, DriverError, HostError, StudyError, UserError
-from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.slices import QUERIES, LaneReadings, PartOfSlice, add_handshakes, whole_counts
-from mydyno.execution.validity.rules import VARIABLES_HINT, refused_variables, unproved_by
-from mydyno.files.atomic import write_text
-from mydyno.files.private import remove_tree
+from mydyno.execution.validity import VARIABLES_HINT, refused_variables, unproved_by
+from mydyno.files.atomic import remove_tree, write_text
+from mydyno.hosts.local import all_or_none
 from mydyno.hosts.quiet import MemoryCounters, killed_processes, process_cpu_s
 from mydyno.model.definition.experiment import ArmSpec, Step
 from mydyno.model.definition.plan import PlannedRun
-from mydyno.model.phrases import lane_name
+from mydyno.model.metrics import lane_name
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import (
     CountFacts,

@@ -9,18 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mydyno.evaluation.projection import carry_over_so_far, slices_so_far
+from mydyno.evaluation.facts import carry_over_so_far, slices_so_far
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.block import ALONE_SLICES, Block, BlockResult, BlockWatcher
 from mydyno.execution.interleaved.capacity_search import BlockSearches, known_of
-from mydyno.execution.interleaved.pilot import (
-    COST,
-    PILOT_EVENT,
-    THROUGHPUT,
-    PilotPlan,
-    expected_half_widths,
-    words,
-)
+from mydyno.execution.interleaved.pilot import COST, PILOT_EVENT, THROUGHPUT, PilotPlan, expected_half_widths, words
 from mydyno.execution.planning.time_plan import SLICE_GAP_S, FixedCycles, Pace, UntilDeadline, cycles_of, shape_of
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan, lanes_of_block

@@ -13,7 +13,8 @@ from math import log, sqrt
 
 import numpy as np
 
-from mydyno.model.definition.interim import TOTAL, InterimAnalyses
+from mydyno.model.definition.plan import InterimAnalyses
+from mydyno.model.definition.specs import TOTAL
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.precision import MOST_PROMISED
 from mydyno.stats.power import minimum_blocks, projected_half_width

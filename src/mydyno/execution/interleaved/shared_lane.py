@@ -15,9 +15,9 @@ from math import ceil
 
 from mydyno.drivers.held import SliceOrder
 from mydyno.errors import DriverError, HostError, ServerError, StudyError
-from mydyno.execution.concurrency import all_or_none
 from mydyno.execution.interleaved.lane import Lane
 from mydyno.execution.interleaved.slices import PartOfSlice
+from mydyno.hosts.local import all_or_none
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.specs import GuardSpec
 from mydyno.servers.running.base import RunningServer

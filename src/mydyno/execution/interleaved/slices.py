@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.base import merged_types
-from mydyno.drivers.dynoload_output import measure_unix_ns, types_of
+from mydyno.drivers.held import measure_unix_ns, types_of
 from mydyno.model.definition.experiment import Step
 from mydyno.model.metrics import of_instance
 from mydyno.model.stored.records import KERNEL_COUNTERS, SliceRecord

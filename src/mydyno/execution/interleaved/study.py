@@ -1,6 +1,6 @@
 """The blocks of an interleaved study on this host, one after another: looks, and when it ends.
 
-Effects are examined at looks alone (model/definition/interim.py); between them only the precision is shown.
+Effects are examined at looks alone (model/definition/plan.py); between them only the precision is shown.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from mydyno.evaluation.projection import Precision, precision_so_far
+from mydyno.evaluation.facts import Precision, precision_so_far
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interim import Decided, Stopping, decided_at, ended, is_decided
 from mydyno.execution.interleaved.block import BlockResult, BlockWatcher

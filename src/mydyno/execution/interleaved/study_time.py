@@ -28,7 +28,7 @@ from mydyno.execution.planning.time_plan import (
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.quantities import format_duration
-from mydyno.store.slices import SLICES_FILE, read_slices
+from mydyno.store.samples import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 
 BLOCK_RESERVE_S = 5.0

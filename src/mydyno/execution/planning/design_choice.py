@@ -8,8 +8,7 @@ from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.planning.time_plan import FEWEST_CYCLES_OVER_TIME, check_time, cycles_of, plan_time, shape_of
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.interim import INTERIM_BLOCKS
-from mydyno.model.definition.plan import Design, Plan, builds_of, instances_of_each, make_plan
+from mydyno.model.definition.plan import INTERIM_BLOCKS, Design, Plan, builds_of, instances_of_each, make_plan
 from mydyno.model.metrics import EXECUTED, FEWEST_OF_GROWTH, GROWTH
 from mydyno.treatments.coexistence import interleaving_obstacles, is_switched, shortages, switching_obstacles
 

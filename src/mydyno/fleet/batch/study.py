@@ -21,22 +21,19 @@ from secrets import token_hex
 from typing import Any
 
 from mydyno.errors import HostError, StudyError
-from mydyno.evaluation.facts import summarise
-from mydyno.evaluation.projection import precision_so_far
+from mydyno.evaluation.facts import precision_so_far, summarise
 from mydyno.execution.checks import check_more_time, other_versions
 from mydyno.execution.interim import ended
-from mydyno.execution.live.writer import Listener
+from mydyno.execution.live import Listener
 from mydyno.execution.planning.design_choice import plan_study
 from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.study_record import Request, note_resumed, nothing_to_resume
-from mydyno.files.logs import Journal
 from mydyno.fleet.batch.kubernetes import Kubernetes
 from mydyno.fleet.batch.slurm import Slurm
 from mydyno.fleet.batch.system import BatchSystem, Task, label_of, last_lines
 from mydyno.fleet.block import HOST_EVENT
-from mydyno.fleet.cluster import LOST_EVENT
+from mydyno.fleet.cluster import LOST_EVENT, FleetLive, FleetWatcher
 from mydyno.fleet.groups import check_server
-from mydyno.fleet.live import FleetLive, FleetWatcher
 from mydyno.fleet.study_files import FOLDER, find_files, on_host
 from mydyno.hosts.lock import folder_lock
 from mydyno.hosts.paths import HostPaths, check_writable
@@ -44,8 +41,9 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.host_groups import BatchJob
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.summary import Summary
-from mydyno.results.gate import FINISHED_EVENT
+from mydyno.store.logs import Journal
 from mydyno.store.study_folder import StudyFolder
+from mydyno.wording.gate import FINISHED_EVENT
 from mydyno.wording.stored_result import StoredResult
 
 Systems = Mapping[str, Callable[[Path, BatchJob], BatchSystem]]

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from mydyno.files.private import Owner, write_private
+from mydyno.files.atomic import Owner, write_private
 
 VALID = timedelta(days=30)
 PUBLIC = 0o644

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from mydyno.hosts.root import HERE, HostRoot
-from mydyno.store.slices import Stack
+from mydyno.store.samples import Stack
 
 EVENT = "cpu-clock"
 PROCESSOR_UNITS = ("cpu", "cpu_core", "armv8_pmuv3_0")

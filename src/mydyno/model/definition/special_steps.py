@@ -1,6 +1,7 @@
 """What a capacity search, or the comparison of statements one by one, makes of an experiment: the primary metric, and
 what does not go with it. The speed of a step that replays a capture. Whether connections always have a transaction
-under way, and how many can be. Pure.
+under way, and how many can be. Which metrics are a server's memory: compared where every arm has served as many queries
+since its start. Pure.
 """
 
 from __future__ import annotations
@@ -13,6 +14,23 @@ from pydantic import TypeAdapter, ValidationError
 from mydyno.model.definition.experiment import Experiment, Step, StepSpec
 from mydyno.model.definition.problems import Key, Problem
 from mydyno.model.definition.quantities import PositiveDuration
+from mydyno.model.metrics import GROWTH
+
+MEMORY = ("server_rss_bytes", "server_rss_peak_bytes", "server_vsize_bytes")
+"""Compared at equal load history, not at equal time."""
+EARLY = "server_rss_early_bytes"
+QUERIES = "memory_queries"
+
+
+def is_memory(metric: str) -> bool:
+    """Whether the metric is memory of the servers."""
+    return metric in (*MEMORY, EARLY, GROWTH) or metric.startswith(("server_rss_", "server_pss_"))
+
+
+def compares_memory(experiment: Experiment) -> bool:
+    """Whether memory is a metric of the question."""
+    return any(map(is_memory, experiment.verdict.primary))
+
 
 _DURATION: TypeAdapter[float] = TypeAdapter(PositiveDuration)
 

@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mydyno.model.definition.interim import TOTAL
 from mydyno.model.definition.quantities import ErrorRate, PositiveDuration, Share
-from mydyno.model.phrases import common_name
+from mydyno.model.metrics import common_name
+
+TOTAL = 0.05
+"""The error rate of all verdicts and interim analyses together, unless the experiment sets another."""
 
 PROFILE_EVERY = 8
 """Cycles from one cycle of profiled slices to the next."""

@@ -20,14 +20,6 @@ FORMAT = 6
 """Of the files of a study; others are not read."""
 
 
-class Metric(Record):
-    """What a metric's number means."""
-
-    unit: str
-    better: Literal["higher", "lower", "none"]
-    description: str = ""
-
-
 class Evidence(Record):
     """Proof, read back from the running system, that a treatment is in force (or that it is not)."""
 

@@ -13,8 +13,7 @@ from pydantic import Field
 from mydyno.model.definition.experiment import DesignKind, Step
 from mydyno.model.definition.quantities import load_level
 from mydyno.model.frozen_record import Record, is_empty
-from mydyno.model.metrics import phrase_of
-from mydyno.model.phrases import Phrase
+from mydyno.model.metrics import Metric, Phrase, phrase_of
 from mydyno.model.stored.analyses import (
     CandidateRecord,
     CapacityRecord,
@@ -26,7 +25,7 @@ from mydyno.model.stored.analyses import (
 )
 from mydyno.model.stored.counted import KernelRecord, ProfilesRecord, WaitsRecord
 from mydyno.model.stored.reasons import Alarm, ArmFailure, Fact, Reason
-from mydyno.model.stored.records import FORMAT, Metric, RunFacts, RunRecord, SliceRecord
+from mydyno.model.stored.records import FORMAT, RunFacts, RunRecord, SliceRecord
 
 
 class Window(Record):

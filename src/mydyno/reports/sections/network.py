@@ -7,18 +7,17 @@ of the same runs delivered, as frames; an arm whose bandwidth this host could no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
-from mydyno.document.charts.timeline import timeline_chart
-from mydyno.document.parts import Figures, Note, Part
+from mydyno.document.drawing import ArmStyle, Linear, Svg, area, nice_ticks, polyline, value_frame
+from mydyno.document.parts import Figure, FigureGroup, Figures, Note, Part, legend
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Figure, FigureGroup, legend
 from mydyno.hosts.network.link import FRAME_TO_PAYLOAD
 from mydyno.model.stored.summary import StepLevel
-from mydyno.reports.sections.over_time import time_series
-from mydyno.reports.sections.sweep import metric_figure
+from mydyno.reports.sections.metrics import metric_figure
 from mydyno.reports.telemetry import Panel, read_one
 from mydyno.wording.numbers import DisplayUnit, display_unit
 
@@ -91,8 +90,8 @@ def _traffic_figure(
     result: StudyResult, traffic: Traffic, step: StepLevel, bandwidth: str, arms: Collection[str]
 ) -> Figure | None:
     panel = traffic.panels.get(step.id)
-    series = time_series(result, panel, POINTS, arms=arms) if panel else []
-    values = [value for one in series for value in one.high or () if value is not None]
+    series = _time_series(result, panel, arms) if panel else []
+    values = [value for one in series for value in one.high if value is not None]
     if not values:
         return None
     known = [traffic.ceilings[arm] for arm in arms if arm in traffic.ceilings]
@@ -116,6 +115,91 @@ def _traffic_figure(
         ceiling=(ceiling, words) if near and ceiling is not None else None,
     )
     return Figure([chart])
+
+
+def _time_series(result: StudyResult, panel: Panel, arms: Collection[str]) -> list[TimeSeries]:
+    """The lines of these arms, thinned by joining neighbours to at most POINTS."""
+    series = []
+    for group, style in result.lane_styles.items():
+        if group not in panel or style.copy or style.name not in arms:
+            continue
+        line = panel[group]
+        factor = max(1, math.ceil(len(line.middle) / POINTS))
+        seconds = line.seconds()[factor - 1 :: factor]
+        middle, low = _joined(line.middle, factor, fmean), _joined(line.low, factor, min)
+        high = _joined(line.high, factor, max)
+        cut = len(seconds)
+        series.append(TimeSeries(style, seconds, middle[:cut], low[:cut], high[:cut]))
+    return series
+
+
+def _joined(line: Sequence[float], factor: int, how: Callable[[list[float]], float]) -> list[float | None]:
+    pieces = (line[start : start + factor] for start in range(0, len(line), factor))
+    known = ([value for value in piece if not math.isnan(value)] for piece in pieces)
+    return [how(values) if values else None for values in known]
+
+
+Values = Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSeries:
+    """One arm over time: medians of its runs, and the least and largest value of any of them."""
+
+    style: ArmStyle
+    seconds: Sequence[float]
+    middle: Values
+    low: Values = ()
+    high: Values = ()
+
+
+def timeline_chart(
+    key: str,
+    heading: str,
+    description: str,
+    unit: DisplayUnit,
+    series: Sequence[TimeSeries],
+    duration_s: float,
+    window: tuple[float, float] | None = None,
+    ceiling: tuple[float, str] | None = None,
+) -> str:
+    """The chart; `window` is the measured part (the rest is shaded).
+
+    `ceiling` is (value, label) of what the series cannot exceed; with it the axis begins at zero.
+    """
+    svg = Svg(key, 356, 200, f"{heading} over time", description)
+    values = [v for one in series for line in (one.middle, one.low, one.high) for v in line if v is not None]
+    if ceiling:
+        values.append(ceiling[0])
+    frame = value_frame(svg, unit, values, heading, from_zero=ceiling is not None, count=4)
+    ticks = [tick for tick in nice_ticks(0, duration_s, 6) if tick <= duration_s * 1.001]
+    x = Linear(0, duration_s, frame.left, frame.right)
+    if window:
+        svg.rect(x(0), frame.top, x.clamp(window[0]) - x(0), frame.bottom - frame.top, "outside")
+        svg.rect(x.clamp(window[1]), frame.top, x(duration_s) - x.clamp(window[1]), frame.bottom - frame.top, "outside")
+    for tick in ticks:
+        svg.text(x(tick), frame.bottom + 15, f"{tick:g}", "t num", "middle")
+    svg.text((frame.left + frame.right) / 2, svg.height - 5, "seconds", "t soft", "middle")
+    for one in series:
+        svg.open_group(one.style.css)
+        if one.low and one.high:
+            svg.path(
+                area(_points(x, frame.y, one.seconds, one.high), _points(x, frame.y, one.seconds, one.low)), "band"
+            )
+        svg.path(polyline(_points(x, frame.y, one.seconds, one.middle)), "line thin", one.style.dash)
+        svg.close_group()
+    if ceiling:
+        y = frame.y(ceiling[0])
+        svg.line(frame.left, y, frame.right, y, "ceiling")
+        svg.text(frame.right - 2, y - 4, ceiling[1], "t soft", "end")
+    return svg.render()
+
+
+def _points(x: Linear, y: Linear, seconds: Sequence[float], values: Values) -> list[tuple[float, float] | None]:
+    return [
+        None if value is None else (round(x(second), 0), y(value))
+        for second, value in zip(seconds, values, strict=True)
+    ]
 
 
 def _traffic(result: StudyResult) -> tuple[str, str]:

@@ -6,16 +6,15 @@ import json
 from collections.abc import Iterable
 from shlex import join
 
-from mydyno.document.parts import Part
+from mydyno.document.parts import Cell, Part, Table, render
 from mydyno.document.result import StudyResult
-from mydyno.document.section import Cell, Table, render
 from mydyno.language import agreed
 from mydyno.model.definition.plan import builds_of
 from mydyno.model.definition.quantities import format_bytes, format_duration
 from mydyno.model.stored.records import RunRecord
-from mydyno.wording.hosts import claim_words
 from mydyno.wording.numbers import margin_text
-from mydyno.wording.reasons import invalid_runs
+from mydyno.wording.scope_line import claim_words
+from mydyno.wording.verdicts import invalid_runs
 
 PER_RUN_VARIABLES = {
     "datadir", "general_log_file", "log_error", "pid_file", "port", "pseudo_thread_id", "server_uid", "server_uuid",

@@ -35,8 +35,7 @@ from mydyno.results.across.common_ground import (
     effects_by_contrast,
     same_control,
 )
-from mydyno.results.across.estimates import estimate_of, mean_log, mean_of
-from mydyno.results.across.history import Scatter, session_scatter
+from mydyno.results.across.history import Scatter, estimate_of, mean_log, mean_of, session_scatter
 from mydyno.results.across.saved import MOST_STUDIES, SavedStudy, label, without_copies
 from mydyno.results.families import verdict_metrics
 from mydyno.results.precision import alarm_of

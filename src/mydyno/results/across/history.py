@@ -12,8 +12,9 @@ enter it), and is part of the interval of every difference.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import exp, log, sqrt
 from pathlib import Path
 from typing import Literal
 
@@ -21,15 +22,171 @@ import numpy as np
 
 from mydyno.errors import MydynoError, UserError
 from mydyno.model.definition.problems import with_guess
-from mydyno.model.stored.comparison import LeftOut
-from mydyno.model.stored.summary import StepLevel
-from mydyno.results.across.common_ground import Contrast, differing_definition, effects_by_contrast
+from mydyno.model.stored.comparison import HistoryPoint, HistorySeries, LeftOut, LevelChange, SeriesLevel
+from mydyno.model.stored.summary import EffectRecord, StepLevel
+from mydyno.results.across.common_ground import (
+    Contrast,
+    data_settings,
+    differing_definition,
+    effects_by_contrast,
+    file_settings,
+    step_settings,
+)
 from mydyno.results.across.saved import SavedStudy, host_difference, host_identity, without_copies
-from mydyno.results.across.series import Analysed, Key, Measured, analysed, measured
-from mydyno.results.across.settings import data_settings, file_settings, step_settings
 from mydyno.results.precision import alarm_of
-from mydyno.stats.level_changes import FEWEST_SESSIONS, moderated, session_sd
+from mydyno.stats.contrast import Estimate
+from mydyno.stats.level_changes import FEWEST_SESSIONS, Levels, level_changes, moderated, session_sd
+from mydyno.stats.paired import has_no_spread, t_quantile
 from mydyno.store.study_folder import studies_below
+
+EXPLORATORY_ALPHA = 0.05
+"""The error rate of the unadjusted intervals of metrics without verdicts."""
+
+
+def estimate_of(effect: EffectRecord, alpha: float) -> Estimate:
+    """The log ratio with its error, from the unadjusted interval; `alpha` is the summary's error rate.
+
+    A summary without that interval has the error of its blocks' log ratios.
+    """
+    if effect.ratio is None or effect.ratio <= 0.0:
+        return Estimate(0, None, None, 0, None, False)
+    details, mean = effect.details, log(effect.ratio)
+    low, high = details.single_low, details.single_high
+    if low and high and details.freedom >= 1:
+        level = alpha if effect.verdict else EXPLORATORY_ALPHA
+        error = log(high / low) / 2.0 / t_quantile(1.0 - level / 2.0, details.freedom)
+        return Estimate(effect.n, mean, error, details.freedom, None, details.method == "pooled")
+    own = mean_of(details.log_ratios or {})
+    return Estimate(effect.n, mean, own.error, own.freedom, own.block_sd, False)
+
+
+def mean_of(values: Mapping[int, float]) -> Estimate:
+    """The mean of {block: value} with its error over blocks; without an error below two blocks."""
+    d = np.array(list(values.values()))
+    if d.size < 2:
+        return Estimate(d.size, float(d[0]) if d.size else None, None, 0, None, False)
+    sd = 0.0 if has_no_spread(d) else float(d.std(ddof=1))
+    return Estimate(d.size, float(d.mean()), sd / sqrt(d.size), d.size - 1, sd, False)
+
+
+def mean_log(values: Mapping[int, tuple[float, ...]]) -> Estimate:
+    """The mean over blocks of the logs of {block: values of its copies}."""
+    return mean_of({block: float(np.mean(np.log(of))) for block, of in values.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a series is of."""
+
+    kind: Literal["effect", "level"]
+    metric: str
+    step: str
+    arm: str
+    control: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A series before its analysis: the studies that have a value with an error, oldest first."""
+
+    key: Key
+    studies: tuple[SavedStudy, ...]
+    estimates: tuple[Estimate, ...]
+    missing: tuple[str, ...] = ()
+
+
+def measured(studies: Sequence[SavedStudy], key: Key) -> Measured:
+    """The studies that have this value with an error."""
+    found = [(study, one) for study in studies if (one := _estimate(study, key)).error is not None]
+    names = {study.name for study, _ in found}
+    missing = tuple(study.name for study in studies if study.name not in names)
+    return Measured(key, tuple(study for study, _ in found), tuple(one for _, one in found), missing)
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """A series with its levels and changes, without words; `changed_at` are the places of the changes' studies."""
+
+    of: Measured
+    series: HistorySeries
+    changed_at: tuple[int, ...]
+
+
+def analysed(of: Measured, alpha: float) -> Analysed:
+    """The levels and changes of a series."""
+    values = [one.mean or 0.0 for one in of.estimates]
+    errors = [one.error or 0.0 for one in of.estimates]
+    found = level_changes(values, errors, [one.freedom for one in of.estimates], alpha)
+    names = [study.name for study in of.studies]
+    series = HistorySeries(
+        kind=of.key.kind,
+        metric=of.key.metric,
+        step=of.key.step,
+        arm=of.key.arm,
+        control=of.key.control,
+        points=tuple(_points(of)),
+        missing=of.missing,
+        levels=_levels(found, names),
+        changes=tuple(
+            LevelChange(
+                study=names[change.at],
+                before=names[change.at - 1],
+                ratio=exp(change.size),
+                ci_low=exp(change.low),
+                ci_high=exp(change.high),
+            )
+            for change in found.changes
+        ),
+        p=found.p,
+        session_sd=found.session_sd,
+        detectable=None if found.detectable is None else exp(found.detectable) - 1.0,
+        sentence="",
+    )
+    return Analysed(of, series, tuple(change.at for change in found.changes))
+
+
+def _estimate(study: SavedStudy, key: Key) -> Estimate:
+    if key.kind == "level":
+        return mean_log(study.levels(key.metric, key.step, key.arm))
+    record = effects_by_contrast(study).get((key.metric, key.step, key.arm, key.control))
+    if record is None:
+        return Estimate(0, None, None, 0, None, False)
+    return estimate_of(record, study.summary.alpha)
+
+
+def _points(of: Measured) -> Iterator[HistoryPoint]:
+    for study, one in zip(of.studies, of.estimates, strict=True):
+        interval = one.interval(0.05, 0.95)
+        assert one.ratio is not None and interval.low is not None and interval.high is not None
+        yield HistoryPoint(
+            study=study.name,
+            created_unix_ns=study.study.created_unix_ns,
+            server=study.server,
+            mydyno_version=study.study.mydyno_version,
+            n=one.n,
+            value=one.ratio,
+            ci_low=interval.low,
+            ci_high=interval.high,
+        )
+
+
+def _levels(found: Levels, names: Sequence[str]) -> tuple[SeriesLevel, ...]:
+    levels = []
+    for one in found.segments:
+        freedom = max(1, len(names) - len(found.segments))
+        half = t_quantile(0.975, freedom) * one.error
+        levels.append(
+            SeriesLevel(
+                first=names[one.start],
+                last=names[one.end - 1],
+                studies=one.end - one.start,
+                value=exp(one.level),
+                ci_low=exp(one.level - half),
+                ci_high=exp(one.level + half),
+            )
+        )
+    return tuple(levels)
+
 
 ALPHA = 0.05
 

@@ -3,7 +3,8 @@
 Rates and CPU costs are totals over the block's cycles, relative to the control's first copy in the same cycles, and
 adjusted for what the host's speed was in the slices of other arms around. Latency percentiles come from the histograms
 of all of a lane's slices merged. Memory is compared at equal operations served: interpolated to the fewest operations
-that any lane served by the end of the step.
+that any lane served by the end of the step. The capacity of each start of a search is a value like any other metric of
+a run; its ratio between arms is paired by block, since slices of all arms alternate.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.memory import EARLY, MEMORY, QUERIES
+from mydyno.model.definition.special_steps import CAPACITIES, EARLY, MEMORY, QUERIES
 from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH, METRICS, SPREAD_OF, ordered, split_instance
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import InterleavingRecord
-from mydyno.results.values.capacity import capacity_values
 from mydyno.results.values.interference import (
     alone_record,
     carried_over,
@@ -29,6 +29,7 @@ from mydyno.results.values.interference import (
     stretched_cycles,
 )
 from mydyno.results.values.step_slices import COVARIATES, Lane, StepSlices, groups_of, lane_of, step_slices
+from mydyno.stats.capacity import Outcome, estimates
 from mydyno.stats.percentiles import percentiles_of
 from mydyno.stats.slices import (
     Array,
@@ -39,6 +40,38 @@ from mydyno.stats.slices import (
     spread_between,
     spread_within,
 )
+
+Starts = dict[Lane, list[SliceRecord]]
+
+
+def starts_of(slices: Sequence[SliceRecord], step: str) -> Starts:
+    """{lane: its slices of a search}, without the lanes that failed."""
+    found: Starts = defaultdict(list)
+    failed = {lane_of(one) for one in slices if one.step == step and one.failed}
+    for one in slices:
+        if one.step == step and one.search is not None and lane_of(one) not in failed:
+            found[lane_of(one)].append(one)
+    return dict(found)
+
+
+def outcomes_of(slices: Sequence[SliceRecord]) -> list[Outcome]:
+    """Loads and outcomes of a start's slices."""
+    return [Outcome(one.search.level, one.search.met) for one in slices if one.search is not None]
+
+
+def capacity_values(experiment: Experiment, slices: Sequence[SliceRecord]) -> dict[Lane, dict[str, dict[str, float]]]:
+    """lane → step → {metric: capacity}; empty where all slices of a start met the objective, or none."""
+    values: dict[Lane, dict[str, dict[str, float]]] = defaultdict(dict)
+    for step in experiment.resolved_steps:
+        starts = starts_of(slices, step.id)
+        if step.search is None or not starts:
+            continue
+        metric = CAPACITIES[step.search.of]
+        found, _ = estimates([outcomes_of(own) for own in starts.values()], [arm for _, arm, _ in starts])
+        for lane, one in zip(starts, found, strict=True):
+            values[lane][step.id] = {metric: one.capacity} if one is not None and one.bracketed else {}
+    return dict(values)
+
 
 Values = dict[Lane, dict[str, dict[str, float]]]
 """lane → step → metric → value"""

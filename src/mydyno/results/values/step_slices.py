@@ -13,7 +13,7 @@ import numpy as np
 from mydyno.errors import UserError
 from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.stats.slices import Array, Groups, before_and_after
-from mydyno.store.slices import SLICES_FILE, read_slices
+from mydyno.store.samples import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 
 Lane = tuple[int, str, int]

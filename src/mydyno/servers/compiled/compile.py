@@ -37,12 +37,16 @@ from mydyno.servers.compiled.record import (
     RECORD_FILE,
     TREE,
     BuildRecord,
+    Toolchain,
+    find_toolchain,
     identify,
+    padding_bytes,
     platform_words,
     recipe_hash,
+    with_wrappers,
+    write_wrappers,
 )
 from mydyno.servers.compiled.source import QUIET_GIT, Source, check_out, clear, get_source, known_source, work_folder
-from mydyno.servers.compiled.toolchain import Toolchain, find_toolchain, padding_bytes, with_wrappers, write_wrappers
 from mydyno.servers.memcached import memcached_build
 
 HEAD_BYTES = 4 << 20

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mydyno.errors import BugError, HostError, ServerError
-from mydyno.files.private import Owner, make_folder, remove_tree, write_private
+from mydyno.files.atomic import Owner, make_folder, remove_tree, write_private
 from mydyno.hosts.limits import open_files_of
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.network.ports import LOOPBACK, free_port

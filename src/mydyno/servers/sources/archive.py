@@ -24,8 +24,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from mydyno.errors import HostError, UserError
-from mydyno.files.atomic import made_once, sha256_of, write_text
-from mydyno.files.private import remove_tree
+from mydyno.files.atomic import made_once, remove_tree, sha256_of, write_text
 from mydyno.hosts.local import LocalHost
 from mydyno.model.frozen_record import Record
 from mydyno.packages.debian import DebianPackages

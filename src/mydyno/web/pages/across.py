@@ -135,10 +135,12 @@ def show_history(request: Request) -> Response:
 def _history(request: Request) -> tuple[Document, Choices, Selection]:
     """The document, what may be selected, and what is. Raises HTTPException."""
     # numpy and the tables take a third of a second to load
-    from mydyno.reports.history import history_document
+    from mydyno.reports.history import (
+        history_document,
+        history_of,  # numpy
+    )
     from mydyno.results.across.history import Selection, choices_of, find_studies  # numpy
     from mydyno.results.across.saved import SavedStudy
-    from mydyno.wording.across.history import history_of  # numpy
 
     paths = _named(request)
     if len(paths) != 1:

@@ -27,8 +27,7 @@ from starlette.routing import Route
 
 from mydyno.errors import HostError, MydynoError
 from mydyno.execution.planning.design_choice import with_copies
-from mydyno.execution.planning.plan_text import OBSTACLE, plan_parts
-from mydyno.execution.planning.preview import preview
+from mydyno.execution.planning.preview import OBSTACLE, plan_parts, preview
 from mydyno.experiment_file.parsing import UNREAD, parse_experiment, scales_of
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import built_in, experiment_of, source_from_text, vocabulary
@@ -37,7 +36,7 @@ from mydyno.hosts.lock import another_study, lock_holder
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.problems import NAME_PATTERN, ExperimentError
-from mydyno.store.live_log import LIVE_FILE
+from mydyno.store.logs import LIVE_FILE
 from mydyno.web.access import read_body
 from mydyno.web.rendering import FOLDER, render
 

@@ -27,7 +27,7 @@ from mydyno.errors import MydynoError
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.live import LiveEnded, LiveOpened
 from mydyno.results.families import verdict_metrics
-from mydyno.store.live_log import LIVE_FILE, LiveLine, read_live
+from mydyno.store.logs import LIVE_FILE, LiveLine, read_live
 from mydyno.store.study_folder import StudyFolder
 from mydyno.web.index import LiveKind, LiveStatus, StudyIndex, kind_of, live_status, stop_study
 from mydyno.web.pages.study import study_path

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mydyno.analysis.published import fact_clauses
 from mydyno.analysis.published.conclusions import conclusions_of
-from mydyno.analysis.published.words import fact_clauses
 from mydyno.experiment_file.published_studies import Conclusion, PublishedStudy
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.definition.factors import only_difference

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from mydyno.analysis.published import fact_clauses
 from mydyno.analysis.published.figures import compare_with_published, figures_of
-from mydyno.analysis.published.words import fact_clauses
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.published_studies import TableFigure, published_studies
 from mydyno.experiments import built_in, load, source_of, vocabulary

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mydyno.analysis.published.words import NextSteps
+from mydyno.analysis.published import NextSteps
 from mydyno.experiment_file.published_studies import published_studies
 from mydyno.model.stored.reasons import CopiesDiffer, Fact, fact
 from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, LimitRecord, PublishedEntry, Summary

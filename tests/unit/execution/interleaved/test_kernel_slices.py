@@ -8,7 +8,7 @@ import pytest
 
 from mydyno.errors import HostError
 from mydyno.execution.planning.forecast import forecast
-from mydyno.execution.planning.plan_text import plan_parts
+from mydyno.execution.planning.preview import plan_parts
 from mydyno.execution.planning.time_plan import shape_of
 from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
@@ -17,7 +17,7 @@ from mydyno.model.definition.plan import Design, make_plan
 from mydyno.model.definition.specs import ProfileSpec
 from mydyno.model.stored.counted import Bucket, KernelEvent, KernelTotals
 from mydyno.model.stored.summary import Summary
-from mydyno.store.slices import KERNEL_FILE, SLICES_FILE, read_slices, read_totals
+from mydyno.store.samples import KERNEL_FILE, SLICES_FILE, read_slices, read_totals
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener

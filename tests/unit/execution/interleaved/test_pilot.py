@@ -13,10 +13,10 @@ from mydyno.execution.interleaved.order import pilot_plan
 from mydyno.execution.interleaved.pilot import COST, PILOT_EVENT, THROUGHPUT, PilotPlan, expected_half_widths, words
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Step
-from mydyno.model.definition.interim import SIX, interim_aimed_at
+from mydyno.model.definition.plan import SIX, interim_aimed_at
 from mydyno.model.stored.records import SliceRecord
 from mydyno.stats.power import projected_half_width
-from mydyno.store.slices import SLICES_FILE, read_slices
+from mydyno.store.samples import SLICES_FILE, read_slices
 from tests.support.fake_script import Script, experiment
 from tests.unit.execution.interleaved.test_study import study
 

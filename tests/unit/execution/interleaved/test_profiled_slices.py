@@ -10,14 +10,14 @@ import pytest
 from mydyno.drivers.held import SliceOrder
 from mydyno.errors import HostError
 from mydyno.execution.planning.forecast import forecast
-from mydyno.execution.planning.plan_text import plan_parts
+from mydyno.execution.planning.preview import plan_parts
 from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import Design, make_plan
 from mydyno.model.definition.specs import ProfileSpec
 from mydyno.model.stored.summary import Summary
-from mydyno.store.slices import PROFILED_FILE, RUN_QUEUE, SLICES_FILE, WAITING, Stack, read_slices, read_stacks
+from mydyno.store.samples import PROFILED_FILE, RUN_QUEUE, SLICES_FILE, WAITING, Stack, read_slices, read_stacks
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener

@@ -19,11 +19,11 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, Experiment
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import Summary
-from mydyno.store.slices import ALONE_FILE, SLICES_FILE, read_slices
+from mydyno.store.samples import ALONE_FILE, SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study, run_study
-from mydyno.wording.reasons import recorded_failure
 from mydyno.wording.stored_result import StoredResult
+from mydyno.wording.verdicts import recorded_failure
 from tests.support.fake_environment import Watched, opener
 from tests.support.fake_script import Script, experiment
 from tests.support.stored_schemas import check

@@ -14,7 +14,7 @@ from mydyno.evaluation.facts import summarise
 from mydyno.execution.interleaved.study_time import StudyTime, overhead_s
 from mydyno.execution.planning.time_plan import next_look_s, shape_of
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.interim import EARLY, SIX, interim_aimed_at
+from mydyno.model.definition.plan import EARLY, SIX, interim_aimed_at
 from mydyno.model.stored.summary import Summary
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study

@@ -9,7 +9,7 @@ import pytest
 
 from mydyno.errors import HostError, ServerError
 from mydyno.execution.planning.forecast import forecast
-from mydyno.execution.planning.plan_text import plan_parts
+from mydyno.execution.planning.preview import plan_parts
 from mydyno.execution.planning.time_plan import shape_of
 from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
@@ -19,7 +19,7 @@ from mydyno.model.definition.specs import ProfileSpec
 from mydyno.model.stored.counted import ROW_LOCKS, EventTotal, WaitTotals
 from mydyno.model.stored.summary import Summary
 from mydyno.servers.wait_counting import Activity, Counted, Counts, LockUse, SessionSample, grown
-from mydyno.store.slices import SLICES_FILE, WAITS_FILE, read_slices, read_totals
+from mydyno.store.samples import SLICES_FILE, WAITS_FILE, read_slices, read_totals
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mydyno.execution.interleaved.slices import whole_counts
-from mydyno.execution.validity.rules import SLICES_RULES, StepFacts, step_reasons
+from mydyno.execution.validity import SLICES_RULES, StepFacts, step_reasons
 from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.stored.records import DriverResult
 from mydyno.results.values.doubts import missed

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from mydyno.drivers.held import SliceOrder
-from mydyno.execution.planning.captured_time import replay_lines
+from mydyno.execution.planning.time_plan import replay_lines
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, Step, StepSpec
 from mydyno.model.definition.plan import Design, make_plan
-from mydyno.workloads.captures import captured
+from mydyno.workloads.files import captured
 from tests.support.fake_script import Script, experiment
 from tests.unit.execution.interleaved.test_study import study
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mydyno.execution.planning.load_obstacles import port_caution
+from mydyno.execution.planning.forecast import port_caution
 from mydyno.model.definition.experiment import Step
 
 

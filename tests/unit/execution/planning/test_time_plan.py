@@ -23,7 +23,7 @@ from mydyno.execution.planning.time_plan import (
 from mydyno.experiments import built_in, load
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ServerSpec, StepSpec
-from mydyno.model.definition.interim import InterimAnalyses, interim_aimed_at
+from mydyno.model.definition.plan import InterimAnalyses, interim_aimed_at
 from mydyno.model.metrics import GROWTH
 from tests.support.fake_script import experiment
 

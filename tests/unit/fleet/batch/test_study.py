@@ -14,7 +14,6 @@ from mydyno.evaluation.facts import summarise
 from mydyno.execution.environments.environment import Opener
 from mydyno.execution.interleaved.order import BlockOrder
 from mydyno.execution.study_record import Request
-from mydyno.files.logs import read_commands
 from mydyno.fleet.batch.study import Watching, resume_on_batch, run_on_batch
 from mydyno.fleet.batch.system import Task, label_of, last_lines
 from mydyno.fleet.block import execute_block
@@ -24,6 +23,7 @@ from mydyno.model.definition.host_groups import BatchJob
 from mydyno.model.definition.plan import Design, make_plan
 from mydyno.model.stored.records import StudyRecord
 from mydyno.model.stored.summary import Summary
+from mydyno.store.logs import read_commands
 from mydyno.store.study_folder import StudyFolder
 from tests.support.fake_environment import opener
 from tests.support.fake_fleet import FleetWatched, interleaved

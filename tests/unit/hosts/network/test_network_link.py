@@ -10,15 +10,7 @@ import pytest
 
 from mydyno.errors import HostError
 from mydyno.hosts.network import link, namespace
-from mydyno.hosts.network.link import (
-    LinkEnd,
-    Shape,
-    disciplines,
-    free_addresses,
-    make_link,
-    shape_anew,
-    shape_link,
-)
+from mydyno.hosts.network.link import LinkEnd, Shape, disciplines, free_addresses, make_link, shape_anew, shape_link
 from mydyno.hosts.network.namespace import entering
 from mydyno.hosts.undo import UndoJournal
 from tests.support.fake_host import FakeHost, of_network

@@ -12,8 +12,8 @@ import pytest
 
 from mydyno.cli.clean import clean_here
 from mydyno.hosts.identity import STARTING_TRIES
-from mydyno.hosts.left_behind import QUIET_S, arguments_in_use, left_studies
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.undo import QUIET_S, arguments_in_use, left_studies
 from tests.support.fake_host import FakeHost
 
 

@@ -15,11 +15,11 @@ import pytest
 import pytest_asyncio
 
 from mydyno.errors import BugError, HostError, UserError
-from mydyno.files.logs import read_commands
 from mydyno.hosts.commands import recorded_commands
 from mydyno.hosts.identity import ProcessIdentity
 from mydyno.hosts.remote.ssh import SshHost
 from mydyno.hosts.remote.ssh_connection import Login
+from mydyno.store.logs import read_commands
 from tests.support.patience import HANG_S, until
 from tests.support.ssh_server import SshServer, ssh_server, without
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mydyno.execution.counters.task_profiler import KERNEL_CODE, LIST_EVERY, USER_CODE, TaskStates
 from mydyno.hosts.tracing.perf import Folded
-from mydyno.store.slices import RUN_QUEUE, WAITING
+from mydyno.store.samples import RUN_QUEUE, WAITING
 from tests.support.patience import Patience
 
 PASSES = 40

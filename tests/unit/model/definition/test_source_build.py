@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
+from mydyno.cli.gate import with_commits
 from mydyno.errors import UserError
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.thresholds import with_thresholds
 from mydyno.experiment_file.toml_source import TomlSource
 from mydyno.experiments import vocabulary
-from mydyno.model.definition.commit_arms import with_commits
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import make_plan
 from mydyno.model.definition.source_build import repository_name

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from mydyno.drivers.base import Agent, StepContext
-from mydyno.drivers.dynoload import Dynoload
-from mydyno.drivers.dynoload_arguments import ARGUMENTS, OPTIONS_OF_LOAD
+from mydyno.drivers.dynoload import ARGUMENTS, OPTIONS_OF_LOAD, Dynoload
 from mydyno.errors import UserError
-from mydyno.execution.blocks.run import with_stream
-from mydyno.execution.planning import plan_text
+from mydyno.execution.blocks import with_stream
+from mydyno.execution.planning import preview
 from mydyno.experiments import load
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import make_plan
@@ -93,7 +92,7 @@ def test_a_step_may_be_a_capture_on_the_data_of_a_dump(tmp_path: Path) -> None:
     assert [step.id for step in one.resolved_steps] == ["monday-8"]
     assert kind_of(one.data).prewarm_sql(one.data) == []
     plan = make_plan(one)
-    (step,) = (entry for entry in plan_text._steps(one, plan) if entry.label == "load")
+    (step,) = (entry for entry in preview._steps(one, plan) if entry.label == "load")
     assert "the captured transactions in their order" in step.lines[1]
     assert "the same for all arms" in step.lines[2]
 

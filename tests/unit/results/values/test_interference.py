@@ -9,8 +9,8 @@ import pytest
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.reasons import fact
 from mydyno.model.stored.records import SliceRecord
+from mydyno.reports.sections.trust import interference_sentences
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
-from mydyno.wording.interference import interference_sentences
 from tests.support.fake_script import experiment
 from tests.support.fake_slices import QUIET, Simulation
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from mydyno.model.memory import EARLY, MEMORY, QUERIES
+from mydyno.model.definition.special_steps import EARLY, MEMORY, QUERIES
 from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH
 from mydyno.results.values.interleaved import interleaved_values
 from mydyno.results.values.step_slices import lane_of

@@ -1,1 +1,0 @@
-"""Executes a study: planning, environments, counters, the two designs, live.jsonl. ../study.py has the order."""

@@ -1,1 +1,0 @@
-"""The design "blocks": one run after another, each with fresh servers of one arm."""

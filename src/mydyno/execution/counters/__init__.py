@@ -1,1 +1,0 @@
-"""Counters on a few servers during a slice: CPU profiles, waits, events of the kernel."""

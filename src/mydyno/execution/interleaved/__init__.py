@@ -1,1 +1,0 @@
-"""The interleaved design: blocks whose arms are all up together and loaded in turn, slice by slice."""

@@ -1,1 +1,0 @@
-"""live.jsonl: what a study does now and has done, a line a second."""

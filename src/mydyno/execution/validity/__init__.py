@@ -1,1 +1,0 @@
-"""What makes a run or a load level invalid, decided without looking at the outcome."""

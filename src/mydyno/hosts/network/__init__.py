@@ -1,1 +1,0 @@
-"""Networks of a host: namespaces, links, shaping, cards, ports, certificates, timed transfers."""

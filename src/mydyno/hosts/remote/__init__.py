@@ -1,1 +1,0 @@
-"""Other hosts, by SSH."""

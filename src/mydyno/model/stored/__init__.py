@@ -1,1 +1,0 @@
-"""What a study writes and what commands print: records, summary.json, log lines, and their schemas."""

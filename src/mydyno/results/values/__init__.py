@@ -1,1 +1,0 @@
-"""The numbers of each run, from samples (blocks.py) or slices (interleaved.py), and whether the host disturbed them."""

@@ -1,1 +1,0 @@
-"""One file per source of servers that mydyno downloads."""

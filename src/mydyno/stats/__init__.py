@@ -1,1 +1,0 @@
-"""Pure functions, numbers in and numbers out: paired comparisons, exact tests, steady state, noise, planning."""

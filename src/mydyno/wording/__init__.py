@@ -1,1 +1,0 @@
-"""Every sentence about results, and the numbers in them: what results/ found, for the terminal, pages and files."""

@@ -1,1 +1,0 @@
-"""Comparisons of studies and histories, in sentences."""
