@@ -113,7 +113,9 @@ def test_a_servers_threads_are_moved_and_each_load_program_keeps_its_cpus(progra
         assert process.wait() == 0
     assert program.leftovers() == before
     study = program.study()
-    assert "set to each arm's affinity in turn" in program.run("plan", str(program.folder / "experiment.toml")).stdout
+    assert (
+        "switched to each arm's affinity in turn" in program.run("plan", str(program.folder / "experiment.toml")).stdout
+    )
     (of_server,) = (cpus for (name, _), cpus in seen.items() if name == "server")
     assert of_server == {frozenset(here), frozenset(own)}
     of_loads = [cpus for (name, _), cpus in seen.items() if name == "load"]
@@ -134,7 +136,7 @@ def test_a_disks_scheduler_is_given_back_after_every_slice_and_after_kill_9(prog
         return
     before = queue_of(disk)
     arms = f"""control = "plain"\nplain = {{}}\nnone = {{ sysctl = {{ "{disk}" = "none" }} }}\n"""
-    text = interleaved_text("queue", arms, STEPS, blocks=1, slice_s=0.4).replace('"interleaved"', '"auto"')
+    text = interleaved_text("queue", arms, STEPS, blocks=1, slice_s=0.4).replace('"interleaved"', '"switchback"')
     path = program.write(text)
 
     def switched(process: subprocess.Popen[bytes]) -> None:

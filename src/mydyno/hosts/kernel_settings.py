@@ -21,20 +21,26 @@ def read_setting(path: Path) -> str:
         text = path.read_text().strip()
     except OSError as error:
         raise HostError(f"{path} cannot be read: {error.strerror}", "does this kernel have it?") from None
+    except UnicodeDecodeError:
+        raise HostError(f"{path} is no setting: it has bytes, and no text") from None
     match = _SELECTED.search(text)
     return match[1] if match else text
 
 
 def write_setting(path: Path, value: str, root: HostRoot = HERE) -> str:
     """Write, and return the value that the kernel accepted, which may be smaller. Raises HostError."""
-    of_proc = path.is_relative_to(root.proc / "sys") and ".." not in path.parts
-    if not of_proc and not (path.is_relative_to(root.sys) and re.fullmatch(IN_SYS, str(path.relative_to(root.sys)))):
-        raise HostError(f"{path} is not a kernel setting")
+    _require_setting(path, root)
     try:
         path.write_text(value)
     except OSError as error:
         raise HostError(f"{path} cannot be set to {value}: {error.strerror}", "run mydyno as root") from None
     return read_setting(path)
+
+
+def _require_setting(path: Path, root: HostRoot) -> None:
+    of_proc = path.is_relative_to(root.proc / "sys") and ".." not in path.parts
+    if not of_proc and not (path.is_relative_to(root.sys) and re.fullmatch(IN_SYS, str(path.relative_to(root.sys)))):
+        raise HostError(f"{path} is not a kernel setting")
 
 
 def give_back(facts: dict[str, Any], root: HostRoot) -> str | None:
@@ -43,7 +49,10 @@ def give_back(facts: dict[str, Any], root: HostRoot) -> str | None:
     if path.parent.name == "iosched" and not path.exists():
         return None
     try:
-        now = write_setting(path, before, root)
+        _require_setting(path, root)
+        now = read_setting(path)
+        if now.split() != before.split():
+            now = write_setting(path, before, root)
     except HostError as error:
         return error.message
     return None if now == before else f"{path} is {now}, was {before}"

@@ -116,7 +116,7 @@ def set_affinity(pid: int, cpus: Collection[int], threads: Callable[[int], set[i
             except OSError as error:
                 raise HostError(f"the CPUs of thread {thread} cannot be set: {error.strerror}") from error
         done |= new
-    raise HostError(f"process {pid} makes threads faster than their CPUs can be set")
+    raise HostError(f"process {pid} creates threads faster than they can be moved")
 
 
 def open_files_shortage(hard: int | None = None) -> str | None:

@@ -62,6 +62,11 @@ class Treatment(ABC):
         return True
 
     @property
+    def replaces_what_may_last(self) -> bool:
+        """Whether what it takes the place of, in an arm without it, may leave something behind."""
+        return False
+
+    @property
     def is_proved_for_one_instance_only(self) -> bool:
         """Whether its proof needs a run with a single instance."""
         return False
@@ -141,6 +146,10 @@ class Treatment(ABC):
     async def switch_off(self, instance: RunningServer) -> None:
         """Free the running server of it. Raises HostError."""
         raise NotImplementedError(self.name)
+
+    async def left(self, instance: RunningServer) -> str:  # noqa: ARG002
+        """What is still in force of it after switch_off(), or was changed since; empty: nothing."""
+        return ""
 
     @abstractmethod
     async def evidence(self, instance: RunningServer) -> Evidence:

@@ -213,7 +213,11 @@ def switched_treatments(experiment: Experiment) -> dict[str, list[Treatment]]:
 
 def lasting_names(experiment: Experiment) -> list[str]:
     """What the arms differ in and whose effect may last longer than a slice: then it is in the slices of all arms."""
-    lasting = [name for name, own in switched_treatments(experiment).items() if any(one.lasts for one in own)]
+    lasting = [
+        name
+        for name, own in switched_treatments(experiment).items()
+        if any(one.lasts or (one.replaces_what_may_last and len(own) < len(experiment.arms)) for one in own)
+    ]
     return [*lasting, *(name for name in switched_names(experiment) if name not in SWITCHED_AT_ONCE)]
 
 
@@ -228,7 +232,7 @@ def switching_obstacles(experiment: Experiment) -> list[str]:
         if not all(one.switches for one in own):
             found.append(f"{name} is not the same in all arms: a running server keeps it")
         elif any(one.begins_with_server for one in own) and len(own) < len(experiment.arms):
-            found.append(f"{name} is not in all arms: a running server that begins with it keeps it")
+            found.append(f"{name} is not in all arms: a server that was started with it cannot drop it")
     switched = switched_names(experiment)
     if shaping := shaping_variables(dict.fromkeys(switched, "")):
         found.append(f"{', '.join(shaping)}: the server's files are of one form")

@@ -7,9 +7,9 @@ measured and reported. Needs root. Compare arms, do not size hosts: namespaces s
 charges a packet's processing to its sender, and a round trip is about 20 µs, that of a real network 100 µs and more.
 The rate is up to 20 % too high for the smallest frames.
 
-With `design.kind = "switchback"` (load on this host, `network` in every arm) one link is shaped anew before each slice,
-and read back by tc. Nothing waits in its queues then; but the kernel keeps what it learned of a path for connections to
-come (ip-tcp_metrics(8)), whichever arm they are of.
+With `design.kind = "switchback"` (load on this host, `network` in every arm) one link is shaped anew for each arm, and
+read back by tc. Its queues are empty then; but the kernel keeps what it learned of a path (ip-tcp_metrics(8)) and
+uses it for later connections of any arm.
 
 Where the load comes from other hosts, the network between these hosts is used: packets of the server's port are shaped
 on the cards at both ends, or, with `by = "card"`, the speed of the server's own card is set by ethtool (its link is
@@ -233,7 +233,8 @@ class NetworkTreatment(Treatment):
         assert self._ends is not None
         found = [await asyncio.to_thread(disciplines, end, self.root) for end in self._ends]
         holds = all(map(self._shape.is_in_force, found))
-        text = f"tc reports {found}, wanted {self._shape}"
+        kinds = " and ".join(", ".join(str(one["kind"]) for one in end) or "none" for end in found)
+        text = f"tc reports {kinds} at the ends of the link, wanted {' '.join(self._shape.commands('')[-1][3:])}"
         return Evidence(treatment=self.name, holds=holds, text=text, instance=instance.number)
 
     async def _transfer(self, source: LinkEnd, destination: LinkEnd) -> Transfer:

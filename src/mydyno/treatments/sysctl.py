@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from mydyno.errors import HostError
+from mydyno.hosts.facts import nearest_existing
 from mydyno.hosts.kernel_settings import IN_SYS, read_setting, write_setting
 from mydyno.hosts.root import text_of
 from mydyno.hosts.undo import UndoJournal
@@ -30,12 +31,17 @@ SETTING: TypeAdapter[Any] = TypeAdapter(
     dict[Annotated[str, Field(pattern=rf"^([a-z0-9_]+(\.[A-Za-z0-9_-]+)+|/sys/{IN_SYS})$")], Scalar], config=FINITE
 )
 _AT_ONCE = re.compile(
-    r"(kernel\.sched_\w+|net\.core\.busy_(poll|read)|net\.ipv4\.tcp_(autocorking|limit_output_bytes)) .*"
+    r"(kernel\.sched_\w+|net\.core\.busy_poll|net\.ipv4\.tcp_(autocorking|limit_output_bytes)) .*"
     r"|/sys/block/[^/]+/queue/(scheduler (none|mq-deadline)|(nomerges|nr_requests) .*)"
 )
 """Settings, with their values, that leave nothing behind. Schedulers that learn (bfq, kyber) do so anew after a switch,
-and open files keep their read-ahead.
+open files keep their read-ahead, and sockets the busy_read that they were made with.
 """
+_EXCLUSIVE = {
+    "dirty_bytes": "dirty_ratio", "dirty_ratio": "dirty_bytes",
+    "dirty_background_bytes": "dirty_background_ratio", "dirty_background_ratio": "dirty_background_bytes",
+}  # fmt: skip
+"""Of vm: the kernel sets the other one to 0, which cannot be written."""
 
 
 class SysctlTreatment(Treatment):
@@ -64,6 +70,22 @@ class SysctlTreatment(Treatment):
         """Most change what the kernel keeps: caches, queues, connections, huge pages."""
         return not all(_AT_ONCE.fullmatch(f"{name} {value}") for name, value in self._wanted.items())
 
+    @property
+    def replaces_what_may_last(self) -> bool:
+        """A host's own scheduler may be one that learns."""
+        return any(name.endswith("/queue/scheduler") for name in self._wanted)
+
+    def disk_obstacle(self, data: Path) -> str | None:
+        """Settings of a disk that does not hold the data."""
+        number = nearest_existing(data.absolute()).stat().st_dev
+        below = self.root.sys / f"dev/block/{os.major(number)}:{os.minor(number)}"
+        if not below.exists():  # not one disk: btrfs, a network's file system
+            return None
+        holding = {*below.resolve().parts, *(path.name for path in below.glob("slaves/*"))}
+        named = {name.split("/")[3]: name for name in self._wanted if name.startswith("/sys/block/")}
+        wrong = [name for disk, name in named.items() if disk not in holding]
+        return f"{wrong[0]}: the data are in {data}, which is on another disk" if wrong else None
+
     def obstacle(self, server: ServerSpec) -> str | None:
         """Root, and a kernel that has each of them and lets them be written."""
         if server.dsn is not None:
@@ -71,7 +93,8 @@ class SysctlTreatment(Treatment):
         present = [name for name in self._wanted if not self._comes_with_its_scheduler(name)]
         for name in present:
             if not self._file(name).is_file():
-                return f"this kernel has no {name}: {self._file(name)} is not there (sysctl -a lists what it has)"
+                hint = "ls lists what is there" if name.startswith("/sys/") else "sysctl -a lists what it has"
+                return f"this kernel has no {name} ({hint})"
         if not self.root.is_root:
             return "kernel settings need root; run mydyno as root"
         for name in present:
@@ -82,7 +105,10 @@ class SysctlTreatment(Treatment):
     def host_changes(self, server: ServerSpec) -> list[str]:
         """What is set for the time of a run."""
         del server
-        return [f"sysctl {name} = {value} (restored after each run)" for name, value in self._wanted.items()]
+        return [
+            f"{'' if name.startswith('/sys/') else 'sysctl '}{name} = {value} (restored after each run)"
+            for name, value in self._wanted.items()
+        ]
 
     async def apply(self, instance: RunningServer) -> None:
         """Journal and set each. Raises HostError if the kernel refuses a value."""
@@ -91,7 +117,7 @@ class SysctlTreatment(Treatment):
             path = self._file(name)
             before = read_setting(path)
             if not _same(before, value):
-                for file in (*_set_anew_with(path), path):
+                for file in _to_restore(path):
                     if file not in self._before:
                         before = read_setting(file)
                         self._before[file] = self._undo.will_change("sysctl", path=str(file), before=before), before
@@ -107,6 +133,14 @@ class SysctlTreatment(Treatment):
         for file, (_, before) in reversed(self._before.items()):
             if file.exists() and not _same(read_setting(file), before):
                 write_setting(file, before, self.root)
+
+    async def left(self, instance: RunningServer) -> str:
+        """Settings that are not as they were before."""
+        del instance
+        now = {file: read_setting(file) for file in self._before if file.exists()}
+        wrong = [f"{file} is {now[file]}, not {before}" for file, (_, before) in self._before.items()
+                 if file in now and not _same(now[file], before)]  # fmt: skip
+        return ", ".join(wrong)
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """Each read back while the server runs."""
@@ -143,13 +177,15 @@ class SysctlTreatment(Treatment):
         return bool(own) and f"{queue}/scheduler" in self._wanted
 
 
-def _set_anew_with(path: Path) -> Iterator[Path]:
-    """What the kernel sets anew when it changes this: of a scheduler the queue's length, writeback throttling, and its
-    own settings.
+def _to_restore(path: Path) -> Iterator[Path]:
+    """What is written to have this as before. With a scheduler the kernel sets anew the queue's length, writeback
+    throttling, and its own settings.
     """
     if path.name == "scheduler":
         beside = (*path.with_name("iosched").glob("*"), path.with_name("wbt_lat_usec"), path.with_name("nr_requests"))
         yield from (file for file in beside if text_of(file))
+    other = _EXCLUSIVE.get(path.name)
+    yield path if other is None or read_setting(path) != "0" else path.with_name(other)
 
 
 def _text(setting: Scalar) -> str:

@@ -289,8 +289,8 @@ def reason_words(one: Comparison) -> str:
             return "the interval contains the limit"
         case "lasts":
             return (
-                'an effect that lasts longer than a slice is in all arms: decide with design.kind = "interleaved" or '
-                '"blocks"'
+                "an effect that lasts longer than a slice reaches the other arms too: decide with design.kind = "
+                '"interleaved" or "blocks"'
             )
         case "unmeasured":
             return "was not measured at this load level"

@@ -116,7 +116,7 @@ def test_threads_that_are_made_meanwhile_are_moved_too(process: subprocess.Popen
     set_affinity(process.pid, {last}, lambda pid: next(walks, None) or threads_of(pid))
     assert affinities_of(process.pid) == [{last}] * 9
     walks = ({thread} for thread in count(1 << 22))  # beyond the largest process id: each has ended when it is moved
-    with pytest.raises(HostError, match="makes threads faster"):
+    with pytest.raises(HostError, match="creates threads faster"):
         set_affinity(process.pid, {last}, lambda _: next(walks))
 
 

@@ -76,6 +76,7 @@ def test_what_a_running_server_keeps_is_not_switched(
         ({"sysctl": {"vm.swappiness": 1}}, {"sysctl": {"vm.swappiness": 60}}, "blocks"),
         ({"sysctl": {"/sys/kernel/mm/transparent_hugepage/enabled": "never"}}, {}, "blocks"),
         ({"sysctl": {"/sys/block/vda/queue/scheduler": "bfq"}}, {}, "blocks"),
+        ({"sysctl": {"/sys/block/vda/queue/scheduler": "none"}}, {}, "blocks"),
         ({"affinity": "one"}, {"affinity": "apart"}, "interleaved"),
         ({}, {"affinity": "apart"}, "interleaved"),
         ({"network": "1gbit"}, {"network": {}}, "interleaved"),
@@ -92,13 +93,18 @@ def test_what_takes_effect_later_is_switched_on_demand_only(
     "treatments",
     [
         {"cgroup": {"cpu_quota": 1.5}},
-        {"sysctl": {"net.core.busy_poll": 50, "/sys/block/vda/queue/scheduler": "none"}},
+        {"sysctl": {"net.core.busy_poll": 50, "/sys/block/vda/queue/nr_requests": 64}},
     ],
 )
 def test_what_the_kernel_changes_at_once_is_switched(treatments: dict[str, Any], paths: HostPaths) -> None:
     asked = two_arms({}, treatments, design={"kind": "auto"})
     assert choose_design(asked, paths).kind == "switchback"
     assert lasting_names(asked) == []
+
+
+def test_schedulers_are_switched_by_themselves_where_every_arm_has_one(paths: HostPaths) -> None:
+    arms = ({"sysctl": {"/sys/block/vda/queue/scheduler": name}} for name in ("none", "mq-deadline"))
+    assert choose_design(two_arms(*arms, design={"kind": "auto"}), paths).kind == "switchback"
 
 
 def test_a_switched_block_has_one_server(paths: HostPaths) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -88,6 +89,31 @@ def test_what_stands_in_the_way_is_said_before_anything_starts(host: FakeHost) -
     host.is_root = False
     assert "need root" in (treatment.obstacle(SERVER) or "")
     assert treatment.host_changes(SERVER) == ["sysctl vm.swappiness = 1 (restored after each run)"]
+
+
+async def test_of_two_settings_that_exclude_each_other_the_one_in_force_is_restored(host: FakeHost) -> None:
+    """The kernel refuses to write 0, and sets the other one to 0 by itself."""
+    host.write("proc/sys/vm/dirty_bytes", "0\n")
+    host.write("proc/sys/vm/dirty_ratio", "20\n")
+    made, treatment = instance(host), sysctl(host, vm__dirty_bytes=1 << 26)
+    await treatment.switch_on(made)
+    host.write("proc/sys/vm/dirty_ratio", "0\n")
+    assert "dirty_ratio is 0, not 20" in await treatment.left(made)
+    await treatment.switch_off(made)
+    assert (host.proc / "sys/vm/dirty_ratio").read_text() == "20"
+    assert (host.proc / "sys/vm/dirty_bytes").read_text() == str(1 << 26), "the kernel's part"
+    assert await treatment.left(made) == ""
+
+
+def test_the_disk_is_that_of_the_data(host: FakeHost, tmp_path: Path) -> None:
+    number = tmp_path.stat().st_dev
+    treatment = SysctlTreatment({f"{QUEUE}/scheduler": "none"})
+    treatment.root = host
+    assert treatment.disk_obstacle(tmp_path) is None, "it is not known which one that is"
+    host.write(f"sys/dev/block/{os.major(number)}:{os.minor(number)}/slaves/vdb", "")
+    assert "is on another disk" in (treatment.disk_obstacle(tmp_path) or "")
+    host.write(f"sys/dev/block/{os.major(number)}:{os.minor(number)}/slaves/vda", "")
+    assert treatment.disk_obstacle(tmp_path) is None
 
 
 QUEUE = "/sys/block/vda/queue"

@@ -29,7 +29,7 @@ from mydyno.execution.interleaved.pilot import is_enough
 from mydyno.execution.interleaved.slices import Around, slice_record, speed_between
 from mydyno.execution.interleaved.statement_pairs import compare_statements
 from mydyno.execution.interleaved.switchback import lanes_of
-from mydyno.execution.planning.time_plan import CapturedTime, Pace, shape_of
+from mydyno.execution.planning.time_plan import SLICE_GAP_S, CapturedTime, Pace, shape_of
 from mydyno.failpoints import failpoint
 from mydyno.hosts.limits import quota_periods, throttled_since
 from mydyno.hosts.quiet import MemoryCounters, process_cpu_s
@@ -442,9 +442,10 @@ class Block:
         """Write each run's files and return the records."""
         memory = MemoryCounters.read().since(self._memory)
         runs = []
-        self._probe_words += busy_client_words(
-            self._samples, windows_of(self.slices), self.environment.experiment.validity.driver_cpu
-        )
+        experiment = self.environment.experiment
+        loaded_s = experiment.design.slice + self.washout_s  # samples are as long as slices, and have pauses in them
+        bound = experiment.validity.driver_cpu * loaded_s / (loaded_s + SLICE_GAP_S)
+        self._probe_words += busy_client_words(self._samples, windows_of(self.slices), bound)
         self._probe_words += clock.step_words(self._wall_offset_ns)
         for lane in self.lanes:
             steps = self._step_records.get(self._key(lane), [])

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import ceil
 
 from mydyno.drivers.held import SliceOrder
@@ -28,6 +29,8 @@ MOST_ENDED = 3
 """Times in a row that the guard ends a slice before the arm has failed at that load level."""
 STREAM_STEP = 7919
 """Between the streams of two lanes of a cycle: on the same data each does other operations."""
+READINGS = 4
+"""Of the counters, to know what one adds to them."""
 LOOK_S = 0.025
 WINDOW = 400
 """Looks over which the percentile of the statement is taken: the last ten seconds."""
@@ -49,6 +52,7 @@ class SharedLane(Lane):
     number: int = 1
     """From 1, in the order of the block."""
     counted: dict[str, float] = field(default_factory=dict)
+    own: dict[str, float] = field(default_factory=dict)
     """Growth of the server's counters over this lane's own slices of the current step."""
     guard: Guard | None = None
     """Where the experiment has one."""
@@ -120,6 +124,7 @@ class SharedLane(Lane):
     async def _counted_slice(self, step: Step, order: SliceOrder) -> list[PartOfSlice]:
         (server,) = self.instances
         try:
+            await self.measure_reading(server)
             before = await server.counters()
             parts = await super().slice(step, order)
             grown = growth(before, await server.counters()) if parts else {}
@@ -129,10 +134,18 @@ class SharedLane(Lane):
         self.count(grown)
         return parts
 
+    async def measure_reading(self, server: RunningServer) -> None:
+        """What one reading of the counters adds to them: the least of some, since others may use the server."""
+        if self.own:
+            return
+        read = [await server.counters() for _ in range(READINGS)]
+        pairs = [growth(first, second) for first, second in pairwise(read)]
+        self.own = {name: min(pair[name] for pair in pairs if name in pair) for name in pairs[0]}
+
     def count(self, grown: Mapping[str, float]) -> None:
-        """Add what the server counted; of its connections, not the one that read the counters the second time."""
+        """Add what the server counted, without what one reading of the counters adds to them."""
         for name, value in grown.items():
-            self.counted[name] = self.counted.get(name, 0.0) + value - (name == "Connections")
+            self.counted[name] = self.counted.get(name, 0.0) + max(0.0, value - self.own.get(name, 0.0))
 
     async def stop(self) -> None:
         """End the load and the guard."""

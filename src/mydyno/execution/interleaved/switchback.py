@@ -1,4 +1,4 @@
-"""The design "switchback": a block has one server, whose variables are set to an arm's before each of its slices.
+"""The design "switchback": a block has one server, which is given an arm's settings before each of its slices.
 
 Each lane has a load program of its own, whose sessions were opened under the arm's values and so carry them. What was
 set is read back, and once more before the next change: nobody else may have changed it meanwhile.
@@ -59,6 +59,8 @@ class Switch:
         self.of_host: dict[str, list[Treatment]] = {}
         """{arm: its treatments that are switched}."""
         self._on: list[Treatment] = []
+        self._off: dict[str, Treatment] = {}
+        """{name: the treatment that was switched off last}."""
         self.switches: dict[str, int] = {}
         """{arm: how often its values were set and read back}."""
         self.proving = asyncio.Lock()
@@ -106,6 +108,7 @@ class Switch:
             return
         for treatment in self._on:
             await self._require(treatment, "somebody else changed it: ")
+        await self._require_off("somebody else changed it: ")
         if self._control is None or (found := await self._read()) == self._shown[self._now]:
             return
         words = f"somebody else changed variables of the server: {self._unlike(self._now, found)}"
@@ -129,10 +132,19 @@ class Switch:
         for treatment in [one for one in reversed(self._on) if one not in wanted]:
             await treatment.switch_off(self._instance)
             self._on.remove(treatment)
+            self._off[treatment.name] = treatment
         for treatment in [one for one in wanted if one not in self._on]:
             self._on.append(treatment)
             await treatment.switch_on(self._instance)
             await self._require(treatment)
+        await self._require_off()
+
+    async def _require_off(self, cause: str = "") -> None:
+        """Raise ServerError where an arm without a treatment has what is left of another arm's."""
+        assert self._instance is not None
+        for name, treatment in self._off.items():
+            if name not in {one.name for one in self._on} and (words := await treatment.left(self._instance)):
+                raise ServerError(f"{name}: {cause}{words}")
 
     async def _require(self, treatment: Treatment, cause: str = "") -> None:
         assert self._instance is not None
@@ -264,6 +276,7 @@ class SwitchedLane(SharedLane):
         try:
             for instance in self.instances if self.loads else ():
                 grown = growth(self.begun[instance.number], await instance.counters())
+                await self.measure_reading(instance)
                 self.count({name: grown[name] for name in SESSIONS if name in grown})
         except ServerError as error:
             await self.step_failed(step, error)

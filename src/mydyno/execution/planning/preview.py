@@ -164,7 +164,7 @@ def _interleaved(experiment: Experiment, plan: Plan) -> Iterator[Entry]:
     if plan.design == "switchback":
         names = [*switched_treatments(experiment), *switched_names(experiment)]
         switched = ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} settings"
-        servers = f"one server a block, set to each arm's {switched} in turn{twice}, slices of {slices}"
+        servers = f"one server per block, switched to each arm's {switched} in turn{twice}, slices of {slices}"
     per_block = f"{cycles:.{0 if time_s is None else 1}f} cycles of every load level"
     if experiment.compares_statements:
         servers = f"{up} at the same time, one statement on one server at a time"

@@ -30,7 +30,7 @@ NOTES = {
         "From block {block} on the washout is {washout_s:g} s: slices depended on the arm loaded before them."
     ),
     "slow responses": (
-        "{step}: a transaction takes {took_s:.1f} s on average, longer than the washout of {washout_s:g} s: use --set "
+        "{step}: a transaction takes {took_s:.2g} s on average, so a slice has few of each connection: use --set "
         "design.washout={longer_washout_s}s --set design.slice={longer_slice_s}s."
     ),
     "interrupted": (

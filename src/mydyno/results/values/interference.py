@@ -60,17 +60,24 @@ def _washout_notes(slices: Sequence[SliceRecord]) -> list[Fact]:
     return [fact("longer washout", block=block, washout_s=washout_s) for washout_s, block in found[1:]]
 
 
+FEW = 5
+"""Transactions of a connection in a slice."""
+
+
 def _response_notes(slices: Sequence[SliceRecord], washout_s: float) -> list[Fact]:
-    """Steps at which a washout ends before the first responses arrive: all connections begin at the same moment."""
+    """Steps at which a slice has few transactions of each connection. All begin at the same moment, and so their number
+    depends on where washout and slice end.
+    """
     times: dict[str, list[float]] = {}
     for one in slices:
         if one.search is None and one.service_us:
             times.setdefault(one.step, []).append(one.service_us / 1e6)
-    slow = {step: float(np.mean(found)) for step, found in times.items() if np.mean(found) > washout_s}
+    bound_s = min([washout_s, *(one.length_s / FEW for one in slices[:1])])
+    slow = {step: float(np.mean(found)) for step, found in times.items() if np.mean(found) > bound_s}
     return [
         fact(
-            "slow responses", step=step, took_s=took_s, washout_s=washout_s,
-            longer_washout_s=ceil(2 * took_s), longer_slice_s=ceil(10 * took_s),
+            "slow responses", step=step, took_s=took_s, longer_washout_s=ceil(2 * took_s),
+            longer_slice_s=ceil(2 * FEW * took_s),
         )
         for step, took_s in slow.items()
     ]  # fmt: skip

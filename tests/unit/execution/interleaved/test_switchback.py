@@ -116,6 +116,7 @@ class Told:
     """A treatment that tells when it is switched; `holds`: its proofs, one after the other, then true."""
 
     name = "sysctl"
+    leaves = ""
 
     def __init__(self, told: list[str], of: str, holds: Iterable[bool] = ()) -> None:
         self.told, self.of, self.holds = told, of, iter(holds)
@@ -125,6 +126,9 @@ class Told:
 
     async def switch_off(self, _: object) -> None:
         self.told.append(f"-{self.of}")
+
+    async def left(self, _: object) -> str:
+        return self.leaves
 
     async def in_force(self, _: object) -> Evidence:
         return Evidence(treatment=self.name, holds=next(self.holds, True), text="read back")
@@ -145,6 +149,16 @@ async def test_after_a_switch_that_fails_the_next_arm_has_its_own_settings() -> 
     await switch.to("a")
     await switch.to("c")
     assert told == ["-b", "+a", "-a"]
+
+
+async def test_what_is_changed_under_an_arm_without_the_treatment_is_found() -> None:
+    switch = Switch({"a": {}, "b": {}})
+    treatment = Told([], "a")
+    switch.of_host = {"a": [treatment], "b": []}  # type: ignore[list-item]
+    await switch.begin(Server())  # type: ignore[arg-type]  # a stand-in
+    treatment.leaves = "scheduler is bfq, not none"
+    with pytest.raises(ServerError, match="somebody else changed it: scheduler is bfq"):
+        await switch.to("a")
 
 
 async def test_what_somebody_else_changes_on_the_host_is_found_before_the_next_switch() -> None:

@@ -64,7 +64,7 @@ def test_a_link_is_shaped_anew_whatever_shaped_it_before(host: FakeHost) -> None
 
 
 TBF = {"kind": "tbf", "options": {"rate": 123049415, "burst": 131054}}
-NETEM = {"kind": "netem", "options": {"limit": 1000, "delay": {"delay": 0.00005, "jitter": 0.0}}}
+NETEM = {"kind": "netem", "options": {"limit": 1000, "delay": {"delay": 4.9e-05, "jitter": 0.0}}}  # tc cuts 50
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,9 @@ NETEM = {"kind": "netem", "options": {"limit": 1000, "delay": {"delay": 0.00005,
         (Shape(1e9, "50us"), [NETEM, TBF], True),
         (Shape(), [{"kind": "noqueue", "options": {}}], True),
         (Shape(), [], True),
+        (Shape(1e9, "0us"), [{"kind": "netem", "options": {"limit": 1000}}, TBF], True),
         (Shape(1e8), [TBF], False),
+        (Shape(1e9, "52us"), [NETEM, TBF], False),
         (Shape(1e9, "5ms"), [NETEM, TBF], False),
         (Shape(1e9), [NETEM, TBF], False),
         (Shape(1e9, "50us"), [TBF], False),
