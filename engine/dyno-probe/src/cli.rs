@@ -67,7 +67,7 @@ fn of_process(family: &Family) -> bool {
     matches!(family.subject, Subject::Process(_))
 }
 
-/// All metrics, in the order of the families; one that is reported in two scopes stands there twice.
+/// All metrics, in the order of the families; a metric that is reported in two scopes is listed twice.
 pub fn metrics() -> Vec<Documented> {
     let mut all = Vec::new();
     for family in ALL {

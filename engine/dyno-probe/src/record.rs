@@ -2,7 +2,7 @@
 //! `monotonic_ns`.
 //!
 //! `header`, `sample`, `error`, `recovered`, `reset`, `gone`, `driver`, `mark` and `speed` (replies to the commands in
-//! [`crate::control`]), `footer`. Readers reject a `format_version` that they do not know and ignore unknown keys. A
+//! [`crate::waiter`]), `footer`. Readers reject a `format_version` that they do not know and ignore unknown keys. A
 //! stream without a footer was truncated; its complete lines are valid. A metric that cannot be determined is absent,
 //! never 0: the first sample has no rates, and a server that does not reply within half the interval has no status.
 //! Redo of MySQL before 8.0.30 and of MariaDB before 10.5 needs the privilege PROCESS.

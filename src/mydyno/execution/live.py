@@ -1,6 +1,6 @@
 """live.jsonl: what a study on this host does now and has done, a line a second and one when something happens.
 
-The observer stands between the study and its watcher, and passes everything on. It costs about 0.2 ms of CPU time a
+`Live` stands between the study and its watcher, and passes every event on. It costs about 0.2 ms of CPU time a
 second. The fields of the `second` lines are kept up to date by the study's events.
 """
 

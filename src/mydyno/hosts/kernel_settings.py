@@ -22,7 +22,7 @@ def read_setting(path: Path) -> str:
     except OSError as error:
         raise HostError(f"{path} cannot be read: {error.strerror}", "does this kernel have it?") from None
     except UnicodeDecodeError:
-        raise HostError(f"{path} is no setting: it has bytes, and no text") from None
+        raise HostError(f"{path} is not a kernel setting: its content is not text") from None
     match = _SELECTED.search(text)
     return match[1] if match else text
 

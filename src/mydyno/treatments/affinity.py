@@ -1,5 +1,5 @@
-"""The CPUs of server and load program: `affinity = "apart"` or `affinity = "one"`. Set in `[treatments]` it is every
-arm's.
+"""The CPUs of server and load program: `affinity = "apart"` or `affinity = "one"`. In `[treatments]` it applies to
+every arm.
 
 Where both may use every CPU, the scheduler runs them on one CPU for seconds on end, or on different ones: the same
 operation then takes 4 or 7 µs of the server's CPU time (memcached on two CPUs of a virtual machine), and identical
@@ -113,11 +113,6 @@ class AffinityTreatment(Treatment):
         """The CPUs that mydyno may use, with which the server was started."""
         set_affinity(instance.pid, self.root.cpus)
         instance.settings.load_cpus = ()
-
-    async def left(self, instance: RunningServer) -> str:
-        """Threads that may not use every CPU."""
-        found = [cpus for cpus in affinities_of(instance.pid) if cpus != set(self.root.cpus)]
-        return f"{len(found)} threads of the server are on CPU {ranges_of(found[0])}" if found else ""
 
     async def evidence(self, instance: RunningServer) -> Evidence:
         """The affinity of every thread of the server."""

@@ -46,7 +46,7 @@ class Treatment(ABC):
 
     @property
     def switches(self) -> bool:
-        """Whether a running server can be given it, and freed of it, between two slices."""
+        """Whether it can be applied to a running server between two slices, and removed or replaced."""
         return False
 
     @property
@@ -60,11 +60,6 @@ class Treatment(ABC):
     def lasts(self) -> bool:
         """Whether it may leave something behind for the slices after its own."""
         return True
-
-    @property
-    def replaces_what_may_last(self) -> bool:
-        """Whether what it takes the place of, in an arm without it, may leave something behind."""
-        return False
 
     @property
     def is_proved_for_one_instance_only(self) -> bool:

@@ -267,6 +267,16 @@ class CgroupTreatment(Treatment):
         if made := self._made.get(instance.number):
             enter(instance.pid, made.home)
 
+    async def left(self, instance: RunningServer) -> str:
+        """Threads that are still in the group."""
+        made = self._made.get(instance.number)
+        if made is None:
+            return ""
+        threads = self._cgroups.memberships(instance.pid).values()
+        ends = f"/{made.group.name}"
+        inside = [own for own in threads if any(own.get(name, "").endswith(ends) for name in made.hierarchies())]
+        return f"{len(inside)} threads of the server are in {made.group.name}" if inside else ""
+
     def _make(self, instance: RunningServer, of_arm: str = "") -> _Made:
         self._host = instance.host
         disk = disk_of(instance.folder, self._cgroups.root) if self._limits_io else None

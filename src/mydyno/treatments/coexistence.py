@@ -1,6 +1,6 @@
 """Which experiments can be interleaved: all servers of a block up at the same time, one loaded at a time; or switched.
 
-A switched experiment has one running server per block, its settings changed between slices by SET GLOBAL. What is
+A switched experiment has one running server per block, its settings changed between slices. What is
 switched has to take effect at once, and to leave nothing behind for the slices that follow. Everything here is known
 from the experiment and the host's memory and disk; nothing is started.
 """
@@ -213,11 +213,7 @@ def switched_treatments(experiment: Experiment) -> dict[str, list[Treatment]]:
 
 def lasting_names(experiment: Experiment) -> list[str]:
     """What the arms differ in and whose effect may last longer than a slice: then it is in the slices of all arms."""
-    lasting = [
-        name
-        for name, own in switched_treatments(experiment).items()
-        if any(one.lasts or (one.replaces_what_may_last and len(own) < len(experiment.arms)) for one in own)
-    ]
+    lasting = [name for name, own in switched_treatments(experiment).items() if any(one.lasts for one in own)]
     return [*lasting, *(name for name in switched_names(experiment) if name not in SWITCHED_AT_ONCE)]
 
 

@@ -233,8 +233,8 @@ class NetworkTreatment(Treatment):
         assert self._ends is not None
         found = [await asyncio.to_thread(disciplines, end, self.root) for end in self._ends]
         holds = all(map(self._shape.is_in_force, found))
-        kinds = " and ".join(", ".join(str(one["kind"]) for one in end) or "none" for end in found)
-        text = f"tc reports {kinds} at the ends of the link, wanted {' '.join(self._shape.commands('')[-1][3:])}"
+        wanted = ", ".join(filter(None, (self.setting.bandwidth, self.setting.latency))) or "no shaping"
+        text = f"tc reports {found} at the ends of the link, wanted {wanted}"
         return Evidence(treatment=self.name, holds=holds, text=text, instance=instance.number)
 
     async def _transfer(self, source: LinkEnd, destination: LinkEnd) -> Transfer:

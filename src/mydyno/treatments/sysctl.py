@@ -32,7 +32,7 @@ SETTING: TypeAdapter[Any] = TypeAdapter(
 )
 _AT_ONCE = re.compile(
     r"(kernel\.sched_\w+|net\.core\.busy_poll|net\.ipv4\.tcp_(autocorking|limit_output_bytes)) .*"
-    r"|/sys/block/[^/]+/queue/(scheduler (none|mq-deadline)|(nomerges|nr_requests) .*)"
+    r"|/sys/block/[^/]+/queue/(nomerges|nr_requests) .*"
 )
 """Settings, with their values, that leave nothing behind. Schedulers that learn (bfq, kyber) do so anew after a switch,
 open files keep their read-ahead, and sockets the busy_read that they were made with.
@@ -40,8 +40,9 @@ open files keep their read-ahead, and sockets the busy_read that they were made 
 _EXCLUSIVE = {
     "dirty_bytes": "dirty_ratio", "dirty_ratio": "dirty_bytes",
     "dirty_background_bytes": "dirty_background_ratio", "dirty_background_ratio": "dirty_background_bytes",
+    "overcommit_kbytes": "overcommit_ratio", "overcommit_ratio": "overcommit_kbytes",
 }  # fmt: skip
-"""Of vm: the kernel sets the other one to 0, which cannot be written."""
+"""Of vm: to write one sets the other to 0, so the one that is in force is restored."""
 
 
 class SysctlTreatment(Treatment):
@@ -70,18 +71,13 @@ class SysctlTreatment(Treatment):
         """Most change what the kernel keeps: caches, queues, connections, huge pages."""
         return not all(_AT_ONCE.fullmatch(f"{name} {value}") for name, value in self._wanted.items())
 
-    @property
-    def replaces_what_may_last(self) -> bool:
-        """A host's own scheduler may be one that learns."""
-        return any(name.endswith("/queue/scheduler") for name in self._wanted)
-
     def disk_obstacle(self, data: Path) -> str | None:
         """Settings of a disk that does not hold the data."""
         number = nearest_existing(data.absolute()).stat().st_dev
         below = self.root.sys / f"dev/block/{os.major(number)}:{os.minor(number)}"
         if not below.exists():  # not one disk: btrfs, a network's file system
             return None
-        holding = {*below.resolve().parts, *(path.name for path in below.glob("slaves/*"))}
+        holding = set(_disks(below))
         named = {name.split("/")[3]: name for name in self._wanted if name.startswith("/sys/block/")}
         wrong = [name for disk, name in named.items() if disk not in holding]
         return f"{wrong[0]}: the data are in {data}, which is on another disk" if wrong else None
@@ -175,6 +171,13 @@ class SysctlTreatment(Treatment):
     def _comes_with_its_scheduler(self, name: str) -> bool:
         queue, own, _ = name.rpartition("/iosched/")
         return bool(own) and f"{queue}/scheduler" in self._wanted
+
+
+def _disks(device: Path) -> Iterator[str]:
+    """The names of a block device, its disk, and all that it lies on."""
+    yield from device.resolve().parts
+    for below in device.glob("slaves/*"):
+        yield from _disks(below)
 
 
 def _to_restore(path: Path) -> Iterator[Path]:

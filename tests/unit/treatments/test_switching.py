@@ -102,11 +102,6 @@ def test_what_the_kernel_changes_at_once_is_switched(treatments: dict[str, Any],
     assert lasting_names(asked) == []
 
 
-def test_schedulers_are_switched_by_themselves_where_every_arm_has_one(paths: HostPaths) -> None:
-    arms = ({"sysctl": {"/sys/block/vda/queue/scheduler": name}} for name in ("none", "mq-deadline"))
-    assert choose_design(two_arms(*arms, design={"kind": "auto"}), paths).kind == "switchback"
-
-
 def test_a_switched_block_has_one_server(paths: HostPaths) -> None:
     asked = two_arms(flush(1), flush(2), design={"kind": "auto"})
     assert choose_design(asked, paths).kind == "switchback"

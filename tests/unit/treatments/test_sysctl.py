@@ -110,10 +110,17 @@ def test_the_disk_is_that_of_the_data(host: FakeHost, tmp_path: Path) -> None:
     treatment = SysctlTreatment({f"{QUEUE}/scheduler": "none"})
     treatment.root = host
     assert treatment.disk_obstacle(tmp_path) is None, "it is not known which one that is"
-    host.write(f"sys/dev/block/{os.major(number)}:{os.minor(number)}/slaves/vdb", "")
+    below = host.sys / f"dev/block/{os.major(number)}:{os.minor(number)}"
+    below.parent.mkdir(parents=True)
+    for disk in ("vda", "vdb"):
+        host.write(f"sys/devices/block/{disk}/{disk}2/size", "1")
+    below.symlink_to(host.sys / "devices/block/vdb/vdb2")
     assert "is on another disk" in (treatment.disk_obstacle(tmp_path) or "")
-    host.write(f"sys/dev/block/{os.major(number)}:{os.minor(number)}/slaves/vda", "")
-    assert treatment.disk_obstacle(tmp_path) is None
+    host.write("sys/devices/block/dm-0/slaves/x", "")
+    (host.sys / "devices/block/dm-0/slaves/vda2").symlink_to(host.sys / "devices/block/vda/vda2")
+    below.unlink()
+    below.symlink_to(host.sys / "devices/block/dm-0")
+    assert treatment.disk_obstacle(tmp_path) is None, "a volume on a partition of the disk"
 
 
 QUEUE = "/sys/block/vda/queue"

@@ -1,8 +1,8 @@
 //! Packets between clients and servers, as tcpdump writes them: their statements.
 //!
-//! A file's packets (`file`) are TCP segments (`frame`) of connections, whose bytes are put in order (`stream`) and read
-//! as packets of the protocol (`intake`): commands and replies (`session`). A statement's time is that of the packet that
-//! it begins in, and its duration lasts to the packet in which its reply begins.
+//! The TCP segments in a file's packets (`file`) belong to connections, whose bytes are put in order (`stream`) and read
+//! as packets of the protocol: commands and replies (`session`). A statement's time is that of the packet that it begins
+//! in, and its duration lasts to the packet in which its reply begins.
 
 mod file;
 mod login;

@@ -25,7 +25,7 @@ pub use session::KvSession;
 use keys::{Choice, Keys, Window};
 use sizes::Values;
 
-/// Shares of the operations; what is left of 1 is get.
+/// Shares of the operations; all others are gets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct Mix {
     /// Set.

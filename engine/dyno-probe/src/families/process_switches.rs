@@ -1,6 +1,6 @@
 //! A process' context switches. Measured: voluntary and involuntary switches of all threads, from
 //! /proc/PID/task/*/status (proc_pid_status(5)); the process' own status has only the main thread's. Costs three system
-//! calls a thread, about 14 µs: so it is read every 10 s, and more rarely the more threads there are (cost_limiter.rs). Wrong:
+//! calls a thread, about 14 µs: so it is read every 10 s, and more rarely the more threads there are (collector.rs). Wrong:
 //! a thread that began and ended between two readings, and the last switches of one that ended, are not counted.
 
 use std::collections::HashMap;

@@ -301,8 +301,11 @@ def _row(
             cells.append(Cell(NONE, "num"))
             continue
         shown = one.beyond_noise or (one.arm, one.control, one.step, one.cost) in rank
-        below = f"{interval_text(one)}; {value_text(name, one.arm_value)}"
-        cells.append(Cell(change_text(one), "num strong" if shown else "num", below=below))
+        kind, value = "num strong" if shown else "num", value_text(name, one.arm_value)
+        if _one_side_lacks(one):
+            cells.append(Cell(value, kind))
+        else:
+            cells.append(Cell(change_text(one), kind, below=f"{interval_text(one)}; {value}"))
     return [COSTS[name].label, *cells]
 
 

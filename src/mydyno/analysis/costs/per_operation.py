@@ -96,11 +96,12 @@ def costs_of(
 
 
 def _with_least(values: CostValues, name: str) -> dict[Lane, dict[str, float]]:
-    """One cost. Where it is absent from some lane, value + least, so that every lane has a logarithm."""
+    """One cost. At a step where some lane lacks it, value + least, so that every lane has a logarithm."""
     least = COSTS[name].least
-    absent = any(costs[name] < least for steps in values.values() for costs in steps.values() if name in costs)
+    known = [(step, costs[name]) for steps in values.values() for step, costs in steps.items() if name in costs]
+    absent = {step for step, value in known if value < least}
     return {
-        lane: {step: costs[name] + (least if absent else 0.0) for step, costs in steps.items() if name in costs}
+        lane: {step: costs[name] + (least if step in absent else 0.0) for step, costs in steps.items() if name in costs}
         for lane, steps in values.items()
     }
 

@@ -316,8 +316,10 @@ BUSY = ("cpu_user_pct", "cpu_system_pct")
 """What adds up to the use of all CPUs of a host."""
 
 
-def busy_pct(samples: Sequence[Sample], windows_ns: Sequence[tuple[int, int]]) -> dict[str, float]:
-    """{client: CPU of its host in percent of all its CPUs}, the mean over samples that end within a window."""
+def busy_pct(samples: Sequence[Sample], windows_ns: Sequence[tuple[int, int]], loaded: float = 1.0) -> dict[str, float]:
+    """{client: CPU of its host in percent of all its CPUs}, the mean over samples that end within a window; `loaded` is
+    the share of a sample's time with load.
+    """
     busy: dict[tuple[str, int], float] = {}
     for sample in samples:
         scope, _, name = sample.scope.partition(":")
@@ -326,14 +328,17 @@ def busy_pct(samples: Sequence[Sample], windows_ns: Sequence[tuple[int, int]]) -
         if any(begin < sample.unix_ns <= end for begin, end in windows_ns):
             busy[name, sample.unix_ns] = busy.get((name, sample.unix_ns), 0.0) + sample.value
     names = dict.fromkeys(name for name, _ in busy)
-    return {name: round(fmean(value for (own, _), value in busy.items() if own == name), 1) for name in names}
+    means = {name: fmean(value for (own, _), value in busy.items() if own == name) for name in names}
+    return {name: round(min(100.0, mean / loaded), 1) for name, mean in means.items()}
 
 
-def busy_client_words(samples: Sequence[Sample], windows_ns: Sequence[tuple[int, int]], bound: float) -> list[str]:
+def busy_client_words(
+    samples: Sequence[Sample], windows_ns: Sequence[tuple[int, int]], bound: float, loaded: float = 1.0
+) -> list[str]:
     """Sentences on client hosts whose CPUs were full while they loaded; `bound` is a share of 1."""
     return [
         f"client {name} was {percent:.0f} % busy while it loaded (bound {bound:.0%}): it may be the limit"
-        for name, percent in busy_pct(samples, windows_ns).items()
+        for name, percent in busy_pct(samples, windows_ns, loaded).items()
         if percent > 100 * bound
     ]
 

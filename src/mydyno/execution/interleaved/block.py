@@ -256,12 +256,18 @@ class Block:
 
         await self.searches.ramp(step, self._key(lane), self._stream(step, 0), load)
 
+    @property
+    def _loaded_share(self) -> float:
+        """Share of the time of a slice, to the next one, in which it loads."""
+        loaded_s = self.environment.experiment.design.slice + self.washout_s
+        return loaded_s / (loaded_s + SLICE_GAP_S)
+
     def _clients(self, slices: Sequence[SliceRecord], samples: Sequence[Sample]) -> tuple[ClientLoad, ...]:
         """The hosts that these slices were loaded from, and how busy they were meanwhile."""
         clients = self.environment.clients
         if clients is None:
             return ()
-        busy = busy_pct(samples, windows_of(slices))
+        busy = busy_pct(samples, windows_of(slices), self._loaded_share)
         return tuple(ClientLoad(name=agent.name, busy_pct=busy.get(agent.name)) for agent in clients.agents)
 
     def _state_precision(self, step: Step, cycles: int, last: bool = False) -> None:
@@ -442,10 +448,9 @@ class Block:
         """Write each run's files and return the records."""
         memory = MemoryCounters.read().since(self._memory)
         runs = []
-        experiment = self.environment.experiment
-        loaded_s = experiment.design.slice + self.washout_s  # samples are as long as slices, and have pauses in them
-        bound = experiment.validity.driver_cpu * loaded_s / (loaded_s + SLICE_GAP_S)
-        self._probe_words += busy_client_words(self._samples, windows_of(self.slices), bound)
+        self._probe_words += busy_client_words(
+            self._samples, windows_of(self.slices), self.environment.experiment.validity.driver_cpu, self._loaded_share
+        )
         self._probe_words += clock.step_words(self._wall_offset_ns)
         for lane in self.lanes:
             steps = self._step_records.get(self._key(lane), [])

@@ -51,8 +51,9 @@ class SharedLane(Lane):
 
     number: int = 1
     """From 1, in the order of the block."""
+    of_reading: dict[str, float] = field(default_factory=dict)
+    """What one reading adds to the server's counters; empty: not measured yet."""
     counted: dict[str, float] = field(default_factory=dict)
-    own: dict[str, float] = field(default_factory=dict)
     """Growth of the server's counters over this lane's own slices of the current step."""
     guard: Guard | None = None
     """Where the experiment has one."""
@@ -136,16 +137,16 @@ class SharedLane(Lane):
 
     async def measure_reading(self, server: RunningServer) -> None:
         """What one reading of the counters adds to them: the least of some, since others may use the server."""
-        if self.own:
+        if self.of_reading:
             return
         read = [await server.counters() for _ in range(READINGS)]
         pairs = [growth(first, second) for first, second in pairwise(read)]
-        self.own = {name: min(pair[name] for pair in pairs if name in pair) for name in pairs[0]}
+        self.of_reading.update({name: min(pair[name] for pair in pairs if name in pair) for name in pairs[0]})
 
     def count(self, grown: Mapping[str, float]) -> None:
         """Add what the server counted, without what one reading of the counters adds to them."""
         for name, value in grown.items():
-            self.counted[name] = self.counted.get(name, 0.0) + max(0.0, value - self.own.get(name, 0.0))
+            self.counted[name] = self.counted.get(name, 0.0) + max(0.0, value - self.of_reading.get(name, 0.0))
 
     async def stop(self) -> None:
         """End the load and the guard."""

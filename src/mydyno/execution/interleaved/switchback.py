@@ -59,8 +59,8 @@ class Switch:
         self.of_host: dict[str, list[Treatment]] = {}
         """{arm: its treatments that are switched}."""
         self._on: list[Treatment] = []
-        self._off: dict[str, Treatment] = {}
-        """{name: the treatment that was switched off last}."""
+        self._off: list[Treatment] = []
+        """Those that were switched off at any time."""
         self.switches: dict[str, int] = {}
         """{arm: how often its values were set and read back}."""
         self.proving = asyncio.Lock()
@@ -108,7 +108,10 @@ class Switch:
             return
         for treatment in self._on:
             await self._require(treatment, "somebody else changed it: ")
-        await self._require_off("somebody else changed it: ")
+        on = {treatment.name for treatment in self._on}
+        for treatment in self._off:
+            if treatment.name not in on:
+                await self._require_off(treatment, "somebody else changed it: ")
         if self._control is None or (found := await self._read()) == self._shown[self._now]:
             return
         words = f"somebody else changed variables of the server: {self._unlike(self._now, found)}"
@@ -132,19 +135,18 @@ class Switch:
         for treatment in [one for one in reversed(self._on) if one not in wanted]:
             await treatment.switch_off(self._instance)
             self._on.remove(treatment)
-            self._off[treatment.name] = treatment
+            if treatment not in self._off:
+                self._off.append(treatment)
+            await self._require_off(treatment)
         for treatment in [one for one in wanted if one not in self._on]:
             self._on.append(treatment)
             await treatment.switch_on(self._instance)
             await self._require(treatment)
-        await self._require_off()
 
-    async def _require_off(self, cause: str = "") -> None:
-        """Raise ServerError where an arm without a treatment has what is left of another arm's."""
+    async def _require_off(self, treatment: Treatment, cause: str = "") -> None:
         assert self._instance is not None
-        for name, treatment in self._off.items():
-            if name not in {one.name for one in self._on} and (words := await treatment.left(self._instance)):
-                raise ServerError(f"{name}: {cause}{words}")
+        if words := await treatment.left(self._instance):
+            raise ServerError(f"{treatment.name}: {cause}{words}")
 
     async def _require(self, treatment: Treatment, cause: str = "") -> None:
         assert self._instance is not None
@@ -215,6 +217,7 @@ class SwitchedLane(SharedLane):
             self.switch = self.first.switch
             self.instances, self.failed = self.first.instances, self.first.failed
             self.treatments = {instance.number: self.environment.treatments(self.arm) for instance in self.instances}
+            self.of_reading = self.first.of_reading
         switched = switched_treatments(self.environment.experiment)
         for number, own in self.treatments.items():
             mine = self.switch.of_host.setdefault(self.arm.name, [one for one in own if one.name in switched])

@@ -36,7 +36,7 @@ from mydyno.servers.my_cnf import adapt_variables
 from mydyno.servers.sources.archive import how_fetched
 from mydyno.servers.wait_counting import version_obstacle
 from mydyno.treatments.catalogue import treatments_of
-from mydyno.treatments.coexistence import server_bytes
+from mydyno.treatments.coexistence import lasting_names, server_bytes
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.files import SQL, DumpContents
@@ -209,7 +209,7 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
         free_bytes=free,
         host_changes=tuple(dict.fromkeys(host_changes)),
         obstacles=(*obstacles, *_memory_obstacles(experiment, paths.root)),
-        cautions=tuple(_cautions(experiment, paths)),
+        cautions=(*_cautions(experiment, paths), *_gate_cautions(experiment, plan)),
     )
 
 
@@ -362,6 +362,16 @@ def shared_host_caution(experiment: Experiment, root: HostRoot) -> str:
     elif affinities == {"apart"}:
         where = f"this host, each on CPUs of its own: neither can use all of its {cpus:g} CPUs"
     return f"the driver and the server share {where}"
+
+
+def _gate_cautions(experiment: Experiment, plan: Plan) -> list[str]:
+    lasting = lasting_names(experiment) if experiment.thresholds and plan.design == "switchback" else []
+    if not lasting:
+        return []
+    return [
+        f"thresholds: an effect of {', '.join(lasting)} may last longer than a slice, so the gate cannot pass; set "
+        'design.kind = "interleaved" or "blocks"'
+    ]
 
 
 def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:

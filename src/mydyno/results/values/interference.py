@@ -65,19 +65,21 @@ FEW = 5
 
 
 def _response_notes(slices: Sequence[SliceRecord], washout_s: float) -> list[Fact]:
-    """Steps at which a slice has few transactions of each connection. All begin at the same moment, and so their number
-    depends on where washout and slice end.
+    """Steps at which transactions are long for washout or slice. All connections start together, so with few
+    transactions their number depends on where the slice ends.
     """
     times: dict[str, list[float]] = {}
+    lengths_s: dict[str, float] = {}
     for one in slices:
         if one.search is None and one.service_us:
             times.setdefault(one.step, []).append(one.service_us / 1e6)
-    bound_s = min([washout_s, *(one.length_s / FEW for one in slices[:1])])
-    slow = {step: float(np.mean(found)) for step, found in times.items() if np.mean(found) > bound_s}
+            lengths_s.setdefault(one.step, one.length_s)
+    means = {step: float(np.mean(found)) for step, found in times.items()}
+    slow = {step: mean for step, mean in means.items() if mean > min(washout_s, lengths_s[step] / FEW)}
     return [
         fact(
-            "slow responses", step=step, took_s=took_s, longer_washout_s=ceil(2 * took_s),
-            longer_slice_s=ceil(2 * FEW * took_s),
+            "slow responses", step=step, took_s=took_s, washout_s=washout_s, slice_s=round(lengths_s[step], 1),
+            longer_washout_s=ceil(2 * took_s), longer_slice_s=ceil(2 * FEW * took_s),
         )
         for step, took_s in slow.items()
     ]  # fmt: skip

@@ -4,9 +4,9 @@ data: whether they are those of the experiment, and whether mydyno may write the
 sysbench's tables as they are on a server, compared with those of an experiment: how they are stored, what works on
 each change of a row, rows, keys, indexes, text.
 
-They are restored, and the server is restarted, by commands of the user, here or on the server's host. A command's whole
-output is kept in the run's folder (hooks.log). A command that fails, or a server that does not
-answer, ends the study: every further run would meet the same. That a restart was one is read from the server's Uptime.
+The data are restored, and the server is restarted, by commands of the user, here or on the server's host. A command's
+whole output is kept in the run's folder (hooks.log). A command that fails, or a server that does not answer, ends the
+study: every further run would meet the same. That a restart was one is read from the server's Uptime.
 """
 
 from __future__ import annotations

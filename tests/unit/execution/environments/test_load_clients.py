@@ -24,6 +24,8 @@ def test_only_samples_within_the_windows_count() -> None:
     assert busy_pct(found, windows) == {"a": 97.0, "b": 15.0}
     (words,) = busy_client_words(found, windows, 0.95)
     assert words.startswith("client a was 97 % busy")
+    assert busy_pct(found, windows, 0.75) == {"a": 100.0, "b": 20.0}, "a quarter of each sample is a pause"
+    assert busy_client_words(found, windows, 0.18, 0.75)[1].startswith("client b was 20 % busy")
     assert busy_client_words(found, [(10 * 10**9, 11 * 10**9)], 0.95) == []
 
 

@@ -151,6 +151,16 @@ async def test_after_a_switch_that_fails_the_next_arm_has_its_own_settings() -> 
     assert told == ["-b", "+a", "-a"]
 
 
+async def test_what_an_arm_leaves_is_found_before_another_one_begins() -> None:
+    switch = Switch({"a": {}, "b": {}})
+    treatment = Told(told := [], "a")
+    treatment.leaves = "vm.swappiness is 1, not 60"
+    switch.of_host = {"a": [treatment], "b": [Told(told, "b")]}  # type: ignore[list-item]
+    with pytest.raises(HostError, match=r"sysctl: vm\.swappiness is 1, not 60"):
+        await switch.begin(Server())  # type: ignore[arg-type]  # a stand-in
+    assert told == ["+a", "-a"]
+
+
 async def test_what_is_changed_under_an_arm_without_the_treatment_is_found() -> None:
     switch = Switch({"a": {}, "b": {}})
     treatment = Told([], "a")
