@@ -31,6 +31,7 @@ from mydyno.servers.catalogue import known_servers
 from mydyno.servers.option_file import groups_of, is_of_a_version, options_of, read_option_file
 from mydyno.servers.statistics import read_file
 from mydyno.treatments.catalogue import TREATMENTS
+from mydyno.treatments.coexistence import with_slices
 from mydyno.workloads.data import DATA_WORKLOADS, WORKLOADS
 from mydyno.workloads.files import file_problems, read_header
 
@@ -254,4 +255,4 @@ def load(name_or_path: str, scale: str | None = None, settings: Sequence[str] = 
 def experiment_of(source: TomlSource, scale: str | None, settings: Sequence[str], folder: Path) -> Experiment:
     """A validated experiment, whose files are relative to `folder`. Raises UserError with every mistake."""
     read = partial(with_option_files, folder=folder)
-    return with_files(parse_experiment(source, vocabulary(), scale, settings, read), source, folder)
+    return with_slices(with_files(parse_experiment(source, vocabulary(), scale, settings, read), source, folder))

@@ -53,6 +53,11 @@ SWITCHED_AT_ONCE = frozenset(_AT_ONCE.split())
 empties, no pages that are written later. "auto" switches these, "switchback" any that SET GLOBAL takes."""
 
 
+SLICE_S, WASHOUT_S = 1.0, 0.3
+"""Of the design switchback, unless the experiment sets them. The noise of one server averages within a slice, so that
+longer ones cost no width, and more of what it does once a second, as its flushes, is in the slices of its own arm."""
+
+
 def interleaving_obstacles(experiment: Experiment, paths: HostPaths) -> list[str]:
     """Why the servers of all arms and their copies cannot be up at the same time here.
 
@@ -280,3 +285,13 @@ def is_switched(experiment: Experiment) -> bool:
     if experiment.design.kind != "auto":
         return experiment.design.kind == "switchback"
     return not lasting_names(experiment) and not switching_obstacles(experiment)
+
+
+def with_slices(experiment: Experiment) -> Experiment:
+    """The experiment; where its blocks have one server, with the slices of that design unless it has its own."""
+    design = experiment.design
+    usual = {"slice": SLICE_S, "washout": WASHOUT_S}
+    update = {name: value for name, value in usual.items() if name not in design.model_fields_set}
+    if not update or not is_switched(experiment):
+        return experiment
+    return experiment.model_copy(update={"design": design.model_copy(update=update)})

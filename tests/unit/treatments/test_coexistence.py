@@ -211,3 +211,20 @@ def test_two_copies_of_what_a_block_can_have_once_are_refused(design: dict[str, 
         asked = asked.model_copy(update={"steps": (step,)})
     with pytest.raises(UserError, match=r"design\.copies = 2"):
         choose_design(asked, paths)
+
+
+@pytest.mark.parametrize(
+    ("settings", "slice_s", "washout_s"),
+    [
+        ((), 1.0, 0.3),
+        (("vary.environment.MALLOC_ARENA_MAX=[8,1]",), 0.5, 0.15),
+        (('design.kind="interleaved"',), 0.5, 0.15),
+        (("design.slice=2s",), 2.0, 0.3),
+        (("design.washout=1s",), 1.0, 1.0),
+    ],
+)
+def test_switched_arms_have_longer_slices_unless_the_file_sets_them(
+    settings: tuple[str, ...], slice_s: float, washout_s: float
+) -> None:
+    design = experiments.load("variable", settings=settings)[0].design
+    assert (design.slice, design.washout) == (slice_s, washout_s)

@@ -253,9 +253,9 @@ class DesignSpec(Frozen):
         0.5,
         ge=0.2,
         le=600,
-        description="interleaved: measured part of a slice; with a search 5s, or 50 times its limit if that is more",
+        description="interleaved: measured part of a slice; switchback: 1s; with a search 5s, or 50 times its limit",
     )
-    washout: Duration = Field(0.15, ge=0, le=600, description="interleaved: load at the start of a slice, not counted")
+    washout: Duration = Field(0.15, ge=0, le=600, description="load before a slice, not counted; switchback: 0.3s")
     cycles: int | None = Field(
         None,
         ge=1,

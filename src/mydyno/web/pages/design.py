@@ -37,6 +37,7 @@ from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.problems import NAME_PATTERN, ExperimentError
 from mydyno.store.logs import LIVE_FILE
+from mydyno.treatments.coexistence import with_slices
 from mydyno.web.access import read_body
 from mydyno.web.rendering import FOLDER, render
 
@@ -137,7 +138,7 @@ def _plan(draft: Draft, source: TomlSource, trusted: bool) -> dict[str, Any]:
         experiment = experiment_of(source, draft.scale, settings, Path("/"))
     else:
         try:
-            experiment = parse_experiment(source, vocabulary(), draft.scale, settings)
+            experiment = with_slices(parse_experiment(source, vocabulary(), draft.scale, settings))
         except ExperimentError as error:
             if any(problem.message != UNREAD for _, problem in error.mistakes):
                 raise
