@@ -13,6 +13,7 @@ import pytest
 from mydyno.drivers.dynoload import OltpArguments, protocol_arguments
 from mydyno.drivers.held import interval_values, result_of
 from mydyno.errors import HostError, ServerError, UserError
+from mydyno.execution.planning.design_choice import choose_design
 from mydyno.execution.planning.forecast import forecast
 from mydyno.experiments import load
 from mydyno.hosts.local import LocalHost
@@ -173,6 +174,18 @@ def test_a_driver_that_cannot_prove_tls_or_compression_is_refused_before_anythin
     obstacles = forecast(asked, make_plan(asked), paths).obstacles
     assert [words.split(":")[0:2] for words in obstacles] == [["arm on", " tls"], ["arm on", " compression"]]
     assert 'driver = "dynoload"' in obstacles[0]
+
+
+def test_a_link_between_hosts_is_not_switched_between_slices(paths: HostPaths) -> None:
+    asked = experiment(
+        treatments={"glibc": {"network": "1gbit"}, "jemalloc": {"network": "10gbit"}}, design={"kind": "switchback"}
+    )
+    plan = make_plan(asked, choose_design(asked, paths))
+    found = [
+        [words for words in forecast(asked, plan, paths, apart=apart).obstacles if "is switched" in words]
+        for apart in (False, True)
+    ]
+    assert (len(found[0]), len(found[1])) == (0, 1)
 
 
 def test_tls_is_held_to_one_version_in_each_servers_words() -> None:

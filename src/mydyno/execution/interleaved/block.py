@@ -372,7 +372,7 @@ class Block:
     async def account(self) -> None:
         """Proofs from after the load."""
         samples = [] if self._probe is None else self._probe.so_far()
-        for lane in self.lanes:
+        for lane in reversed(self.lanes):  # the first may have the server of all, which its proof may end
             lane.cpu_profiles = self.profiled.save(lane)
             lane.waits = self.waits.save(lane)
             lane.kernel = self.kernel.save(lane)

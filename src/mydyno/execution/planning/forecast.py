@@ -36,7 +36,7 @@ from mydyno.servers.my_cnf import adapt_variables
 from mydyno.servers.sources.archive import how_fetched
 from mydyno.servers.wait_counting import version_obstacle
 from mydyno.treatments.catalogue import treatments_of
-from mydyno.treatments.coexistence import lasting_names, server_bytes
+from mydyno.treatments.coexistence import lasting_names, server_bytes, switched_treatments
 from mydyno.treatments.server import server_of
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.files import SQL, DumpContents
@@ -178,6 +178,8 @@ def forecast(experiment: Experiment, plan: Plan, paths: HostPaths, *, apart: boo
     free = paths.root.free_bytes(paths.data)
     host_changes = [change for arm in experiment.arms for change in _changes_of(arm, experiment, apart)]
     obstacles = _treatment_obstacles(experiment, paths, apart)
+    if apart and plan.design == "switchback" and "network" in switched_treatments(experiment):
+        obstacles.append('network: only a link within this host is switched; use design.kind = "interleaved"')
     needed = int((1.15 + 1.15 * most) * size)
     if experiment.most_instances > 1 and experiment.server.dsn is not None:
         obstacles.append("instances: an external server (dsn) is one; use server.name or server.basedir")
