@@ -24,6 +24,8 @@ const VARYING_FUNCTIONS: &[&str] = &[
     "UUID_SHORT",
     "RANDOM_BYTES",
     "SYS_GUID",
+    "UUID_V4",
+    "UUID_V7",
     "CONNECTION_ID",
     "LAST_INSERT_ID",
     "FOUND_ROWS",
@@ -54,6 +56,10 @@ const WITHOUT_PARENTHESES: &[&str] = &[
     "UTC_TIME",
     "UTC_TIMESTAMP",
 ];
+/// The functions that do not vary with an argument.
+const OF_AN_ARGUMENT: &[&str] = &["UNIX_TIMESTAMP"];
+/// Aggregates that have their values in the order in which a plan finds them.
+const IN_ORDER_OF_THE_PLAN: &[&str] = &["GROUP_CONCAT", "JSON_ARRAYAGG"];
 /// Schemas whose tables describe the server itself.
 const OWN_SCHEMAS: &[&str] = &["information_schema", "performance_schema", "sys", "mysql"];
 
@@ -120,8 +126,31 @@ pub fn nondeterministic(text: &[u8], keys: &UniqueKeys, extent: &Extent, rows: u
         };
         return varying(format!("LIMIT without {order}"), freedom);
     }
+    if let Some(name) = unordered_aggregate(&all) {
+        return varying(format!("{name}() without ORDER BY"), Freedom::Contents);
+    }
     let outermost = queries.first().filter(|query| query.has("ORDER")).filter(is_unordered);
     outermost.and_then(|_| varying("ORDER BY without a unique key".into(), Freedom::Order))
+}
+
+/// An aggregate of values in no order; none where each has one.
+fn unordered_aggregate(all: &[Token<'_>]) -> Option<String> {
+    let of = |place: usize| {
+        let inside = all[place + 1..].iter().scan(0, |depth, token| {
+            *depth += i32::from(token.is_symbol(b'(')) - i32::from(token.is_symbol(b')'));
+            (*depth > 0).then_some((*depth, token))
+        });
+        let mut inside = inside.peekable();
+        inside.peek().is_some() && !inside.any(|(depth, token)| depth == 1 && token.is_word("ORDER"))
+    };
+    let calls = all
+        .iter()
+        .enumerate()
+        .filter(|(_, token)| token.is_any(IN_ORDER_OF_THE_PLAN));
+    let mut unordered = calls.filter(|(place, _)| of(*place));
+    unordered
+        .next()
+        .map(|(_, token)| String::from_utf8_lossy(token.text).to_uppercase())
 }
 
 /// Whether a statement says in which order it returns its rows.
@@ -139,7 +168,9 @@ fn varying(all: &[Token<'_>]) -> Option<String> {
         let is_call = all.get(index + 1).is_some_and(|next| next.is_symbol(b'('));
         let follows_point = index > 0 && all[index - 1].is_symbol(b'.');
         let is_bare = token.is_any(WITHOUT_PARENTHESES) && !follows_point;
-        if token.is_any(VARYING_FUNCTIONS) && (is_call || is_bare) {
+        let has_argument = is_call && !all.get(index + 2).is_some_and(|next| next.is_symbol(b')'));
+        let is_fixed = has_argument && token.is_any(OF_AN_ARGUMENT);
+        if token.is_any(VARYING_FUNCTIONS) && (is_call || is_bare) && !is_fixed {
             let name = String::from_utf8_lossy(token.text).to_uppercase();
             return Some(if is_call { format!("{name}()") } else { name });
         }
@@ -194,6 +225,20 @@ mod tests {
                 Some(("NOW()", Number)),
             ),
             ("SELECT user, version FROM t", None),
+            ("SELECT UNIX_TIMESTAMP()", Some(("UNIX_TIMESTAMP()", Number))),
+            ("SELECT id FROM t WHERE b > UNIX_TIMESTAMP('2020-01-01')", None),
+            ("SELECT UNIX_TIMESTAMP(now())", Some(("NOW()", Number))),
+            ("SELECT uuid_v7()", Some(("UUID_V7()", Number))),
+            (
+                "SELECT GROUP_CONCAT(a) FROM t GROUP BY b",
+                Some(("GROUP_CONCAT() without ORDER BY", Contents)),
+            ),
+            (
+                "SELECT GROUP_CONCAT(a ORDER BY a), JSON_ARRAYAGG((SELECT a FROM t ORDER BY id)) FROM t",
+                Some(("JSON_ARRAYAGG() without ORDER BY", Contents)),
+            ),
+            ("SELECT GROUP_CONCAT(DISTINCT CONCAT(a, b) ORDER BY a) FROM t", None),
+            ("SELECT group_concat FROM t", None),
             ("SELECT 'now()'", None),
         ] {
             let expected = expected.map(|(reason, freedom)| (reason.to_string(), freedom));

@@ -152,7 +152,8 @@ class KvArguments(Arguments):
         that this took invalid (a busy host)."""
         if not records.is_file():
             return False
-        final = [json.loads(line) for line in records.read_text().splitlines() if line.startswith('{"record":"final"')]
+        lines = records.read_text().split("\n")
+        final = [json.loads(line) for line in lines if line.startswith('{"record":"final"')]
         if not final or final[-1]["counts"]["errors"]:
             return False
         counts = final[-1]["kv"]["counts"]

@@ -12,11 +12,13 @@ folder of its own, so that several checkouts can be used side by side. All of it
 
 from __future__ import annotations
 
+import fcntl
 import os
 import platform
 import shutil
 import stat
 import time
+import weakref
 from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +28,14 @@ from typing import Any
 from mydyno.errors import HostError
 from mydyno.files.atomic import remove_tree
 from mydyno.hosts.cgroups import remove_group, return_delegation
-from mydyno.hosts.identity import ProcessIdentity, boot_id, end_all, processes_with_cookie, words_of
+from mydyno.hosts.identity import (
+    ProcessIdentity,
+    boot_id,
+    end_all,
+    pid_namespace,
+    processes_with_cookie,
+    words_of,
+)
 from mydyno.hosts.kernel_settings import give_back
 from mydyno.hosts.lock import CLEANING, study_lock
 from mydyno.hosts.network import network_card
@@ -91,6 +100,8 @@ class UndoJournal:
         self.root = root
         self._journal = Journal(path)
         self._next = 1 + max((event.get("number", 0) for event in self._journal.read()), default=0)
+        self.release: Callable[[], object] = tuple
+        """Gives up the lock of the process that began it."""
 
     @classmethod
     def begin(cls, folder: Path, study: str, study_path: Path, root: HostRoot = HERE) -> UndoJournal:
@@ -107,7 +118,12 @@ class UndoJournal:
             study_path=str(study_path),
             hostname=platform.node(),
             boot_id=boot_id(),
+            pid_namespace=pid_namespace(),
         )
+        held = os.open(journal.path, os.O_RDONLY | os.O_CLOEXEC)
+        journal.release = weakref.finalize(journal, os.close, held)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return journal
 
     def will_change(self, kind: str, **facts: Any) -> int:
@@ -154,7 +170,8 @@ class UndoJournal:
         """Whether its study was killed, and its changes are this host's to undo.
 
         A cache may be on a file system that several hosts share: a journal of another boot and another hostname is left
-        alone, because nothing here shows whether its process lives.
+        alone, because nothing here shows whether its process lives. That of another container of this host is held by a
+        lock while its process lives, which cannot be seen from here.
         """
         owner = self.owner()
         if owner is None:
@@ -163,7 +180,17 @@ class UndoJournal:
         boot = began.get("boot_id")  # none in journals of older versions
         if boot and boot_id() and boot != boot_id():
             return bool(began.get("hostname") == platform.node())
+        if began.get("pid_namespace", pid_namespace()) != pid_namespace():
+            return not self._is_held()
         return not owner[0].alive()
+
+    def _is_held(self) -> bool:
+        with self.path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
 
     def undo_all(self) -> list[str]:
         """Undo everything still open, newest first; removes the journal when nothing remains. Returns what remains.
@@ -180,6 +207,7 @@ class UndoJournal:
                 self.undone(entry.number)
         if not left:
             self.path.unlink(missing_ok=True)
+            self.release()
         return left
 
 
@@ -189,16 +217,16 @@ def stale_journals(folder: Path, root: HostRoot = HERE) -> list[UndoJournal]:
     return [journal for journal in journals if journal.is_stale()]
 
 
-def clean_up(folder: Path, say: Callable[[str], None], root: HostRoot = HERE) -> list[str]:
-    """Undo what killed studies left on this host; returns what could not be undone."""
-    left = []
+def clean_up(folder: Path, say: Callable[[str], None], root: HostRoot = HERE) -> None:
+    """Undo what killed studies left on this host; `say` also receives what could not be undone."""
     for journal in stale_journals(folder, root):
         owner = journal.owner()
-        count = len(journal.open_entries())
-        left += journal.undo_all()
-        if count:
-            say(f"cleaned up after {owner[1] if owner else 'a killed study'}: {count} entries undone")
-    return left
+        study, count = owner[1] if owner else "a killed study", len(journal.open_entries())
+        left = journal.undo_all()
+        if count > len(left):
+            say(f"cleaned up after {study}: {count - len(left)} entries undone")
+        for one in left:
+            say(f"{study} was killed, and this could not be undone: {one}")
 
 
 STUDIES = "fleet"

@@ -15,14 +15,17 @@ from mydyno.hosts.root import HostRoot
 from mydyno.hosts.undo import UNDOERS, UndoJournal, stale_journals
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import parse_bytes
-from mydyno.servers.dsn import parse_dsn, password_variables
+from mydyno.servers.dsn import parse_dsn, password_variables, place_of
 from mydyno.servers.my_cnf import option_value
-from mydyno.servers.sql import Control, rows_now
+from mydyno.servers.sql import Address, Control, rows_now
 
 KIND = "server_variables"
 LOCK = "mydyno.variables"
 """A user lock of the server, held by the session of the study that changes its variables."""
 
+MOST_SETS = 3
+"""How often values are set until they are read back: a server limits one variable by another (innodb_io_capacity by
+innodb_io_capacity_max), in the order of the statement."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _SIZE = re.compile(r"\d+[KMGT]", re.IGNORECASE)
 _UNTOUCHED = {
@@ -116,21 +119,26 @@ def _give_back(facts: dict[str, Any], _root: HostRoot) -> str | None:
     arm: str = facts.get("arm", "")
     try:
         address = parse_dsn(facts["dsn"], arm)
-        (now,) = rows_now(address, reading(list(before)))
-        back = [
-            f"GLOBAL {name} = {sql_value(value)}"
-            for (name, value), found in zip(before.items(), map(str, now), strict=True)
-            if found != value and (not own or found in own[name])
-        ]
-        if back:
-            rows_now(address, f"SET {', '.join(back)}")
+        now = _values_now(address, before)
+        ours = [name for name, value in before.items() if now[name] != value and (not own or now[name] in own[name])]
+        for _ in range(MOST_SETS):
+            if all(now[name] == before[name] for name in ours):
+                return None
+            rows_now(address, "SET " + ", ".join(f"GLOBAL {name} = {sql_value(before[name])}" for name in ours))
+            now = _values_now(address, before)
     except MydynoError as error:
         values = ", ".join(f"{name} = {value}" for name, value in before.items())
         return (
             f"variables of {facts['dsn']}, which were {values}: {error.message} (`mydyno clean` tries again; the "
             f"account's password is {' or '.join(password_variables(arm))})"
         )
-    return None
+    unlike = ", ".join(f"{name} is {now[name]}, not {before[name]}" for name in ours if now[name] != before[name])
+    return f"variables of {facts['dsn']}: the server does not take the former values: {unlike}" if unlike else None
+
+
+def _values_now(address: Address, names: Iterable[str]) -> dict[str, str]:
+    (values,) = rows_now(address, reading(list(names)))
+    return dict(zip(names, map(str, values), strict=True))
 
 
 UNDOERS[KIND] = _give_back
@@ -142,5 +150,5 @@ def left_changed(undo: UndoJournal, dsn: str) -> list[str]:
     return [
         ", ".join(f"{name} = {value}" for name, value in entry.facts["before"].items())
         for entry in entries
-        if entry.kind == KIND and entry.facts["dsn"] == dsn
+        if entry.kind == KIND and place_of(entry.facts["dsn"]) == place_of(dsn)
     ]

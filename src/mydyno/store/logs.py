@@ -51,7 +51,7 @@ class Journal:
         """All whole events, oldest first."""
         if not self.path.exists():
             return []
-        lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
         return [event for line in lines if (event := _event(line)) is not None]
 
     def damage(self) -> str:
@@ -142,7 +142,7 @@ def read_commands(folder: Path) -> list[dict[str, Any]]:
     found = []
     for path in (folder / COMMANDS_FILE, *sorted(folder.glob(OF_HOSTS))):
         if path.is_file():
-            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
                 with contextlib.suppress(ValueError):  # cut short by a crash
                     event = json.loads(line)
                     found += [event] if isinstance(event, dict) else []

@@ -101,7 +101,7 @@ def server_name(arm: str, copy: int) -> str:
 def read_comparison(path: Path) -> Comparison | None:
     """The records of a block; None where it has none. Raises UserError if the file is damaged."""
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
     except FileNotFoundError:
         return None
     try:

@@ -300,6 +300,52 @@ def test_the_answer_counts_and_the_report_shows_each_change(folder: StudyFolder)
     assert part(StudyResult.load(folder)) is None
 
 
+def rewrite(path: Path, change: Change) -> None:
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records:
+        change(record)
+    path.write_text("".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records))
+
+
+def test_a_block_without_an_arms_server_leaves_its_times_to_the_other_blocks(folder: StudyFolder) -> None:
+    write(folder, (*PLANTED, *SAME))
+
+    def without_the_arm(record: dict[str, Any]) -> None:
+        for name in ("servers", "service_us", "cpu_us"):
+            if name in record:
+                record[name] = record[name][:2]
+
+    rewrite(folder.block_path(1) / STATEMENTS_FILE, without_the_arm)
+    planted = of(examined(folder), "SELECT planned")
+    assert planted.verdict == "slower"
+    assert planted.service is not None and planted.service.ci_low is not None
+
+
+def test_a_text_that_fails_with_the_control_too_hides_no_other_text(folder: StudyFolder) -> None:
+    write(folder, (*PLANTED, *SAME))
+    for block in {run.block for run in folder.runs()}:
+        path = folder.block_path(block) / STATEMENTS_FILE
+        lines = path.read_text().splitlines()
+        place = next(at for at, line in enumerate(lines) if '"once"' in line and '"error": 1055' in line)
+        second = json.loads(lines[place])
+        for server in second["servers"]:
+            server |= {"error": 1062, "message": "Duplicate entry"}
+        path.write_text("\n".join([*lines[:place], json.dumps(second), *lines[place:]]) + "\n")
+    found = of(examined(folder), "SELECT failing")
+    assert (found.verdict, found.why) == ("fails", "error 1055: not in GROUP BY")
+
+
+def test_a_literal_may_have_any_separator_of_lines(folder: StudyFolder) -> None:
+    text = "SELECT 'Ã\x85rhus\u2028\u2029'"
+    write(folder, (Made(text), *SAME))
+    path = folder.block_path(1) / STATEMENTS_FILE
+    rewrite(path, lambda _record: None)
+    comparison = read_comparison(path)
+    assert comparison is not None and comparison.statements[0].text == text
+    folder.journal.append("note", text=text)
+    assert folder.journal.read()[-1]["text"] == text
+
+
 def test_damaged_records_are_named(tmp_path: Path) -> None:
     path = tmp_path / STATEMENTS_FILE
     assert read_comparison(path) is None

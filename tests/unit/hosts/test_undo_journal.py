@@ -153,6 +153,30 @@ def test_a_journal_of_another_host_that_shares_the_cache_is_left_alone(
     assert [stale.path for stale in stale_journals(journal.path.parent)] == [journal.path] * is_stale
 
 
+def test_a_study_in_another_container_of_this_host_lives_as_long_as_it_holds_its_journal(journal: UndoJournal) -> None:
+    disowned(journal, 1, pid_namespace="pid:[1]")
+    assert stale_journals(journal.path.parent) == []
+    journal.release()
+    assert len(stale_journals(journal.path.parent)) == 1
+
+
+def test_what_a_killed_study_left_and_cannot_be_undone_is_said(
+    journal: UndoJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        undo.UNDOERS, "folder", lambda facts, _: "the folder /busy" if facts["path"] == "/busy" else None
+    )
+    for path in ("/busy", "/free"):
+        journal.will_change("folder", path=path)
+    disowned(journal, boot_id="another")
+    said: list[str] = []
+    undo.clean_up(journal.path.parent, said.append)
+    assert said == [
+        "cleaned up after study-1: 1 entries undone",
+        "study-1 was killed, and this could not be undone: the folder /busy",
+    ]
+
+
 def test_after_a_restart_another_process_does_not_keep_a_journal_alive(journal: UndoJournal) -> None:
     own = ProcessIdentity.of(os.getpid())
     assert own is not None

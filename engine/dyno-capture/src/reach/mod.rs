@@ -123,9 +123,12 @@ pub fn is_program(all: &[Token<'_>]) -> bool {
 
 /// The kind of object that CREATE, ALTER, DROP or RENAME is for, and its place among the tokens.
 pub fn object<'a>(all: &[Token<'a>]) -> Option<(Token<'a>, usize)> {
-    // Between the first word and the object are a few options at most, the longest of them DEFINER.
+    // Between the first word and the object are a few options at most, the longest of them DEFINER = CURRENT_USER().
     let among = all.iter().enumerate().skip(1).take(16);
-    let mut before = among.take_while(|(_, token)| !token.is_symbol(b'(') && !token.is_any(&["AS", "ON"]));
+    let is_empty_pair = |place: usize| all.get(place + 1).is_some_and(|next| next.is_symbol(b')'));
+    let ends =
+        |place: usize, token: &Token<'_>| token.is_any(&["AS", "ON"]) || token.is_symbol(b'(') && !is_empty_pair(place);
+    let mut before = among.take_while(|(place, token)| !ends(*place, token));
     before
         .find(|(_, token)| OBJECTS.iter().any(|(word, _)| token.is_word(word)))
         .map(|(place, token)| (*token, place))

@@ -66,6 +66,13 @@ pub fn run(run: &ReplayRun) -> Result<Exit, Error> {
             run.capture.display()
         )));
     }
+    if let Some((event, schema)) = plan.writes_into_original(&run.selection) {
+        return Err(Error::User(format!(
+            "event {event} of '{}' writes and names the schema {schema} itself, which --schema does not change: it would \
+             write into {schema}. Replay with --read-only, or on a server where the copy has the name {schema}",
+            run.capture.display()
+        )));
+    }
     let server = preflight::check(run, &plan)?;
     // Both files are opened before any load.
     let results = run.results.as_deref().map(create).transpose()?;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use dyno_capture::reach::named_schemas;
 use dyno_capture::{class, digest, fingerprint, lexer, needs_default_schema, Action, Capture};
 
 use super::plan::{Act, Digest, ReplayPlan, Selection, Session, Statement, Step};
@@ -29,6 +30,20 @@ impl ReplayPlan {
             planner.event(index as u64 + 1, event);
         }
         planner.finish()
+    }
+
+    /// The number of the first statement that writes and names a schema that is to have another name, with that schema:
+    /// names within statements stay.
+    pub fn writes_into_original(&self, selection: &Selection) -> Option<(u64, String)> {
+        let is_original = |name: &String| {
+            let mut names = selection.schemas.iter();
+            names.any(|(from, to)| from != to && from.eq_ignore_ascii_case(name))
+        };
+        let mut writing = self.statements.iter().filter(|one| !class::is_read_only(&one.text));
+        writing.find_map(|one| {
+            let named = named_schemas(&one.text).into_iter().map(|schema| schema.name);
+            Some((one.event, named.into_iter().find(is_original)?))
+        })
     }
 }
 
@@ -286,6 +301,32 @@ mod tests {
             (Some(9), None, 2)
         );
         assert_eq!(plan.digests.len(), 1, "three statements of one digest");
+    }
+
+    #[test]
+    fn what_writes_into_the_original_of_a_copy_is_found() {
+        let events = |text| {
+            vec![
+                (0, 1, statement(Some("shop"), "SELECT 1 FROM shop.item")),
+                (1, 1, statement(None, text)),
+            ]
+        };
+        let selection = Selection {
+            schemas: [("shop".to_string(), "copy".to_string())].into(),
+            ..Selection::default()
+        };
+        let found = |text| ReplayPlan::new(capture(events(text)), &selection).writes_into_original(&selection);
+        for text in ["UPDATE Shop.item SET a = 1", "INSERT INTO `shop`.item SELECT 1"] {
+            let (event, schema) = found(text).expect(text);
+            assert_eq!((event, schema.to_lowercase().as_str()), (2, "shop"), "{text}");
+        }
+        for text in [
+            "UPDATE item SET a = 1",
+            "UPDATE copy.item SET a = 1",
+            "SELECT 1 FROM shop.item",
+        ] {
+            assert_eq!(found(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Lane {
                 let named = columns.iter().map(|column| (column.name.clone(), column.kind));
                 found.columns.extend(named);
             },
-            |row| add_row(&mut checksum, &mut order, row.payload()),
+            |row| add_row(&mut checksum, &mut order, row),
         );
         let reply = reply.map_err(|error| self.lost(&error))?;
         if reply.warnings > 0 && reply.error.is_none() {

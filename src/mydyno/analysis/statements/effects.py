@@ -212,13 +212,15 @@ def _intervals(
     alpha: float | None,
     arms: int,
 ) -> dict[tuple[str, str], StatementInterval]:
-    """{(digest, metric): a server against the mean of others}, of those that were visited in every block."""
+    """{(digest, metric): a server against the mean of others}, of those that were visited in every block that has these
+    servers.
+    """
+    blocks = [(one, of) for one, of in zip(found, by_digest, strict=True) if {server, *controls} <= set(one.servers)]
     measured: dict[tuple[str, str], Measured] = {}
     times: dict[tuple[str, str], tuple[float, float]] = {}
     for digest in digests:
         for metric in METRICS:
-            of_blocks = [_contrast(one, of.get(digest), metric, server, controls)
-                         for one, of in zip(found, by_digest, strict=True)]  # fmt: skip
+            of_blocks = [_contrast(one, of.get(digest), metric, server, controls) for one, of in blocks]
             usable = [one for one in of_blocks if one is not None]
             if usable and len(usable) == len(of_blocks):
                 within = sum(one[1] for one in usable) / len(usable) ** 2
@@ -227,8 +229,7 @@ def _intervals(
                     exp(np.mean([one[2] for one in usable])),
                     exp(np.mean([one[3] for one in usable])),
                 )
-    count = len(found)
-    half = _half_widths(measured, count, None if alpha is None else alpha / max(1, len(measured) * arms))
+    half = _half_widths(measured, len(blocks), None if alpha is None else alpha / max(1, len(measured) * arms))
     made = {}
     for key, one in measured.items():
         mean = float(np.mean(one.blocks))
@@ -266,10 +267,8 @@ def _contrast(
     comparison: Comparison, one: ComparedStatement | None, metric: str, server: str, controls: Sequence[str]
 ) -> tuple[float, float, float, float] | None:
     """(trimmed mean log ratio, its variance, mean log of the controls, of the server) in one block; None: not known."""
-    if one is None or one.not_repeated or server not in comparison.servers:
-        return None
-    logs = one.logs(metric)
-    if logs is None or not set(controls) <= set(comparison.servers):
+    logs = None if one is None or one.not_repeated else one.logs(metric)
+    if logs is None:
         return None
     of_control = logs[:, [comparison.servers.index(name) for name in controls]].mean(axis=1)
     of_server = logs[:, comparison.servers.index(server)]
@@ -430,8 +429,10 @@ def _exact(blocks: Sequence[ComparedStatement], arm: str, controls: Sequence[str
         if arm not in of_text or not olds:
             continue
         new, old = of_text[arm], olds[0]
-        if verdict is None and all(_result(other, old) == (None, "") or other.error for other in olds[1:]):
-            verdict, why = _result(new, old)
+        found = _result(new, old)
+        is_worse = found[0] is not None and (verdict is None or ORDER.index(found[0]) < ORDER.index(verdict))
+        if is_worse and all(_result(other, old) == (None, "") or other.error for other in olds[1:]):
+            verdict, why = found
         notes |= dict.fromkeys(_notes(new, olds))
         of_control, of_arm = plans.setdefault(number, ([], []))
         of_control += filter(None, (steps_of(other.plan) for other in olds))

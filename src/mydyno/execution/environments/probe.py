@@ -226,7 +226,7 @@ class Probe:
             words = f"dynoprobe ended by itself with exit code {died}: {log}"
             self._unsampled = {EVERYTHING: words}
             return [words]
-        lines = self._output.read_text(errors="replace").splitlines() if self._output.exists() else []
+        lines = self._output.read_text(errors="replace").split("\n") if self._output.exists() else []
         self._unsampled = unread_families(lines)
         if not self._speed_meter:
             self._unsampled.pop("host_speed", None)  # it was not asked for
@@ -251,7 +251,7 @@ def read_samples(path: Path) -> tuple[list[Sample], list[str]]:
     warnings: list[str] = []
     if not path.exists():
         return samples, ["dynoprobe wrote no samples"]
-    for line in path.read_text(errors="replace").splitlines():
+    for line in path.read_text(errors="replace").split("\n"):
         try:
             record = json.loads(line)
         except ValueError:

@@ -170,6 +170,11 @@ class Block:
         name = self.environment.experiment.control
         return next(lane for lane in self.lanes if (lane.planned.arm, lane.planned.copy_number) == (name, 1))
 
+    @property
+    def _at_positions(self) -> list[Lane]:
+        """In the block's order: the lane that has the server of all is no more often the first one than the others."""
+        return sorted(self.lanes, key=lambda lane: lane.planned.position)
+
     async def start(self, templates: Mapping[str, Template | None], given_up: frozenset[str]) -> None:
         """Everything up to the first slice."""
         for lane in self.lanes:
@@ -221,7 +226,7 @@ class Block:
 
     async def _load(self, step: Step) -> None:
         """Connect, warm up, cycles."""
-        for lane in self.lanes:
+        for lane in self._at_positions:
             await lane.connect(step)
         if step.warmup_s > 0:
             warmup = self._order(step, "warmup", 0, 0.0, step.warmup_s)
@@ -343,7 +348,7 @@ class Block:
         self._watcher.slice_begins(kind, step, cycle, lane.planned, [one.number for one in lane.instances])
 
     def _present(self, step: Step) -> list[Lane]:
-        return [lane for lane in self.lanes if lane.runs_step(step) and lane.loads]
+        return [lane for lane in self._at_positions if lane.runs_step(step) and lane.loads]
 
     def _order(self, step: Step, name: str, cycle: int, washout_s: float, measure_s: float) -> SliceOrder:
         """A slice for every lane; of a replay at captured times the part after the last one."""

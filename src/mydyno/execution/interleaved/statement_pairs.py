@@ -29,7 +29,8 @@ async def compare_statements(
 ) -> list[SliceRecord]:
     """Compare the step's statements on the lanes that are up; what each of them takes for all statements.
 
-    A server that is lost fails its lane; without it there is no comparison in this block, nor without the control.
+    A server that is lost fails its lane; without it there is no comparison in this block, nor without the control. What
+    the program wrote until then is kept beside, under another name.
     Raises HostError if the load's own host is lost.
     """
     control = (environment.experiment.control, 1)
@@ -54,6 +55,8 @@ async def compare_statements(
         await driver.compare([_compared(environment, lane) for lane in lanes], order)
         found = read_comparison(records)
     except StudyError as error:
+        if records.exists():
+            records.rename(records.with_suffix(".incomplete"))
         lost = [lane for lane in lanes if f"dynoload: {_name(lane)}:" in error.message] or lanes
         for lane in lost:
             await lane.step_failed(step, error)

@@ -23,7 +23,7 @@ from mydyno.model.definition.experiment import Scalar, Step
 from mydyno.model.definition.plan import PlannedBlock
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import Evidence, StepRecord
-from mydyno.servers.external_variables import BorrowedVariables, reading, sql_value, take_turn
+from mydyno.servers.external_variables import MOST_SETS, BorrowedVariables, reading, sql_value, take_turn
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import Control
 from mydyno.servers.templates import Template
@@ -40,6 +40,19 @@ EXTERNAL_HINT = (
     "the account needs SYSTEM_VARIABLES_ADMIN (MySQL) or SUPER (MariaDB), and the variable must be one that SET GLOBAL "
     "accepts"
 )
+
+_BY_ITSELF = re.compile(r"gtid|_pos$|_state$|timestamp|_status$")
+"""Variables that change while a server works."""
+
+
+def _in_a_session(name: str) -> str:
+    """What sets a variable for a session, as a pattern: its name, a statement of SQL that does, or a procedure."""
+    others = {
+        "isolation": "isolation", "read_only": r"read\s+(only|write)", "collation": "names",
+        "character_set": r"names|character\s+set",
+    }  # fmt: skip
+    words = [rf"\b({pattern})\b" for part, pattern in others.items() if part in name]
+    return "|".join((rf"\b{name}\b", r"\bcall\b", *words))
 
 
 class Switch:
@@ -61,6 +74,8 @@ class Switch:
         self._on: list[Treatment] = []
         self._off: list[Treatment] = []
         """Those that were switched off at any time."""
+        self.moved: list[str] = []
+        """Variables that the server changes with those of an arm, as innodb_io_capacity_max."""
         self.switches: dict[str, int] = {}
         """{arm: how often its values were set and read back}."""
         self.proving = asyncio.Lock()
@@ -81,23 +96,51 @@ class Switch:
                 await take_turn(self._control)
             self._server = await self._read()
             await self._check_sessions()
-            if self._borrowed is not None:
-                self._borrowed.will_set(dict(zip(self._names, self._server, strict=True)), {})
-            for arm in self._settings:
-                await self.to(arm)
+            self._will_set({})
+            while moved := await self._set_each():
+                await self._take_in(moved)
         except ServerError as error:
             hint = HINT if self._borrowed is None else EXTERNAL_HINT
             raise HostError(f'design "switchback": {error.message}', hint) from error
+        self._will_set(
+            {name: [shown[place] for shown in self._shown.values()] for place, name in enumerate(self._names)}
+        )
+
+    def _will_set(self, own: Mapping[str, Sequence[str]]) -> None:
         if self._borrowed is not None:
-            own = {name: [shown[place] for shown in self._shown.values()] for place, name in enumerate(self._names)}
             self._borrowed.will_set(dict(zip(self._names, self._server, strict=True)), own)
+
+    async def _set_each(self) -> dict[str, str]:
+        """Set each arm's values; {variable: its value before} of those that the server changes with the first arm's
+        that change any.
+        """
+        for arm in self._settings:
+            before = {} if self._control is None else await self._control.variables()
+            await self.to(arm)
+            after = {} if self._control is None else await self._control.variables()
+            moved = {name for name in before.keys() & after.keys() if before[name] != after[name]}
+            if with_arms := sorted(name for name in moved.difference(self._names) if not _BY_ITSELF.search(name)):
+                return {name: before[name] for name in with_arms}
+        return {}
+
+    async def _take_in(self, moved: Mapping[str, str]) -> None:
+        """Have these variables set and given back like those that the arms name, from now on."""
+        assert self._control is not None
+        before = dict(zip(self._names, self._server, strict=True)) | moved
+        values = ", ".join(f"GLOBAL {name} = {sql_value(value)}" for name, value in before.items())
+        for _ in range(MOST_SETS):
+            await self._control.rows(f"SET {values}")
+        self.moved += moved
+        self._names = sorted(before)
+        self._server, self._shown, self._now = await self._read(), {}, ""
+        self._will_set({})
 
     async def _check_sessions(self) -> None:
         """Raise HostError where each new session is given another value than the global one, which alone is read."""
         if self._control is None:
             return
         ((own,),) = await self._control.rows("SELECT @@GLOBAL.init_connect")
-        if named := [name for name in self._names if re.search(rf"\b{name}\b", str(own), re.IGNORECASE)]:
+        if named := [name for name in self._names if re.search(_in_a_session(name), str(own), re.IGNORECASE)]:
             raise HostError(f"the server's init_connect sets {', '.join(named)} for each session", "remove it there")
 
     async def check(self) -> None:
@@ -156,15 +199,20 @@ class Switch:
 
     async def _set(self, control: Control, arm: str) -> None:
         own = self._settings[arm]
-        parts = []
-        for name, server in zip(self._names, self._server, strict=True):
-            is_part = "=" in str(own.get(name, ""))  # of a switch, the rest stays as the server has it
-            if name not in own or is_part:
-                parts.append(f"GLOBAL {name} = {sql_value(server)}")
-            if name in own:
-                parts.append(f"GLOBAL {name} = {sql_value(own[name])}")
-        await control.rows(f"SET {', '.join(parts)}")
-        found = await self._read()
+        is_part = {name for name, value in own.items() if "=" in str(value)}  # the rest is as the server has it
+        of_server = [
+            f"GLOBAL {name} = {sql_value(server)}"
+            for name, server in zip(self._names, self._server, strict=True)
+            if name not in own or name in is_part
+        ]
+        of_arm = [f"GLOBAL {name} = {sql_value(own[name])}" for name in self._names if name in own]
+        expected = self._shown.get(arm)
+        for _ in range(MOST_SETS):
+            await control.rows(f"SET {', '.join((*of_server, *of_arm))}")
+            found = await self._read()
+            if found == expected:
+                break
+            expected = self._shown.get(arm, found)
         if found != self._shown.setdefault(arm, found):
             raise ServerError(f"the server did not take over the settings of {arm}: {self._unlike(arm, found)}")
 
@@ -312,6 +360,8 @@ class SwitchedLane(SharedLane):
                     self._take(treatment.load_evidence(record, samples), 1)
         count = self.switch.switches.get(self.arm.name, 0)
         text = f"the server was set to this arm's values {count} times; read back each time, and before the next change"
+        if moved := ", ".join(self.switch.moved):
+            text += f"; with them the server changes {moved}, which was set and read back too"
         self.evidence.append(Evidence(treatment="switchback", holds=True, text=text, instance=1))
 
     async def stop(self) -> None:

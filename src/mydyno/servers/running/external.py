@@ -347,7 +347,13 @@ class ExternalHooks:
 
     async def _command(self, name: str, command: str, folder: Path) -> None:
         began_s = time.monotonic()
-        done = await self.host.run(["sh", "-c", command], timeout_s=self.spec.timeout)
+        running = asyncio.ensure_future(self.host.run(["sh", "-c", command], timeout_s=self.spec.timeout))
+        try:
+            done = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # Half of a restore would leave the user's server without its data; a second interruption ends it.
+            await running
+            raise
         took_s = time.monotonic() - began_s
         with (folder / LOG).open("a") as log:
             log.write(f"== {name} on {self.where}: {command}\n{done.output}\n")

@@ -18,7 +18,7 @@ class Server:
     """Executes the statements of Switch on its variables; `refused` are read only."""
 
     def __init__(self, refused: str = "") -> None:
-        self.variables = {"optimizer_switch": "mrr=off,semijoin=on", "sync_binlog": "0", "init_connect": ""}
+        self.values = {"optimizer_switch": "mrr=off,semijoin=on", "sync_binlog": "0", "init_connect": ""}
         self.refused = refused
         self.statements: list[str] = []
         self.closed = False
@@ -32,19 +32,25 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         self.closed = True
 
+    async def variables(self) -> dict[str, str]:
+        return dict(self.values)
+
     async def rows(self, sql: str) -> list[tuple[Any, ...]]:
         if sql.startswith("SELECT"):
-            return [tuple(self.variables[name] for name in re.findall(r"@@GLOBAL\.(\w+)", sql))]
+            return [tuple(self.values[name] for name in re.findall(r"@@GLOBAL\.(\w+)", sql))]
         self.statements.append(sql)
         for name, value in re.findall(r"GLOBAL (\w+) = ('[^']*'|\d+)", sql):
             if name == self.refused:
                 raise ServerError(f"Variable '{name}' is a read only variable")
             plain = value.strip("'")
             if name == "optimizer_switch":
-                switches = dict(one.split("=") for one in self.variables[name].split(","))
+                switches = dict(one.split("=") for one in self.values[name].split(","))
                 switches |= dict(one.split("=") for one in plain.split(","))
                 plain = ",".join(f"{switch}={state}" for switch, state in switches.items())
-            self.variables[name] = plain
+            self.values[name] = plain
+            limit, limited = (int(self.values.get(f"io{end}", 0)) for end in ("_max", ""))
+            if limited > limit:  # as MariaDB: a capacity takes its limit along, a limit the capacity
+                self.values |= {"io_max": str(2 * limited)} if name == "io" else {"io": str(limit)}
         return []
 
 
@@ -70,10 +76,36 @@ async def test_an_arm_has_its_own_values_and_else_the_servers() -> None:
         "plain": ("mrr=off,semijoin=on", "0"),
     }.items():
         await switch.to(arm)
-        assert tuple(server.variables.values()) == (*expected, ""), arm
+        assert tuple(server.values.values()) == (*expected, ""), arm
     assert switch.switches == {"plain": 2, "mrr": 2, "synced": 2}
     await switch.end()
     assert server.closed
+
+
+@pytest.mark.parametrize(
+    ("own", "moved", "of_arm"),
+    [
+        ({"io": 4000}, ["io_max"], ("4000", "8000")),
+        ({"io_max": 100}, ["io"], ("100", "100")),
+        ({"io": 5000, "io_max": 9000}, [], ("5000", "9000")),
+        ({"io": 20, "io_max": 30}, [], ("20", "30")),
+    ],
+)
+async def test_what_the_server_changes_with_a_variable_is_set_too(
+    own: dict[str, Scalar], moved: list[str], of_arm: tuple[str, str]
+) -> None:
+    server = Server()
+    server.values |= {"io": "200", "io_max": "2000", "gtid_binlog_pos": "0-1-7"}
+    switch = Switch({"plain": {}, "other": own})
+    await switch.begin(server)  # type: ignore[arg-type]  # a stand-in
+    assert switch.moved == moved
+    for arm, expected in (("plain", ("200", "2000")), ("other", of_arm), ("plain", ("200", "2000"))):
+        await switch.to(arm)
+        assert (server.values["io"], server.values["io_max"]) == expected
+    for name in moved:
+        server.values[name] = "17"
+        with pytest.raises(ServerError, match=f"somebody else changed variables of the server: {name} is 17"):
+            await switch.to("other")
 
 
 async def test_equal_arms_are_set_alike() -> None:
@@ -90,12 +122,12 @@ async def test_a_change_by_somebody_else_is_an_error() -> None:
     server = Server()
     switch = await begun(server)
     await switch.to("synced")
-    server.variables["sync_binlog"] = "100"
+    server.values["sync_binlog"] = "100"
     with pytest.raises(ServerError, match="somebody else changed variables of the server: sync_binlog is 100, not 1"):
         await switch.to("plain")
     with pytest.raises(ServerError, match="somebody else changed"):
         await switch.check()
-    assert server.variables["sync_binlog"] == "100", "it is left as it is"
+    assert server.values["sync_binlog"] == "100", "it is left as it is"
 
 
 async def test_a_variable_that_cannot_be_set_ends_the_study_with_what_to_do() -> None:
@@ -104,11 +136,20 @@ async def test_a_variable_that_cannot_be_set_ends_the_study_with_what_to_do() ->
     assert 'design.kind = "interleaved"' in str(caught.value.hint)
 
 
-async def test_a_server_that_sets_a_variable_in_each_session_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("init_connect", "name"),
+    [
+        ("SET SESSION Optimizer_Switch = 'mrr=on', sql_mode = ''", "optimizer_switch"),
+        ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "transaction_isolation"),
+        ("CALL begin_session()", "sync_binlog"),
+    ],
+)
+async def test_a_server_that_sets_a_variable_in_each_session_is_refused(init_connect: str, name: str) -> None:
     server = Server()
-    server.variables["init_connect"] = "SET SESSION Optimizer_Switch = 'mrr=on', sql_mode = ''"
-    with pytest.raises(HostError, match="init_connect sets optimizer_switch for each session"):
-        await begun(server)
+    server.values |= {"init_connect": init_connect, "transaction_isolation": "REPEATABLE-READ"}
+    switch = Switch({"plain": {}, "other": {name: "SERIALIZABLE"}})
+    with pytest.raises(HostError, match=f"init_connect sets {name} for each session"):
+        await switch.begin(server)  # type: ignore[arg-type]  # a stand-in
     assert server.statements == []
 
 
