@@ -96,11 +96,27 @@ def test_after_kill_9_clean_sets_them_back_and_until_then_no_study_begins(extern
     program.environment[PASSWORD_VARIABLE] = "another"
     left = program.run("clean")
     assert left.returncode == 1
-    assert "which were long_query_time = 20.0, sync_binlog = 3" in left.stdout
+    assert "long_query_time = 20.0, sync_binlog = 3" in left.stdout
     program.environment[PASSWORD_VARIABLE] = PASSWORD
     done = program.run("clean")
     assert done.returncode == 0, done.stdout
     assert external.variables == (20.0, 3)
+
+
+def test_what_the_server_changes_with_a_variable_is_set_back_too(external: External) -> None:
+    capacities = "SELECT @@GLOBAL.innodb_io_capacity, @@GLOBAL.innodb_io_capacity_max"
+    before = external.server.sql(capacities)
+    text = (
+        Path(external.write("innodb_io_capacity = 9000"))
+        .read_text()
+        .replace("[design]", '[design]\nkind = "switchback"')
+    )
+    done = external.program.run("run", external.program.write(text), "--allow-writes", "--allow-changes")
+    assert done.returncode == 0, done.stderr
+    assert external.server.sql(capacities) == before
+    (run, *_) = [run for run in StudyFolder(external.program.study()).runs() if run.arm == "logged"]
+    words = [one.text for one in run.evidence if one.treatment == "switchback"]
+    assert "with them the server changes innodb_io_capacity_max, which was set and read back too" in words[0]
 
 
 def test_ctrl_c_sets_them_back(external: External) -> None:

@@ -7,7 +7,8 @@ neither the one from before nor one of the study's was changed by somebody else,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mydyno.errors import HostError, MydynoError
@@ -17,12 +18,14 @@ from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import parse_bytes
 from mydyno.servers.dsn import parse_dsn, password_variables, place_of
 from mydyno.servers.my_cnf import option_value
-from mydyno.servers.sql import Address, Control, rows_now
+from mydyno.servers.sql import Control, rows_now
 
 KIND = "server_variables"
 LOCK = "mydyno.variables"
 """A user lock of the server, held by the session of the study that changes its variables."""
 
+Rows = Callable[[str], list[tuple[Any, ...]]]
+"""Executes a statement."""
 MOST_SETS = 3
 """How often values are set until they are read back: a server limits one variable by another (innodb_io_capacity by
 innodb_io_capacity_max), in the order of the statement."""
@@ -119,25 +122,32 @@ def _give_back(facts: dict[str, Any], _root: HostRoot) -> str | None:
     arm: str = facts.get("arm", "")
     try:
         address = parse_dsn(facts["dsn"], arm)
-        now = _values_now(address, before)
-        ours = [name for name, value in before.items() if now[name] != value and (not own or now[name] in own[name])]
-        for _ in range(MOST_SETS):
-            if all(now[name] == before[name] for name in ours):
-                return None
-            rows_now(address, "SET " + ", ".join(f"GLOBAL {name} = {sql_value(before[name])}" for name in ours))
-            now = _values_now(address, before)
+        unlike = set_back(partial(rows_now, address), before, own)
     except MydynoError as error:
         values = ", ".join(f"{name} = {value}" for name, value in before.items())
         return (
             f"variables of {facts['dsn']}, which were {values}: {error.message} (`mydyno clean` tries again; the "
             f"account's password is {' or '.join(password_variables(arm))})"
         )
-    unlike = ", ".join(f"{name} is {now[name]}, not {before[name]}" for name in ours if now[name] != before[name])
     return f"variables of {facts['dsn']}: the server does not take the former values: {unlike}" if unlike else None
 
 
-def _values_now(address: Address, names: Iterable[str]) -> dict[str, str]:
-    (values,) = rows_now(address, reading(list(names)))
+def set_back(rows: Rows, before: Mapping[str, str], own: Mapping[str, Sequence[str]]) -> str:
+    """Set back the variables that have one of the study's own values, of all where none are known; what the server did
+    not take. Raises ServerError.
+    """
+    now = _values(rows, before)
+    ours = [name for name, value in before.items() if now[name] != value and (not own or now[name] in own[name])]
+    for _ in range(MOST_SETS):
+        if all(now[name] == before[name] for name in ours):
+            break
+        rows("SET " + ", ".join(f"GLOBAL {name} = {sql_value(before[name])}" for name in ours))
+        now = _values(rows, before)
+    return ", ".join(f"{name} is {now[name]}, not {before[name]}" for name in ours if now[name] != before[name])
+
+
+def _values(rows: Rows, names: Iterable[str]) -> dict[str, str]:
+    (values,) = rows(reading(list(names)))
     return dict(zip(names, map(str, values), strict=True))
 
 

@@ -13,11 +13,12 @@ from mydyno.analysis.costs.suggested import OF_KERNEL, OF_WAIT, suggestion
 from mydyno.cli import make_app
 from mydyno.cli.arguments import all_settings
 from mydyno.experiments import load
-from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.experiment import DesignSpec, Experiment
 from mydyno.model.stored.analyses import CandidateKind, CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.records import StudyRecord
 from mydyno.store.study_folder import StudyFolder
+from mydyno.treatments.coexistence import SLICE_S, WASHOUT_S
 from mydyno.wording.stored_result import StoredResult
 from tests.support.fake_interleaved_folder import Interleaved, build
 
@@ -113,6 +114,11 @@ def suggested(study: Study, one: CandidateRecord) -> Experiment:
     return loaded(words)
 
 
+def switched(study: Study) -> DesignSpec:
+    """The study's design, with the slices of arms that one server takes in turn."""
+    return study.experiment.design.model_copy(update={"slice": SLICE_S, "washout": WASHOUT_S})
+
+
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     path = tmp_path / "own.toml"
@@ -127,7 +133,7 @@ def test_the_command_runs_the_studys_own_experiment_with_the_variable_around_the
     assert (found.server, found.data, found.steps) == (
         study.experiment.server, study.experiment.data, study.experiment.steps,
     )  # fmt: skip
-    assert (found.design, found.profile, found.scale) == (study.experiment.design, study.experiment.profile, "tiny")
+    assert (found.design, found.profile, found.scale) == (switched(study), study.experiment.profile, "tiny")
     assert (found.data.rows, found.data.tables, found.design.blocks, found.profile.waits) == (1000, 2, 4, True)
     assert found.control == "plain"
     first, second = found.arms
@@ -170,8 +176,9 @@ def test_a_pool_that_the_host_has_no_memory_for_is_made_smaller(own: Path) -> No
 def test_an_experiment_of_another_command_is_repeated_by_its_values(own: Path) -> None:
     study = Study(own.parent, f"mydyno bisect {own} --good 1 --bad 2")
     found = suggested(study, candidate("cost", "fsyncs"))
-    same = ("name", "question", "server", "data", "steps", "design", "validity")
+    same = ("name", "question", "server", "data", "steps", "validity")
     assert [getattr(found, one) for one in same] == [getattr(study.experiment, one) for one in same]
+    assert found.design == switched(study)
     assert found.verdict == study.experiment.verdict.model_copy(update={"compare": ()})
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mydyno.hosts.undo import UndoJournal
-from mydyno.servers import external_variables
-from mydyno.servers.external_variables import BorrowedVariables, sql_value, untouched
+from mydyno.servers.external_variables import BorrowedVariables, left_changed, set_back, sql_value, untouched
 from mydyno.treatments.coexistence import SWITCHED_AT_ONCE
 from tests.support.disowned import disowned
 
@@ -35,37 +34,34 @@ def test_values_are_written_as_sql(value: Any, sql: str) -> None:
     assert sql_value(value) == sql
 
 
-class Limited:
-    """A server whose io is at most its io_max; `stuck`: it takes no value."""
+@pytest.mark.parametrize("stuck", [False, True])
+def test_what_was_borrowed_is_given_back_also_where_one_limits_the_other(stuck: bool) -> None:
+    values = {"io": "100", "io_max": "200", "others": "7"}
 
-    def __init__(self, *, stuck: bool = False) -> None:
-        self.values = {"io": "100", "io_max": "200"}
-        self.stuck = stuck
-
-    def rows(self, _address: object, sql: str) -> list[tuple[str, ...]]:
+    def rows(sql: str) -> list[tuple[str, ...]]:
         if sql.startswith("SELECT"):
-            return [tuple(self.values[name] for name in re.findall(r"GLOBAL\.(\w+)", sql))]
-        for name, value in re.findall(r"GLOBAL (\w+) = (\d+)", "" if self.stuck else sql):
-            self.values[name] = str(min(int(value), int(self.values["io_max"]))) if name == "io" else value
+            return [tuple(values[name] for name in re.findall(r"GLOBAL\.(\w+)", sql))]
+        for name, value in re.findall(r"GLOBAL (\w+) = (\d+)", "" if stuck else sql):
+            values[name] = str(min(int(value), int(values["io_max"]))) if name == "io" else value
         return []
 
+    before, own = {"io": "2000", "io_max": "4000", "others": "1"}, {"io": ["100"], "io_max": ["200"], "others": ["2"]}
+    left = set_back(rows, before, own)
+    assert left == ("io is 100, not 2000, io_max is 200, not 4000" if stuck else "")
+    assert values["others"] == "7", "somebody else changed it"
 
-@pytest.mark.parametrize("stuck", [False, True])
-def test_what_was_borrowed_is_given_back_also_where_one_limits_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stuck: bool
+
+@pytest.mark.parametrize(
+    ("dsn", "is_the_same"), [("mysql://other@db1:3306/shop", True), ("mysql://bench@db1:3307/sbtest", False)]
+)
+def test_what_a_killed_study_left_is_found_however_the_server_is_named(
+    tmp_path: Path, dsn: str, is_the_same: bool
 ) -> None:
-    server, undo = Limited(stuck=stuck), UndoJournal.begin(tmp_path, "study", tmp_path)
-    monkeypatch.setattr(external_variables, "rows_now", server.rows)
-    borrowed = BorrowedVariables(undo, "mysql://bench@db1/sbtest")
-    borrowed.will_set({"io": "2000", "io_max": "4000"}, {"io": ["100"], "io_max": ["200"]})
-    left = borrowed.give_back()
-    if stuck:
-        assert left is not None and left.endswith("io is 100, not 2000, io_max is 200, not 4000")
-        disowned(undo, boot_id="another")
-        for dsn, changed in (("mysql://other@db1:3306/shop", 1), ("mysql://bench@db1:3307/sbtest", 0)):
-            assert len(external_variables.left_changed(UndoJournal.begin(tmp_path, "next", tmp_path), dsn)) == changed
-    else:
-        assert left is None and server.values == {"io": "2000", "io_max": "4000"}
+    killed = UndoJournal.begin(tmp_path, "killed", tmp_path)
+    BorrowedVariables(killed, "mysql://bench@db1/sbtest").will_set({"io": "2000"}, {})
+    disowned(killed, boot_id="another")
+    found = left_changed(UndoJournal.begin(tmp_path, "next", tmp_path), dsn)
+    assert found == ["io = 2000"] * is_the_same
 
 
 @pytest.mark.parametrize("name", NEVER.split())

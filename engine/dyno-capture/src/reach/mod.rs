@@ -267,6 +267,10 @@ mod tests {
                 Beyond::Event,
             ),
             (
+                "CREATE DEFINER=CURRENT_USER() EVENT e ON SCHEDULE EVERY 1 DAY DO DELETE FROM t",
+                Beyond::Event,
+            ),
+            (
                 "/*!50106 CREATE*/ /*!50117 DEFINER=`a`@`b`*/ /*!50106 EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1 */",
                 Beyond::Event,
             ),

@@ -123,7 +123,7 @@ class Switch:
                 return {name: before[name] for name in with_arms}
         return {}
 
-    async def _take_in(self, moved: Mapping[str, str]) -> None:
+    async def _take_in(self, moved: dict[str, str]) -> None:
         """Have these variables set and given back like those that the arms name, from now on."""
         assert self._control is not None
         before = dict(zip(self._names, self._server, strict=True)) | moved

@@ -19,7 +19,7 @@ class Broken(Dynoload):
     def __init__(self) -> None:
         pass
 
-    async def compare(self, servers: Any, order: ComparisonOrder) -> None:  # noqa: ARG002
+    async def compare(self, servers: Any, order: ComparisonOrder) -> None:
         order.records.write_text('{"record":"header","servers":[],"left_out":{}}\n')
         raise DriverError("dynoload: jemalloc/1: lost connection to the server")
 
