@@ -1,4 +1,4 @@
-"""The sizes of the project in docs/architecture.md: lines of code, words of documentation."""
+"""The sizes of the project in docs/architecture.md: files and lines of code, words of documentation."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from pathlib import Path
 from docs.reference_pages import pages
 
 SECTION = re.compile(r"(?<=## Size\n\n).*?(?=\n## |\Z)", re.DOTALL)
-HEAD = "Lines without empty ones, comments and docstrings; lines of Rust contain unit tests.\n\n"
+HEAD = "Lines are of code alone; Rust's contain unit tests.\n\n"
 NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
 def sizes(root: Path) -> dict[str, int]:
-    """What is counted → lines or words of the tree at `root`, without the reports of docs/results."""
+    """What is counted → files, lines or words of the tree at `root`, without the reports of docs/results."""
     generated = sum(len(text.split()) for text in pages().values())
     written = [page for page in (root / "docs").rglob("*.md") if page.parent.name != "results"]
     words = sum(len(page.read_text().split()) for page in written)
     return {
+        "Python files": sum(1 for _ in (root / "src").rglob("*.py")),
+        "Rust files": sum(1 for _ in (root / "engine").glob("*/src/**/*.rs")),
         "lines of Python": sum(map(_python_lines, (root / "src").rglob("*.py"))),
-        "lines of Python in tests": sum(map(_python_lines, (root / "tests").rglob("*.py"))),
+        "lines of Python tests": sum(map(_python_lines, (root / "tests").rglob("*.py"))),
         "lines of Rust": sum(map(_rust_lines, (root / "engine").glob("*/src/**/*.rs"))),
-        "lines of Rust in tests": sum(map(_rust_lines, (root / "engine").glob("*/tests/**/*.rs"))),
-        "words in docs": words - generated,
-        "generated words in docs": generated,
+        "lines of Rust tests": sum(map(_rust_lines, (root / "engine").glob("*/tests/**/*.rs"))),
+        "written words": words - generated,
+        "generated words": generated,
     }
 
 
@@ -51,7 +53,7 @@ def _rust_lines(path: Path) -> int:
 def write_sizes(root: Path) -> None:
     """Renew the section of architecture.md."""
     page = root / "docs/architecture.md"
-    rows = "".join(f"- {name}: {round(count, -2):,}\n" for name, count in sizes(root).items())
+    rows = "".join(f"- {name}: {round(count, -2 if count > 1000 else -1):,}\n" for name, count in sizes(root).items())
     page.write_text(SECTION.sub(lambda _: HEAD + rows, page.read_text()))
 
 

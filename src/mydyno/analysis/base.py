@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +11,8 @@ from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.records import RunRecord, SliceRecord
-from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary
+from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary, used_slices
+from mydyno.results.precision import used_logs
 from mydyno.verdicts import Family
 
 Chapter = Literal["answer", "why", "load", "trust"]
@@ -56,14 +55,12 @@ class Examined:
 
     def logs(self, metric: str, step: str) -> dict[int, dict[str, float]]:
         """{block: {arm: log of its value}} of the runs that count; the control's is the mean of its copies."""
-        found: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for run in self.runs:
-            value = run.values.get(step, {}).get(metric)
-            if run.usable(step) and value and value > 0:
-                found[run.block][run.arm].append(log(value))
-        return {
-            block: {arm: sum(values) / len(values) for arm, values in of.items()} for block, of in sorted(found.items())
-        }
+        return used_logs(self.runs, metric, step)
+
+    @property
+    def used_slices(self) -> list[SliceRecord]:
+        """Slices of runs that count at their step."""
+        return used_slices(self.slices, self.runs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.special_steps import CAPACITIES
 from mydyno.model.stored.analyses import CapacityRecord
 from mydyno.model.stored.records import SliceRecord
-from mydyno.model.stored.summary import EffectRecord, Summary, used_slices
+from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.values.interleaved import Starts, outcomes_of, starts_of
 from mydyno.stats.capacity import estimates
 from mydyno.stats.paired import paired
@@ -83,7 +83,7 @@ REASONS = {
 
 def analyse(study: Examined) -> tuple[CapacityRecord, ...]:
     """Every step and arm of a search; empty without a search."""
-    own = used_slices(study.slices, study.runs)
+    own = study.used_slices
     found = []
     for step in study.experiment.resolved_steps:
         if step.search is None:
@@ -255,7 +255,7 @@ def _table(records: list[CapacityRecord]) -> Table:
 
 
 def _chart(result: StudyResult, record: CapacityRecord) -> Figure | None:
-    own = [one for one in result.slices.of_step(record.step) if (one.arm, one.copy_number) == (record.arm, 1)]
+    own = [one for one in result.used_slices(record.step) if (one.arm, one.copy_number) == (record.arm, 1)]
     offered = [
         Offered(
             one.block,

@@ -77,7 +77,7 @@ def analyse(study: Examined) -> KernelRecord | None:
         contrasts=tuple(_contrast(*one, histograms) for one in found),
         tracer=next((one.tracer for one in files.values()), ""),
         absent={program: why for one in files.values() for program, why in one.absent.items()},
-        **dict(slices_apart(facts, study.slices, study.apart[KERNEL_FILE], differ)),
+        **dict(slices_apart(facts, study.used_slices, study.apart[KERNEL_FILE], differ)),
     )
 
 

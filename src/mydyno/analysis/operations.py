@@ -24,7 +24,7 @@ from mydyno.drivers.base import merged_types
 from mydyno.language import agreed
 from mydyno.model.stored.analyses import OperationChange, OperationEffect, OperationsRecord
 from mydyno.model.stored.records import Digest
-from mydyno.model.stored.summary import EffectRecord, Summary
+from mydyno.model.stored.summary import EffectRecord, Summary, with_summaries
 from mydyno.results.families import Lane, families_of_values
 from mydyno.results.precision import alarm_of
 from mydyno.verdicts import Metric, decide_study
@@ -88,12 +88,11 @@ def analyse(study: Examined) -> OperationsRecord | None:
 
 def _counted(study: Examined) -> Counted:
     """What the runs and steps that count have counted."""
-    usable = {(run.block, run.arm, run.copy_number): run for run in study.runs}
     found: Counted = defaultdict(dict)
-    for record in study.records:
+    for record, summary in with_summaries(study.records, study.runs):
         lane = (record.block, record.arm, record.copy_number)
         for step in record.steps:
-            if lane in usable and usable[lane].usable(step.id) and step.driver.transaction_types:
+            if summary.usable(step.id) and step.driver.transaction_types:
                 ended = max(1, step.driver.transactions)
                 found[lane][step.id] = {
                     name: {**one, "share": one["count"] / ended} for name, one in step.driver.transaction_types.items()
@@ -119,9 +118,8 @@ def _values(counted: Counted, name: str, quantity: str) -> dict[Lane, dict[str, 
 
 
 def _change_of(effect: EffectRecord, may_claim: bool) -> OperationChange:
-    low, high = effect.ci_low, effect.ci_high
-    beyond = may_claim and low is not None and high is not None and (low > 1.0 or high < 1.0)
-    return OperationChange(ratio=effect.ratio, ci_low=low, ci_high=high, beyond_noise=beyond)
+    beyond = may_claim and effect.excludes_no_change
+    return OperationChange(ratio=effect.ratio, ci_low=effect.ci_low, ci_high=effect.ci_high, beyond_noise=beyond)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from mydyno.language import agreed
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.special_steps import is_closed, slots, thinks
 from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord
-from mydyno.model.stored.summary import RunSummary, used_slices
+from mydyno.model.stored.summary import RunSummary
 from mydyno.stats.queueing import ClosedLoop, Interval, Queue
 from mydyno.store.samples import read_metric
 from mydyno.wording.numbers import latency_text, percent, significant
@@ -320,7 +320,7 @@ def part(result: StudyResult) -> Part | None:
         runs = [(result.records[one.folder], one) for one in result.runs if one.folder in result.records]
         spans = spans_of_runs(runs, cpus)
     else:
-        slices = used_slices((one for own in result.slices.by_step.values() for one in own), result.runs)
+        slices = [one for step in result.steps for one in result.used_slices(step.id)]
         spans = spans_of_slices(slices, cpus, _disks(result))
     links = {(one.arm, one.step): one.shares["link"] for one in result.summary.limits if "link" in one.shares}
     found = analyse(experiment, spans, links)

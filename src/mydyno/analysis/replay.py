@@ -24,7 +24,7 @@ NOTE = (
 def part(result: StudyResult) -> Part | None:
     """The section; None without a replay at captured times in slices."""
     steps = [step for step in result.study.experiment.resolved_steps if speed_of(step) is not None]
-    found = {step.id: [one for one in result.slices.of_step(step.id) if one.captured] for step in steps}
+    found = {step.id: [one for one in result.used_slices(step.id) if one.captured] for step in steps}
     played = [step for step in steps if found[step.id]]
     if not played:
         return None

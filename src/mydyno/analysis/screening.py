@@ -10,7 +10,6 @@ alone lie on a straight line through the origin; those that stand out to the rig
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
@@ -28,6 +27,7 @@ from mydyno.model.definition.experiment import Experiment, Scalar, ScreenSpec
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.analyses import ScreenedFactor, ScreenRecord
 from mydyno.model.stored.summary import Summary
+from mydyno.results.precision import used_values
 from mydyno.stats.paired import paired
 from mydyno.stats.screening import ALIASED, MainEffect, aliases, half_normal_quantiles, screened, strongest
 from mydyno.wording.numbers import (
@@ -175,12 +175,9 @@ def _interval(effect: MainEffect) -> dict[str, float | None]:
 
 def copies_differ(study: Examined, step: str, metric: str) -> bool:
     """Whether the control's two copies differ beyond noise."""
-    pairs: dict[int, dict[int, float]] = defaultdict(dict)
-    for run in study.runs:
-        value = run.values.get(step, {}).get(metric)
-        if run.arm == study.experiment.control and run.usable(step) and value and value > 0:
-            pairs[run.block][run.copy_number] = log(value)
-    differences = [pair[2] - pair[1] for pair in pairs.values() if len(pair) == 2]
+    first, second = ((study.experiment.control, copy) for copy in (1, 2))
+    found = used_values(study.runs, metric, step).values()
+    differences = [log(of[second] / of[first]) for of in found if first in of and second in of]
     if len(differences) < FEWEST_FOR_ALARM:
         return False
     return paired(differences, 1 - study.alpha).interval.excludes_no_change()

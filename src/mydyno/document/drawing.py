@@ -325,6 +325,8 @@ def level_labels(
 
 
 WIDTH, HEIGHT = 356.0, 250.0
+FAR = 8
+"""A ceiling at so many times the greatest value would flatten everything below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,11 +351,19 @@ def sweep_chart(
     levels: Sequence[float],
     level_name: str = "connections",
     level_texts: Mapping[float, str] | None = None,
+    ceilings: Mapping[str, float] = {},
 ) -> str:
-    """The chart. Means stand at their true abscissa; only the runs' dots are moved aside, so that all can be seen."""
+    """The chart. Means stand at their true abscissa; only the runs' dots are moved aside, so that all can be seen.
+
+    `ceilings` is {label: what values cannot exceed}; those far above the values are left out.
+    """
     svg = Svg(key, WIDTH, HEIGHT, f"{heading} against {level_name}", description)
     values = [value for one in series for _, value, _ in one.points]
-    frame = value_frame(svg, unit, values, heading)
+    near = {words: of for words, of in ceilings.items() if of < FAR * max(values)}
+    frame = value_frame(svg, unit, [*values, *near.values()], heading, from_zero=bool(near))
+    for words, ceiling in near.items():
+        svg.line(frame.left, frame.y(ceiling), frame.right, frame.y(ceiling), "ceiling")
+        svg.text(frame.left + 2, frame.y(ceiling) - 4, f"{words}: {unit.text(ceiling)}", "t soft")
     gap = min(4.5, _least_gap(levels, frame.right - frame.left) / (len(series) + 1))
     inset = 10 + gap * len(series) / 2
     positions = level_positions(levels, frame.left + inset, frame.right - inset)

@@ -14,7 +14,7 @@ from pathlib import Path
 from mydyno.document.drawing import ArmStyle, arm_styles, copy_style
 from mydyno.errors import UserError
 from mydyno.model.stored.records import SliceRecord
-from mydyno.model.stored.summary import RunSummary
+from mydyno.model.stored.summary import RunSummary, used_slices
 from mydyno.store.samples import SLICES_FILE, damage_of, read_slices
 from mydyno.wording.stored_result import StoredResult
 
@@ -120,6 +120,10 @@ class StudyResult(StoredResult):
         if self.summary.design == "blocks":
             return StudySlices({}, {})
         return read_study_slices(self.folder.path, (run.block for run in self.runs), {step.id for step in self.steps})
+
+    def used_slices(self, step: str) -> list[SliceRecord]:
+        """The step's slices of runs that count at it."""
+        return used_slices(self.slices.of_step(step), self.runs)
 
     @cached_property
     def samples(self) -> dict[Path, RunSummary]:

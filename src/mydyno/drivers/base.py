@@ -21,7 +21,7 @@ from mydyno import clock
 from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import DataSpec, Step
+from mydyno.model.definition.experiment import DataSpec, Scalar, Step
 from mydyno.model.stored.records import ClientLoad, DriverResult
 from mydyno.packages.debian import DebianPackages, UnpackedPackages
 from mydyno.servers.running.base import LOAD_SCHEMA
@@ -114,6 +114,13 @@ def closed_loop_alone(driver: str, step: Step) -> list[str]:
     return [
         f"rate = {step.rate:.10g}: {driver} has no open loop that counts latency from when each was due; use dynoload"
     ]
+
+
+def option_text(value: Scalar) -> str:
+    """A value as options take it: booleans as on and off."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
 
 
 class Driver(ABC):

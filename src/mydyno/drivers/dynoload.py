@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.drivers import held as output
-from mydyno.drivers.base import SCHEMA, Agent, DriverOutcome, Progress, StepContext, run_measured
+from mydyno.drivers.base import SCHEMA, Agent, DriverOutcome, Progress, StepContext, option_text, run_measured
 from mydyno.drivers.held import HeldLoad, HeldProcess, HoldingDriver
 from mydyno.errors import BugError, DriverError
 from mydyno.files.atomic import write_private
@@ -263,13 +263,6 @@ def option_arguments(name: str, value: Scalar) -> list[str]:
     if name == "rate" and not value:
         return []
     return [f"--{RENAMED_OPTIONS.get(name, name.replace('_', '-'))}={option_text(value)}"]
-
-
-def option_text(value: Scalar) -> str:
-    """A value as options take it: booleans as on and off."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)
 
 
 GRACE_S = 60.0

@@ -28,13 +28,14 @@ from mydyno.drivers.base import (
     Reading,
     StepContext,
     closed_loop_alone,
+    option_text,
     run_measured,
 )
 from mydyno.errors import DriverError
 from mydyno.files.atomic import write_private
 from mydyno.hosts.limits import whole_cpus
 from mydyno.hosts.local import Process
-from mydyno.model.definition.experiment import DataSpec, Scalar, Step
+from mydyno.model.definition.experiment import DataSpec, Step
 from mydyno.model.stored.records import DriverResult
 from mydyno.servers.sql import Address
 
@@ -198,8 +199,8 @@ class Sysbench(PackagedDriver):
             f"--tables={data.tables}",
             f"--table-size={data.rows}",
             f"--threads={threads}",
-            f"--secondary={_text(data.secondary)}",
-            f"--auto-inc={_text(data.auto_inc)}",
+            f"--secondary={option_text(data.secondary)}",
+            f"--auto-inc={option_text(data.auto_inc)}",
         ]
         command, cwd = self._command("oltp_read_write", arguments, "prepare")
         done = await host.run(command, environment=packages.environment, cwd=cwd, timeout_s=PREPARE_TIMEOUT_S)
@@ -223,9 +224,9 @@ class Sysbench(PackagedDriver):
             "--percentile=99",
             "--histogram=on",
             *([f"--report-checkpoints={int(step.warmup_s)}"] if step.warmup_s else []),
-            *(f"--{name.replace('_', '-')}={_text(value)}" for name, value in step.options.items()),
-            f"--secondary={_text(data.secondary)}",
-            f"--auto-inc={_text(data.auto_inc)}",
+            *(f"--{name.replace('_', '-')}={option_text(value)}" for name, value in step.options.items()),
+            f"--secondary={option_text(data.secondary)}",
+            f"--auto-inc={option_text(data.auto_inc)}",
         ]
         command, cwd = self._command(step.workload, arguments, "run")
         reader = _Reader(context.log, context.on_progress)
@@ -306,12 +307,6 @@ class _Reader:
         with contextlib.suppress(Exception):  # a progress bar must never end a measurement
             latency_us = {f"p{interval.percentile}": 1000 * interval.latency_ms}
             self._on_progress(Progress(interval.t_s, interval.qps, interval.tps, latency_us, interval.errors_per_s))
-
-
-def _text(value: Scalar) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)
 
 
 def _failure(what: str, exit_code: int, text: str) -> DriverError:

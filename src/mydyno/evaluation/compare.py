@@ -24,7 +24,7 @@ from mydyno.model.stored.comparison import (
     EffectDifference,
     NotCompared,
 )
-from mydyno.model.stored.summary import EffectRecord, StepLevel
+from mydyno.model.stored.summary import EffectRecord, StepLevel, at_step
 from mydyno.results.across.common_ground import Refused, arm_settings
 from mydyno.results.across.compare import ALPHA, FEWEST_BLOCKS, ComparedContrast, Obstacle, compared, noise_of
 from mydyno.results.across.saved import SavedStudy, label
@@ -33,7 +33,6 @@ from mydyno.results.precision import alarm_of
 from mydyno.verdicts import Family, decide_study
 from mydyno.wording.comparison import (
     answer,
-    at_step,
     conclusions,
     definition_note,
     scatter_reason,

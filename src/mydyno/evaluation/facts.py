@@ -122,7 +122,7 @@ def facts_of(folder: StudyFolder) -> Summary:
         runs=summaries,
         effects=records,
         noise_floor={family.metric.name: floor for family in every if (floor := noise_floors(family))},
-        found=found_of(counted_runs),
+        found=found_of(counted_runs, summaries),
         design=plan.design,
         due=not early,
         look=look,

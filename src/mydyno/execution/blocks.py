@@ -404,11 +404,10 @@ class _Run:
         killed = killed_processes(begun_s) if memory.out_of_memory_kills else None
         servers_killed = len((killed or set()) & {server.pid for server in self.servers})
         self.warnings += others_killed(memory.out_of_memory_kills, servers_killed)
-        gate_reasons = run_reasons(RunFacts(bounds, self.evidence, memory.swapped_bytes, servers_killed))
+        of_run = run_reasons(RunFacts(bounds, self.evidence, memory.swapped_bytes, servers_killed))
         by_id = {step.id: step for step in self.of_steps}
         steps_judged = [judged(self.environment.experiment, by_id[r.id], r, self.samples) for r in self.steps]
-        reasons = [*gate_reasons, *self.reasons]
-        reasons = reasons or no_valid_step(steps_judged)
+        reasons = [*of_run, *self.reasons] or no_valid_step(steps_judged)
         write_samples(self.folder / "samples.parquet", self.samples, self.started_unix_ns, steps_judged)
         drivers = [{"step": record.id, **record.driver.model_dump(mode="json")} for record in steps_judged]
         write_text(self.folder / "driver.json", json.dumps({"format": 1, "steps": drivers}, indent=1))

@@ -54,6 +54,12 @@ def varied_arms(table: object) -> tuple[dict[str, Any], list[Problem]]:
     return {"control": arm_name(rest[-1], values[0]), **arms}, []
 
 
+def varied_setting(table: object) -> str:
+    """The name of the setting that `vary` has; "of the arms" where it has not one."""
+    names = [".".join(path[1:]) for path, _ in _leaves(table, ())] if isinstance(table, dict) else []
+    return names[0] if len(names) == 1 else "of the arms"
+
+
 def arm_name(setting: str, value: object) -> str:
     """An arm's name: the setting's and its value, or the value alone where both are too long for a name.
 

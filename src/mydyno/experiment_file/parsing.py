@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
 
 from mydyno.errors import UserError
-from mydyno.experiment_file.arms import OPTION_FILE, VARIED, Vocabulary, arms_of
+from mydyno.experiment_file.arms import OPTION_FILE, VARIED, Vocabulary, arms_of, varied_setting
 from mydyno.experiment_file.thresholds import limit_schema, parse_table, selector_problems
 from mydyno.experiment_file.toml_source import ARM_SECTIONS, OF_EVERY_ARM, TomlSource, merged, parse_set, with_settings
 from mydyno.model.definition.experiment import (
@@ -170,6 +170,8 @@ def _validated(tree: dict[str, Any], vocabulary: Vocabulary, scale: str) -> tupl
     problems += found
     rest = {key: value for key, value in tree.items() if key not in (*ARM_SECTIONS, OF_EVERY_ARM)}
     rest = with_statement_defaults(with_search_defaults(rest))
+    if isinstance(rest.get("question"), str):
+        rest["question"] = rest["question"].replace("{setting}", varied_setting(tree.get("vary")))
     experiment = None
     try:
         experiment = Experiment.model_validate(

@@ -126,7 +126,6 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
     found = answer_of(result)
     # Analyses load numpy, and the templates of their sections.
     from mydyno.analysis.catalogue import lines_of
-    from mydyno.reports.sections.trust import noise_in_one_line  # the same
 
     paper.say(result.summary.question or result.study.experiment.question, style="bold")
     for sentence in found.answer:

@@ -19,11 +19,11 @@ from mydyno.document.parts import Cell, Document, Figure, FigureGroup, Figures, 
 from mydyno.language import agreed, listing
 from mydyno.model.metrics import phrase_of
 from mydyno.model.stored.comparison import History, HistoryPoint, HistorySeries, LeftOut, LevelChange, SeriesLevel
-from mydyno.model.stored.summary import StepLevel
+from mydyno.model.stored.summary import StepLevel, at_step
 from mydyno.reports.comparison import Rows, metric_at
 from mydyno.results.across.history import ALPHA, Analysed, FoundStudies, Selection, Unlike, found_history
 from mydyno.stats.level_changes import FEWEST_SESSIONS
-from mydyno.wording.comparison import at_step, changed_between, effect_words
+from mydyno.wording.comparison import changed_between, effect_words
 from mydyno.wording.numbers import (
     NONE,
     DisplayUnit,

@@ -45,10 +45,6 @@ class Envelope:
     low: list[float]
     high: list[float]
 
-    def seconds(self) -> list[float]:
-        """The end of every bucket."""
-        return [(index + 1) * self.width_s for index in range(len(self.middle))]
-
 
 Panel = dict[Group, Envelope]
 PanelKey = tuple[str, str, str]
@@ -209,15 +205,6 @@ def read_telemetry(result: StudyResult, budget_bytes: float) -> Telemetry:
         invalid=invalid,
         missing_files=len(result.runs) - len(present),
     )
-
-
-def read_one(result: StudyResult, series: Series, buckets: int) -> tuple[dict[str, Panel], dict[str, float]]:
-    """({step: panel} of one series, coarse; {step: how long its load lasted}). Steps without a sample are absent."""
-    durations = _durations(result)
-    widths = {step: bucket_width_s(length, buckets) for step, length in durations.items()}
-    files, _ = _choose(result.samples, list(widths))
-    panels = read_panels(files, [series], widths, durations)
-    return {step: panel for (step, _, _), panel in panels.items()}, durations
 
 
 def _lines(result: StudyResult) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, mean, median
+from statistics import NormalDist, fmean, mean, median
 from typing import Literal
 
 from mydyno.model.definition.experiment import Experiment
@@ -259,3 +259,21 @@ def first_finished(runs: Sequence[RunRecord], look: int | None) -> set[int]:
     for run in runs:
         ended[run.block] = max(run.ended_unix_ns, ended.get(run.block, 0))
     return set(sorted(ended, key=lambda block: (ended[block], block))[:look])
+
+
+def used_values(runs: Iterable[RunSummary], metric: str, step: str) -> dict[int, dict[tuple[str, int], float]]:
+    """{block: {(arm, copy): its value}} of the runs that count at the step; values above 0, which have a logarithm."""
+    found: dict[int, dict[tuple[str, int], float]] = {}
+    for run in sorted(runs, key=lambda run: (run.block, run.copy_number)):
+        value = run.values.get(step, {}).get(metric)
+        if value and value > 0 and run.usable(step):
+            found.setdefault(run.block, {})[run.arm, run.copy_number] = value
+    return found
+
+
+def used_logs(runs: Iterable[RunSummary], metric: str, step: str) -> dict[int, dict[str, float]]:
+    """{block: {arm: log of its value}}; of two copies the mean."""
+    return {
+        block: {name: fmean(math.log(of[arm, copy]) for arm, copy in of if arm == name) for name, _ in of}
+        for block, of in used_values(runs, metric, step).items()
+    }

@@ -23,7 +23,7 @@ from mydyno.model.stored.costs import THROUGHPUT
 from mydyno.model.stored.counted import SlicesApart
 from mydyno.model.stored.reasons import Alarm, CopiesDiffer
 from mydyno.model.stored.records import RunRecord, SliceRecord
-from mydyno.model.stored.summary import EffectRecord, RunSummary
+from mydyno.model.stored.summary import EffectRecord, RunSummary, with_summaries
 from mydyno.stats.paired import paired
 from mydyno.stats.sampled import COPY, Difference, Sampled, SampledContrast, Server, copies_alarm, differences
 
@@ -85,13 +85,10 @@ def counted_by_step(
     items_of: Callable[[T], Mapping[Item, tuple[float, float]]],
 ) -> dict[str, list[Counted[T]]]:
     """{step: what was counted of the runs that count there}."""
-    counted = {(one.block, one.arm, one.copy_number): one for one in summaries}
     connections = {step.id: step.connections for step in experiment.resolved_steps}
     found: dict[str, list[Counted[T]]] = defaultdict(list)
-    for run in runs:
-        summary = counted.get((run.block, run.arm, run.copy_number))
-        for facts in facts_of(run) if summary else ():
-            assert summary is not None
+    for run, summary in with_summaries(runs, summaries):
+        for facts in facts_of(run):
             if facts.file and facts.transactions and summary.usable(facts.step):
                 totals = read(folder / run.folder / facts.file)
                 of_run = connections[facts.step] * max(1, len(run.servers))
@@ -261,7 +258,7 @@ class ApartFacts(Protocol):
 def slices_apart(
     facts: Sequence[ApartFacts], slices: Sequence[SliceRecord], apart: Sequence[SliceRecord], alarm: Alarm
 ) -> SlicesApart:
-    """The summary for a whole study. `slices`: the measured ones; `apart`: those that it is about."""
+    """The summary for a whole study. `slices`: the measured ones that count; `apart`: those that it is about."""
     cost = paired(_slowdowns(slices, apart))
     return SlicesApart(
         slices=sum(one.slices for one in facts),

@@ -17,7 +17,7 @@ from mydyno.model.stored.comparison import (
     SettingGroup,
     StudyEffect,
 )
-from mydyno.model.stored.summary import StepLevel
+from mydyno.model.stored.summary import at_step, step_words
 from mydyno.results.across.common_ground import LOAD, PACKAGES, step_options, study_settings
 from mydyno.results.across.saved import SavedStudy
 from mydyno.stats.level_changes import FEWEST_SESSIONS
@@ -217,21 +217,6 @@ def scatter_reason(sd: float, sessions: int) -> str:
 def difference_words(one: EffectDifference) -> str:
     """Size and interval: "+4.7 % (between +2.1 % and +7.4 %)"."""
     return "no estimate" if one.ratio is None else change_words(one.ratio, one.ci_low, one.ci_high)
-
-
-def step_words(steps: Sequence[StepLevel], step: str) -> str:
-    """A step as sentences name it: its level, with the workload where there are several."""
-    found = next((one for one in steps if one.id == step), None)
-    if found is None:
-        return step
-    level = found.level
-    several = len({one.workload for one in steps}) > 1
-    return f"{found.workload}, {level}" if several else level
-
-
-def at_step(steps: Sequence[StepLevel], step: str) -> str:
-    """ " at 64 connections"; empty where there is only one step."""
-    return f" at {step_words(steps, step)}" if len(steps) > 1 else ""
 
 
 def indirect_words(comparison: Comparison, one: IndirectEffect) -> str:

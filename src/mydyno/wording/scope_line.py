@@ -18,7 +18,7 @@ from mydyno.model.definition.quantities import format_bytes, parse_bytes
 from mydyno.model.definition.special_steps import MEMORY, QUERIES, speed_of
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
-from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, StepLevel, Summary
+from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, Summary, at_step
 from mydyno.results.across.common_ground import Fact, treatments
 from mydyno.results.precision import finished_blocks
 from mydyno.servers.dsn import place_of
@@ -83,7 +83,7 @@ def difference_clause(one: HostsEffect, summary: Summary) -> str:
     """That an effect differs between the hosts, and its size on each; of many hosts the least and the greatest."""
     of = "" if one.metric == summary.primary else f" on {summary.phrase(one.metric).short_noun}"
     against = "" if one.control == summary.control else f" against {one.control}"
-    return f"{one.arm}'s effect{of}{against} differs between the hosts{_at(one, summary.steps)}: {sizes(one)}"
+    return f"{one.arm}'s effect{of}{against} differs between the hosts{at_step(summary.steps, one.step)}: {sizes(one)}"
 
 
 def sizes(one: HostsEffect) -> str:
@@ -93,19 +93,6 @@ def sizes(one: HostsEffect) -> str:
         return ", ".join(f"{signed(share)} on {name}" for share, name in known)
     (low, lowest), (high, highest) = min(known), max(known)
     return f"from {signed(low)} on {lowest} to {signed(high)} on {highest}"
-
-
-def _at(one: HostsEffect, steps: Sequence[StepLevel]) -> str:
-    """At which step, where there are several."""
-    if len(steps) < 2:
-        return ""
-    step = next((step for step in steps if step.id == one.step), None)
-    if step is None:
-        return f" at {one.step}"
-    level = step.level
-    if len({step.workload for step in steps}) > 1:
-        return f" at {level} ({step.workload})"
-    return f" at {level}"
 
 
 def p_words(one: HostsEffect) -> str:

@@ -12,7 +12,16 @@ from mydyno.language import listing
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import RunRecord, StudyRecord
-from mydyno.model.stored.summary import EffectRecord, HostsEffect, RunSummary, StepLevel, Summary, block_groups
+from mydyno.model.stored.summary import (
+    EffectRecord,
+    HostsEffect,
+    RunSummary,
+    StepLevel,
+    Summary,
+    block_groups,
+    step_words,
+)
+from mydyno.results.precision import used_values
 from mydyno.stats.percentiles import absolute_mean
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.numbers import metric_name
@@ -150,8 +159,7 @@ class StoredResult:
 
     def step_heading(self, step: StepLevel) -> str:
         """A step as groups of tables name it."""
-        several = len(self.workloads) > 1 or len(self.steps) == 1
-        return ", ".join((step.workload, step.level)) if several else step.level
+        return step_words(self.steps, step.id)
 
     def step_headings(self, step: str) -> list[str]:
         """That of a step by its id, where there are several."""
@@ -172,16 +180,9 @@ class StoredResult:
 
     def block_ratios(self, metric: str, step: str, arm: str, copy_number: int = 1) -> dict[int, float]:
         """{block: arm's run / control's first run}, of the blocks where both are valid and above zero."""
-        by_block: dict[int, dict[tuple[str, int], float]] = {}
-        for run, value, used in self.values(metric, step):
-            if used and value > 0:
-                by_block.setdefault(run.block, {})[run.arm, run.copy_number] = value
-        base = (self.summary.control, 1)
-        return {
-            block: values[arm, copy_number] / values[base]
-            for block, values in sorted(by_block.items())
-            if base in values and (arm, copy_number) in values
-        }
+        base, own = (self.summary.control, 1), (arm, copy_number)
+        found = used_values(self.runs, metric, step).items()
+        return {block: of[own] / of[base] for block, of in found if base in of and own in of}
 
 
 def joined_reasons(run: RunSummary, step: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+import mydyno
 from mydyno.analysis.scalability import Swept, latency_chart, scalability_chart
 from mydyno.document.drawing import (
     COLOURS,
@@ -30,7 +32,6 @@ from mydyno.document.drawing import (
 from mydyno.document.forest import ForestGroup, ForestRow, forest_chart, shortened
 from mydyno.reports.history import SPARK_HEIGHT, LevelLine, StudyPoint, history_chart, sparkline
 from mydyno.reports.sections.answer import Column, answer_picture
-from mydyno.reports.sections.network import TimeSeries, timeline_chart
 from mydyno.reports.sections.over_time import ClockPanel, Mark, clock_chart
 from mydyno.wording.numbers import DisplayUnit, display_unit, metric_name, p_value, percent, signed_percent, significant
 from tests.support.golden import check_golden
@@ -70,7 +71,6 @@ def charts() -> dict[str, str]:
         ForestRow(JEMALLOC, 0.01, -0.9, 4.0, (), "? inconclusive"),
         ForestRow(JEMALLOC, None, None, None, (), "∅ not measurable"),
     )
-    line = TimeSeries(GLIBC, (1.0, 2.0, 3.0, 4.0), (1e3, 2e3, None, 3e3), (9e2, 1e3, None, 2e3), (2e3, 3e3, None, 4e3))
     laws = [
         Swept(
             GLIBC,
@@ -88,11 +88,8 @@ def charts() -> dict[str, str]:
         "scalability-latency": latency_chart(
             "scalability-latency:0", "p99", "two arms", (RATE, DisplayUnit(1000.0, "ms")), laws, "TPS"
         ),
-        "sweep": sweep_chart("sweep:qps:ro", "QPS", "two arms", RATE, sweep, [16, 32]),
+        "sweep": sweep_chart("sweep:qps:ro", "QPS", "two arms", RATE, sweep, [16, 32], ceilings={"1gbit": 14_000.0}),
         "forest": forest_chart("forest:qps:ro", "QPS", "effects", [ForestGroup("16 connections", rows, 0.013)], 0.02),
-        "ceiling": timeline_chart(
-            "traffic:1gbit:ro-16", "1gbit", "traffic", RATE, [line], 4.0, ceiling=(4500.0, "ceiling 4.5 k/s")
-        ),
         "history": history_chart(
             "history:effect:qps",
             "QPS",
@@ -104,7 +101,6 @@ def charts() -> dict[str, str]:
             [LevelLine(0, 0, 0.02, 0.01, 0.03), LevelLine(1, 1, 0.07, 0.05, 0.09)],
             None,
         ),
-        "timeline": timeline_chart("time:qps:ro-16", "QPS", "over time", RATE, [line], 4.0, (2.0, 4.0)),
         "picture": answer_picture("answer", "jemalloc is faster.", "numbers", "glibc", columns(), 1120),
         "picture-narrow": answer_picture("answer:narrow", "jemalloc is faster.", "numbers", "glibc", columns(), 350),
         "clock": clock_chart(
@@ -161,8 +157,6 @@ def test_nothing_but_text_ends_leaves_the_picture(kind: str) -> None:
         "scalability-latency",
         "forest",
         "sweep",
-        "timeline",
-        "ceiling",
         "picture",
         "picture-narrow",
         "clock",
@@ -187,8 +181,8 @@ def test_labels_of_a_chart_do_not_overlap(kind: str) -> None:
 @pytest.mark.parametrize("heading", ["QPS", "Resident memory (RSS), 128 connections", "x" * 90])
 @pytest.mark.parametrize("values", [(1.05, 1.1), (0.0, 2.0)])
 def test_a_long_heading_stands_above_the_unit(heading: str, values: tuple[float, float]) -> None:
-    line = TimeSeries(GLIBC, (1.0, 2.0), values)
-    svg = timeline_chart("k", heading, "d", DisplayUnit(1.0, "GiB"), [line], 2.0)
+    series = SweepSeries(GLIBC, tuple((16, value, True) for value in values))
+    svg = sweep_chart("k", heading, "d", DisplayUnit(1.0, "GiB"), [series], [16])
     words = [text.text or "" for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")][:2]
     assert len(words[0]) * 7.8 < 356 and words[0][:38] == heading[:38]
     assert words[1].startswith("GiB") and ("axis" in words[1]) == (values[0] > 0)
@@ -289,11 +283,14 @@ def test_numbers_have_sensible_digits() -> None:
 
 
 def test_with_a_ceiling_the_axis_begins_at_zero_and_holds_it() -> None:
-    line = TimeSeries(GLIBC, (1.0, 2.0), (100.0, 110.0))
-    without = timeline_chart("k", "h", "d", DisplayUnit(1.0, "/s"), [line], 2.0)
-    bounded = timeline_chart("k", "h", "d", DisplayUnit(1.0, "/s"), [line], 2.0, ceiling=(138.0, "ceiling 138 /s"))
-    assert "axis not from 0" in without and "axis not from 0" not in bounded
-    assert 'class="ceiling"' in bounded and "ceiling 138 /s" in bounded and ">150<" in bounded
+    def chart(**ceilings: float) -> str:
+        series = SweepSeries(GLIBC, ((16, 100.0, True), (32, 110.0, True)))
+        return sweep_chart("k", "h", "d", DisplayUnit(1.0, "/s"), [series], [16, 32], ceilings=ceilings)
+
+    bounded, beyond = chart(small=138.0), chart(large=880.0)
+    assert "axis not from 0" in beyond and "large" not in beyond, "it would flatten everything below it"
+    assert "axis not from 0" not in bounded and 'class="ceiling"' in bounded
+    assert "small: 138\u00a0/s" in bounded and ">150<" in bounded
 
 
 def test_metrics_have_names_for_people() -> None:
@@ -320,3 +317,12 @@ def test_a_sparkline_stays_in_its_height_and_its_words_are_text(values: tuple[fl
     heights = [float(re.split("[ H]", paths[name].removeprefix("M"))[1].partition("h")[0]) for name in paths]
     assert all(0 < height < SPARK_HEIGHT for height in heights)
     assert sparkline(values[:1], "", zero) == ""
+
+
+def test_no_text_of_a_page_is_smaller_than_13_pixels() -> None:
+    every = [
+        path.read_text() for path in Path(mydyno.__file__).parent.rglob("assets/*.[cj]s*") if "uPlot" not in path.name
+    ]
+    sizes = re.findall(r"font(?:-size)?: ?\"?(?:clamp\()?([\d.]+)(rem|px)", "".join(every))
+    assert len(sizes) > 40
+    assert [size for size, unit in sizes if float(size) * (16 if unit == "rem" else 1) < 13] == []

@@ -15,6 +15,7 @@ from mydyno.experiments import load
 def test_each_value_is_an_arm_and_the_first_one_the_control() -> None:
     asked, _ = load("variable")
     assert asked.control == "innodb_flush_log_at_trx_commit-1"
+    assert asked.question == "What does the setting innodb_flush_log_at_trx_commit change?"
     assert [arm.treatments for arm in asked.arms] == [
         {"variables": {"innodb_flush_log_at_trx_commit": value}} for value in (1, 2)
     ]
@@ -26,6 +27,7 @@ def test_a_set_takes_the_place_of_what_the_file_varies() -> None:
         "swappiness-60": {"sysctl": {"vm.swappiness": 60}},
         "swappiness-1": {"sysctl": {"vm.swappiness": 1}},
     }
+    assert asked.question == "What does the setting vm.swappiness change?"
     asked, _ = load("variable", "quick", ['vary.sysctl./sys/block/vda/queue/scheduler=["none","bfq"]'])
     assert [arm.name for arm in asked.arms] == ["scheduler-none", "scheduler-bfq"]
     asked, _ = load("variable", "quick", ["vary.environment.MALLOC_ARENA_MAX=[8,1]"])

@@ -7,6 +7,7 @@ import io
 import itertools
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -19,15 +20,24 @@ from mydyno.analysis.factors.effects import analyse
 from mydyno.document.parts import Cell, legend
 from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
+from mydyno.model.definition.experiment import StepSpec
 from mydyno.reports.verdicts import verdict_cell, verdicts_of
 from mydyno.results.families import families
 from mydyno.store.samples import SLICES_FILE
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.numbers import signed_percent
 from mydyno.wording.verdicts import absolute
-from tests.support.fake_interleaved_folder import COST, FACTORS, Interleaved, build
+from tests.support.fake_interleaved_folder import COST, FACTORS, PLANTED, Interleaved, build
 from tests.support.fake_observations import decide
+from tests.support.fake_script import experiment
 from tests.support.worded import worded
+from tests.unit.analysis import (
+    test_host_groups_report,
+    test_kernel_report,
+    test_profiles_report,
+    test_statements,
+    test_waits_report,
+)
 from tests.unit.reports.test_html import Page, assert_clean, make
 
 STEPS = ("oltp_read_only-64", "oltp_read_write-64")
@@ -65,8 +75,6 @@ def test_the_page_is_clean_and_has_the_chapters_in_order(study: tuple[StudyFolde
     places = [text.index(f'<section id="{name}"') for name in ("answer", "why", "over-time", "trust", "repeat")]
     assert places == sorted(places)
     assert '<section id="load"' not in text, "each workload has one level of load"
-    assert page.tags.count("details") <= 15 and len(page.charts) <= 20
-    assert len(text.encode()) < 400_000
 
 
 def test_the_table_has_effect_interval_and_verdict_of_throughput_and_cost(study: tuple[StudyFolder, str, Page]) -> None:
@@ -206,7 +214,6 @@ def test_a_long_study_stays_below_400_kb(tmp_path: Path) -> None:
     folder = build(tmp_path / "study", Interleaved(blocks=40, planned=40, cycles=25))
     text, page = make(folder)
     assert_clean(page)
-    assert len(text.encode()) < 400_000
     assert "Only one cycle in 4 is drawn" in page.visible
     chart = text.split('data-chart="clock"')[1].split("</svg>")[0]
     marks = sum(path.count("M") for path in re.findall(r'<path class="dot" d="([^"]*)"', chart))
@@ -286,3 +293,33 @@ def test_second_copies_of_treated_arms_are_named_and_drawn_like_the_controls(tmp
     (effect,) = [one for one in result.summary.effects if one.metric == "qps" and one.step == STEPS[0]]
     assert effect.n == 6 and effect.details.method == "pooled"
     assert_clean(page)
+
+
+def with_statements(path: Path) -> StudyFolder:
+    folder = build(path, Interleaved(planted={"old": (0.0, 0.0), "new": (0.0, 0.0)}))
+    test_statements.write(folder, (*test_statements.PLANTED, *test_statements.SAME))
+    summary = folder.summary()
+    assert summary is not None
+    folder.write_summary(summary.model_copy(update={"statements": test_statements.examined(folder)}))
+    return folder
+
+
+def of_a_sweep(path: Path) -> StudyFolder:
+    swept = [StepSpec(workload=one, connections=(4, 8, 16, 32, 64)) for one in ("oltp_read_only", "oltp_read_write")]
+    design = {"kind": "interleaved", "blocks": 6, "cycles": 4, "time": 600}
+    return build(path, replace(SMALL, experiment=experiment(tuple(PLANTED), steps=swept, design=design)))
+
+
+MADE: dict[str, Callable[[Path], StudyFolder]] = {
+    "waits": lambda path: test_waits_report.folder(path, test_waits_report.record(test_waits_report.MUTEXES)),
+    "kernel": lambda path: test_kernel_report.folder(path, test_kernel_report.record(test_kernel_report.QUEUE)),
+    "profile": lambda path: test_profiles_report.profiled(path, test_profiles_report.record(test_profiles_report.SPIN)),
+    "hosts": lambda path: test_host_groups_report.made(path, test_host_groups_report.TWO),
+    "statements": with_statements,
+    "sweep": of_a_sweep,
+}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_page_has_few_folds_and_charts_whatever_it_shows(kind: str, tmp_path: Path) -> None:
+    assert_clean(make(MADE[kind](tmp_path / "study"))[1])

@@ -13,7 +13,7 @@ from mydyno.document.result import StudyResult
 from mydyno.model.stored.reasons import fact
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.reports.sections import metrics
-from mydyno.reports.sections.metrics import excludes_one, size_over_noise
+from mydyno.reports.sections.metrics import size_over_noise
 from tests.support import fake_interleaved_folder
 from tests.support.fake_study_folder import Shape, build
 
@@ -31,8 +31,8 @@ def test_the_size_over_noise_is_the_effect_by_the_half_of_its_interval() -> None
 
 
 def test_an_interval_excludes_one_on_either_side() -> None:
-    assert excludes_one(effect(1.1, 1.01, 1.2)) and excludes_one(effect(0.9, 0.8, 0.99))
-    assert not excludes_one(effect(1.1, 0.9, 1.3)) and not excludes_one(effect(1.1))
+    assert effect(1.1, 1.01, 1.2).excludes_no_change and effect(0.9, 0.8, 0.99).excludes_no_change
+    assert not effect(1.1, 0.9, 1.3).excludes_no_change and not effect(1.1).excludes_no_change
 
 
 def test_each_metric_has_one_row_a_level_with_the_controls_value_and_each_change(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_each_metric_has_one_row_a_level_with_the_controls_value_and_each_change
     assert [row.split("<")[0] for row in rows[:4]] == ["QPS", "QPS"] + 2 * ["CPU per query, server"]
     assert all(row.count("<td") == 1 + len(result.arms) for row in rows), "load level, control, three arms"
     (first,) = (one for one in result.effects("qps", result.steps[0].id) if one.arm == "jemalloc")
-    assert ("strong" in rows[0].split("<td")[3]) == excludes_one(first)
+    assert ("strong" in rows[0].split("<td")[3]) == first.excludes_no_change
     assert '<table class="sortable">' in section.html
 
 

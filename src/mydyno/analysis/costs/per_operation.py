@@ -17,7 +17,7 @@ from mydyno.analysis.base import Examined
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.stored.costs import COSTS, Cost
 from mydyno.model.stored.records import RunRecord, SliceRecord, StepRecord
-from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord, OperationTime, RunSummary
+from mydyno.model.stored.summary import CostRecord, CostsRecord, EffectRecord, OperationTime, RunSummary, with_summaries
 from mydyno.results.families import Lane, families_of_values
 from mydyno.results.precision import alarm_of
 from mydyno.verdicts import Metric, decide_study
@@ -54,7 +54,7 @@ def analyse(study: Examined) -> CostsRecord | None:
     """
     if study.experiment.screen is not None or study.experiment.compares_statements:
         return None
-    served = [one for one in study.slices if one.search is None]
+    served = [one for one in study.used_slices if one.search is None]
     return costs_of(study.experiment, study.records, study.runs, served, study.alpha_of_causes, study.cpus)
 
 
@@ -113,14 +113,10 @@ def _values(
     for one in slices:
         if not one.failed:
             of_lane[(one.block, one.arm, one.copy_number), one.step].append(one)
-    counted = {(s.block, s.arm, s.copy_number): s for s in summaries}
     values: CostValues = {}
     times: dict[tuple[str, str], list[_Times]] = defaultdict(list)
-    for run in runs:
+    for run, summary in with_summaries(runs, summaries):
         lane = (run.block, run.arm, run.copy_number)
-        summary = counted.get(lane)
-        if summary is None:
-            continue
         for step in run.steps:
             if not summary.usable(step.id):
                 continue
@@ -237,8 +233,6 @@ def _record(effect: EffectRecord, values: CostValues, may_claim: bool) -> CostRe
     control, arm = mean(effect.control), mean(effect.arm)
     if control is None or arm is None:
         return None
-    low, high = effect.ci_low, effect.ci_high
-    excludes = low is not None and high is not None and (low > 1.0 or high < 1.0)
     return CostRecord(
         cost=effect.metric,
         step=effect.step,
@@ -247,9 +241,9 @@ def _record(effect: EffectRecord, values: CostValues, may_claim: bool) -> CostRe
         control_value=control,
         arm_value=arm,
         ratio=effect.ratio,
-        ci_low=low,
-        ci_high=high,
-        beyond_noise=excludes and may_claim,
+        ci_low=effect.ci_low,
+        ci_high=effect.ci_high,
+        beyond_noise=effect.excludes_no_change and may_claim,
     )
 
 

@@ -21,7 +21,7 @@ from mydyno.language import listing
 from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.stored.analyses import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
-from mydyno.model.stored.summary import StepLevel, Summary
+from mydyno.model.stored.summary import StepLevel, Summary, at_step
 from mydyno.wording.numbers import (
     change_words,
     display_unit,
@@ -43,17 +43,13 @@ def say(summary: Summary, metric: str) -> list[str]:
     step = _step(summary, metric)
     if record is None or step is None:
         return []
-    where = summary.phrase(metric).short_noun
+    where = f"{summary.phrase(metric).short_noun}{at_step(summary.steps, step.id)}"
     words = _Words(summary, record, metric, step.id)
     ordered = sorted(record.factors, key=lambda factor: bool(factor.values))
     clauses = [[words.clause(factor, level) for level in factor.levels if level != factor.base] for factor in ordered]
     said = [[clause for clause in of if clause] for of in clauses]
     if metric in summary.also_primary:
         said = [[clause for of in said for clause in of]]
-    if len(summary.steps) > 1:
-        where += f" at {step.level}"
-    if len({one.workload for one in summary.steps}) > 1:
-        where += f" ({step.workload})"
     return [f"In {where}, {'; '.join(of)}." for of in said if of]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from mydyno.analysis.base import Examined
 from mydyno.model.stored.counted import FrameRecord, ProfileContrast, ProfilesRecord
 from mydyno.model.stored.records import CpuProfile, ProfileMethod, RunRecord
-from mydyno.model.stored.summary import RunSummary
+from mydyno.model.stored.summary import RunSummary, with_summaries
 from mydyno.results.why import slices_apart
 from mydyno.stats.sampled import COPY, Copies, Difference, Sampled, SampledContrast, Server, copies_alarm, differences
 from mydyno.store.samples import PROFILED_FILE, Stack, Stacks, is_waiting, read_stacks
@@ -61,12 +61,9 @@ def profiles_by_step(
 ) -> dict[str, list[Profile]]:
     """{step: the profiles of the runs that count there}. By one method alone: perf's, where both were used."""
     method = _method([one for run in runs for one in run.cpu_profiles])
-    counted = {(one.block, one.arm, one.copy_number): one for one in summaries}
     found: dict[str, list[Profile]] = defaultdict(list)
-    for run in runs:
-        summary = counted.get((run.block, run.arm, run.copy_number))
-        for facts in run.cpu_profiles if summary else ():
-            assert summary is not None
+    for run, summary in with_summaries(runs, summaries):
+        for facts in run.cpu_profiles:
             has_samples = facts.file and facts.method == method and facts.samples > facts.waiting_samples
             if has_samples and facts.transactions and facts.server_cpu_s > 0.0 and summary.usable(facts.step):
                 server = Server(run.arm, run.copy_number)
@@ -153,7 +150,7 @@ def analyse(study: Examined) -> ProfilesRecord | None:
         cut_off=sum(one.cut_off_samples for one in facts) / samples if samples else 0.0,
         unknown=sum(one.unknown_frames for one in facts) / frames if frames else 0.0,
         unknown_modules=_unknown_modules([one for of in by_step.values() for one in of]),
-        **dict(slices_apart(_with_reasons(every, method), study.slices, study.apart[PROFILED_FILE], alarm)),
+        **dict(slices_apart(_with_reasons(every, method), study.used_slices, study.apart[PROFILED_FILE], alarm)),
     )
 
 

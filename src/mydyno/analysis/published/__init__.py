@@ -27,10 +27,11 @@ from mydyno.experiment_file.published_studies import (
 )
 from mydyno.language import agreed
 from mydyno.model.definition.plan import instances_of_each
+from mydyno.model.stored.analyses import PublishedEntry
 from mydyno.model.stored.reasons import ComparedRatio, Fact, FactEffect, FactValue
 from mydyno.model.stored.reasons import Figure as FoundFigure
 from mydyno.model.stored.records import RunRecord, StudyRecord
-from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, PublishedEntry, Summary
+from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, Summary
 from mydyno.results.precision import answered_metrics, block_duration_s, is_sequential, outlook
 from mydyno.wording.advice import further
 from mydyno.wording.numbers import NONE, plus_minus, ratio_interval, signed_percent, size

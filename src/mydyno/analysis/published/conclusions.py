@@ -32,7 +32,7 @@ from mydyno.model.definition.factors import only_difference
 from mydyno.model.definition.quantities import parse_bits_per_s
 from mydyno.model.stored.reasons import Fact, FactEffect, FactValue, Figure, fact
 from mydyno.model.stored.summary import ConclusionRecord, EffectRecord, LimitRecord, RunSummary
-from mydyno.results.precision import alarm_of
+from mydyno.results.precision import alarm_of, used_logs
 from mydyno.stats.paired import paired
 from mydyno.stats.tost import FEWEST_BLOCKS
 
@@ -80,13 +80,10 @@ class Facts:
         return found.limit if found else "unknown"
 
     def logs(self, metric: str, arm: str) -> dict[str, dict[int, float]]:
-        """{step: {block: log of the value}} of an arm's valid runs; of two copies the mean."""
-        found: dict[str, dict[int, list[float]]] = {}
-        for run in self.runs:
-            for step, of_step in run.values.items() if run.arm == arm else ():
-                if of_step.get(metric, 0.0) > 0.0 and run.usable(step):
-                    found.setdefault(step, {}).setdefault(run.block, []).append(log(of_step[metric]))
-        return {step: {block: fmean(of) for block, of in blocks.items()} for step, blocks in found.items()}
+        """{step: {block: log of the value}} of an arm's runs that count; steps without one are absent."""
+        every = {step.id: used_logs(self.runs, metric, step.id) for step in self.experiment.resolved_steps}
+        found = {step: {block: of[arm] for block, of in logs.items() if arm in of} for step, logs in every.items()}
+        return {step: logs for step, logs in found.items() if logs}
 
     def growth(self, metric: str, arm: str, low: str, high: str) -> Figure:
         """How much the metric grows from one step to another, one number per block."""

@@ -17,8 +17,9 @@ from mydyno.errors import BugError
 from mydyno.experiment_file.published_studies import PublishedStudy, published_studies
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.metrics import split_instance
+from mydyno.model.stored.analyses import PublishedEntry
 from mydyno.model.stored.reasons import Because, ComparedRatio, fact
-from mydyno.model.stored.summary import EffectRecord, LimitRecord, PublishedEntry
+from mydyno.model.stored.summary import EffectRecord, LimitRecord
 from mydyno.results.precision import alarm_of
 
 

@@ -259,7 +259,7 @@ def analyse(study: Examined) -> WaitsRecord | None:
     claims = _Claims(alpha is not None and not alarm, alpha is not None and not copies_alarm(of_metrics, level))
     return WaitsRecord(
         contrasts=tuple(_contrast(name, steps[name], of, found, claims) for name, of in compared_steps),
-        **dict(slices_apart(facts, study.slices, study.apart[WAITS_FILE], alarm)),
+        **dict(slices_apart(facts, study.used_slices, study.apart[WAITS_FILE], alarm)),
         samples=sum(run.totals.samples for of_step in counted.values() for run in of_step),
         lost=_most_lost([run.totals.lost for of_step in counted.values() for run in of_step]),
     )

@@ -75,7 +75,7 @@ const charts = (() => {
 
     function make() {
       if (plot) plot.destroy();
-      const axis = { stroke: style("--soft"), grid: { stroke: style("--grid"), width: 1 }, ticks: { stroke: style("--grid"), width: 1 }, font: "11px system-ui, sans-serif" };
+      const axis = { stroke: style("--soft"), grid: { stroke: style("--grid"), width: 1 }, ticks: { stroke: style("--grid"), width: 1 }, font: "13px system-ui, sans-serif" };
       const series = [{}];
       const bands = [];
       for (const line of lines) {

@@ -168,7 +168,7 @@ class Block:
     def control(self) -> Lane:
         """The control's first copy: without it the block has no ratio."""
         name = self.environment.experiment.control
-        return next(lane for lane in self.lanes if (lane.planned.arm, lane.planned.copy_number) == (name, 1))
+        return next(lane for lane in self.lanes if lane.key == (name, 1))
 
     @property
     def _at_positions(self) -> list[Lane]:
@@ -222,7 +222,7 @@ class Block:
             own = [one for one in self.slices if one.step == step.id and self._is_of(one, lane)]
             clients = self._clients(own, samples)
             record = step_record(lane, step, own, counted, clients, began_unix_ns, throttled)
-            self._step_records.setdefault(self._key(lane), []).append(record)
+            self._step_records.setdefault(lane.key, []).append(record)
 
     async def _load(self, step: Step) -> None:
         """Connect, warm up, cycles."""
@@ -232,7 +232,7 @@ class Block:
             warmup = self._order(step, "warmup", 0, 0.0, step.warmup_s)
             for lane in self._present(step):
                 self._begins("warm-up", step, 0, lane)
-                await lane.slice(step, self.searches.warmup(step, self._key(lane), warmup))
+                await lane.slice(step, self.searches.warmup(step, lane.key, warmup))
         for lane in self._present(step):
             await self._ramp(step, lane)
         cycle, last_s = 0, 0.0
@@ -259,7 +259,7 @@ class Block:
             self._begins("warm-up", step, 0, lane)
             return [part.record for part in await lane.slice(step, order)]
 
-        await self.searches.ramp(step, self._key(lane), self._stream(step, 0), load)
+        await self.searches.ramp(step, lane.key, self._stream(step, 0), load)
 
     @property
     def _loaded_share(self) -> float:
@@ -293,7 +293,7 @@ class Block:
             others_before = self._all_cpu_s() - lane.cpu_s()
             speed_before = await self._speed()
             self._begins("slice", step, cycle, lane)
-            own = self.searches.order(step, self._key(lane), order)
+            own = self.searches.order(step, lane.key, order)
             parts = await lane.slice(step, own)
             speed_after = await self._speed()
             others_s = self._all_cpu_s() - lane.cpu_s() - others_before
@@ -315,7 +315,7 @@ class Block:
             ).model_copy(update={
                 "washout_s": self.washout_s,
                 "served": lane.served or None,
-                "search": self.searches.note(step, self._key(lane), own, [part.record for part in parts]),
+                "search": self.searches.note(step, lane.key, own, [part.record for part in parts]),
             })  # fmt: skip
             self.slices.append(record)
             self._samples += step_samples(record, lane.first_number)
@@ -368,11 +368,7 @@ class Block:
         return None if self._probe is None else await self._probe.speed()
 
     def _is_of(self, record: SliceRecord, lane: Lane) -> bool:
-        return (record.arm, record.copy_number) == self._key(lane)
-
-    @staticmethod
-    def _key(lane: Lane) -> tuple[str, int]:
-        return (lane.planned.arm, lane.planned.copy_number)
+        return (record.arm, record.copy_number) == lane.key
 
     async def account(self) -> None:
         """Proofs from after the load."""
@@ -381,9 +377,7 @@ class Block:
             lane.cpu_profiles = self.profiled.save(lane)
             lane.waits = self.waits.save(lane)
             lane.kernel = self.kernel.save(lane)
-            await lane.account(
-                self._step_records.get(self._key(lane), []), self._local(lane, [*samples, *self._samples])
-            )
+            await lane.account(self._step_records.get(lane.key, []), self._local(lane, [*samples, *self._samples]))
 
     async def load_alone(self) -> None:
         """Stop the other servers and load the control alone, for as many slices of the last step as ALONE_SLICES."""
@@ -458,7 +452,7 @@ class Block:
         )
         self._probe_words += clock.step_words(self._wall_offset_ns)
         for lane in self.lanes:
-            steps = self._step_records.get(self._key(lane), [])
+            steps = self._step_records.get(lane.key, [])
             record = run_record(lane, steps, self._probe_words, memory, self._unsampled)
             samples = self._local(lane, self._samples)
             lane.write_configurations()

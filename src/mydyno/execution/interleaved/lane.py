@@ -123,6 +123,11 @@ class Lane:
         return lane_name(self.planned.arm, self.planned.copy_number)
 
     @property
+    def key(self) -> tuple[str, int]:
+        """Arm and copy."""
+        return self.planned.arm, self.planned.copy_number
+
+    @property
     def arm(self) -> ArmSpec:
         """The arm."""
         return self.environment.experiment.arm(self.planned.arm)

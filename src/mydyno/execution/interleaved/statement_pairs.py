@@ -35,8 +35,8 @@ async def compare_statements(
     """
     control = (environment.experiment.control, 1)
     lanes = [lane for lane in every_lane if lane.runs_step(step)]
-    lanes.sort(key=lambda lane: _key(lane) != control)
-    if len(lanes) < FEWEST_SERVERS or _key(lanes[0]) != control:
+    lanes.sort(key=lambda lane: lane.key != control)
+    if len(lanes) < FEWEST_SERVERS or lanes[0].key != control:
         return []
     driver, block = environment.drivers[step.driver], lanes[0].planned.block
     if not isinstance(driver, Dynoload):
@@ -65,12 +65,8 @@ async def compare_statements(
     return _slices(found, lanes, step, block, began_ns)
 
 
-def _key(lane: Lane) -> tuple[str, int]:
-    return lane.planned.arm, lane.planned.copy_number
-
-
 def _name(lane: Lane) -> str:
-    return server_name(*_key(lane))
+    return server_name(*lane.key)
 
 
 def _compared(environment: StudyEnvironment, lane: Lane) -> ComparedServer:

@@ -1,5 +1,5 @@
 """What the analyses find, as summary.json has it: candidates for causes, capacity, scalability, screened variables,
-factors, kinds of transactions, statements of a capture. Frozen; no I/O.
+factors, kinds of transactions, statements of a capture, published figures. Frozen; no I/O.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from mydyno.model.frozen_record import Record, is_empty
-from mydyno.model.stored.reasons import Alarm
+from mydyno.model.stored.reasons import Alarm, Fact
 from mydyno.model.stored.records import Digest
 
 CandidateKind = Literal["cost", "wait", "stage", "kernel", "function"]
@@ -369,3 +369,22 @@ class StatementsRecord(Record):
     """{why statements were not compared: (digests, statements of the capture)}."""
     unlike_controls: int = Field(0, exclude_if=is_empty)
     """Statements for which the control's two copies differ: nothing is claimed of them."""
+
+
+class PublishedEntry(Record):
+    """One figure of a published study beside this study's effect."""
+
+    study: str
+    metric: str
+    step: str
+    arm: str
+    control: str
+    published_ratio: float
+    ratio: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    agreement: Literal["agrees", "partly", "disagrees", "cannot tell"]
+    facts: tuple[Fact, ...] = ()
+    """What the agreement rests on."""
+    notes: tuple[Fact, ...] = ()
+    """Where the figure was published, and of what it is."""

@@ -7,9 +7,9 @@ The file formats are described in docs/reference/study-folder.md.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.host_groups import BatchJob, HostGroup
@@ -168,10 +168,6 @@ class WindowSteadiness(Record):
     """What is not steady, in words."""
 
 
-def _none_if_empty(value: Any) -> Any:
-    return value or None
-
-
 class InstanceStep(Record):
     """One instance's part of a step, where a run has several."""
 
@@ -180,7 +176,7 @@ class InstanceStep(Record):
     """When this instance's load began."""
     driver: DriverResult
     server_counters: dict[str, float] = Field(default_factory=dict)
-    steady: Annotated[WindowSteadiness | None, BeforeValidator(_none_if_empty)] = None
+    steady: WindowSteadiness | None = None
     reasons: tuple[Reason, ...] = ()
     """Validity checks that failed for this instance; they make the whole step invalid."""
 
@@ -320,8 +316,8 @@ class StepRecord(Record):
     driver: DriverResult
     server_counters: dict[str, float] = Field(default_factory=dict)
     """Growth of the server's own counters over the whole step (Questions, Com_select, …)."""
-    steady: Annotated[WindowSteadiness | None, BeforeValidator(_none_if_empty)] = None
-    """None in the interleaved design, which judges no window. (Format 1 wrote an empty object.)"""
+    steady: WindowSteadiness | None = None
+    """None in the interleaved design, which judges no window."""
     valid: bool = True
     reasons: tuple[Reason, ...] = ()
     """Validity checks that failed for this step alone; its values are kept and shown, but not used."""

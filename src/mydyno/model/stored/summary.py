@@ -5,8 +5,8 @@ The file format is described in docs/reference/study-folder.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ from mydyno.model.stored.analyses import (
     CapacityRecord,
     FactorsRecord,
     OperationsRecord,
+    PublishedEntry,
     ScalabilityRecord,
     ScreenRecord,
     StatementsRecord,
@@ -58,11 +59,19 @@ class RunSummary(RunFacts):
         return self.valid and step not in self.invalid_steps and step not in self.failures
 
 
+T = TypeVar("T", SliceRecord, RunRecord)
+
+
+def with_summaries(records: Iterable[T], runs: Iterable[RunSummary]) -> Iterator[tuple[T, RunSummary]]:
+    """Each record with the summary of its run, where there is one."""
+    of = {(run.block, run.arm, run.copy_number): run for run in runs}
+    found = ((one, of.get((one.block, one.arm, one.copy_number))) for one in records)
+    return ((one, run) for one, run in found if run is not None)
+
+
 def used_slices(slices: Iterable[SliceRecord], runs: Iterable[RunSummary]) -> list[SliceRecord]:
     """Those of runs that count at the slice's step."""
-    of = {(run.block, run.arm, run.copy_number): run for run in runs}
-    found = ((one, of.get((one.block, one.arm, one.copy_number))) for one in slices)
-    return [one for one, run in found if run is not None and run.usable(one.step)]
+    return [one for one, run in with_summaries(slices, runs) if run.usable(one.step)]
 
 
 def block_groups(runs: Iterable[RunSummary]) -> dict[int, str]:
@@ -109,6 +118,20 @@ class StepLevel(Record):
     def amount_name(self) -> str:
         """What that number counts."""
         return "connections" if self.rate is None else "transactions/s"
+
+
+def step_words(steps: Sequence[StepLevel], step: str) -> str:
+    """A step by its level; with the workload where there are several, or no other step."""
+    found = next((one for one in steps if one.id == step), None)
+    several = len({one.workload for one in steps}) > 1 or len(steps) == 1
+    return step if found is None else f"{found.workload}, {found.level}" if several else found.level
+
+
+def at_step(steps: Sequence[StepLevel], step: str) -> str:
+    """ " at 64 connections", with the workload where there are several; empty where there is only one step."""
+    one = next((one for one in steps if one.id == step), None)
+    workload = f" ({one.workload})" if one is not None and len({each.workload for each in steps}) > 1 else ""
+    return f" at {step if one is None else one.level}{workload}" if len(steps) > 1 else ""
 
 
 class EffectDetails(Record):
@@ -179,6 +202,11 @@ class EffectRecord(Record):
     """For an interleaved study: ratio, low and high end before the adjustment for the host's speed."""
     details: EffectDetails = EffectDetails()
 
+    @property
+    def excludes_no_change(self) -> bool:
+        """Whether the interval exists and lies wholly on one side of 1."""
+        return self.ci_low is not None and self.ci_high is not None and (self.ci_low > 1.0 or self.ci_high < 1.0)
+
 
 class FoundRecord(Record):
     """How much of what it looked for one arm found at one step."""
@@ -219,25 +247,6 @@ class ConclusionRecord(Record):
     answer: Literal["agrees", "partly", "disagrees", "cannot tell"]
     facts: tuple[Fact, ...] = ()
     """What the answer rests on."""
-
-
-class PublishedEntry(Record):
-    """One figure of a published study beside this study's effect."""
-
-    study: str
-    metric: str
-    step: str
-    arm: str
-    control: str
-    published_ratio: float
-    ratio: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
-    agreement: Literal["agrees", "partly", "disagrees", "cannot tell"]
-    facts: tuple[Fact, ...] = ()
-    """What the agreement rests on."""
-    notes: tuple[Fact, ...] = ()
-    """Where the figure was published, and of what it is."""
 
 
 class AloneRecord(Record):

@@ -8,7 +8,7 @@ Intervals of metrics without verdicts are not adjusted: of those that did not ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf, log
 
 from mydyno.document.drawing import SweepSeries, sweep_chart
@@ -61,14 +61,9 @@ def _intro(result: StudyResult, compared: bool) -> str:
 
 def _in_one_line(effects: Sequence[EffectRecord]) -> str:
     """How many metrics changed with any arm."""
-    changed = {one.metric for one in effects if excludes_one(one)}
+    changed = {one.metric for one in effects if one.excludes_no_change}
     compared = {one.metric for one in effects if one.ratio is not None}
     return agreed(f"{len(changed)} of {len(compared)} metrics changed with an arm") if compared else ""
-
-
-def excludes_one(effect: EffectRecord) -> bool:
-    """Whether the interval of a ratio excludes "no effect"."""
-    return effect.ci_low is not None and effect.ci_high is not None and not effect.ci_low <= 1 <= effect.ci_high
 
 
 def size_over_noise(effect: EffectRecord) -> float:
@@ -154,7 +149,7 @@ def _cell(result: StudyResult, metric: str, step: StepLevel, effect: EffectRecor
         return Cell(NONE, "num")
     word, note = verdict_word(result, effect), note_of(effect, result.study.experiment.verdict.margin_of(effect.metric))
     sign, share = f"{SYMBOLS[word]} " if word else "", change(effect.ratio)
-    css = f"num{' strong' if excludes_one(effect) else ''}{' noted' if note else ''}"
+    css = f"num{' strong' if effect.excludes_no_change else ''}{' noted' if note else ''}"
     if share is None:
         return Cell(verdict_text(result, effect) or NONE, css, sign, note)
     interval = ratio_interval(effect.ci_low, effect.ci_high)
@@ -182,8 +177,10 @@ def build_sweep(result: StudyResult) -> Part | None:
     return found if drawn else None
 
 
-def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[StepLevel, ...]) -> Figure | None:
-    """A metric against the level of load; None if no run has a value."""
+def metric_figure(
+    result: StudyResult, metric: str, workload: str, steps: tuple[StepLevel, ...], ceilings: Mapping[str, float] = {}
+) -> Figure | None:
+    """A metric against the level of load; None if no run has a value. `ceilings`: see sweep_chart."""
     series = _series(result, metric, steps)
     values = [value for one in series for _, value, _ in one.points]
     if not values:
@@ -198,6 +195,7 @@ def metric_figure(result: StudyResult, metric: str, workload: str, steps: tuple[
         series,
         [step.amount for step in steps],
         steps[0].amount_name,
+        ceilings=ceilings,
     )
     return Figure([chart])
 

@@ -19,6 +19,7 @@ from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import Summary
+from mydyno.results.precision import used_values
 from mydyno.store.study_folder import StudyFolder
 
 
@@ -90,12 +91,9 @@ class SavedStudy:
 
     def levels(self, metric: str, step: str, arm: str) -> dict[int, tuple[float, ...]]:
         """{block: the arm's values, of the control one for each copy} of the examined blocks; positive ones only."""
-        found: dict[int, tuple[float, ...]] = {}
-        for run in sorted(self.summary.runs, key=lambda run: (run.block, run.copy_number)):
-            value = run.values.get(step, {}).get(metric)
-            if run.arm == arm and run.usable(step) and value and value > 0 and run.block in self.examined_blocks:
-                found[run.block] = (*found.get(run.block, ()), value)
-        return found
+        found = used_values(self.summary.runs, metric, step)
+        of_arm = {block: tuple(of[lane] for lane in of if lane[0] == arm) for block, of in found.items()}
+        return {block: values for block, values in of_arm.items() if values and block in self.examined_blocks}
 
     def copies(self, metric: str, step: str) -> dict[int, tuple[float, float]]:
         """{block: values of the control and of its copy}, of the blocks with both."""

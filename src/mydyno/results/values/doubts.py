@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from mydyno.model.definition.experiment import Step
 from mydyno.model.metrics import metric_source
 from mydyno.model.stored.records import DriverFinding, DriverResult, RunRecord
-from mydyno.model.stored.summary import EffectRecord, FoundRecord
+from mydyno.model.stored.summary import EffectRecord, FoundRecord, RunSummary, with_summaries
 
 OF_THE_LOAD = ("stalled", "paused", "script_held", "not_stored", "empty_reads")
 """The rules (engine/dyno-load/src/quality)."""
@@ -42,12 +42,12 @@ def missed(step: Step, whole: Mapping[str, int]) -> tuple[float, str]:
     return (1.0, f"none of the {reads} reads found a row") if empty and empty == reads else (0.0, "")
 
 
-def found_of(runs: Iterable[RunRecord]) -> tuple[FoundRecord, ...]:
-    """What each arm found at each step in its valid runs; nothing of a step at which every arm found all."""
+def found_of(records: Iterable[RunRecord], runs: Iterable[RunSummary]) -> tuple[FoundRecord, ...]:
+    """What each arm found at each step in the runs that count; nothing of a step at which every arm found all."""
     counts: dict[tuple[str, str], Counter[str]] = {}
-    for run in runs:
-        for step in run.steps if run.valid else ():
-            if step.valid:
+    for run, summary in with_summaries(records, runs):
+        for step in run.steps:
+            if summary.usable(step.id):
                 counts.setdefault((step.id, run.arm), Counter()).update(step.driver.whole)
     found = [one for (step, arm), whole in counts.items() if (one := _found(step, arm, whole)) is not None]
     incomplete = {one.step for one in found if one.share < FEWER}

@@ -9,8 +9,9 @@ import pytest
 
 from mydyno.analysis.published import NextSteps
 from mydyno.experiment_file.published_studies import published_studies
+from mydyno.model.stored.analyses import PublishedEntry
 from mydyno.model.stored.reasons import CopiesDiffer, Fact, fact
-from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, LimitRecord, PublishedEntry, Summary
+from mydyno.model.stored.summary import ConclusionRecord, EffectDetails, LimitRecord, Summary
 from tests.support.saved_studies import experiment, saved, values
 from tests.unit.analysis.test_factors import CROSSING, NAMES, logs, study
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import DriverResult, RunRecord, StepRecord
-from mydyno.model.stored.summary import FoundRecord
+from mydyno.model.stored.summary import FoundRecord, RunSummary
 from mydyno.results.values.doubts import found_less, found_of
 from tests.support.fake_answer import effect
 
@@ -25,22 +26,31 @@ def run(arm: str, valid: bool = True, copy: int = 1, **whole: int) -> RunRecord:
     )  # fmt: skip
 
 
+def found_in(*records: RunRecord) -> tuple[FoundRecord, ...]:
+    return found_of(records, [RunSummary.of(one) for one in records])
+
+
 def test_the_keys_that_gets_found_are_counted_over_runs_and_copies() -> None:
-    runs = [run("a", cmd_get=100, get_misses=0), run("a", copy=2, cmd_get=100, get_misses=2)]
-    runs += [run("b", cmd_get=100, get_misses=47), run("b", valid=False, cmd_get=100, get_misses=100)]
-    assert {one.arm: (one.of, one.share) for one in found_of(runs)} == {
-        "a": ("keys", 0.99), "b": ("keys", pytest.approx(0.53))
-    }  # fmt: skip
+    records = [run("a", cmd_get=100, get_misses=0), run("a", copy=2, cmd_get=100, get_misses=2)]
+    records += [run("b", cmd_get=100, get_misses=47), run("b", copy=2, valid=False, cmd_get=100, get_misses=100)]
+    shares = {"a": ("keys", 0.99), "b": ("keys", pytest.approx(0.53))}
+    assert {one.arm: (one.of, one.share) for one in found_in(*records)} == shares
+
+
+def test_a_step_that_was_dropped_after_the_run_is_not_counted() -> None:
+    records = [run("a", cmd_get=100, get_misses=0), run("b", cmd_get=100, get_misses=47)]
+    dropped = {STEP: (Reason(check="steal", text="it differed between the block's arms"),)}
+    assert found_of(records, [RunSummary.of(one, invalid_steps=dropped) for one in records]) == ()
 
 
 def test_of_statements_those_count_that_returned_or_changed_a_row() -> None:
     runs = [run("a", read=60, write=40), run("b", read=60, write=20, unchanged=20, empty_reads=30)]
-    assert {one.arm: (one.of, one.share) for one in found_of(runs)} == {"a": ("rows", 1.0), "b": ("rows", 0.5)}
+    assert {one.arm: (one.of, one.share) for one in found_in(*runs)} == {"a": ("rows", 1.0), "b": ("rows", 0.5)}
 
 
 def test_a_step_at_which_every_arm_found_all_has_no_record() -> None:
-    assert found_of([run("a", cmd_get=100, get_misses=0), run("b", read=60, write=40)]) == ()
-    assert found_of([run("a", transactions=5)]) == ()
+    assert found_in(run("a", cmd_get=100, get_misses=0), run("b", read=60, write=40)) == ()
+    assert found_in(run("a", transactions=5)) == ()
 
 
 @pytest.mark.parametrize(
