@@ -5,8 +5,8 @@ every difference is noise. Both designs get the same time, one after the other; 
 The interleaved design fits blocks and cycles into its time. The block design makes runs until its time is over, with
 the length of steps that allocators had at this scale in the block design. Each half-width is that of the 95 % t
 interval of one comparison, and the median over the arms; with several rounds, the median over the rounds. The ratio
-is that of the half-widths in logarithms. CPU is given per transaction, which both designs have. Takes two times
---time for each round.
+is that of the half-widths in logarithms. CPU is given per transaction, which both designs have. "Plain" is without the
+adjustment for the host's speed. Takes two times --time for each round.
 
 On a quiet host both designs are precise. --noise 0.3 makes it a noisy one: processes that run before all others take on
 average 30 % of the CPU time away, in bursts and episodes, the same ones for both designs of a round.
@@ -66,6 +66,8 @@ class Precision:
     blocks: int
     half_widths: dict[str, float | None]
     """`step metric` → half-width in logarithms; None: too few blocks for an interval."""
+    plain: dict[str, float | None]
+    """The same without the adjustment for the host's speed; of the block design the same."""
 
 
 def experiment(design: str, time_s: float) -> str:
@@ -82,7 +84,8 @@ def study(design: str, time_s: float, folder: Path) -> Precision:
     made = make_study(experiment(design, time_s), folder, time_s, interrupt=design == "blocks")
     if made.summary["design"] != design:
         raise BenchError(f"the study was made in the design {made.summary['design']} instead of {design}")
-    return Precision(design, made.took_s, made.steal, made.blocks, half_widths(made.summary))
+    widths = (half_widths(one) for one in (made.summary, plain(made.summary)))
+    return Precision(design, made.took_s, made.steal, made.blocks, *widths)
 
 
 def half_widths(summary: dict[str, Any]) -> dict[str, float | None]:
@@ -102,6 +105,11 @@ def half_widths(summary: dict[str, Any]) -> dict[str, float | None]:
             known = [width for width in widths if width is not None]
             found[f"{step['id']} {metric}"] = statistics.median(known) if known else None
     return found
+
+
+def plain(summary: dict[str, Any]) -> dict[str, Any]:
+    """The summary with the values of its runs as they were before the adjustment."""
+    return {**summary, "runs": [{**run, "values": run.get("unadjusted") or run["values"]} for run in summary["runs"]]}
 
 
 def _half_width(values: dict[tuple[str, int, int], float], arm: str, control: str) -> float | None:
@@ -130,9 +138,9 @@ def t_quantile(freedom: int) -> float:
     return float(z + sum(term / freedom**power for power, term in enumerate(terms, 1)))
 
 
-def middle(studies: list[Precision], key: str) -> float | None:
+def middle(found: list[dict[str, float | None]], key: str) -> float | None:
     """The median over the rounds; None where no round has one."""
-    widths = [width for one in studies if (width := one.half_widths.get(key)) is not None]
+    widths = [width for one in found if (width := one.get(key)) is not None]
     return statistics.median(widths) if widths else None
 
 
@@ -144,13 +152,14 @@ def percent(width: float | None) -> str:
 def show(studies: list[Precision]) -> None:
     """The table for a person."""
     blocks, interleaved = ([one for one in studies if one.design == name] for name in ("blocks", "interleaved"))
-    line = "{:<20} {:<28} {:>14} {:>14} {:>20}"
-    print(line.format("step", "metric", "blocks", "interleaved", "blocks/interleaved"))
+    line = "{:<20} {:<28} {:>14} {:>14} {:>14} {:>20}"
+    print(line.format("step", "metric", "blocks", "interleaved", "plain", "blocks/interleaved"))
     for key in interleaved[0].half_widths:
         step, metric = key.split(" ")
-        wide, narrow = middle(blocks, key), middle(interleaved, key)
+        wide, narrow = (middle([one.half_widths for one in of], key) for of in (blocks, interleaved))
+        before = middle([one.plain for one in interleaved], key)
         ratio = f"{wide / narrow:.1f}" if wide and narrow else "unknown"
-        print(line.format(step, METRICS[metric], percent(wide), percent(narrow), ratio))
+        print(line.format(step, METRICS[metric], percent(wide), percent(narrow), percent(before), ratio))
 
 
 def arguments() -> argparse.Namespace:

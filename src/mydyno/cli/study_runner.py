@@ -29,7 +29,7 @@ from mydyno.cli import ExitCode
 from mydyno.cli.streams import warn
 from mydyno.drivers import base
 from mydyno.errors import HostError, StudyError
-from mydyno.evaluation.facts import Precision, half_width_words, precision_words
+from mydyno.evaluation.facts import Precision, precision_words
 from mydyno.execution.interleaved.block import BlockResult, SliceKind
 from mydyno.execution.live import Listener
 from mydyno.execution.planning.forecast import RUN_OVERHEAD_S
@@ -46,6 +46,7 @@ from mydyno.reports.formats import print_answer
 from mydyno.results.precision import is_unanswered
 from mydyno.store.study_folder import StudyFolder
 from mydyno.visible import styled
+from mydyno.wording.numbers import half_width_text
 
 REFRESHES_PER_S = 2
 WORTH_KNOWING = 0.02
@@ -178,7 +179,7 @@ class ProgressWatcher(_Shown):
             if shares and sum(shares) / len(shares) >= WORTH_KNOWING:
                 words.append(f"{name} {_percent(sum(shares) / len(shares))}")
         widest = max(precision.half_widths.values(), default=None) if precision is not None else None
-        self._noted = words if widest is None else [*words, f"intervals {half_width_words(widest)}"]
+        self._noted = words if widest is None else [*words, f"intervals {half_width_text(widest)}"]
         if precision is not None:
             words = [*words, precision_words(precision)]
         if self._every_block:

@@ -117,8 +117,9 @@ class Paper:
     def table(self, table: Table) -> None:
         """A table; a row of one cell is a heading of those below, whose columns are as wide as those of the others."""
         self.say(table.caption, style="dim")
-        if table.most and len(table.rows) > table.most:
-            self.say(f"{len(table.rows)} rows; --format html and json list them", style="dim")
+        count = sum(len(row) > 1 for row in table.rows)
+        if table.most and count > table.most:
+            self.say(f"{count} rows; --format html and json list them", style="dim")
             return
         forms = FORMS if table.compact else (_whole,)
         form = next((one for one in forms if self._fits(self._columns(table, one))), forms[-1])

@@ -22,7 +22,7 @@ from mydyno.model.stored.reasons import Reason, fact
 from mydyno.model.stored.records import RunRecord, SliceRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, StepLevel, Summary, Window
 from mydyno.results.families import families, verdict_metrics
-from mydyno.results.precision import MOST_PROMISED, alarm_of, first_finished, interim_analysis_of
+from mydyno.results.precision import alarm_of, first_finished, interim_analysis_of
 from mydyno.results.values.blocks import declared_windows, is_host_noise, values_of, without_unequal_steal
 from mydyno.results.values.doubts import found_of
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
@@ -36,7 +36,7 @@ from mydyno.verdicts import decide_study, noise_floors
 from mydyno.verdicts.decide import measure
 from mydyno.verdicts.together import estimates_of
 from mydyno.wording.gate import is_interrupted
-from mydyno.wording.numbers import blocks
+from mydyno.wording.numbers import blocks, half_width_text
 
 RSS_AFTER = "server_rss_after_bytes"
 APART = (PROFILED_FILE, WAITS_FILE, KERNEL_FILE)
@@ -328,12 +328,7 @@ def carry_over_so_far(folder: StudyFolder, washout_s: float) -> dict[str, float]
 def precision_words(precision: Precision) -> str:
     """E.g. "expected at 6 blocks: ±7.8 % of queries per second, ±12.1 % of CPU per query"."""
     widths = ", ".join(
-        f"{half_width_words(width)} of {phrase_of(metric, precision.workloads).short_noun}"
+        f"{half_width_text(width)} of {phrase_of(metric, precision.workloads).short_noun}"
         for metric, width in precision.half_widths.items()
     )
     return f"expected at {blocks(precision.blocks)}: {widths}"
-
-
-def half_width_words(width: float) -> str:
-    """E.g. "±7.8 %"."""
-    return f"±{100 * width:.1f} %" if width <= MOST_PROMISED else "more than ±20 %"

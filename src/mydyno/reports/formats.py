@@ -138,9 +138,10 @@ def print_answer(folder: StudyFolder, file: TextIO, width: int | None = None) ->
         signs = ", ".join(dict.fromkeys(f"{sign}{NO_BREAK}{word}" for sign, word, _ in verdicts.signs))
         noise = noise_in_one_line(result)
         noise = noise and f"{noise[0].upper()}{noise[1:]}."
-        notes = (f"{verdicts.caption}: {signs}.", *verdicts.notes, noise, verdicts.unadjusted)
-        for note in filter(None, notes):
+        for note in filter(None, (f"{verdicts.caption}: {signs}.", *verdicts.notes, noise)):
             paper.say(note, style="dim")
+        if verdicts.adjustment is not None:
+            paper.table(verdicts.adjustment)
     for lines in (lines_of(result), unsampled(result.runs)):
         paper.paragraph(lines)
     paper.paragraph([*filter(None, (one_line(result.summary), found.scope))], bullet="")
@@ -194,8 +195,9 @@ def _answer_table(result: StudyResult) -> str:
     verdicts = verdicts_of(result)
     if verdicts is None:
         return ""
-    notes = " ".join(filter(None, [f"{verdicts.caption}.", *verdicts.notes, verdicts.unadjusted]))
-    return "\n\n".join([*map(of_table, verdicts.tables), escape(notes)])
+    notes = " ".join([f"{verdicts.caption}.", *verdicts.notes])
+    adjustment = [verdicts.adjustment] if verdicts.adjustment is not None else []
+    return "\n\n".join([*map(of_table, verdicts.tables), escape(notes), *map(of_table, adjustment)])
 
 
 def _analysed(part: Part) -> str:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 from mydyno.document.parts import Cell, Document, Listed, Note, Part, Table
 from mydyno.document.result import StudyResult
 from mydyno.verdicts.threshold import Comparison, Outcome
-from mydyno.wording.gate import GateResult, answer, bounds_text, effect_text, gate_study, notes
+from mydyno.wording.gate import GateResult, answer, bounds_text, effect_text, gate_study, notes, plain_text, shows_plain
 from mydyno.wording.numbers import limit_text, metric_name
 
 SIGNS = {Outcome.PASSED: "✅", Outcome.WORSE: "❌", Outcome.FAILED: "❌", Outcome.UNDECIDED: "❔"}
@@ -37,11 +37,12 @@ def gate_part(result: StudyResult) -> Part | None:
 
 def _part(result: GateResult) -> Part:
     rows: list[list[str | Cell]] = []
+    plain = ("plain",) if shows_plain(result) else ()
     several = len({one.control for one in result.comparisons}) > 1
     for step in dict.fromkeys(one.step for one in result.comparisons):
         rows.append([step])
-        rows += [_row(one, several) for one in result.comparisons if one.step == step]
-    head = ("metric", "arm", "limit", "effect", "bounds", "result")
+        rows += [_row(one, several, bool(plain)) for one in result.comparisons if one.step == step]
+    head = ("metric", "arm", "limit", "effect", *plain, "bounds", "result")
     return Part(
         id="gate",
         heading=f"Limits: {result.outcome}",
@@ -51,12 +52,13 @@ def _part(result: GateResult) -> Part:
     )
 
 
-def _row(one: Comparison, several: bool) -> list[str | Cell]:
+def _row(one: Comparison, several: bool, is_adjusted: bool) -> list[str | Cell]:
     return [
         metric_name(one.metric.name),
         f"{one.arm} against {one.control}" if several else one.arm,
         Cell(limit_text(one.limit), "num"),
         Cell(effect_text(one) or "–", "num"),
+        *([Cell(plain_text(one) or "–", "num")] if is_adjusted else []),
         Cell(bounds_text(one) or "–", "num"),
         Cell(one.outcome, f"strong {one.outcome}", sign=SIGNS[one.outcome]),
     ]
@@ -98,9 +100,10 @@ def junit(result: GateResult) -> str:
             "name": _text(f"{one.metric.name}: {one.arm} no worse than {limit_text(one.limit)} against {one.control}"),
             "time": "0",
         })  # fmt: skip
-        effect, bounds = effect_text(one), bounds_text(one)
+        effect, plain, bounds = effect_text(one), plain_text(one), bounds_text(one)
         words = ", ".join(filter(None, (
-            effect and f"effect {effect}", bounds and f"bounds {bounds}", f"limit {limit_text(one.limit)}",
+            effect and f"effect {effect}", plain and f"plain effect {plain}", bounds and f"bounds {bounds}",
+            f"limit {limit_text(one.limit)}",
             one.reason or (result.obstacle if one.outcome is Outcome.UNDECIDED else ""),
         )))  # fmt: skip
         tag = TAGS.get(one.outcome)

@@ -31,8 +31,8 @@ from mydyno.wording.verdicts import (
 
 ABSENT = Cell("–", "verdict absent")
 """A contrast that is not compared."""
-MOST_UNADJUSTED = 4
-"""Effects that are named with and without their adjustment."""
+MOST_ADJUSTED = 6
+"""Effects of which a terminal has the adjustment."""
 MOST_COLUMNS = 3
 """Levels beside one another in a grid: a phone has room for no more."""
 
@@ -47,8 +47,8 @@ class Verdicts:
     """{heading of a step and control: {arm: its cells}}, the control with its absolute values first."""
     grids: Sequence[Table]
     notes: Sequence[str]
-    unadjusted: str
-    """The effects without the adjustment for the host's speed; empty where nothing is adjusted."""
+    adjustment: Table | None
+    """The effects with and without the adjustment for the host's speed; None where nothing is adjusted."""
 
     @property
     def steps(self) -> Table | None:
@@ -107,7 +107,7 @@ def verdicts_of(result: StoredResult) -> Verdicts | None:
         relative_to = summary.control + (", or to the control that a heading names" if by_step else "")
     caption = f"Relative to {relative_to}, with simultaneous {level_percent(summary.alpha)} intervals"
     columns = [column_name(one, result.workloads) for one in metrics]
-    return Verdicts(caption, columns, by_step, grids, notes, _without_adjustment(result, metrics))
+    return Verdicts(caption, columns, by_step, grids, notes, _adjustment(result, metrics))
 
 
 def verdict_cell(verdict: str, text: str, below: str, merit: str) -> Cell:
@@ -179,26 +179,26 @@ def _is_adjusted(effect: EffectRecord) -> bool:
     )
 
 
-def _without_adjustment(result: StoredResult, metrics: Sequence[str]) -> str:
-    """The effects of the tables before their adjustment; of many the range of what it moved."""
-    found = [
-        (one, one.unadjusted, (one.ratio or 1.0) / one.unadjusted[0] - 1)
-        for one in result.summary.effects
-        if one.metric in metrics and one.verdict and _is_adjusted(one) and one.unadjusted is not None
-    ]
-    if not found:
-        return ""
-    if len(found) > MOST_UNADJUSTED:
-        low, high = (signed_percent(pick(moved for *_, moved in found)) for pick in (min, max))
-        return f"The adjustment for the host's speed moved these effects by {low} to {high}."
-    levels = {step.id: step.level for step in result.steps}
-    effects = [
-        f"{result.contrast_name(one)}{f', {levels[one.step]}' if len(levels) > 1 else ''}, "
-        f"{column_name(one.metric, result.workloads)}: {signed_percent(plain[0] - 1)} "
-        f"({ratio_interval(*plain[1:])}), moved by {signed_percent(moved)}"
-        for one, plain, moved in found
-    ]
-    return f"Without the adjustment for the host's speed: {'; '.join(effects)}."
+def _adjustment(result: StoredResult, metrics: Sequence[str]) -> Table | None:
+    """The effects of the tables before and after their adjustment, and what it moved, step by step."""
+    rows: list[Sequence[str | Cell]] = []
+    changes = []
+    for step in result.steps:
+        own: list[Sequence[str | Cell]] = []
+        for one in result.summary.effects:
+            if one.step == step.id and one.metric in metrics and one.verdict and _is_adjusted(one):
+                assert one.ratio is not None and one.unadjusted is not None
+                plain, low, high = one.unadjusted
+                changes.append(one.ratio / plain - 1)
+                numbers = (Cell(signed_percent(share), "num") for share in (one.ratio - 1, changes[-1]))
+                before = Cell(signed_percent(plain - 1), "num", below=ratio_interval(low, high))
+                own.append([column_name(one.metric, result.workloads), result.contrast_name(one), before, *numbers])
+        rows += [[result.step_heading(step)], *own] if own and len(result.steps) > 1 else own
+    if not rows:
+        return None
+    moved = " to ".join(dict.fromkeys(signed_percent(pick(changes)) for pick in (min, max)))
+    caption = f"The adjustment for the host's speed moved these effects by {moved}"
+    return Table(caption, ("metric", "arm", "plain", "adjusted", "moved"), rows, most=MOST_ADJUSTED, compact=True)
 
 
 def _exceeds_margin(result: StoredResult, effect: EffectRecord) -> bool:

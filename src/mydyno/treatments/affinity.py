@@ -8,8 +8,9 @@ busy host the noise is larger.
 
 - `"apart"`: CPUs of their own. The load program gets a quarter of the cores, at least one, and the server the others;
   threads of one core stay together.
-- `"one"`: both on one CPU, for questions about CPU time per query. Nothing crosses CPUs. Throughput is that of one
-  CPU, and the server's threads do not contend with each other.
+- `"one"`: both on one CPU, for CPU time per query with few connections (shown for memcached with 4), and for nothing
+  else: with 64 connections the server's CPU time per query differs from second to second. Nothing crosses CPUs.
+  Throughput is that of one CPU, and the server's threads do not contend with each other.
 
 Proved by the affinity of every thread of the server; in an interleaved study also of the load program. Arms may differ
 in it; with `design.kind = "switchback"` the threads of the one server are moved, and each arm's load program keeps its

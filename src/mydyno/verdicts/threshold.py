@@ -68,11 +68,11 @@ class Comparison:
     """One arm against its control at one step, and the outcome.
 
     `low` and `high` are one-sided bounds of the ratio at the error rate, each alone: within the limit needs `low` of a
-    metric of which more is better to be above it. Ratio and bounds are None where nothing may be examined,
-    or there is nothing to examine. `arm_value` is the geometric mean of the arm's values. `blocks_needed` is how many
-    blocks in all would decide this comparison if the ratio is what it seems; None where that is not known or it is
-    decided. `failure`, `alarm`, `lost` (by reason) and `why` are why there is no answer, as wording/gate.py says in
-    `reason`.
+    metric of which more is better to be above it. Ratio and bounds are None where nothing may be examined, or there is
+    nothing to examine. `arm_value` is the geometric mean of the arm's values. `blocks_needed` is how many blocks in all
+    would decide this comparison if the ratio is what it seems; None where that is not known or it is decided. `plain`
+    is the ratio without the adjustment for the host's speed; None where nothing is adjusted. `failure`, `alarm`, `lost`
+    (by reason) and `why` are why there is no answer, as wording/gate.py says in `reason`.
     """
 
     metric: Metric
@@ -92,6 +92,7 @@ class Comparison:
     alarm: CopiesDiffer | None = None
     lost: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""
+    plain: float | None = None
 
 
 def judge(

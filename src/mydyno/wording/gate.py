@@ -106,7 +106,17 @@ def _comparisons(
             replace(one, outcome=Outcome.UNDECIDED, why="lasts") if one.outcome is Outcome.PASSED else one
             for one in answers
         )
-    found = {(one.metric, one.step, one.arm, one.control, one.limit): one for one in answers}
+    plain = {
+        (one.metric, one.step, one.arm, one.control): one.unadjusted[0]
+        for one in summary.effects
+        if one.unadjusted is not None and one.unadjusted[0] != one.ratio
+    }
+    found = {
+        (one.metric, one.step, one.arm, one.control, one.limit): replace(
+            one, plain=one.ratio and plain.get((one.metric.name, one.step, one.arm, one.control))
+        )
+        for one in answers
+    }
     return tuple(
         found.get(key) or Comparison(*key, Outcome.UNDECIDED, 0, why="unmeasured") for key in dict.fromkeys(meant)
     ) + tuple(of_statements)
@@ -422,6 +432,10 @@ def notes(result: GateResult) -> list[str]:
             "not adjusted. The probability that a study wrongly passes is at most "
             f"{result.error_rate * 100:.3g} %; so is the probability that it is wrongly called worse."
         )
+    if shows_plain(result):
+        found.append("Plain effects are without the adjustment for the host's speed.")
+    elif any(map(plain_text, result.comparisons)):
+        found.append("Without the adjustment for the host's speed the effects are the same.")
     if result.obstacle and result.outcome is not Outcome.UNDECIDED:
         found.append(f"{result.obstacle[:1].upper()}{result.obstacle[1:]}.")
     if result.late:
@@ -432,6 +446,16 @@ def notes(result: GateResult) -> list[str]:
 def effect_text(one: Comparison) -> str:
     """The effect as a signed change; empty without one."""
     return "" if one.ratio is None else signed(one.ratio - 1.0)
+
+
+def plain_text(one: Comparison) -> str:
+    """The effect without the adjustment for the host's speed; empty where nothing is adjusted."""
+    return "" if one.plain is None else signed(one.plain - 1.0)
+
+
+def shows_plain(result: GateResult) -> bool:
+    """Whether the adjustment changed any effect as it is printed."""
+    return any(plain_text(one) not in ("", effect_text(one)) for one in result.comparisons)
 
 
 def bounds_text(one: Comparison) -> str:

@@ -15,7 +15,8 @@ from mydyno.language import agreed, listing
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import instances_of_each, servers_together
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
-from mydyno.model.definition.special_steps import MEMORY, QUERIES, speed_of
+from mydyno.model.definition.special_steps import EARLY, MEMORY, QUERIES, speed_of
+from mydyno.model.metrics import GROWTH
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, Summary, at_step
@@ -203,17 +204,32 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
 
 
 def memory_queries(summary: Summary) -> str:
-    """After how many queries of a server memory is compared, as in "160,000"; empty where that is not known."""
-    found = [step[QUERIES] for run in summary.runs for step in run.values.values() if QUERIES in step]
-    return whole(float(f"{median(found):.2g}")) if found else ""
+    """After how many queries of a server memory is compared, as in "160,000", or "160,000 to 310,000" over the steps,
+    which count on; empty where that is not known.
+    """
+    by_step: dict[str, list[float]] = {}
+    for run in summary.runs:
+        for step, values in run.values.items():
+            if QUERIES in values:
+                by_step.setdefault(step, []).append(values[QUERIES])
+    amounts = sorted(float(f"{median(found):.2g}") for found in by_step.values())
+    return " to ".join(dict.fromkeys(whole(pick(amounts)) for pick in (min, max))) if amounts else ""
 
 
 def _memory(summary: Summary) -> str:
-    """After how many queries memory is compared, where a verdict is on it: it depends on that."""
+    """After how many queries memory is compared, where a verdict is on it, since it depends on that; and what it was
+    earlier and how it grows, where the study has one load level.
+    """
     count = memory_queries(summary)
     if not count or not any(effect.verdict and effect.metric in MEMORY for effect in summary.effects):
         return ""
-    return agreed(f"memory after {count} queries of each server")
+    beside = []
+    for metric, words in ((EARLY, "early in the load"), (GROWTH, "growth per million queries")):
+        own = [one for one in summary.effects if one.metric == metric and one.control == summary.control]
+        changes = [f"{one.arm} {signed(one.ratio - 1)}" for one in own if one.ratio is not None]
+        if len(summary.steps) == 1 and 0 < len(changes) <= MOST_NAMES:
+            beside.append(f"{words}: {', '.join(changes)}")
+    return agreed(f"memory after {count} queries of each server") + (f" ({'; '.join(beside)})" if beside else "")
 
 
 def _durability(records: Sequence[RunRecord]) -> tuple[list[str], list[str]]:

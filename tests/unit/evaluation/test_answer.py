@@ -12,6 +12,7 @@ from mydyno.errors import UserError
 from mydyno.evaluation.answer import answer_study
 from mydyno.evaluation.facts import summarise
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, StepSpec
+from mydyno.model.metrics import GROWTH
 from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.results.precision import blocks_for
@@ -139,11 +140,27 @@ def test_under_an_alarm_nothing_is_concluded() -> None:
 def test_a_difference_in_memory_begins_with_the_load_after_which_it_was_found() -> None:
     of = experiment()
     effects = [effect("jemalloc", "higher", 4.2), effect("jemalloc", "lower", -4.0, metric="server_rss_bytes")]
+    effects += [effect("jemalloc", None, 1.4, metric="server_rss_early_bytes")]
+    effects += [effect("jemalloc", None, -2.0, metric=GROWTH)]
     values = {of.resolved_steps[0].id: {"memory_queries": 431_234.0}}
     made = summary(of, effects, also_primary=("server_rss_bytes",), runs=runs(of, values=values))
     told = answer_study(made, study(of), records(of))
     amount = f"{whole(430_000)} queries of each server"
     assert told.answer[1].startswith(f"After {amount}, jemalloc uses less resident memory than glibc: −4 %")
+    beside = "early in the load: jemalloc +1.4 %; growth per million queries: jemalloc −2 %"
+    assert f"memory after {amount} ({beside});" in told.scope
+
+
+def test_of_several_steps_the_amounts_of_load_before_memory_is_compared_are_a_range() -> None:
+    of = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(16, 64)),))
+    first, second = (step.id for step in of.resolved_steps)
+    values = {first: {"memory_queries": 200_400.0}, second: {"memory_queries": 401_000.0}}
+    lower = effect("jemalloc", "lower", -4.0, metric="server_rss_bytes")
+    effects = [effect("jemalloc", "higher", 4.2), lower]
+    made = summary(of, effects, also_primary=("server_rss_bytes",), runs=runs(of, values=values))
+    told = answer_study(made, study(of), records(of))
+    amount = f"{whole(200_000)} to {whole(400_000)} queries of each server"
+    assert told.answer[1].startswith(f"After {amount}, jemalloc uses less resident memory")
     assert f"memory after {amount}" in told.scope
 
 

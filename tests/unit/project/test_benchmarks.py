@@ -61,6 +61,27 @@ def test_the_interval_is_students_of_the_logarithms(pairs: ModuleType) -> None:
             pairs.Ratio.of(nothing)
 
 
+def test_more_false_claims_than_the_error_rate_allows_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    answers = importlib.import_module("answers")
+
+    def found(wrong: int, studies: int = 40) -> list[object]:
+        verdicts = ["higher"] * wrong + ["inconclusive"] * (studies - wrong)
+        common = ("equal", "copy-1", "qps", 1.0, 1.0, 0.98, 1.02)
+        return [
+            answers.Contrast(common[0], f"study-{number}", 240.0, 0.0, *common[1:], verdict)
+            for number, verdict in enumerate(verdicts)
+        ]
+
+    assert not answers.has_too_many_false([])
+    assert not answers.has_too_many_false(found(1, studies=1)), "one of one: in 5 % of benchmarks"
+    assert not answers.has_too_many_false(found(6)), "2 are expected, and 6 in 1.4 % of benchmarks"
+    assert answers.has_too_many_false(found(7))
+    right = answers.Contrast("planted", "study", 240.0, 0.0, "quota", "qps", 0.9, 0.91, 0.85, 0.97, "lower", 0.09)
+    assert right.answers
+    assert answers.half_widths([right]) == "6.8 % / 9.4 %"
+
+
 def test_a_target_holds_or_is_missed_only_with_its_whole_interval(pairs: ModuleType) -> None:
     of = pairs.Ratio
     at_most, at_least = pairs.Target(1.1), pairs.Target(1.1, at_most=False)

@@ -31,7 +31,7 @@ FINE = Comparison(QPS, "oltp_read_write-16", "new", "old", 0.98, Outcome.PASSED,
 WORSE = Comparison(P99, "oltp_read_write-16", "new", "old", 1.1, Outcome.WORSE, 10, 1.31, 1.19, 1.44,
                    9123.0)  # fmt: skip
 OPEN = replace(FINE, step="oltp_read_write-64", outcome=Outcome.UNDECIDED, reason="the interval contains the limit",
-               ratio=0.985, low=0.96, high=1.01, blocks_needed=40)  # fmt: skip
+               ratio=0.985, low=0.96, high=1.01, blocks_needed=40, plain=0.973)  # fmt: skip
 FAILED = Comparison(QPS, "oltp_read_write-16", "other|<b>", "old", 0.98, Outcome.FAILED, 0,
                     reason="other|<b> failed in 2 of 10 blocks (signal 11\x07)")  # fmt: skip
 BMF = {
@@ -124,6 +124,11 @@ def test_the_report_of_a_study_with_limits_has_their_outcome(tmp_path: Path) -> 
         "Passed: Both comparisons are within their limits."
     ), "a gate's decision comes first"
     assert page.count(">passed<") == len(found.comparisons) == 2
+    plain = {(one.metric, one.step, one.arm): one.unadjusted for one in summary.effects}
+    for one in found.comparisons:
+        before = plain[one.metric.name, one.step, one.arm]
+        assert before is not None and one.plain == before[0] != one.ratio
+    assert ">plain</th>" in page
     assert 'id="gate"' in page
 
 

@@ -221,8 +221,24 @@ def test_a_long_study_stays_below_400_kb(tmp_path: Path) -> None:
 
 
 def test_the_effects_without_the_adjustment_stand_once_in_the_page(study: tuple[StudyFolder, str, Page]) -> None:
-    visible = study[2].visible
+    folder, _, page = study
+    visible = page.visible
     assert visible.count("The adjustment for the host's speed moved these effects by ") == 1
+    result = StudyResult.load(folder)
+    verdicts = verdicts_of(result)
+    assert verdicts is not None and verdicts.adjustment is not None
+    rows = verdicts.adjustment.rows
+    assert [row[0] for row in rows if len(row) == 1] == [result.step_heading(step) for step in result.steps]
+    assert len(rows) == 2 + 2 * 2 * 3, "two steps, two metrics, three arms"
+    (effect,) = [one for one in result.effects("qps", STEPS[0]) if one.arm == "jemalloc"]
+    assert effect.ratio is not None and effect.unadjusted is not None
+    (row,) = [row for row in rows[:7] if tuple(row[:2]) == ("QPS", "jemalloc")]
+    plain, adjusted, moved = (cell for cell in row[2:] if isinstance(cell, Cell))
+    assert plain.text == signed_percent(effect.unadjusted[0] - 1) and " … " in plain.below
+    assert adjusted.text == signed_percent(effect.ratio - 1)
+    assert moved.text == signed_percent(effect.ratio / effect.unadjusted[0] - 1)
+    in_markdown = " ".join(f"| QPS | jemalloc | {plain.text} ({plain.below}) | {adjusted.text} |".split())
+    assert in_markdown in " ".join(str(reports.write(folder, "md")).split())
     assert "the load program's CPU time per query in the slices of other arms around and the share of" in visible
 
 

@@ -42,6 +42,15 @@ def test_question_answer_table_scope_and_sharpen_come_in_this_order(study: Study
     assert places == sorted(places)
 
 
+def test_six_effects_are_printed_with_and_without_their_adjustment_and_more_are_counted(
+    study: StudyFolder, tmp_path: Path
+) -> None:
+    one_step = printed(build(tmp_path / "one", Interleaved(cycles=4, workloads=("oltp_read_write",))))
+    rows = [line for line in one_step.splitlines() if re.match(r"(QPS|CPU per query) +\w+ +[−+][\d.]+ % \(", line)]
+    assert len(rows) == 6
+    assert "12 rows; --format html and json list them" in printed(study)
+
+
 def test_a_wide_terminal_has_each_contrast_on_one_line(study: StudyFolder) -> None:
     line = next(line for line in printed(study, 120).splitlines() if line.startswith("jemalloc "))
     assert re.fullmatch(r"jemalloc +▲ \+[\d.]+ % \(.* … .*\) higher +▼ −[\d.]+ % \(.* … .*\) lower *", line)

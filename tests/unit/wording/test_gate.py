@@ -64,6 +64,7 @@ async def test_planted_effects_have_their_outcome(
     assert result.outcome is outcome
     (one,) = result.comparisons
     assert one.ratio == pytest.approx(1 + effect, abs=0.004)
+    assert one.plain is None, "nothing is adjusted on a quiet host"
     assert (result.obstacle, result.next_step, result.late, result.look) == ("", "", False, None)
 
 

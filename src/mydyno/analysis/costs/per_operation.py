@@ -121,7 +121,7 @@ def _values(
             if not summary.usable(step.id):
                 continue
             own = of_lane.get((lane, step.id), [])
-            found = _costs(step, own, summary.values.get(step.id, {}), summary.unadjusted.get(step.id, {}))
+            found = _costs(step, own, summary.values.get(step.id, {}))
             if found:
                 values.setdefault(lane, {})[step.id] = found
             usable = cpus.get(run.host_group, cpus.get("", 1))
@@ -132,15 +132,13 @@ def _values(
     return values, times
 
 
-def _costs(
-    step: StepRecord, slices: Sequence[SliceRecord], values: Mapping[str, float], unadjusted: Mapping[str, float]
-) -> dict[str, float]:
+def _costs(step: StepRecord, slices: Sequence[SliceRecord], values: Mapping[str, float]) -> dict[str, float]:
     """Every cost of one run at one step that is known."""
     operations = float(step.driver.whole.get("transactions", 0))
     in_slices = float(sum(one.whole.get("transactions", 0) for one in slices))
     kernel = _kernel_totals(slices)
     split = all(DRIVER_USER_SHARE in one.rates for one in slices)
-    cpu = _cpu_us(values, unadjusted, split)
+    cpu = _cpu_us(values, split)
     found: dict[str, float] = {}
     for name, cost in COSTS.items():
         value: float | None = None
@@ -167,11 +165,10 @@ def _kernel_totals(slices: Sequence[SliceRecord]) -> dict[str, float]:
     return {name: sum(one.kernel_counters[name] for one in slices) for name in names}
 
 
-def _cpu_us(values: Mapping[str, float], unadjusted: Mapping[str, float], split: bool) -> dict[str, float]:
+def _cpu_us(values: Mapping[str, float], split: bool) -> dict[str, float]:
     """CPU time of an operation: the run's own metrics, split by the shares in user mode and in the kernel.
 
-    The load program's is as measured: other values are adjusted for it, and adjusted for itself it never changes.
-    `split`: whether its shares are known.
+    `split`: whether the load program's shares are known.
     """
     found = {}
     server = values.get("server_cpu_us_per_transaction")
@@ -180,7 +177,7 @@ def _cpu_us(values: Mapping[str, float], unadjusted: Mapping[str, float], split:
         found["server_cpu_user_us"] = server * user / (user + system)
         found["server_cpu_system_us"] = server * system / (user + system)
     if DRIVER_CPU in values:
-        driver = found["driver_cpu_us"] = unadjusted.get(DRIVER_CPU, values[DRIVER_CPU])
+        driver = found["driver_cpu_us"] = values[DRIVER_CPU]
         user, system = values.get("driver_cpu_user_pct"), values.get("driver_cpu_system_pct")
         if split and user is not None and system is not None and user + system > 0:
             found["driver_cpu_user_us"] = driver * user / (user + system)

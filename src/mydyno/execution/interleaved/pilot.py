@@ -16,9 +16,9 @@ import numpy as np
 from mydyno.model.definition.plan import InterimAnalyses
 from mydyno.model.definition.specs import TOTAL
 from mydyno.model.stored.records import SliceRecord
-from mydyno.results.precision import MOST_PROMISED
 from mydyno.stats.power import minimum_blocks, projected_half_width
 from mydyno.stats.twoway import two_way
+from mydyno.wording.numbers import half_width_text
 
 FEWEST_DEGREES = 8
 """Degrees of freedom after which the pilot states a precision (its sd is then known to a quarter)."""
@@ -85,10 +85,7 @@ def words(expected: dict[str, float], plan: PilotPlan) -> str:
     """One line for the user."""
     if not expected:
         return "pilot: too few slices in the first block to estimate the precision; the second block shows it"
-    parts = ", ".join(
-        f"{f'about ±{100 * width:.1f} %' if width <= MOST_PROMISED else 'more than ±20 %'} of {name}"
-        for name, width in expected.items()
-    )
+    parts = ", ".join(f"about {half_width_text(width)} of {name}" for name, width in expected.items())
     pilot = "pilot (the first cycles)"
     beyond = "; this does not include differences between blocks"
     fewest = plan.looks.first if plan.looks is not None else minimum_blocks(max(plan.contrasts.values()))

@@ -250,14 +250,14 @@ class ConclusionRecord(Record):
 
 
 class AloneRecord(Record):
-    """The control loaded with the other servers stopped, relative to the same server in the cycles just before."""
+    """The control loaded with the other servers stopped, relative to the same server in the cycles just before.
+
+    Of one start, and not separated from the host's drift: it shows gross effects of servers on each other.
+    """
 
     step: str
     slices: int
     qps_ratio: float
-    qps_low: float
-    qps_high: float
-    """95 % interval (Welch) over slices of one start: a check for gross effects of servers on each other."""
 
 
 class InterleavingRecord(Record):

@@ -70,13 +70,10 @@ def interference_sentences(record: InterleavingRecord, control: str) -> list[str
 def _alone(alone: AloneRecord | None, control: str) -> list[str]:
     if alone is None:
         return []
-    interval = ratio_interval(alone.qps_low, alone.qps_high)
-    no_change = alone.qps_low <= 1 <= alone.qps_high
     return [
         agreed(
             f"{alone.step}: with the other servers stopped, queries per second of {control} changed by "
-            f"{signed(alone.qps_ratio - 1)} (95 % interval {interval}; {alone.slices} slices of one start)"
-            f"{'' if no_change else ': the servers affect each other while one is loaded'}."
+            f"{signed(alone.qps_ratio - 1)} ({alone.slices} slices of one start, not separated from the host's drift)."
         )
     ]
 
@@ -213,18 +210,13 @@ def build_noise(result: StudyResult) -> Part:
     found = _noise(result, metric)
     intro = "Every block runs the control twice. The difference between the copies is the noise of this set-up."
     empty = "" if found else "No block has two valid runs of the control, so there is no noise floor."
+    verdicts, interleaving = verdicts_of(result), result.summary.interleaving
+    adjustment = verdicts.adjustment if verdicts is not None and interleaving is not None else None
+    how = adjustment_sentence(interleaving) if adjustment is not None and interleaving is not None else ""
     return Part(
         id="noise", heading="Noise floor", says=noise_in_one_line(result), folded=True,
-        body=[Note(intro, "intro"), Note(empty, "empty"), found, Note(_adjustment(result))],
+        body=[Note(intro, "intro"), Note(empty, "empty"), found, Note(how), adjustment],
     )  # fmt: skip
-
-
-def _adjustment(result: StudyResult) -> str:
-    """What values are adjusted for, and the effects without it; empty where nothing is adjusted."""
-    verdicts = verdicts_of(result)
-    if result.summary.interleaving is None or verdicts is None or not verdicts.unadjusted:
-        return ""
-    return " ".join((adjustment_sentence(result.summary.interleaving), verdicts.unadjusted))
 
 
 def noise_in_one_line(result: StudyResult) -> str:
