@@ -64,6 +64,10 @@ class Simulation:
     """Arm → true change of the load program's CPU time per query."""
     strangers: Mapping[str, float] = field(default_factory=dict)
     """Arm → share of the CPU time that other programs take while it is loaded."""
+    waits: Mapping[str, float] = field(default_factory=dict)
+    """Arm → share of a query's time, at the host's usual speed, in which its server waits and needs no CPU."""
+    reacting: float = 0.0
+    """Share that other programs take of the CPU time that the server leaves while it waits."""
     blocks: int = 6
     cycles: int = 8
     steps: tuple[str, ...] = ("oltp_read_only-4",)
@@ -131,7 +135,9 @@ class Simulation:
         }
         if dead:
             return SliceRecord(**common, failed="the server ended with signal 11")
-        rate = 50_000.0 * speed * (1.0 + self.effects.get(arm, 0.0)) * np.exp(start + noise[0])
+        waits = self.waits.get(arm, 0.0)
+        work = speed / (1.0 - waits + waits * speed)
+        rate = 50_000.0 * work * (1.0 + self.effects.get(arm, 0.0)) * np.exp(start + noise[0])
         queries = round(float(rate) * self.slice_s)
         cost_us = 40.0 / speed * (1.0 + self.costs.get(arm, 0.0)) * np.exp(0.5 * start + noise[1])
         return SliceRecord(
@@ -144,5 +150,5 @@ class Simulation:
             server_cpu_s=float(queries * cost_us * 1e-6),
             idle_servers_cpu_s=0.001,
             steal=float(np.clip(1.0 - speed, 0.0, 0.9)) * 0.5,
-            strangers=self.strangers.get(arm, 0.0) * float(np.exp(noise[2])),
+            strangers=(self.strangers.get(arm, 0.0) + self.reacting * waits * work) * float(np.exp(noise[2])),
         )

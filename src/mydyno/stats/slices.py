@@ -26,6 +26,8 @@ HUBER_K = 1.345
 HUBER_ROUNDS = 10
 DEMEAN_ROUNDS = 50
 LEAST_SLICES_PER_COVARIATE = 10
+LEFT_FOR = 2
+"""Slices after an arm's own that may still show its load."""
 LARGEST_SLOPE = 1.5
 """Of a log value on the log of the host's speed: 1 is a load that only CPU time limits."""
 BOUNDED_ROUNDS = 200
@@ -80,12 +82,12 @@ def before_and_after(values: Array, middle_s: Array, arms: NDArray[np.int64], gr
     """What a log covariate (n) was around each slice: that of other arms' slices, interpolated to its own time.
 
     `middle_s` is the middle of each slice in time, `arms` a number for each slice's arm. What an arm adds to the values
-    of its own slices, and of the slices after them, is taken out first, so that it matters not which arms are the
-    neighbours. Only slices of the same block are neighbours; 0 where a block has slices of one arm alone.
+    of its own slices, and of the LEFT_FOR slices after them, is taken out first, so that it matters not which arms are
+    the neighbours. Only slices of the same block are neighbours; 0 where a block has slices of one arm alone.
     """
     by_block = [np.flatnonzero(groups.block == block) for block in np.unique(groups.block)]
     by_block = [rows[np.argsort(middle_s[rows])] for rows in by_block]
-    host = values - _of_arms(values, arms, by_block, groups)
+    host = _of_host(values, arms, by_block, groups)
     found = np.zeros(len(values))
     for rows in by_block:
         for arm in np.unique(arms[rows]):
@@ -95,23 +97,22 @@ def before_and_after(values: Array, middle_s: Array, arms: NDArray[np.int64], gr
     return found
 
 
-def _of_arms(values: Array, arms: NDArray[np.int64], by_block: Sequence[NDArray[np.int64]], groups: Groups) -> Array:
-    """What the arm of each slice and that of the slice before it add to the values, by least squares within cycles.
+def _of_host(values: Array, arms: NDArray[np.int64], by_block: Sequence[NDArray[np.int64]], groups: Groups) -> Array:
+    """The values less what the arms of the slices before add, by least squares within lanes and cycles, and less the
+    mean of each lane: it is the arm's and its start's, and in two arms that are adjusted by each other, an error that
+    their contrast has and A′ − A has not.
 
     `by_block`: the slices of each block in order of time.
     """
-    before = np.full(len(values), -1)
-    for rows in by_block:
-        before[rows[1:]] = arms[rows[:-1]]
-    numbers = np.unique(arms)
-    added = np.hstack([arms[:, None] == numbers, before[:, None] == numbers]).astype(np.float64)
-    counts = np.maximum(np.bincount(groups.cycle), 1)
-
-    def within(column: Array) -> Array:
-        return np.asarray(column - (np.bincount(groups.cycle, weights=column) / counts)[groups.cycle], dtype=np.float64)
-
-    columns = np.column_stack([within(column) for column in added.T])
-    return np.asarray(added @ np.linalg.lstsq(columns, within(values))[0], dtype=np.float64)
+    numbers, columns = np.unique(arms), []
+    for lag in range(1, LEFT_FOR + 1):
+        before = np.full(len(values), -1)
+        for rows in by_block:
+            before[rows[lag:]] = arms[rows[:-lag]]
+        columns.append(before[:, None] == numbers)
+    added = np.hstack(columns).astype(np.float64)
+    left = values - added @ np.linalg.lstsq(demeaned(added, groups), demeaned(values, groups))[0]
+    return np.asarray(left - (np.bincount(groups.lane, weights=left) / np.bincount(groups.lane))[groups.lane])
 
 
 def slopes(log_values: Array, covariates: Array, groups: Groups, signs: Array) -> Array:

@@ -276,8 +276,8 @@ WEAKNESSES = {
     "before_look": "no verdict before the interim analysis at {after} blocks",
     "between_looks": "no verdict between interim analyses",
     "few_blocks": "{n} cannot give a p of {alpha:g} or less: {fewest} are needed to claim a difference",
-    "permutation_alone": "the permutation test alone finds a difference (adjusted p = {p}), the interval does not",
-    "interval_alone": "the interval alone finds a difference, the permutation test does not (adjusted p = {p})",
+    "permutation_alone": "the permutation test alone finds a difference, the interval does not",
+    "interval_alone": "the interval alone finds a difference, the permutation test does not",
     "may_last": "an effect that lasts longer than a slice is in all arms",
     "copies_differ": "two copies of {copied} differ by as much",
 }
@@ -324,7 +324,7 @@ def _weakness(effect: EffectRecord) -> str:
     found = _fact(effect, *WEAKNESSES)
     if found is None:
         return ""
-    own = {"n": blocks(effect.n), "p": p_value(effect.details.p_adjusted_permutation), "copied": _copied(effect)}
+    own = {"n": blocks(effect.n), "copied": _copied(effect)}
     return WEAKNESSES[found.fact].format(**own, **found.values)
 
 

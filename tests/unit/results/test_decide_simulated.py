@@ -186,7 +186,7 @@ def test_a_first_look_at_many_contrasts_claims_nothing_where_there_is_nothing(
 
 def test_huge_effects_of_some_arms_hide_no_others_and_interval_and_test_agree() -> None:
     """30 contrasts, six blocks: × 0.06 and × 0.3 beside −9 % at an sd of 1.7 %; two arms do nothing."""
-    random, found, count, differ, wrong = np.random.default_rng(7), 0, simulated(20, 2), [], 0
+    random, count, found, differ, wrong = np.random.default_rng(7), simulated(20, 2), [], [], 0
     for _ in range(count):
         study = many(random, "AR(1)", 6, 5, 3, controls=True)
         effects = decide_study(planted(study, {"arm0": -2.8, "arm1": -1.2, "arm2": -0.09}), SIX.rates[6], SIX)
@@ -197,12 +197,12 @@ def test_huge_effects_of_some_arms_hide_no_others_and_interval_and_test_agree() 
         against_arm = [e for e in effects if e.control == "arm0"]
         assert {str(e.verdict) for e in against_arm} == {"higher"}
         small = [e for e in effects if e.control == "A" and e.arm == "arm2"]
-        found += sum(e.verdict == "lower" for e in small)
+        found += [e.verdict == "lower" for e in small]
         wrong += any(e.verdict in ("higher", "lower") for e in effects if e.arm in ("arm3", "arm4"))
         differ += [
             ((e.ci_low or 0.0) > 1.0 or (e.ci_high or 9.0) < 1.0) != ((e.p or 1.0) <= SIX.rates[6]) for e in effects
         ]
-    assert found >= 0.9 * 6 * count
+    assert len(found) >= 4 * count and np.mean(found) >= 0.9
     assert at_most(wrong / count, count, 0.03125)
     assert np.mean(differ) <= 0.01
 
@@ -353,7 +353,9 @@ REACTIONS: dict[str, dict[str, dict[str, float]]] = {
     "client +2 %": {"client_costs": {"jemalloc": 0.02, "tcmalloc": 0.02}},
     "client +5 %": {"client_costs": {"jemalloc": 0.05}},
     "client +20 %": {"client_costs": {"tcmalloc": 0.2}},
-    "strangers take what a waiting server leaves": {"strangers": {"jemalloc": 0.15}},
+    "other programs run with one arm alone": {"strangers": {"jemalloc": 0.15}},
+    "a server that waits": {"waits": {"jemalloc": 0.4}},
+    "strangers take half of what a waiting server leaves": {"waits": {"jemalloc": 0.4}, "reacting": 0.5},
 }
 """What an arm does to its load program and to other programs, with no effect on what it serves."""
 
@@ -373,12 +375,11 @@ def test_an_effect_beside_a_dearer_client_is_covered() -> None:
         SLICED, host=Host(wander_sd=0.05, episodes_every_s=0.0),
         effects={"jemalloc": -0.025}, client_costs={"jemalloc": 0.012},
     )  # fmt: skip
-    count, covered = simulated(100), []
+    count, covered = simulated(1500, 25), 0
     for seed in range(count):
-        for effect in through_the_program(simulation, 700 + seed):
-            truth = simulation.effects.get(effect.arm, 0.0) if effect.metric == "qps" else 0.0
-            covered.append((effect.details.single_low or 9) <= 1 + truth <= (effect.details.single_high or 0))
-    assert at_most(1 - float(np.mean(covered)), count, 0.06)
+        (effect,) = (e for e in through_the_program(simulation, 700 + seed) if (e.metric, e.arm) == ("qps", "jemalloc"))
+        covered += (effect.details.single_low or 9) <= 0.975 <= (effect.details.single_high or 0)
+    assert at_most(1 - covered / count, count)
 
 
 def test_a_server_that_dies_between_slices_is_a_failure_of_its_arm() -> None:

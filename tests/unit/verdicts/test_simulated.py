@@ -9,6 +9,7 @@ from mydyno.results.families import WEIGHT_OF_OTHERS
 from mydyno.stats.contrast import LogBlock
 from mydyno.stats.permutation import Exchange, joint_test, possible
 from mydyno.verdicts import Family, Metric, Observation, decide_study
+from mydyno.verdicts.decide import a_a_alarm
 from tests.support import first_in_gate
 from tests.support.fake_observations import decide, jemalloc, study
 from tests.support.fake_sessions import DRIFTS, sessions
@@ -68,6 +69,26 @@ def test_identical_copies_raise_the_alarm_in_about_5_percent_of_studies() -> Non
     alarms = [effect for effect in effects if effect.details.alarm]
     assert len(alarms) >= 0.01 * count
     assert at_most(len(alarms) / count, count)
+
+
+def test_the_alarm_of_six_blocks_finds_copies_that_differ_and_keeps_its_rate() -> None:
+    """Three metrics; A′ is above A in the first, by twice the sd of a block. With sign-flips it is 60 % of studies."""
+    random, count, raised = np.random.default_rng(37), simulated(900, 3), {0.0: 0, 0.02: 0}
+    for apart in raised:
+        for noise in random.normal(0.0, 0.01, (count, 3, 6)):
+            noise[0] += apart
+            families = [
+                Family(Metric(f"m{number}"), "glibc", ("glibc", "jemalloc"), {
+                    "s": tuple(
+                        Observation(block, "glibc", float(np.exp((copy - 1) * of[block])), copy)
+                        for block in range(6) for copy in (1, 2)
+                    )
+                }, 0.02)
+                for number, of in enumerate(noise)
+            ]  # fmt: skip
+            raised[apart] += a_a_alarm(families, 0.036, 1) is not None
+    assert at_most(raised[0.0] / count, count, 0.036)
+    assert raised[0.02] >= 0.68 * count
 
 
 @pytest.mark.parametrize("drift", first_in_gate(["AR(1)", *sorted(set(DRIFTS) - {"AR(1)"})], 2))

@@ -5,7 +5,9 @@ the mean of the per-second samples in the window; latency percentiles come from 
 window, and steadiness is judged on it.
 
 A step of a block in which one arm lost much more CPU time to the hypervisor than another is dropped for all arms. Never
-for one arm alone, and never by looking at a result: the decision rests on steal, which no arm can change.
+for one arm alone, and never by looking at a result: the decision rests on steal. It is not free of the arms: a server
+that waits sees less of it, so that what is dropped is rather the worst of those that need more CPU time. The spread of
+A and A′ alone would be worse: it drops what disturbed the control, and keeps what disturbed an arm.
 """
 
 from __future__ import annotations

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from mydyno.model.stored.records import SliceRecord
 from mydyno.results.values.interleaved import InterleavedValues, interleaved_values
-from mydyno.results.values.step_slices import groups_of
+from mydyno.results.values.step_slices import groups_of, lane_of
 from mydyno.stats.slices import LARGEST_SLOPE
 from tests.support.fake_script import experiment
 from tests.support.fake_slices import QUIET, Simulation
@@ -80,15 +79,16 @@ def test_a_metric_that_the_host_does_not_change_is_not_adjusted() -> None:
             assert steps[STEP][metric] == pytest.approx(values.unadjusted[lane][STEP][metric], rel=0.03)
 
 
+@pytest.mark.parametrize("later", [1, 2])
 @pytest.mark.parametrize("cost", [0.01, 0.05, 0.5])
-def test_what_an_arm_leaves_to_do_for_the_next_slice_changes_no_adjusted_value(cost: float) -> None:
-    """Its client, or its server, still works while the next arm is loaded, whose client costs more by that."""
+def test_what_an_arm_leaves_to_do_for_later_slices_changes_no_adjusted_value(cost: float, later: int) -> None:
+    """Its client, or its server, still works while other arms are loaded, whose client costs more by that."""
     slices = on_a_host_that_wanders(list(Simulation(slice_sd=0.005).slices(seed=3)))
     after = [
         one.model_copy(update={"driver_cpu_s": (one.driver_cpu_s or 0.0) * (1 + cost)})
         if (before.arm, before.block) == ("jemalloc", one.block)
         else one
-        for before, one in pairwise((slices[-1], *slices))
+        for before, one in zip((*slices[-later:], *slices), slices, strict=False)
     ]
     plain, left = (found_in(of) for of in (slices, after))
     assert plain.record.covariates
@@ -105,6 +105,21 @@ def test_what_an_arm_makes_its_client_do_changes_no_adjusted_value(cost: float) 
     for lane, steps in plain.adjusted.items():
         for metric in ADJUSTED:
             assert dearer.adjusted[lane][STEP][metric] == pytest.approx(steps[STEP][metric], rel=1e-9)
+
+
+def test_how_dear_the_client_of_one_start_is_changes_no_adjusted_value() -> None:
+    """A and A′ would share what X's client costs in a block, and X what theirs do: an error that A′ - A has not."""
+    slices, costs = on_a_host_that_wanders(list(Simulation(slice_sd=0.005).slices(seed=3))), np.random.default_rng(5)
+    of_start = {lane: costs.normal(0.0, 0.05) for lane in dict.fromkeys(map(lane_of, slices))}
+    dearer = [
+        one.model_copy(update={"driver_cpu_s": (one.driver_cpu_s or 0.0) * math.exp(of_start[lane_of(one)])})
+        for one in slices
+    ]
+    plain, found = found_in(slices), found_in(dearer)
+    assert plain.record.covariates
+    for lane, steps in plain.adjusted.items():
+        for metric in ADJUSTED:
+            assert found.adjusted[lane][STEP][metric] == pytest.approx(steps[STEP][metric], rel=1e-9)
 
 
 def test_the_sign_of_a_coefficient_is_that_of_the_hosts_speed() -> None:
