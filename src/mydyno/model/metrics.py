@@ -259,6 +259,10 @@ METRICS: dict[str, MetricSource] = {
         "queries since the server's start after which memory is compared, the same in all arms of a block",
         "instance", "slices", label="Queries before memory is compared",
     ),
+    "memory_early_queries": MetricSource(
+        "queries", "none", "the same of resident memory early in the load", "instance", "slices",
+        label="Queries before memory is compared early",
+    ),
     "server_rss_peak_bytes": _memory(
         "most resident memory of the server since its start", "Resident memory, peak", "peak resident memory", "max"
     ),

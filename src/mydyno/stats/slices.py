@@ -207,17 +207,3 @@ def spread_between(block_ratios: Array, within: float | None, cycles: float) -> 
     if block_ratios.size < 2 or within is None or cycles <= 0:
         return None
     return float(np.sqrt(max(0.0, float(block_ratios.var(ddof=1)) - within**2 / cycles)))
-
-
-def welch_ratio(logs: Array, reference: Array, confidence: float = 0.95) -> tuple[float, float, float]:
-    """(low, ratio, high) of the geometric means of two independent samples given as logs; at least 2 values each.
-
-    Welch's t interval (Biometrika 34, 1947) on the difference of the means of the logs.
-    """
-    difference = float(logs.mean() - reference.mean())
-    if max(np.ptp(logs), np.ptp(reference)) < 1e-9:  # no noise: the interval has no width
-        return float(np.exp(difference)), float(np.exp(difference)), float(np.exp(difference))
-    first, second = (float(one.var(ddof=1)) / one.size for one in (logs, reference))
-    freedom = (first + second) ** 2 / (first**2 / (logs.size - 1) + second**2 / (reference.size - 1))
-    half = float(scipy.special.stdtrit(freedom, 0.5 + confidence / 2)) * float(np.sqrt(first + second))
-    return float(np.exp(difference - half)), float(np.exp(difference)), float(np.exp(difference + half))

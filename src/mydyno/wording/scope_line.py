@@ -15,7 +15,7 @@ from mydyno.language import agreed, listing
 from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.plan import instances_of_each, servers_together
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
-from mydyno.model.definition.special_steps import EARLY, MEMORY, QUERIES, speed_of
+from mydyno.model.definition.special_steps import EARLY, EARLY_QUERIES, MEMORY, QUERIES, speed_of
 from mydyno.model.metrics import GROWTH
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
@@ -203,15 +203,15 @@ def scope_line(summary: Summary, study: StudyRecord, records: Sequence[RunRecord
     return f"{'; '.join([part for part in parts if part])}."
 
 
-def memory_queries(summary: Summary) -> str:
+def memory_queries(summary: Summary, amount: str = QUERIES) -> str:
     """After how many queries of a server memory is compared, as in "160,000", or "160,000 to 310,000" over the steps,
     which count on; empty where that is not known.
     """
     by_step: dict[str, list[float]] = {}
     for run in summary.runs:
         for step, values in run.values.items():
-            if QUERIES in values:
-                by_step.setdefault(step, []).append(values[QUERIES])
+            if amount in values:
+                by_step.setdefault(step, []).append(values[amount])
     amounts = sorted(float(f"{median(found):.2g}") for found in by_step.values())
     return " to ".join(dict.fromkeys(whole(pick(amounts)) for pick in (min, max))) if amounts else ""
 
@@ -223,8 +223,12 @@ def _memory(summary: Summary) -> str:
     count = memory_queries(summary)
     if not count or not any(effect.verdict and effect.metric in MEMORY for effect in summary.effects):
         return ""
+    early = memory_queries(summary, EARLY_QUERIES)
     beside = []
-    for metric, words in ((EARLY, "early in the load"), (GROWTH, "growth per million queries")):
+    for metric, words in (
+        (EARLY, f"after {early}" if early else "early in the load"),
+        (GROWTH, "growth per million queries"),
+    ):
         own = [one for one in summary.effects if one.metric == metric and one.control == summary.control]
         changes = [f"{one.arm} {signed(one.ratio - 1)}" for one in own if one.ratio is not None]
         if len(summary.steps) == 1 and 0 < len(changes) <= MOST_NAMES:

@@ -6,17 +6,14 @@ import numpy as np
 from scipy import stats
 
 from mydyno.stats.maxt import _strength
-from mydyno.stats.slices import _anova_p, welch_ratio
+from mydyno.stats.slices import _anova_p
 
 
-def test_an_analysis_of_variance_and_welchs_interval_are_those_of_scipy() -> None:
+def test_an_analysis_of_variance_is_that_of_scipy() -> None:
     random = np.random.default_rng(7)
     for count in (2, 3, 5):
         groups = [random.normal(0.3 * index, 1 + index, 4 + 3 * index) for index in range(count)]
         assert np.isclose(_anova_p(groups), stats.f_oneway(*groups).pvalue, rtol=1e-9, atol=0)
-        found = stats.ttest_ind(groups[0], groups[1], equal_var=False).confidence_interval(0.9)
-        low, _, high = welch_ratio(groups[0], groups[1], 0.9)
-        assert np.allclose(np.log([low, high]), [found.low, found.high], rtol=1e-9)
     assert _anova_p([np.zeros(3), np.ones(3)]) == 0.0
     assert np.isnan(_anova_p([np.zeros(3), np.zeros(3)])), "no evidence of anything"
 

@@ -19,7 +19,7 @@ from mydyno.model.metrics import GROWTH
 MEMORY = ("server_rss_bytes", "server_rss_peak_bytes", "server_vsize_bytes")
 """Compared at equal load history, not at equal time."""
 EARLY = "server_rss_early_bytes"
-QUERIES = "memory_queries"
+QUERIES, EARLY_QUERIES = "memory_queries", "memory_early_queries"
 
 
 def is_memory(metric: str) -> bool:

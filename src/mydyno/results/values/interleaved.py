@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.definition.special_steps import CAPACITIES, EARLY, MEMORY, QUERIES
+from mydyno.model.definition.special_steps import CAPACITIES, EARLY, EARLY_QUERIES, MEMORY, QUERIES
 from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH, METRICS, SPREAD_OF, ordered, split_instance
 from mydyno.model.stored.records import SliceRecord
 from mydyno.model.stored.summary import InterleavingRecord
@@ -472,7 +472,7 @@ def _memory_at_equal_operations(
         if all(value is not None for value in values):
             found |= {name: float(np.interp(late, served[lane], values)), QUERIES: float(late)}
             if name == MEMORY[0] and early < late:
-                found[EARLY] = float(np.interp(early, served[lane], values))
+                found |= {EARLY: float(np.interp(early, served[lane], values)), EARLY_QUERIES: float(early)}
     return found
 
 

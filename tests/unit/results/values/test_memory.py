@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from mydyno.model.definition.special_steps import EARLY, MEMORY, QUERIES
+from mydyno.model.definition.special_steps import EARLY, EARLY_QUERIES, MEMORY, QUERIES
 from mydyno.model.metrics import FEWEST_OF_GROWTH, GROWTH
 from mydyno.results.values.interleaved import interleaved_values
 from mydyno.results.values.step_slices import lane_of
@@ -49,6 +49,7 @@ def test_load_before_the_first_cycle_counts_and_memory_is_compared_early_and_lat
         assert found["glibc", 1][name] == found["glibc", 2][name] == pytest.approx(1e8 + 100 * queries)
         assert found["jemalloc", 1][name] / found["glibc", 1][name] == pytest.approx(1.1)
     assert {values[QUERIES] for values in found.values()} == {2_000_000}
+    assert {values[EARLY_QUERIES] for values in found.values()} == {400_000}
 
 
 def test_memory_is_not_compared_where_one_arm_had_served_more_at_first_than_another_at_last() -> None:
