@@ -36,7 +36,7 @@ async def test_what_was_written_until_a_server_was_lost_is_no_comparison(tmp_pat
 
         instance = SimpleNamespace(process=None, address=lambda _user: None)
         return SimpleNamespace(
-            runs_step=lambda _step: True, planned=SimpleNamespace(arm=arm, copy_number=copy, block=1),
+            key=(arm, copy), runs_step=lambda _step: True, planned=SimpleNamespace(arm=arm, copy_number=copy, block=1),
             instances=[instance], first_number=1, begin_counting=begin_counting, step_failed=step_failed,
         )  # fmt: skip
 
