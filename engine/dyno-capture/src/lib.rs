@@ -46,7 +46,7 @@ pub use event::{Action, Capture, Event, Header, Raw, RawAction, Source, Statemen
 pub use format::{is_capture, read, write, FormatError, FORMAT, FORMAT_VERSION};
 pub use history::{History, HistoryRow, DIGEST_COLUMNS, HISTORY_COLUMNS};
 pub use log::{LogKind, LogReader};
-pub use nondeterminism::{has_order, nondeterministic, Freedom, Varying};
+pub use nondeterminism::{adds_up, has_order, nondeterministic, Freedom, Varying};
 pub use problems::{LogPosition, Problem, ProblemCount, Problems, FIRST_PLACES};
 pub use selection::{needs_default_schema, Selection};
 pub use transactions::{Span, Transaction, Transactions, Wanted};

@@ -59,7 +59,19 @@ const WITHOUT_PARENTHESES: &[&str] = &[
 /// The functions that do not vary with an argument.
 const OF_AN_ARGUMENT: &[&str] = &["UNIX_TIMESTAMP"];
 /// Aggregates that have their values in the order in which a plan finds them.
-const IN_ORDER_OF_THE_PLAN: &[&str] = &["GROUP_CONCAT", "JSON_ARRAYAGG"];
+const IN_ORDER_OF_THE_PLAN: &[&str] = &["GROUP_CONCAT", "JSON_ARRAYAGG", "JSON_OBJECTAGG"];
+/// Aggregates that add numbers up: of FLOAT and DOUBLE the last digits depend on the order.
+const SUMS: &[&str] = &[
+    "SUM",
+    "AVG",
+    "STD",
+    "STDDEV",
+    "STDDEV_POP",
+    "STDDEV_SAMP",
+    "VARIANCE",
+    "VAR_POP",
+    "VAR_SAMP",
+];
 /// Schemas whose tables describe the server itself.
 const OWN_SCHEMAS: &[&str] = &["information_schema", "performance_schema", "sys", "mysql"];
 
@@ -126,15 +138,28 @@ pub fn nondeterministic(text: &[u8], keys: &UniqueKeys, extent: &Extent, rows: u
         };
         return varying(format!("LIMIT without {order}"), freedom);
     }
-    if let Some(name) = unordered_aggregate(&all) {
-        return varying(format!("{name}() without ORDER BY"), Freedom::Contents);
+    if let Some((place, name)) = unordered_aggregate(&all) {
+        let opened = all[..place].iter().fold(0, |depth, token| {
+            depth + i32::from(token.is_symbol(b'(')) - i32::from(token.is_symbol(b')'))
+        });
+        // Elsewhere than in the select list it may decide which rows there are.
+        let is_plain = opened == 0 && !all[..place].iter().any(|token| token.is_any(&["WHERE", "HAVING"]));
+        let freedom = if is_plain { Freedom::Contents } else { Freedom::Number };
+        return varying(format!("{name}() without ORDER BY"), freedom);
     }
     let outermost = queries.first().filter(|query| query.has("ORDER")).filter(is_unordered);
     outermost.and_then(|_| varying("ORDER BY without a unique key".into(), Freedom::Order))
 }
 
-/// An aggregate of values in no order; none where each has one.
-fn unordered_aggregate(all: &[Token<'_>]) -> Option<String> {
+/// Whether a statement adds numbers up.
+pub fn adds_up(text: &[u8]) -> bool {
+    let all: Vec<Token<'_>> = tokens(text).collect();
+    all.windows(2)
+        .any(|pair| pair[0].is_any(SUMS) && pair[1].is_symbol(b'('))
+}
+
+/// The place and name of an aggregate of values in no order; none where each has one.
+fn unordered_aggregate(all: &[Token<'_>]) -> Option<(usize, String)> {
     let of = |place: usize| {
         let inside = all[place + 1..].iter().scan(0, |depth, token| {
             *depth += i32::from(token.is_symbol(b'(')) - i32::from(token.is_symbol(b')'));
@@ -150,7 +175,7 @@ fn unordered_aggregate(all: &[Token<'_>]) -> Option<String> {
     let mut unordered = calls.filter(|(place, _)| of(*place));
     unordered
         .next()
-        .map(|(_, token)| String::from_utf8_lossy(token.text).to_uppercase())
+        .map(|(place, token)| (place, String::from_utf8_lossy(token.text).to_uppercase()))
 }
 
 /// Whether a statement says in which order it returns its rows.
@@ -237,6 +262,14 @@ mod tests {
                 "SELECT GROUP_CONCAT(a ORDER BY a), JSON_ARRAYAGG((SELECT a FROM t ORDER BY id)) FROM t",
                 Some(("JSON_ARRAYAGG() without ORDER BY", Contents)),
             ),
+            (
+                "SELECT b FROM t GROUP BY b HAVING GROUP_CONCAT(a) = 'x,y'",
+                Some(("GROUP_CONCAT() without ORDER BY", Number)),
+            ),
+            (
+                "SELECT a FROM t WHERE b = (SELECT JSON_OBJECTAGG(a, b) FROM t)",
+                Some(("JSON_OBJECTAGG() without ORDER BY", Number)),
+            ),
             ("SELECT GROUP_CONCAT(DISTINCT CONCAT(a, b) ORDER BY a) FROM t", None),
             ("SELECT group_concat FROM t", None),
             ("SELECT 'now()'", None),
@@ -244,6 +277,12 @@ mod tests {
             let expected = expected.map(|(reason, freedom)| (reason.to_string(), freedom));
             assert_eq!(found(text, 3), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn sums_are_found() {
+        assert!(adds_up(b"SELECT b, ROUND(avg(a)) FROM t GROUP BY b"));
+        assert!(!adds_up(b"SELECT sum, MAX(a) FROM t"));
     }
 
     #[test]

@@ -108,6 +108,11 @@ class UndoJournal:
         """A new journal, owned by this process."""
         folder.mkdir(parents=True, exist_ok=True)
         journal = cls(folder / f"{study}.{os.getpid()}.jsonl", root)
+        # Before it has a line: without an owner and a lock it is a dead one's.
+        held = os.open(journal.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        journal.release = weakref.finalize(journal, os.close, held)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(held, fcntl.LOCK_SH)
         owner = ProcessIdentity.of(os.getpid())
         assert owner is not None
         journal._journal.append(
@@ -120,10 +125,6 @@ class UndoJournal:
             boot_id=boot_id(),
             pid_namespace=pid_namespace(),
         )
-        held = os.open(journal.path, os.O_RDONLY | os.O_CLOEXEC)
-        journal.release = weakref.finalize(journal, os.close, held)
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return journal
 
     def will_change(self, kind: str, **facts: Any) -> int:
@@ -175,7 +176,7 @@ class UndoJournal:
         """
         owner = self.owner()
         if owner is None:
-            return True
+            return not self._is_held()
         began = next(event for event in self._journal.read() if event["event"] == "owner")
         boot = began.get("boot_id")  # none in journals of older versions
         if boot and boot_id() and boot != boot_id():

@@ -260,7 +260,7 @@ METRICS: dict[str, MetricSource] = {
         "instance", "slices", label="Queries before memory is compared",
     ),
     "memory_early_queries": MetricSource(
-        "queries", "none", "the same of resident memory early in the load", "instance", "slices",
+        "queries", "none", "queries after which resident memory is compared early in the load", "instance", "slices",
         label="Queries before memory is compared early",
     ),
     "server_rss_peak_bytes": _memory(

@@ -225,14 +225,18 @@ def _memory(summary: Summary) -> str:
         return ""
     early = memory_queries(summary, EARLY_QUERIES)
     beside = []
-    for metric, words in (
-        (EARLY, f"after {early}" if early else "early in the load"),
-        (GROWTH, "growth per million queries"),
-    ):
-        own = [one for one in summary.effects if one.metric == metric and one.control == summary.control]
-        changes = [f"{one.arm} {signed(one.ratio - 1)}" for one in own if one.ratio is not None]
-        if len(summary.steps) == 1 and 0 < len(changes) <= MOST_NAMES:
-            beside.append(f"{words}: {', '.join(changes)}")
+    own = [one for one in summary.effects if one.metric == EARLY and one.control == summary.control]
+    changes = [f"{one.arm} {signed(one.ratio - 1)}" for one in own if one.ratio is not None]
+    growth: dict[str, list[float]] = {}
+    for run in summary.runs:
+        for values in run.values.values():
+            if GROWTH in values:
+                growth.setdefault(run.arm, []).append(values[GROWTH] - 1)
+    grown = [f"{arm} {signed(median(found))}" for arm, found in growth.items()]
+    at = f"after {early}" if early else "early in the load"
+    for words, each in ((at, changes), ("growth per million queries", grown)):
+        if len(summary.steps) == 1 and 0 < len(each) <= MOST_NAMES:
+            beside.append(f"{words}: {', '.join(each)}")
     return agreed(f"memory after {count} queries of each server") + (f" ({'; '.join(beside)})" if beside else "")
 
 

@@ -68,8 +68,8 @@ pub fn run(run: &ReplayRun) -> Result<Exit, Error> {
     }
     if let Some((event, schema)) = plan.writes_into_original(&run.selection) {
         return Err(Error::User(format!(
-            "event {event} of '{}' writes and names the schema {schema} itself, which --schema does not change: it would \
-             write into {schema}. Replay with --read-only, or on a server where the copy has the name {schema}",
+            "event {event} of '{}' does not only read, and names the schema {schema} itself, which --schema does not \
+             change: it might write to {schema}. Replay with --read-only, or on a server where the copy is called {schema}",
             run.capture.display()
         )));
     }

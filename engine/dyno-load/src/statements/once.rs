@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use dyno_capture::{extent, has_order, nondeterministic, Fingerprint, Freedom, UniqueKeys};
+use dyno_capture::{adds_up, extent, has_order, nondeterministic, Fingerprint, Freedom, UniqueKeys, Varying};
+use dyno_mysql::constants::column_type;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -98,7 +99,7 @@ impl Lane {
                 let named = columns.iter().map(|column| (column.name.clone(), column.kind));
                 found.columns.extend(named);
             },
-            |row| add_row(&mut checksum, &mut order, row),
+            |row| add_row(&mut checksum, &mut order, row.payload()),
         );
         let reply = reply.map_err(|error| self.lost(&error))?;
         if reply.warnings > 0 && reply.error.is_none() {
@@ -124,7 +125,14 @@ impl Lane {
         if let Some(error) = reply.error {
             (found.error, found.message) = (error.code, error.message);
         }
-        found.varies = nondeterministic(sql, keys, &extent(sql), reply.rows).map(|varying| Varies {
+        let is_floating = |(_, kind): &(String, u8)| [column_type::FLOAT, column_type::DOUBLE].contains(kind);
+        let last_digits = (found.columns.iter().any(is_floating) && adds_up(sql)).then(|| Varying {
+            reason: "the last digits of a sum depend on its order".into(),
+            freedom: Freedom::Contents,
+        });
+        let varying = nondeterministic(sql, keys, &extent(sql), reply.rows);
+        let varying = varying.filter(|one| one.freedom > Freedom::Order || last_digits.is_none());
+        found.varies = varying.or(last_digits).map(|varying| Varies {
             reason: varying.reason,
             of: match varying.freedom {
                 Freedom::Order => "order",

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pymysql.constants import ER
+
 from mydyno import clock
 from mydyno.drivers.held import SliceOrder
 from mydyno.errors import HostError, ServerError
@@ -23,9 +25,9 @@ from mydyno.model.definition.experiment import Scalar, Step
 from mydyno.model.definition.plan import PlannedBlock
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import Evidence, StepRecord
-from mydyno.servers.external_variables import MOST_SETS, BorrowedVariables, reading, sql_value, take_turn
+from mydyno.servers.external_variables import MOST_SETS, BorrowedVariables, reading, sql_value, take_turn, untouched
 from mydyno.servers.running.base import RunningServer
-from mydyno.servers.sql import Control
+from mydyno.servers.sql import Control, server_code
 from mydyno.servers.templates import Template
 from mydyno.store.samples import Sample
 from mydyno.treatments.base import Treatment
@@ -49,7 +51,7 @@ def _in_a_session(name: str) -> str:
     """What sets a variable for a session, as a pattern: its name, a statement of SQL that does, or a procedure."""
     others = {
         "isolation": "isolation", "read_only": r"read\s+(only|write)", "collation": "names",
-        "character_set": r"names|character\s+set",
+        "character_set": r"names|char(acter\s+)?set",
     }  # fmt: skip
     words = [rf"\b({pattern})\b" for part, pattern in others.items() if part in name]
     return "|".join((rf"\b{name}\b", r"\bcall\b", *words))
@@ -127,21 +129,41 @@ class Switch:
         """Have these variables set and given back like those that the arms name, from now on."""
         assert self._control is not None
         before = dict(zip(self._names, self._server, strict=True)) | moved
+        if self._borrowed is not None:
+            self._borrowed.will_set(before, {})
+            for name, why in untouched(moved).items():
+                raise HostError(f"with an arm's variables the server changes {name}, which is never changed: {why}")
         values = ", ".join(f"GLOBAL {name} = {sql_value(value)}" for name, value in before.items())
         for _ in range(MOST_SETS):
             await self._control.rows(f"SET {values}")
+        now = await self._control.variables()
+        if kept := [f"{name} is {now[name]}, not {moved[name]}" for name in moved if now[name] != moved[name]]:
+            raise ServerError(f"the server changes them with an arm's, and does not take them back: {', '.join(kept)}")
         self.moved += moved
         self._names = sorted(before)
         self._server, self._shown, self._now = await self._read(), {}, ""
         self._will_set({})
+        await self._check_sessions()
 
     async def _check_sessions(self) -> None:
         """Raise HostError where each new session is given another value than the global one, which alone is read."""
         if self._control is None:
             return
         ((own,),) = await self._control.rows("SELECT @@GLOBAL.init_connect")
-        if named := [name for name in self._names if re.search(_in_a_session(name), str(own), re.IGNORECASE)]:
-            raise HostError(f"the server's init_connect sets {', '.join(named)} for each session", "remove it there")
+        named = [name for name in self._names if re.search(_in_a_session(name), str(own), re.IGNORECASE)]
+        if named := [name for name in named if await self._has_value_of_a_session(name)]:
+            words = f"the server's init_connect sets, or may set, {', '.join(named)} for each session"
+            raise HostError(words, "remove it there")
+
+    async def _has_value_of_a_session(self, name: str) -> bool:
+        assert self._control is not None
+        try:
+            await self._control.rows(f"SELECT @@SESSION.{name}")
+        except ServerError as error:
+            if server_code(error) == ER.INCORRECT_GLOBAL_LOCAL_VAR:
+                return False
+            raise
+        return True
 
     async def check(self) -> None:
         """Raise ServerError where somebody else changed what was set; HostError, which ends the study, where it is

@@ -34,7 +34,8 @@ def build(result: StudyResult) -> Part | None:
         groups.append(FigureGroup(heading, [one for one in figures if one]))
     intro = (
         f"Traffic is what the {'load' if outside else 'server'}'s interface {'received' if outside else 'sent'}, with "
-        "headers; dashed lines are what the links of a bandwidth delivered at most. CPU per transaction is that of the "
+        "headers; dashed lines are what the links of a bandwidth delivered in a timed transfer, where it "
+        "was reached and is near the values. CPU per transaction is that of the "
         "server's and the load's processes; the kernel may charge the processing of a packet to either side."
     )
     return Part(

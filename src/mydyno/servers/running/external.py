@@ -346,18 +346,20 @@ class ExternalHooks:
             await self._await_new_server(began_s)
 
     async def _command(self, name: str, command: str, folder: Path) -> None:
-        began_s = time.monotonic()
+        began_s, done = time.monotonic(), None
         running = asyncio.ensure_future(self.host.run(["sh", "-c", command], timeout_s=self.spec.timeout))
         try:
             done = await asyncio.shield(running)
         except asyncio.CancelledError:
             # Half of a restore would leave the user's server without its data; a second interruption ends it.
-            await running
+            done = await running
             raise
-        took_s = time.monotonic() - began_s
-        with (folder / LOG).open("a") as log:
-            log.write(f"== {name} on {self.where}: {command}\n{done.output}\n")
-            log.write(f"== exit code {done.exit_code} after {took_s:.1f} s\n")
+        finally:
+            took_s = time.monotonic() - began_s
+            with (folder / LOG).open("a") as log:
+                log.write(f"== {name} on {self.where}: {command}\n")
+                log.write(f"{done.output}\n== exit code {done.exit_code}" if done else "== interrupted twice: ended")
+                log.write(f" after {took_s:.1f} s\n")
         if done.exit_code == 124 and took_s >= self.spec.timeout:
             raise HostError(
                 f"server.hooks.{name} was not finished after {self.spec.timeout:g} s on {self.where}: {command}",

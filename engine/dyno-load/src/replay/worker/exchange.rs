@@ -191,7 +191,7 @@ impl Worker<'_> {
                 Ok(None) => Answer::Pending,
                 Ok(Some(Event::Ready)) => Answer::Ready,
                 Ok(Some(Event::Row(row))) => {
-                    add_row(&mut live.current.checksum, &mut live.current.order, row);
+                    add_row(&mut live.current.checksum, &mut live.current.order, row.payload());
                     continue;
                 }
                 Ok(Some(Event::Done(done))) => {
