@@ -170,12 +170,12 @@ def _grids(result: StoredResult, factors: Factors, metrics: Sequence[str]) -> li
 
 
 def _is_adjusted(effect: EffectRecord) -> bool:
-    """Whether the adjustment for the host's speed changed anything of an effect with a ratio."""
+    """Whether the adjustment for the host's speed changed anything that is printed of an effect with a ratio."""
     if effect.unadjusted is None or effect.ratio is None:
         return False
     own = (effect.ratio, effect.ci_low, effect.ci_high)
     return any(
-        a is not None and b is not None and abs(a - b) > 1e-9 for a, b in zip(own, effect.unadjusted, strict=True)
+        a is not None and b is not None and abs(a - b) >= 5e-5 for a, b in zip(own, effect.unadjusted, strict=True)
     )
 
 

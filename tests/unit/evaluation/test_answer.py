@@ -146,7 +146,9 @@ def test_a_difference_in_memory_begins_with_the_load_after_which_it_was_found() 
     told = answer_study(made, study(of), records(of))
     amount = f"{whole(430_000)} queries of each server"
     assert told.answer[1].startswith(f"After {amount}, jemalloc uses less resident memory than glibc: −4 %")
-    beside = f"after {whole(31_000)}: jemalloc +1.4 %; growth per million queries: glibc +2 %, jemalloc +2 %, tcmalloc +2 %"
+    beside = (
+        f"after {whole(31_000)}: jemalloc +1.4 %; growth per million queries: glibc +2 %, jemalloc +2 %, tcmalloc +2 %"
+    )
     assert f"memory after {amount} ({beside});" in told.scope
 
 
