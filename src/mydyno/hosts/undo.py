@@ -107,9 +107,11 @@ class UndoJournal:
     def begin(cls, folder: Path, study: str, study_path: Path, root: HostRoot = HERE) -> UndoJournal:
         """A new journal, owned by this process."""
         folder.mkdir(parents=True, exist_ok=True)
-        journal = cls(folder / f"{study}.{os.getpid()}.jsonl", root)
-        # Before it has a line: without an owner and a lock it is a dead one's.
-        held = os.open(journal.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        path = folder / f"{study}.{os.getpid()}.jsonl"
+        # Without an owner it would be taken for a dead study's: others see it with its first line and its lock.
+        unseen = path.with_suffix(".new")
+        held = os.open(unseen, os.O_RDONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        journal = cls(unseen, root)
         journal.release = weakref.finalize(journal, os.close, held)
         with suppress(OSError):  # a file system without locks
             fcntl.flock(held, fcntl.LOCK_SH)
@@ -125,6 +127,8 @@ class UndoJournal:
             boot_id=boot_id(),
             pid_namespace=pid_namespace(),
         )
+        unseen.rename(path)
+        journal.path, journal._journal = path, Journal(path)
         return journal
 
     def will_change(self, kind: str, **facts: Any) -> int:
@@ -174,24 +178,24 @@ class UndoJournal:
         alone, because nothing here shows whether its process lives. That of another container of this host is held by a
         lock while its process lives, which cannot be seen from here.
         """
-        owner = self.owner()
-        if owner is None:
-            return not self._is_held()
-        began = next(event for event in self._journal.read() if event["event"] == "owner")
+        began = next((event for event in self._journal.read() if event["event"] == "owner"), None)
+        if began is None:
+            return self._is_abandoned()
         boot = began.get("boot_id")  # none in journals of older versions
         if boot and boot_id() and boot != boot_id():
             return bool(began.get("hostname") == platform.node())
         if began.get("pid_namespace", pid_namespace()) != pid_namespace():
-            return not self._is_held()
-        return not owner[0].alive()
+            return self._is_abandoned()
+        return not ProcessIdentity(began["pid"], began["start_ticks"]).alive()
 
-    def _is_held(self) -> bool:
-        with self.path.open("rb") as file:
-            try:
+    def _is_abandoned(self) -> bool:
+        """Whether it is still there, and no process holds it."""
+        try:
+            with self.path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                return True
-        return False
+        except OSError:
+            return False
+        return True
 
     def undo_all(self) -> list[str]:
         """Undo everything still open, newest first; removes the journal when nothing remains. Returns what remains.

@@ -49,9 +49,10 @@ class Journal:
 
     def read(self) -> list[dict[str, Any]]:
         """All whole events, oldest first."""
-        if not self.path.exists():
+        try:
+            lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+        except FileNotFoundError:
             return []
-        lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
         return [event for line in lines if (event := _event(line)) is not None]
 
     def damage(self) -> str:

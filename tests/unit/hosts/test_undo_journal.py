@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -158,6 +160,24 @@ def test_a_study_in_another_container_of_this_host_lives_as_long_as_it_holds_its
     assert stale_journals(journal.path.parent) == []
     journal.release()
     assert len(stale_journals(journal.path.parent)) == 1
+
+
+def test_a_journal_is_never_seen_without_its_owner(tmp_path: Path) -> None:
+    ended = threading.Event()
+
+    def look() -> list[str]:
+        found: list[str] = []
+        while not ended.is_set():
+            found += [one.path.name for one in stale_journals(tmp_path)]
+        return found
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        for number in range(50):
+            UndoJournal.begin(tmp_path, f"study-{number}", tmp_path).path.unlink()
+        ended.set()
+        assert looking.result(HANG_S) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_killed_study_left_and_cannot_be_undone_is_said(
