@@ -113,8 +113,8 @@ class Switch:
             self._borrowed.will_set(dict(zip(self._names, self._server, strict=True)), own)
 
     async def _set_each(self) -> dict[str, str]:
-        """Set each arm's values; {variable: its value before} of those that the server changes with the first arm's
-        that change any.
+        """Set each arm's values in turn, until the server changes other variables with them: {variable: its value
+        before}; empty where it never does.
         """
         for arm in self._settings:
             before = {} if self._control is None else await self._control.variables()
@@ -138,7 +138,7 @@ class Switch:
             await self._control.rows(f"SET {values}")
         now = await self._control.variables()
         if kept := [f"{name} is {now[name]}, not {moved[name]}" for name in moved if now[name] != moved[name]]:
-            raise ServerError(f"the server changes them with an arm's, and does not take them back: {', '.join(kept)}")
+            raise ServerError(f"variables that the server changed with an arm's are not set back: {', '.join(kept)}")
         self.moved += moved
         self._names = sorted(before)
         self._server, self._shown, self._now = await self._read(), {}, ""

@@ -358,7 +358,9 @@ class ExternalHooks:
             took_s = time.monotonic() - began_s
             with (folder / LOG).open("a") as log:
                 log.write(f"== {name} on {self.where}: {command}\n")
-                log.write(f"{done.output}\n== exit code {done.exit_code}" if done else "== interrupted twice: ended")
+                log.write(
+                    f"{done.output}\n== exit code {done.exit_code}" if done else "== ended before it was finished"
+                )
                 log.write(f" after {took_s:.1f} s\n")
         if done.exit_code == 124 and took_s >= self.spec.timeout:
             raise HostError(
