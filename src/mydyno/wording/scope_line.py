@@ -232,7 +232,8 @@ def _memory(summary: Summary) -> str:
         for values in run.values.values():
             if GROWTH in values:
                 growth.setdefault(run.arm, []).append(values[GROWTH] - 1)
-    grown = [f"{arm} {signed(median(found))}" for arm, found in growth.items()]
+    control_first = sorted(growth, key=lambda arm: arm != summary.control)
+    grown = [f"{arm} {signed(median(growth[arm]))}" for arm in control_first]
     at = f"after {early}" if early else "early in the load"
     for words, each in ((at, changes), ("growth per million queries", grown)):
         if len(summary.steps) == 1 and 0 < len(each) <= MOST_NAMES:
