@@ -339,3 +339,16 @@ MADE: dict[str, Callable[[Path], StudyFolder]] = {
 @pytest.mark.parametrize("kind", MADE)
 def test_a_page_has_few_folds_and_charts_whatever_it_shows(kind: str, tmp_path: Path) -> None:
     assert_clean(make(MADE[kind](tmp_path / "study"))[1])
+
+
+def test_the_slices_of_one_server_are_not_said_to_be_of_several(
+    study: tuple[StudyFolder, str, Page], tmp_path: Path
+) -> None:
+    waiting = "s of load on one server, while the others wait"
+    assert waiting in study[1]
+    folder = StudyFolder(Path(shutil.copytree(study[0].path, tmp_path / "switched")))
+    summary = folder.summary()
+    assert summary is not None
+    folder.write_summary(summary.model_copy(update={"design": "switchback"}))
+    text, _ = make(folder)
+    assert "s of load under one arm&#39;s settings" in text and waiting not in text

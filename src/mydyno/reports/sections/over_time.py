@@ -171,7 +171,8 @@ def build_slices(result: StudyResult) -> Part | None:
         figure = _figure(slices, "clock:resources", name, resources)
         groups.append(FigureGroup(name, [figure], folded=True))
     every = drawn_every(slices)
-    intro = _intro(result.summary.interleaving, result.summary.control)
+    switched = result.summary.design == "switchback"
+    intro = _intro(result.summary.interleaving, result.summary.control, switched=switched)
     intro += f" Only one cycle in {every} is drawn, to limit the size of the page." if every > 1 else ""
     intro += f" Missing: {slices.missing}." if slices.missing else ""
     drawn = Figures(groups, legend(result, with_copy=True)) if groups else Note("No block has slices.", "empty")
@@ -195,13 +196,13 @@ def _metric(result: StudyResult) -> str:
     return result.summary.primary if result.summary.primary in ("qps", "tps", "ops", "tpmc") else "qps"
 
 
-def _intro(interleaving: InterleavingRecord | None, control: str) -> str:
-    words = "Each mark is one slice: a few seconds of load on one server, while the others wait."
+def _intro(interleaving: InterleavingRecord | None, control: str, *, switched: bool) -> str:
+    where = "under one arm's settings" if switched else "on one server, while the others wait"
     if interleaving is None:
-        return words
+        return f"Each mark is one slice: a few seconds of load {where}."
     words = agreed(
-        f"Each mark is one slice: {interleaving.slice_s:g} s of load on one server after {interleaving.washout_s:g} s "
-        f"of washout, while the others wait. {interleaving.cycles} cycles in random order"
+        f"Each mark is one slice: {interleaving.slice_s:g} s of load {where}, after {interleaving.washout_s:g} s of "
+        f"washout. {interleaving.cycles} cycles in random order"
     )
     words += (
         f"; {interleaving.dropped_cycles} of them were dropped for all arms, because of unequal steal."
