@@ -1,11 +1,11 @@
 """How an interleaved study fits into a time: blocks, cycles of each step, which look it can reach, and what a replay
 plays.
 
-More blocks mean more starts of every server, more cycles a better number of each start. Where a start costs the time of
-o cycles, and its variance is START_VARIANCE of that of a slice, an effect is most precise with sqrt(o / START_VARIANCE)
-cycles in a block (the optimum of two-stage sampling: Cochran, Sampling Techniques (1977), chapter 10). Aimed for are as
-many blocks as have so many cycles of each step; the look falls where the time ends. A study that is late continues to
-its first look. Each step of a block gets a fixed number of cycles, or as many as fit until a deadline.
+More blocks mean more starts of every server, and a better estimate of the noise; more cycles a better number of each
+start. Aimed for are as many blocks as give the narrowest intervals by what a start takes and by its variance, which is
+START_VARIANCE of that of a slice (two-stage sampling: Cochran, Sampling Techniques (1977), chapter 10); the look falls
+where the time ends. A study that is late continues to its first look. Each step of a block gets a fixed number of
+cycles, or as many as fit until a deadline.
 
 Every decision here depends on durations and numbers of blocks, never on an effect.
 
@@ -22,9 +22,19 @@ from dataclasses import dataclass
 from math import ceil, inf, sqrt
 from typing import Protocol
 
+from scipy.special import stdtrit
+
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import Experiment, Step
-from mydyno.model.definition.plan import EARLY, INTERIM_BLOCKS, InterimAnalyses, Plan, lanes_of_block, servers_together
+from mydyno.model.definition.plan import (
+    AIMED,
+    EARLY,
+    INTERIM_BLOCKS,
+    InterimAnalyses,
+    Plan,
+    lanes_of_block,
+    servers_together,
+)
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.special_steps import compares_memory, speed_of
 from mydyno.model.definition.specs import PROFILE_EVERY, apart_slice_s
@@ -38,13 +48,12 @@ START_VARIANCE = 0.04
 """Variance of starts as a share of that of slices, of 0.5 as of 1 s: starts differ by 0 to 1.3 %, slices by 3 to 11 %
 (ten studies)."""
 FEWEST_CYCLES = 4
-"""Fewest cycles of each step in a block, where starts cost little."""
+"""Fewest cycles of each step in a block that are aimed for."""
 FEWEST_CYCLES_OVER_TIME = 12
 """The same where a start must be under load for long: fewer slices show neither its capacity
-(docs/guides/capacity.md) nor how its memory grows. It is also the most that is aimed for otherwise, and what is aimed
-for where all arms share one server: there a start is no part of a difference."""
-MOST_CYCLES = 2.0
-"""Times what is aimed for: where blocks have time for more, there are more blocks."""
+(docs/guides/capacity.md) nor how its memory grows."""
+WIDER = 1.05
+"""Times the narrowest interval: a target stays while it promises no wider one, else each block would move it by one."""
 SLICE_GAP_S = 0.12
 """Between two slices: readings, and the end of what is in flight (measured)."""
 PROFILE_GAP_S = 1.0
@@ -99,13 +108,19 @@ class Shape:
         """The duration of a block besides its cycles, before any block was measured."""
         return BLOCK_FIXED_S + self.start_s * self.servers + self.lanes * self.warmup_s
 
-    def aimed_cycles(self, overhead_s: float | None = None) -> int:
-        """Cycles of each step that a block should have, if besides them it takes so long."""
-        if self.over_time or self.one_server:
-            return FEWEST_CYCLES_OVER_TIME
-        over = self.overhead_s if overhead_s is None else overhead_s
-        best = round(sqrt(over / (self.steps * self.cycle_s * START_VARIANCE)))
-        return min(max(best, FEWEST_CYCLES), FEWEST_CYCLES_OVER_TIME)
+    @property
+    def aimed_cycles(self) -> int:
+        """Cycles of each step that a block should have at least."""
+        return FEWEST_CYCLES_OVER_TIME if self.over_time else FEWEST_CYCLES
+
+    def half_width(self, blocks: int, cycles: float, done: int) -> float:
+        """Half of an effect's interval after so many blocks, where the noise of a slice is 1. The `done` ones have the
+        cycles that they should have. A start is no part of the difference of arms that share one server.
+        """
+        contrasts = max(1, self.lanes - 2)
+        of_starts = 0.0 if self.one_server else START_VARIANCE
+        of_slices = ((blocks - done) / cycles + done / self.aimed_cycles) / blocks
+        return float(stdtrit(blocks - 1, 1 - AIMED / contrasts / 2)) * sqrt((of_starts + of_slices) / blocks)
 
     def block_s(self, cycles: float, overhead_s: float | None = None) -> float:
         """One block with so many cycles of each step."""
@@ -182,9 +197,9 @@ def plan_time(
     ]
     possible = [one for one in looks if one.cycles >= shape.least_cycles]
     whole = [one for one in possible if one.blocks >= INTERIM_BLOCKS[0]]
-    ample = [one for one in whole if one.cycles >= shape.aimed_cycles(overhead_s)]
+    ample = [one for one in whole if one.cycles >= shape.aimed_cycles]
     if ample:
-        return ample[-1]
+        return min(ample, key=lambda one: shape.half_width(one.blocks, one.cycles, done))
     if possible:
         return whole[0] if whole else possible[-1]
     least_s = shape.block_s(shape.least_cycles, overhead_s)
@@ -251,17 +266,17 @@ def replanned(
     target: TimePlan, left_s: float, done: int, looks: InterimAnalyses, shape: Shape, overhead_s: float, groups: int = 1
 ) -> TimePlan:
     """The target with what blocks really take: the look that can be reached in what is left; where none can, and none
-    was, the next one. It stays while its blocks have from half to twice the cycles that they should have.
+    was, the next one. It stays while its blocks have half of the cycles that they should have, and no other number of
+    blocks makes intervals much narrower.
     """
     if done >= looks.aim:
         return target
     block_s = max(1.0, left_s - PREPARATION_RESERVE_S) / ceil(max(1, target.blocks - done) / groups)
-    if (
-        target.reaches_look
-        and 0.5 <= shape.cycles_in(block_s, overhead_s) / shape.aimed_cycles(overhead_s) <= MOST_CYCLES
-    ):
-        return target
-    found = plan_time(left_s, shape, done, overhead_s, groups)
+    cycles, found = shape.cycles_in(block_s, overhead_s), plan_time(left_s, shape, done, overhead_s, groups)
+    if target.reaches_look and cycles >= 0.5 * shape.aimed_cycles:
+        narrowest = shape.half_width(found.blocks, found.cycles, done) if found.reaches_look else inf
+        if shape.half_width(target.blocks, cycles, done) <= WIDER * narrowest:
+            return target
     if found.reaches_look or done >= looks.first:
         return found if found.reaches_look else target
     nearest = next(look for look in (EARLY, *INTERIM_BLOCKS) if look > done)

@@ -29,7 +29,7 @@ from mydyno.model.definition.specs import TOTAL
 _SMALL = {6: 0.004, 10: 0.004, 16: 0.004, 26: 0.005, 40: 0.00575}
 """Blocks → error rate of an analysis that is not the one aimed for, of TOTAL."""
 INTERIM_BLOCKS = tuple(_SMALL)
-_AIMED, _AIMED_OF_SMALL = 0.036, 0.03
+AIMED, _AIMED_OF_SMALL = 0.036, 0.03
 """Error rate of the analysis aimed for, of TOTAL; and where the study's is smaller, as analyses then share less."""
 EARLY = 4
 """Fewest blocks of the analysis that is aimed for. Clear effects pass it; equivalence needs six."""
@@ -78,7 +78,7 @@ def interim_aimed_at(blocks: int, total: float = TOTAL) -> InterimAnalyses:
     those made can be aimed for instead, if no effect plays a part in that choice.
     """
     aim = min(max(blocks, EARLY), INTERIM_BLOCKS[-1])
-    rates = sorted({**_SMALL, aim: _AIMED if total >= TOTAL else _AIMED_OF_SMALL}.items())
+    rates = sorted({**_SMALL, aim: AIMED if total >= TOTAL else _AIMED_OF_SMALL}.items())
     return InterimAnalyses({look: round(rate * (total / TOTAL), 8) for look, rate in rates})
 
 
