@@ -212,6 +212,36 @@ fn a_think_time_that_begins_in_the_drain_goes_on_in_the_next_slice() {
 }
 
 #[test]
+fn what_a_slice_cuts_counts_by_the_share_of_its_time_in_it() {
+    let test = "what_a_slice_cuts_counts_by_the_share_of_its_time_in_it";
+    let Some((server, socket)) = server("cuts", test) else {
+        return;
+    };
+    let file = server.folder.join("long.sql");
+    std::fs::write(&file, "-- transaction: long\nSELECT SLEEP(0.3);\n").unwrap();
+    let mut held = Held::start(&format!(
+        "sql run {} --socket {socket} --database sbtest --connections 2",
+        file.display()
+    ));
+    // By their ends there would be 2, 2, 4 and none.
+    for (stream, (washout_ms, measure_ms)) in [(100, 400), (0, 500), (200, 700), (50, 200)].into_iter().enumerate() {
+        let slice = held.slice(&format!("go s {stream} {washout_ms} {measure_ms}"));
+        let expected = 2.0 * number(&slice, "/length_s") / 0.3;
+        for (ended, cut) in [
+            ("/counts/transactions", "/cut/transactions"),
+            ("/queries", "/cut/queries"),
+        ] {
+            let done = number(&slice, ended) + number(&slice, cut);
+            assert!(
+                done < 1.01 * expected && done > 0.75 * expected,
+                "{ended}: {done} of {expected}, {slice}"
+            );
+        }
+    }
+    held.end();
+}
+
+#[test]
 fn each_kind_of_session_works_across_slices() {
     let test = "each_kind_of_session_works_across_slices";
     let Some((_server, socket)) = server("kinds", test) else {

@@ -210,7 +210,10 @@ impl<'a, E: Extra> Collector<'a, E> {
                 self.totals.measured.slowest.merge(&recorder.slowest);
                 self.totals.measured.extra.merge_latencies(&recorder.extra);
             }
-            Phase::Drain => self.totals.ended_after_stop = recorder.counts.transactions,
+            Phase::Drain => {
+                self.totals.ended_after_stop = recorder.counts.transactions;
+                self.totals.measured.cut.add(&recorder.cut);
+            }
         }
         if id.phase == Phase::Drain {
             self.record_left(&recorder.left);

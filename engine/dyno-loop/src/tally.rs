@@ -65,8 +65,10 @@ impl<E: Extra> Tally<E> {
         }
         let service_ns = now.saturating_sub(operation.started_ns);
         let response_ns = now.saturating_sub(operation.intended_ns);
+        let cut = self.cut(now, service_ns);
         let recorder = &mut self.intervals.recorder;
         recorder.counts.transactions += 1;
+        recorder.cut.transactions += cut;
         if self.has_intended_times {
             recorder.service.record(service_ns);
             recorder.response.record(response_ns);
@@ -87,6 +89,28 @@ impl<E: Extra> Tally<E> {
             recorder.left.push(latency);
         }
         Some(latency)
+    }
+
+    /// Counts, beside its end, a statement that the counted part of a slice cuts.
+    #[inline]
+    pub fn statement_ended(&mut self, now: u64, service_ns: u64) {
+        let cut = self.cut(now, service_ns);
+        self.intervals.recorder.cut.queries += cut;
+    }
+
+    /// How much more than its end tells is done in the counted part of a slice of what ends at `now`: the share of its
+    /// time there, less 1 where it ends there. 0 of an open loop, whose rate is given.
+    #[inline]
+    fn cut(&self, now: u64, service_ns: u64) -> f64 {
+        let (from, to) = self.intervals.counted_ns;
+        let started = now.saturating_sub(service_ns);
+        match self.intervals.phase {
+            Phase::Measure if started < from && !self.is_timed => {
+                now.saturating_sub(from) as f64 / service_ns as f64 - 1.0
+            }
+            Phase::Drain if started < to && !self.is_timed => (to - started.max(from)) as f64 / service_ns as f64,
+            _ => 0.0,
+        }
     }
 
     /// Records how long an operation has waited that is given up now, for the end of the load has come.
@@ -134,6 +158,8 @@ pub struct Intervals<E> {
     pub boundary_ns: u64,
     /// The load's times.
     pub timeline: Timeline,
+    /// When the counted part of the slice began and ended here; 0 before, and without slices.
+    counted_ns: (u64, u64),
     channels: Channels<E>,
     current: IntervalId,
     meter: UsageMeter,
@@ -152,6 +178,7 @@ impl<E: Extra> Intervals<E> {
             phase: Phase::Warmup,
             boundary_ns: u64::MAX,
             timeline: Timeline::default(),
+            counted_ns: (0, 0),
             current: IntervalId {
                 phase: Phase::Warmup,
                 index: 0,
@@ -192,6 +219,7 @@ impl<E: Extra> Intervals<E> {
         // A closed loop would begin at once: its time counts from the start.
         std::thread::sleep(Duration::from_nanos(timeline.start_ns.saturating_sub(now_ns())));
         self.timeline = timeline;
+        self.counted_ns = (0, 0);
         (self.usage, self.usage_ns) = (self.meter.read(), now_ns());
         self.current = timeline.interval_at(timeline.start_ns);
         self.phase = self.current.phase;
@@ -218,6 +246,11 @@ impl<E: Extra> Intervals<E> {
     pub fn mark(&mut self, edge: Edge, now: u64) {
         if !self.timeline.is_slice {
             return;
+        }
+        match edge {
+            Edge::Measure => self.counted_ns.0 = now,
+            Edge::Stop => self.counted_ns.1 = now,
+            Edge::Start | Edge::Hold => {}
         }
         let is_limit = matches!(edge, Edge::Measure | Edge::Stop);
         let reading = self.gauges.as_mut().filter(|_| is_limit).map(Gauges::read);

@@ -273,7 +273,7 @@ def slices_apart(
 def _slowdowns(slices: Sequence[SliceRecord], apart: Sequence[SliceRecord]) -> list[float]:
     """For each block the mean log ratio of slices apart to the measured ones before and after them."""
     measured = {
-        (one.block, one.step, one.arm, one.copy_number, one.cycle): log(one.transactions / one.length_s)
+        (one.block, one.step, one.arm, one.copy_number, one.cycle): log(one.done_transactions / one.length_s)
         for one in slices
         if one.transactions and not one.failed
     }
@@ -285,7 +285,7 @@ def _slowdowns(slices: Sequence[SliceRecord], apart: Sequence[SliceRecord]) -> l
             if (rate := measured.get((one.block, one.step, one.arm, one.copy_number, cycle))) is not None
         ]
         if around and one.transactions:
-            found[one.block].append(log(one.transactions / one.length_s) - sum(around) / len(around))
+            found[one.block].append(log(one.done_transactions / one.length_s) - sum(around) / len(around))
     return [sum(of_block) / len(of_block) for of_block in found.values()]
 
 

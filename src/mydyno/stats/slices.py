@@ -78,18 +78,21 @@ def enough_for_slopes(groups: Groups, covariates: int) -> bool:
     return groups.residual_freedom() >= LEAST_SLICES_PER_COVARIATE * covariates
 
 
-def before_and_after(values: Array, middle_s: Array, arms: NDArray[np.int64], groups: Groups) -> Array:
+def before_and_after(
+    values: Array, middle_s: Array, arms: NDArray[np.str_], groups: Groups, before: NDArray[np.str_]
+) -> Array:
     """What a log covariate (n) was around each slice: that of other arms' slices, interpolated to its own time.
 
-    `middle_s` is the middle of each slice in time, `arms` a number for each slice's arm. What an arm adds to the values
-    of its own slices, and of the LEFT_FOR slices after them, is taken out first, so that it matters not which arms are
-    the neighbours. Only slices of the same block are neighbours; 0 where a block has slices of one arm alone.
+    `middle_s` is the middle of each slice in time, `arms` each slice's arm, `before` those of the LEFT_FOR slices
+    before it (n × LEFT_FOR; empty: none). What an arm adds to the values of its own slices, and of those after them, is
+    taken out first, so that it matters not which arms are the neighbours. Only slices of the same block are neighbours;
+    0 where a block has slices of one arm alone.
     """
-    by_block = [np.flatnonzero(groups.block == block) for block in np.unique(groups.block)]
-    by_block = [rows[np.argsort(middle_s[rows])] for rows in by_block]
-    host = _of_host(values, arms, by_block, groups)
+    host = _of_host(values, before, groups)
     found = np.zeros(len(values))
-    for rows in by_block:
+    for block in np.unique(groups.block):
+        rows = np.flatnonzero(groups.block == block)
+        rows = rows[np.argsort(middle_s[rows])]
         for arm in np.unique(arms[rows]):
             others, own = rows[arms[rows] != arm], rows[arms[rows] == arm]
             if others.size:
@@ -97,20 +100,13 @@ def before_and_after(values: Array, middle_s: Array, arms: NDArray[np.int64], gr
     return found
 
 
-def _of_host(values: Array, arms: NDArray[np.int64], by_block: Sequence[NDArray[np.int64]], groups: Groups) -> Array:
+def _of_host(values: Array, before: NDArray[np.str_], groups: Groups) -> Array:
     """The values less what the arms of the slices before add, by least squares within lanes and cycles, and less the
     mean of each lane: it is the arm's and its start's, and in two arms that are adjusted by each other, an error that
     their contrast has and A′ − A has not.
-
-    `by_block`: the slices of each block in order of time.
     """
-    numbers, columns = np.unique(arms), []
-    for lag in range(1, LEFT_FOR + 1):
-        before = np.full(len(values), -1)
-        for rows in by_block:
-            before[rows[lag:]] = arms[rows[:-lag]]
-        columns.append(before[:, None] == numbers)
-    added = np.hstack(columns).astype(np.float64)
+    columns = [before == name for name in np.unique(before) if name]
+    added = np.hstack([np.zeros((len(values), 0)), *columns])
     left = values - added @ np.linalg.lstsq(demeaned(added, groups), demeaned(values, groups))[0]
     return np.asarray(left - (np.bincount(groups.lane, weights=left) / np.bincount(groups.lane))[groups.lane])
 

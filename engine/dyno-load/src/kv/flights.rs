@@ -2,9 +2,9 @@
 
 use dyno_core::queue::Queue;
 use dyno_kv::{Connection, Detail, Done, Error, Item, Status, Store};
-use dyno_loop::Operation;
+use dyno_loop::{Operation, Tally};
 
-use super::record::{Command, KvCounts, KvRecorder};
+use super::record::{Command, KvCounts, KvRecord};
 use super::Workload;
 use crate::kv;
 
@@ -73,7 +73,8 @@ pub fn value_found(
 
 /// Counts one command with its reply.
 #[inline]
-pub fn count(recorder: &mut KvRecorder, workload: &Workload, flight: &Flight, now: u64, done: &Done) {
+pub fn count(tally: &mut Tally<KvRecord>, workload: &Workload, flight: &Flight, now: u64, done: &Done) {
+    let recorder = tally.recorder();
     let counts = &mut recorder.extra.counts;
     let success = done.status == Status::Success;
     match flight.command {
@@ -114,9 +115,9 @@ pub fn count(recorder: &mut KvRecorder, workload: &Workload, flight: &Flight, no
         }
         Command::Barrier => return,
     }
-    recorder
-        .extra
-        .command(flight.command, now.saturating_sub(flight.sent_ns));
+    let service_ns = now.saturating_sub(flight.sent_ns);
+    recorder.extra.command(flight.command, service_ns);
+    tally.statement_ended(now, service_ns);
 }
 
 /// Room to make keys and values in, shared by a worker's connections.

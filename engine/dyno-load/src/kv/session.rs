@@ -64,7 +64,7 @@ impl KvSession {
         let Some(mut flight) = self.take_flight(workload, tally, now) else {
             return Ok(None);
         };
-        count(tally.recorder(), workload, &flight, now, done);
+        count(tally, workload, &flight, now, done);
         if flight.command == Command::Gets && done.hits > 0 {
             flight.command = Command::Cas;
             flight.sent_ns = now;
@@ -96,7 +96,7 @@ impl KvSession {
                 hits: 0,
                 keys: 0,
             };
-            count(tally.recorder(), workload, &flight, now, &done);
+            count(tally, workload, &flight, now, &done);
             complete(tally, &flight, now);
         }
     }

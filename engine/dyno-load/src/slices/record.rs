@@ -47,6 +47,7 @@ pub fn record<E: Extra>(
         "drain_s": times.drain_s,
         "counts": measured.counts,
         "queries": measured.counts.queries(),
+        "cut": measured.cut,
         "whole_counts": totals.all,
         "response": summary(&measured.response),
         "service": summary(&measured.service),

@@ -71,6 +71,24 @@ impl Counts {
     }
 }
 
+/// What the counted part of a slice cuts counts there by the share of its time, not by its end: else the number of long
+/// operations, all of which begin together, would depend on where the slice ends. This is added to the counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Cut {
+    /// Of transactions.
+    pub transactions: f64,
+    /// Of statements.
+    pub queries: f64,
+}
+
+impl Cut {
+    /// Adds another's.
+    pub fn add(&mut self, other: &Self) {
+        self.transactions += other.transactions;
+        self.queries += other.queries;
+    }
+}
+
 /// The latencies of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Latency {
@@ -134,6 +152,9 @@ pub trait Extra: std::fmt::Debug + Default + Send + 'static {
 pub struct Recorder<E> {
     /// Counts.
     pub counts: Counts,
+    /// What is added to them.
+    #[serde(default)]
+    pub cut: Cut,
     /// From the intended time to the end, per transaction; in a closed loop the same as `service`.
     pub response: Histogram,
     /// From the first byte sent to the last received, per transaction.
@@ -162,6 +183,7 @@ impl<E: Extra> Recorder<E> {
     pub fn new(slowest: usize) -> Self {
         Self {
             counts: Counts::default(),
+            cut: Cut::default(),
             response: Histogram::new(),
             service: Histogram::new(),
             lag: Histogram::new(),
@@ -178,6 +200,7 @@ impl<E: Extra> Recorder<E> {
     /// Adds everything of another recorder.
     pub fn merge(&mut self, other: &Self) {
         self.counts.add(&other.counts);
+        self.cut.add(&other.cut);
         self.response.merge(&other.response);
         self.service.merge(&other.service);
         self.lag.merge(&other.lag);
@@ -204,6 +227,7 @@ impl<E: Extra> Recorder<E> {
 
     fn clear_common(&mut self) {
         self.counts = Counts::default();
+        self.cut = Cut::default();
         self.response.clear();
         self.service.clear();
         self.lag.clear();

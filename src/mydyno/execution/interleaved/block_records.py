@@ -128,7 +128,7 @@ def _key_values(slices: Sequence[SliceRecord], latency: dict[str, float]) -> dic
 def step_samples(record: SliceRecord, number: int) -> list[Sample]:
     """A slice's rates as samples at its end, for the charts over time."""
     at_ns = record.started_unix_ns + round(record.length_s * 1e9)
-    rates = {"qps": record.queries / record.length_s, "tps": record.transactions / record.length_s}
+    rates = {"qps": record.done_queries / record.length_s, "tps": record.done_transactions / record.length_s}
     return [Sample(at_ns, f"driver:{number}", name, value) for name, value in rates.items()]
 
 

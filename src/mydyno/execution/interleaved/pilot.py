@@ -68,9 +68,9 @@ def _residual_sds(slices: Sequence[SliceRecord]) -> dict[str, float]:
     complete = [one for one in slices if not one.failed and one.queries > 0]
     lanes = sorted({(one.arm, one.copy_number) for one in complete})
     cycles = sorted({one.cycle for one in complete})
-    values = {THROUGHPUT: [one.queries / one.length_s for one in complete]}
+    values = {THROUGHPUT: [one.done_queries / one.length_s for one in complete]}
     if all(one.server_cpu_s for one in complete):
-        values[COST] = [(one.server_cpu_s or 0.0) / one.queries for one in complete]
+        values[COST] = [(one.server_cpu_s or 0.0) / one.done_queries for one in complete]
     found = {}
     for name, measured in values.items():
         table = np.full((len(cycles), len(lanes)), np.nan)

@@ -166,6 +166,7 @@ def slice_record(
         length_s=length_s,
         transactions=int(counts.get("transactions", 0)),
         queries=sum(int(record["queries"]) for record in records),
+        cut=_sum([record.get("cut") or {} for record in records]),
         errors=int(counts.get("errors", 0)),
         ignored_errors=int(counts.get("ignored_errors", 0)),
         reconnects=int(counts.get("reconnects", 0)),
@@ -341,8 +342,9 @@ def _add_instances(
     found: dict[str, float], apart: Sequence[dict[str, float]], parts: Sequence[PartOfSlice], length_s: float
 ) -> None:
     for number, (own, part) in enumerate(zip(apart, parts, strict=True), 1):
-        own["qps"] = int(part.record["queries"]) / length_s
-        own["tps"] = int(part.record["counts"]["transactions"]) / length_s
+        cut = part.record.get("cut") or {}
+        own["qps"] = (int(part.record["queries"]) + cut.get("queries", 0.0)) / length_s
+        own["tps"] = (int(part.record["counts"]["transactions"]) + cut.get("transactions", 0.0)) / length_s
         found |= {of_instance(name, number): value for name, value in own.items()}
 
 

@@ -240,7 +240,11 @@ class SliceRecord(Record):
     washout_s: float | None = None
     """Load before the measured part; None: design.washout."""
     transactions: int = 0
+    """Those that ended."""
     queries: int = 0
+    cut: dict[str, float] = Field(default_factory=dict, exclude_if=is_empty)
+    """What is added to `transactions` and `queries` where load is closed: those that the measured part cuts count by
+    the share of their time in it, not by their end."""
     errors: int = 0
     ignored_errors: int = 0
     reconnects: int = 0
@@ -301,6 +305,16 @@ class SliceRecord(Record):
     the capture's length_s at this speed, and own_lag_p99_us, by which the load program itself was late."""
     failed: str = ""
     """Why the arm failed in this slice; empty if it did not. The slice then has no values."""
+
+    @property
+    def done_transactions(self) -> float:
+        """Transactions, with what was cut by its share."""
+        return self.transactions + self.cut.get("transactions", 0.0)
+
+    @property
+    def done_queries(self) -> float:
+        """The same of queries."""
+        return self.queries + self.cut.get("queries", 0.0)
 
 
 class StepRecord(Record):

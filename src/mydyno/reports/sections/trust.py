@@ -30,8 +30,8 @@ NOTES = {
         "From block {block} on the washout is {washout_s:g} s: slices depended on the arm loaded before them."
     ),
     "slow responses": (
-        "{step}: a transaction takes {took_s:.2g} s on average, which is long for a washout of {washout_s:g} s and a "
-        "slice of {slice_s:g} s: use --set design.washout={longer_washout_s}s --set design.slice={longer_slice_s}s."
+        "{step}: a transaction takes {took_s:.2g} s on average, longer than a slice of {slice_s:.2g} s: use --set "
+        "design.slice={longer_slice_s}s."
     ),
     "interrupted": (
         "{step}: cycles left out for all arms, because a slice was interrupted (study stopped, host suspended): "

@@ -31,7 +31,7 @@ def carried_over(
     for step, data in steps.items():
         rows = [index for index, one in enumerate(data.slices) if (one.washout_s or washout_s) >= washout_s]
         slices = [data.slices[index] for index in rows]
-        work = np.array([one.queries / one.length_s for one in slices])
+        work = np.array([one.done_queries / one.length_s for one in slices])
         if not rows or not (work > 0).all():
             continue
         slopes_of = coefficients.get(step, {}).get("qps", {})
@@ -60,14 +60,12 @@ def _washout_notes(slices: Sequence[SliceRecord]) -> list[Fact]:
     return [fact("longer washout", block=block, washout_s=washout_s) for washout_s, block in found[1:]]
 
 
-FEW = 5
-"""Transactions of a connection in a slice."""
+LONGER = 4
+"""Times what a transaction takes: the slice that is proposed."""
 
 
-def _response_notes(slices: Sequence[SliceRecord], washout_s: float) -> list[Fact]:
-    """Steps at which transactions are long for washout or slice. All connections start together, so with few
-    transactions their number depends on where the slice ends.
-    """
+def _response_notes(slices: Sequence[SliceRecord]) -> list[Fact]:
+    """Steps at which a transaction takes longer than a slice: most of it is done while others have ended."""
     times: dict[str, list[float]] = {}
     lengths_s: dict[str, float] = {}
     for one in slices:
@@ -75,14 +73,11 @@ def _response_notes(slices: Sequence[SliceRecord], washout_s: float) -> list[Fac
             times.setdefault(one.step, []).append(one.service_us / 1e6)
             lengths_s.setdefault(one.step, one.length_s)
     means = {step: float(np.mean(found)) for step, found in times.items()}
-    slow = {step: mean for step, mean in means.items() if mean > min(washout_s, lengths_s[step] / FEW)}
     return [
-        fact(
-            "slow responses", step=step, took_s=took_s, washout_s=washout_s, slice_s=round(lengths_s[step], 1),
-            longer_washout_s=ceil(2 * took_s), longer_slice_s=ceil(2 * FEW * took_s),
-        )
-        for step, took_s in slow.items()
-    ]  # fmt: skip
+        fact("slow responses", step=step, took_s=mean, slice_s=lengths_s[step], longer_slice_s=ceil(LONGER * mean))
+        for step, mean in means.items()
+        if mean > lengths_s[step]
+    ]
 
 
 FEWEST_ALONE = 4
@@ -101,7 +96,7 @@ def alone_record(alone: Sequence[SliceRecord], steps: Mapping[str, StepSlices]) 
     together = [one for one in steps[step].slices if lane_of(one) == lane_of(usable[0]) and one.queries]
     if len(together) < 2:
         return None
-    apart, beside = (np.log([one.queries / one.length_s for one in of]) for of in (usable, together))
+    apart, beside = (np.log([one.done_queries / one.length_s for one in of]) for of in (usable, together))
     return AloneRecord(step=step, slices=len(usable), qps_ratio=float(np.exp(apart.mean() - beside.mean())))
 
 
@@ -150,11 +145,11 @@ def _idle_work_notes(slices: Sequence[SliceRecord]) -> list[Fact]:
     return [fact("idle work", used_cpus=float(np.mean(shares)))]
 
 
-def interference_notes(slices: Sequence[SliceRecord], washout_s: float) -> list[Fact]:
+def interference_notes(slices: Sequence[SliceRecord]) -> list[Fact]:
     """How the servers of a block affected each other, beside what the record has in fields of its own."""
     return [
         *_washout_notes(slices),
-        *_response_notes(slices, washout_s),
+        *_response_notes(slices),
         *_interruption_notes(slices),
         *_idle_work_notes(slices),
     ]

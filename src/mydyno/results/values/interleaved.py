@@ -103,37 +103,41 @@ def _instances(one: SliceRecord) -> int:
     return max(1, sum(base == "tps" and instance is not None for base, instance in map(split_instance, one.rates)))
 
 
+def _queries(one: SliceRecord) -> float:
+    return one.done_queries
+
+
+def _transactions(one: SliceRecord) -> float:
+    return one.done_transactions
+
+
 def _executed(*names: str) -> Ratio:
     """Per query; not adjusted: no host is faster in instructions."""
 
     def total(one: SliceRecord) -> float | None:
         return sum(one.executed[name] for name in names) if set(names) <= set(one.executed) else None
 
-    return Ratio(total, lambda one: float(one.queries))
+    return Ratio(total, _queries)
 
 
 RATIOS: dict[str, Ratio] = {
-    "qps": Ratio(lambda one: float(one.queries), _length, sign=1.0),
-    "tps": Ratio(lambda one: float(one.transactions), _length, sign=1.0),
+    "qps": Ratio(_queries, _length, sign=1.0),
+    "tps": Ratio(_transactions, _length, sign=1.0),
     "tpmc": Ratio(_rate("tpmc"), _length, sign=1.0),
     "tpmc_per_instance": Ratio(_rate("tpmc"), lambda one: one.length_s * _instances(one), sign=1.0),
     "ops": Ratio(_rate("ops"), _length, sign=1.0),
     "kv_misses_per_s": Ratio(_rate("kv_misses_per_s"), _length),
     "kv_hit_pct": Ratio(_rate("kv_hit_pct"), _length),
-    "server_cpu_us_per_query": Ratio(lambda one: one.server_cpu_s, lambda one: float(one.queries), 1e6, -1.0),
-    "server_cpu_us_per_transaction": Ratio(
-        lambda one: one.server_cpu_s, lambda one: float(one.transactions), 1e6, -1.0
-    ),
-    "driver_cpu_us_per_transaction": Ratio(
-        lambda one: one.driver_cpu_s, lambda one: float(one.transactions), 1e6, -1.0
-    ),
+    "server_cpu_us_per_query": Ratio(lambda one: one.server_cpu_s, _queries, 1e6, -1.0),
+    "server_cpu_us_per_transaction": Ratio(lambda one: one.server_cpu_s, _transactions, 1e6, -1.0),
+    "driver_cpu_us_per_transaction": Ratio(lambda one: one.driver_cpu_s, _transactions, 1e6, -1.0),
     "server_instructions_per_query": _executed("server_user_instructions", "server_kernel_instructions"),
     "server_kernel_instructions_per_query": _executed("server_kernel_instructions"),
     "server_cycles_per_query": _executed("server_cycles"),
     "driver_instructions_per_query": _executed("driver_user_instructions", "driver_kernel_instructions"),
     "network_bytes_per_transaction": Ratio(
         lambda one: _times(one.rates.get("network_bytes_per_transaction"), one.transactions),
-        lambda one: float(one.transactions),
+        _transactions,
     ),
 }
 PLAIN = ("cpu_user_pct", "cpu_system_pct", "cpu_iowait_pct")
@@ -209,7 +213,7 @@ def interleaved_values(
         sd_between=between,
         carry_over={step: round(effect, 6) for step, effect in carried.items()},
         alone=co_residence,
-        notes=tuple(interference_notes(slices, washout_s)),
+        notes=tuple(interference_notes(slices)),
     )
     for values in (adjusted, unadjusted):
         for steps in values.values():
@@ -234,7 +238,7 @@ def _usable_steps(slices: Sequence[SliceRecord], most_steal_spread: float) -> tu
         cycles += len({(one.block, one.cycle) for one in found})
         dropped += gone
         if kept:
-            of_step[step] = step_slices(kept)
+            of_step[step] = step_slices(kept, found)
     return of_step, cycles, dropped
 
 
@@ -342,7 +346,7 @@ def _without_lanes(data: StepSlices, lanes: set[Lane]) -> StepSlices:
     kept = np.array([lane_of(one) not in lanes for one in data.slices], dtype=bool)
     slices = [one for one, keep in zip(data.slices, kept, strict=True) if keep]
     covariates = {name: values[kept] for name, values in data.covariates.items()}
-    return StepSlices(slices, groups_of(slices), covariates)
+    return StepSlices(slices, groups_of(slices), data.before[kept], covariates)
 
 
 def _by_lane_index(data: StepSlices) -> dict[Lane, list[int]]:

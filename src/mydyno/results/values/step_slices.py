@@ -4,15 +4,16 @@ cycles, and the covariates that show the host's speed.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mydyno.errors import UserError
 from mydyno.model.stored.records import RunRecord, SliceRecord
-from mydyno.stats.slices import Array, Groups, before_and_after
+from mydyno.stats.slices import LEFT_FOR, Array, Groups, before_and_after
 from mydyno.store.samples import SLICES_FILE, read_slices
 from mydyno.store.study_folder import StudyFolder
 
@@ -26,6 +27,8 @@ class StepSlices:
 
     slices: list[SliceRecord]
     groups: Groups
+    before: NDArray[np.str_]
+    """The arms of the LEFT_FOR slices before each (n × LEFT_FOR), used or not; empty where there is none."""
     covariates: dict[str, Array] = field(default_factory=dict)
 
 
@@ -41,22 +44,32 @@ COVARIATES = {"driver_cpu_around": -1.0, "available_cpu_around": 1.0, "speed_aro
 load program's CPU time per query, the share of CPU time left by hypervisor and other programs, and the speed meter."""
 
 
-def step_slices(slices: list[SliceRecord]) -> StepSlices:
-    """Slices of one step with every covariate that all of them have."""
-    data = StepSlices(slices, groups_of(slices))
-    names = list(dict.fromkeys(one.arm for one in slices))
-    arms = np.array([names.index(one.arm) for one in slices], dtype=np.int64)
+def step_slices(slices: list[SliceRecord], every: Sequence[SliceRecord]) -> StepSlices:
+    """Slices of one step with every covariate that all of them have. What was loaded before them is told by `every`
+    slice of that step, used or not.
+    """
+    data = StepSlices(slices, groups_of(slices), _arms_before(slices, every))
+    arms = np.array([one.arm for one in slices])
     begin = min((one.started_unix_ns for one in slices), default=0)
     middle_s = np.array([(one.started_unix_ns - begin) / 1e9 + one.length_s / 2 for one in slices])
     for name, values in _own_covariates(slices).items():
-        data.covariates[name] = before_and_after(np.log(values), middle_s, arms, data.groups)
+        data.covariates[name] = before_and_after(np.log(values), middle_s, arms, data.groups, data.before)
     return data
+
+
+def _arms_before(slices: Sequence[SliceRecord], every: Sequence[SliceRecord]) -> NDArray[np.str_]:
+    latest: dict[int, list[str]] = defaultdict(lambda: [""] * LEFT_FOR)
+    before = {}
+    for one in sorted(every, key=lambda one: one.started_unix_ns):
+        before[one.block, one.started_unix_ns] = latest[one.block]
+        latest[one.block] = [one.arm, *latest[one.block][:-1]]
+    return np.array([before[one.block, one.started_unix_ns] for one in slices])
 
 
 def _own_covariates(slices: Sequence[SliceRecord]) -> dict[str, Array]:
     """What the slices themselves show of the host's speed; none of it is free of their arms."""
     found = {}
-    cost = [(one.driver_cpu_s or 0.0) / one.queries if one.queries else 0.0 for one in slices]
+    cost = [(one.driver_cpu_s or 0.0) / one.done_queries if one.done_queries else 0.0 for one in slices]
     if all(value > 0 for value in cost):
         found["driver_cpu_around"] = np.array(cost)
     if all(one.steal is not None for one in slices):

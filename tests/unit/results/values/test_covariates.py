@@ -81,9 +81,17 @@ def test_a_metric_that_the_host_does_not_change_is_not_adjusted() -> None:
 
 @pytest.mark.parametrize("later", [1, 2])
 @pytest.mark.parametrize("cost", [0.01, 0.05, 0.5])
-def test_what_an_arm_leaves_to_do_for_later_slices_changes_no_adjusted_value(cost: float, later: int) -> None:
-    """Its client, or its server, still works while other arms are loaded, whose client costs more by that."""
-    slices = on_a_host_that_wanders(list(Simulation(slice_sd=0.005).slices(seed=3)))
+@pytest.mark.parametrize("unused", [0, 3])
+def test_what_an_arm_leaves_to_do_for_later_slices_changes_no_adjusted_value(
+    cost: float, later: int, unused: int
+) -> None:
+    """Its client, or its server, still works while other arms are loaded, whose client costs more by that; also where
+    its own slices are not used, as they are of a cycle with unequal steal.
+    """
+    slices = [
+        one.model_copy(update={"steal": 0.5}) if (one.cycle, one.position) == (2, 1) and one.block <= unused else one
+        for one in on_a_host_that_wanders(list(Simulation(slice_sd=0.005).slices(seed=3)))
+    ]
     after = [
         one.model_copy(update={"driver_cpu_s": (one.driver_cpu_s or 0.0) * (1 + cost)})
         if (before.arm, before.block) == ("jemalloc", one.block)
@@ -92,6 +100,7 @@ def test_what_an_arm_leaves_to_do_for_later_slices_changes_no_adjusted_value(cos
     ]
     plain, left = (found_in(of) for of in (slices, after))
     assert plain.record.covariates
+    assert plain.record.dropped_cycles == unused
     for lane, steps in plain.adjusted.items():
         for metric in ADJUSTED:
             assert left.adjusted[lane][STEP][metric] == pytest.approx(steps[STEP][metric], rel=1e-9)

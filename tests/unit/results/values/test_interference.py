@@ -60,15 +60,35 @@ def test_only_slices_with_the_longest_washout_are_examined_and_the_change_is_not
     assert record.notes == (fact("longer washout", block=4, washout_s=1.0),)
 
 
-def test_responses_that_take_longer_than_the_washout_are_noted() -> None:
-    slices = [one.model_copy(update={"service_us": 1.2e6}) for one in Simulation(host=QUIET).slices(seed=3)]
+def test_transactions_that_take_longer_than_a_slice_are_noted() -> None:
+    slices = [
+        one.model_copy(update={"service_us": 1.2e6, "length_s": 1.0}) for one in Simulation(host=QUIET).slices(seed=3)
+    ]
     (sentence,) = interference_sentences(values(slices).record, "glibc")
-    assert "takes 1.2 s on average" in sentence
-    assert sentence.endswith("use --set design.washout=3s --set design.slice=12s.")
-    long = [one.model_copy(update={"length_s": 8.0}) for one in slices]
-    assert values(long, washout_s=1.5).record.notes == ()
-    (few,) = interference_sentences(values(slices, washout_s=1.5).record, "glibc")
-    assert "long for a washout of 1.5 s and a slice of" in few
+    assert sentence.endswith(
+        ": a transaction takes 1.2 s on average, longer than a slice of 1 s: use --set design.slice=5s."
+    )
+    long = [one.model_copy(update={"length_s": 2.0}) for one in slices]
+    assert values(long).record.notes == ()
+
+
+def test_what_a_slice_cuts_counts_by_its_share() -> None:
+    """Four connections with transactions of 0.3 and of 0.27 s: by their ends both would have as many in a slice."""
+    slices = [
+        one.model_copy(
+            update={
+                "transactions": 4,
+                "queries": 4,
+                "cut": dict.fromkeys(("transactions", "queries"), 4 * one.length_s / took_s - 4),
+            }
+        )
+        for one in Simulation(host=QUIET).slices(seed=3)
+        for took_s in (0.27 if one.arm == "jemalloc" else 0.3,)
+    ]
+    found = values(slices).unadjusted
+    for metric in ("qps", "tps"):
+        of = {arm: found[1, arm, 1]["oltp_read_only-4"][metric] for arm in ("glibc", "jemalloc")}
+        assert of["jemalloc"] / of["glibc"] == pytest.approx(0.3 / 0.27)
 
 
 def alone(slices: Sequence[SliceRecord], factor: float) -> list[SliceRecord]:

@@ -124,6 +124,7 @@ impl SqlSession {
             rows: done.rows,
             affected_rows: done.affected_rows,
         };
+        tally.statement_ended(now, service_ns);
         record_statement(tally.recorder(), kind, service_ns, reply);
         if let Some((number, name)) = self.recorded_as(shared) {
             tally
@@ -177,6 +178,7 @@ impl SqlSession {
         now: u64,
     ) -> Result<Step, Stop> {
         let service_ns = now.saturating_sub(self.statement_ns);
+        tally.statement_ended(now, service_ns);
         record_statement(tally.recorder(), StatementKind::Connect, service_ns, Reply::default());
         self.transaction_done(shared, tally, now)
     }

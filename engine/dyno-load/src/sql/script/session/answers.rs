@@ -135,6 +135,7 @@ impl ScriptSession {
         };
         if self.state == State::Busy {
             let service_ns = now.saturating_sub(self.statement_ns);
+            tally.statement_ended(now, service_ns);
             record_statement(tally.recorder(), self.kind, service_ns, reply);
         }
         self.answer(tally, Answer::first_of(&self.rows), now)
