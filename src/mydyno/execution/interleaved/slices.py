@@ -292,7 +292,7 @@ def _rates(parts: Sequence[PartOfSlice], length_s: float) -> dict[str, float]:
     found: dict[str, float] = {}
     apart: list[dict[str, float]] = []
     for part in parts:
-        own = _own_rates(part.record)
+        own = own_rates(part.record)
         apart.append(own)
     for name in ("tpmc", "ops", "kv_misses_per_s"):
         if all(name in own for own in apart):
@@ -324,11 +324,16 @@ def _rates(parts: Sequence[PartOfSlice], length_s: float) -> dict[str, float]:
     return found
 
 
-def _own_rates(record: dict[str, Any]) -> dict[str, float]:
+def own_rates(record: dict[str, Any]) -> dict[str, float]:
+    """What the records of some workloads alone have; each kind is as large a share of what the slice cuts as of what
+    ended.
+    """
     own: dict[str, float] = {}
-    length_s = float(record["length_s"])
+    ended, cut = int(record["counts"]["transactions"]), (record.get("cut") or {}).get("transactions", 0.0)
+    more = 1 + cut / max(1, ended)
+    length_s = float(record["length_s"]) / more
     if "tpmc_like" in (record.get("tpcc") or {}):
-        own["tpmc"] = float(record["tpcc"]["tpmc_like"])
+        own["tpmc"] = float(record["tpcc"]["tpmc_like"]) * more
     counts = (record.get("kv") or {}).get("counts")
     if counts:
         own["ops"] = (counts["cmd_get"] + counts["cmd_set"]) / length_s

@@ -136,7 +136,7 @@ RATIOS: dict[str, Ratio] = {
     "server_cycles_per_query": _executed("server_cycles"),
     "driver_instructions_per_query": _executed("driver_user_instructions", "driver_kernel_instructions"),
     "network_bytes_per_transaction": Ratio(
-        lambda one: _times(one.rates.get("network_bytes_per_transaction"), one.transactions),
+        lambda one: _times(one.rates.get("network_bytes_per_transaction"), one.done_transactions),
         _transactions,
     ),
 }
@@ -450,7 +450,7 @@ def _interface_rates(own: Sequence[SliceRecord]) -> dict[str, float]:
     """Bytes per second that the lane's interface sent and received; empty if its load passes none."""
     if not own or any("network_bytes_per_transaction" not in one.rates for one in own):
         return {}
-    rates = [o.rates["network_bytes_per_transaction"] * o.transactions / o.length_s for o in own]
+    rates = [o.rates["network_bytes_per_transaction"] * o.done_transactions / o.length_s for o in own]
     sent = [rate * one.rates["network_tx_share"] for rate, one in zip(rates, own, strict=True)]
     mean, mean_sent = float(np.mean(rates)), float(np.mean(sent))
     return {"network_tx_bytes_per_s": mean_sent, "network_rx_bytes_per_s": mean - mean_sent}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mydyno.execution.interleaved.slices import whole_counts
+from mydyno.execution.interleaved.slices import own_rates, whole_counts
 from mydyno.execution.validity import SLICES_RULES, StepFacts, step_reasons
 from mydyno.model.definition.experiment import Step, ValiditySpec
 from mydyno.model.stored.records import DriverResult
@@ -34,3 +34,10 @@ def test_gets_that_find_nothing_close_the_gate_of_slices(misses: int, closed: bo
 
 def test_statements_have_no_gets() -> None:
     assert whole_counts([{"whole_counts": {"transactions": 2, "reads": 9, "writes": 1}}])["read"] == 9
+
+
+def test_rates_of_kinds_have_what_the_slice_cut() -> None:
+    cut = {"length_s": 0.5, "counts": {"transactions": 10}, "cut": {"transactions": 2.0, "queries": 2.0}}
+    of_kv = {**cut, "kv": {"counts": {"cmd_get": 50, "cmd_set": 50, "get_hits": 45, "get_misses": 5}}}
+    assert own_rates({**cut, "tpcc": {"tpmc_like": 600.0}}) == {"tpmc": pytest.approx(720.0)}
+    assert own_rates(of_kv) == {"ops": pytest.approx(240.0), "kv_misses_per_s": pytest.approx(12.0), "kv_hit_pct": 90.0}
