@@ -151,6 +151,8 @@ pub struct Client {
     timeout: Duration,
     /// When connecting must be over; none once connected.
     deadline: Option<Instant>,
+    /// Whether a statement that is not answered in time is killed before the session is given up.
+    kills: bool,
 }
 
 /// What a server error, an error of the protocol, or a socket's error leaves to the caller.
@@ -175,6 +177,7 @@ impl Client {
             options,
             timeout,
             deadline: Some(deadline),
+            kills: false,
         };
         client.drive(|event| Ok(matches!(event, Event::Ready)))?;
         client.deadline = None;
@@ -182,6 +185,12 @@ impl Client {
         let bounded = client.stream.set_timeout(timeout);
         bounded.map_err(|error| Error::Io("setting the timeout of the socket", error))?;
         Ok(client)
+    }
+
+    /// Has the server end a statement that is not answered in time, by KILL QUERY on a second connection; the session is
+    /// lost only where that takes as long again.
+    pub fn kill_what_is_late(&mut self) {
+        self.kills = true;
     }
 
     /// The connection, for its counters, server and TLS facts.
@@ -331,8 +340,15 @@ impl Client {
         }
     }
 
+    fn kill(&self) -> Outcome<()> {
+        let id = self.connection.server().map_or(0, |server| server.connection_id);
+        let mut other = Client::connect(&self.options, self.options.connect_timeout)?;
+        other.exec(&format!("KILL QUERY {id}")).map(drop)
+    }
+
     /// Writes and reads until `over` says that the reply is complete.
     fn drive(&mut self, mut over: impl FnMut(Event<'_>) -> Outcome<bool>) -> Outcome<()> {
+        let mut may_kill = self.kills;
         loop {
             let mut input = &self.buffer[self.used..self.filled];
             loop {
@@ -358,6 +374,9 @@ impl Client {
                 Ok(0) => return Err(self.connection.end_of_input().unwrap_or(Error::Closed("unasked"))),
                 Ok(count) => (self.used, self.filled) = (0, count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) && std::mem::take(&mut may_kill) => {
+                    self.kill().map_err(|_| self.no_answer())?;
+                }
                 Err(error) if is_timeout(&error) => return Err(self.no_answer()),
                 Err(error) => return Err(Error::Io("reading from the server", error)),
             }

@@ -391,3 +391,22 @@ fn a_server_that_does_not_answer_is_given_up_in_time() {
     ));
     patience.check("giving up");
 }
+
+#[test]
+fn a_statement_that_is_late_is_killed_and_the_session_stays() {
+    let Some(options) = by_socket("a_statement_that_is_late_is_killed_and_the_session_stays") else {
+        return;
+    };
+    let mut client = Client::connect(&options, Duration::from_millis(300)).unwrap();
+    client.kill_what_is_late();
+    let id = client.connection().server().unwrap().connection_id;
+    for _ in 0..2 {
+        // A table behind the sleep, so that the interrupted query is an error on both servers.
+        let error = client.exec("SELECT SLEEP(60) FROM information_schema.tables").unwrap_err();
+        assert_eq!(code(&error), 1317);
+    }
+    assert_eq!(
+        client.query_text("SELECT CONNECTION_ID()").unwrap(),
+        Some(id.to_string())
+    );
+}
