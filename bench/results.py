@@ -32,7 +32,7 @@ from docs.result_pages import FOLDER, Result, read, report_page, write
 
 SETUP_S = 1800.0
 """For servers to be downloaded or built, besides the time of a study."""
-DECIDED = ("higher", "lower", "equivalent")
+DECIDED, OPEN = ("higher", "lower", "equivalent"), "inconclusive"
 
 
 class NamedFolder(StudyFolder):
@@ -70,7 +70,7 @@ def page_of(name: str, study: Study, host: str | None) -> tuple[str, Result]:
 def effect_of(summary: dict[str, Any]) -> str:
     """The largest effect on the first metric: one with a verdict on its size, if there are some. Empty without any."""
     found = [one for one in summary["effects"] if one["metric"] == summary["primary"] and one["ci_low"] is not None]
-    found = [one for one in found if one["verdict"] in DECIDED] or [one for one in found if one["verdict"]]
+    found = [one for one in found if one["verdict"] in DECIDED] or [one for one in found if one["verdict"] == OPEN]
     if not found:
         return ""
     effect = max(found, key=lambda one: max(one["ratio"], 1 / one["ratio"]))
