@@ -402,7 +402,9 @@ fn a_statement_that_is_late_is_killed_and_the_session_stays() {
     let id = client.connection().server().unwrap().connection_id;
     for _ in 0..2 {
         // A table behind the sleep, so that the interrupted query is an error on both servers.
-        let error = client.exec("SELECT SLEEP(60) FROM information_schema.tables").unwrap_err();
+        let error = client
+            .exec("SELECT SLEEP(60) FROM information_schema.tables")
+            .unwrap_err();
         assert_eq!(code(&error), 1317);
     }
     assert_eq!(
