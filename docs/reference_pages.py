@@ -28,6 +28,7 @@ from mydyno.cli.list_ import repeats_words
 from mydyno.execution import validity
 from mydyno.experiment_file import thresholds
 from mydyno.experiment_file.arms import varied_arms
+from mydyno.experiment_file.toml_source import toml_value
 from mydyno.experiments import built_in, load
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import (
@@ -37,11 +38,10 @@ from mydyno.model.definition.experiment import (
     ScreenSpec,
     ServerSpec,
     StepSpec,
-    ValiditySpec,
 )
 from mydyno.model.definition.quantities import format_duration, parse_duration_s, parse_share
 from mydyno.model.definition.source_build import BuildSpec
-from mydyno.model.definition.specs import CompareSpec, GuardSpec, ProfileSpec, SearchSpec, VerdictSpec
+from mydyno.model.definition.specs import CompareSpec, GuardSpec, ProfileSpec, SearchSpec, ValiditySpec, VerdictSpec
 from mydyno.model.metrics import METRICS, MetricSource
 from mydyno.model.stored.schemas import STORED, stored_schema
 from mydyno.treatments.catalogue import TREATMENTS
@@ -62,6 +62,29 @@ COMPUTED = "; default: "
 EXPERIMENTS = """`mydyno plan NAME` prints the settings, the time and the disk space of each, and what this host lacks.
 `--scale standard` has more data and load levels, `--scale published` the parameters of a published study.
 """
+SECTIONS: dict[str, type[BaseModel]] = {
+    "[server]": ServerSpec,
+    "[server.build]": BuildSpec,
+    "[server.hooks]": HooksSpec,
+    "[data]": DataSpec,
+    "[[steps]]": StepSpec,
+    "[steps.search]": SearchSpec,
+    "[design]": DesignSpec,
+    "[verdict]": VerdictSpec,
+    "[[verdict.compare]]": CompareSpec,
+    "[validity]": ValiditySpec,
+    "[guard]": GuardSpec,
+    "[screen]": ScreenSpec,
+    "[profile]": ProfileSpec,
+}
+OPTIONS: dict[str, type[BaseModel]] = {
+    "the OLTP workloads": OltpOptions,
+    "connect": ConnectOptions,
+    "tpcc": TpccOptions,
+    "kv_set, kv_get, kv_mixed and kv_ycsb_*": KvOptions,
+    "a script or a file of SQL": ScriptOptions,
+}
+SCRIPTS = "`rand_type` is for scripts alone. Every other option of `[[steps]]` with `script` is the script's own.\n"
 INSTANCES = """## Several instances
 
 `instances = 2`, before any section, gives every run two servers, each with its own copy of the data, its own socket,
@@ -173,21 +196,6 @@ def _codes() -> Iterable[tuple[str, str]]:
 
 def experiment() -> str:
     """Every key of an experiment file, every treatment, every workload option."""
-    sections: list[tuple[str, type[BaseModel]]] = [
-        ("[server]", ServerSpec),
-        ("[server.build]", BuildSpec),
-        ("[server.hooks]", HooksSpec),
-        ("[data]", DataSpec),
-        ("[[steps]]", StepSpec),
-        ("[steps.search]", SearchSpec),
-        ("[design]", DesignSpec),
-        ("[verdict]", VerdictSpec),
-        ("[[verdict.compare]]", CompareSpec),
-        ("[validity]", ValiditySpec),
-        ("[guard]", GuardSpec),
-        ("[screen]", ScreenSpec),
-        ("[profile]", ProfileSpec),
-    ]
     text = [
         NOTE,
         "# The experiment file\n",
@@ -198,7 +206,7 @@ def experiment() -> str:
         'A duration is written as in "500ms", "10s", "5m" or "2h", a percentage as in "2%". '
         "See [how to write one](../guides/own-experiment.md).\n",
     ]
-    for title, model in sections:
+    for title, model in SECTIONS.items():
         text += [f"## {title}\n", (inspect.getdoc(model) or "") + "\n", _keys("key", model)]
     text += ["## [thresholds]\n", (inspect.getdoc(thresholds) or "") + "\n"]
     text += ["## vary\n", (inspect.getdoc(varied_arms) or "") + "\n"]
@@ -213,15 +221,8 @@ def experiment() -> str:
         text += [f"### {name}\n", (inspect.getdoc(module) or "") + "\n"]
     asked = ((f"`{w.name}`", w.description, ", ".join(w.drivers)) for w in WORKLOADS.values())
     text += ["## Workloads\n", _table(("workload", "operations", "drivers"), asked)]
-    text += ["### Options of the OLTP workloads\n", _keys("option", OltpOptions)]
-    text += ["### Options of connect\n", _keys("option", ConnectOptions)]
-    text += ["### Options of tpcc\n", _keys("option", TpccOptions)]
-    text += ["### Options of kv_set, kv_get, kv_mixed and kv_ycsb_*\n", _keys("option", KvOptions)]
-    text += [
-        "### Options of a script or a file of SQL\n",
-        "`rand_type` is for scripts alone. Every other option of `[[steps]]` with `script` is the script's own.\n",
-        _keys("option", ScriptOptions),
-    ]
+    for title, model in OPTIONS.items():
+        text += [f"### Options of {title}\n", *([SCRIPTS] if model is ScriptOptions else []), _keys("option", model)]
     return "\n".join(text)
 
 
@@ -236,7 +237,7 @@ def _fields(model: type[BaseModel]) -> Iterable[tuple[str, str, str, str]]:
         default: Any = None if field.is_required() else field.get_default(call_default_factory=True)
         meaning, _, computed = (field.description or "").partition(COMPUTED)
         known = computed if default in (None, (), {}) else f"`{_value(default, kind)}`"
-        example = f", e.g. `{json.dumps(field.examples[0])}`" if field.examples else ""
+        example = f", e.g. `{toml_value(field.examples[0])}`" if field.examples else ""
         yield f"`{name}`", kind, "required" if field.is_required() else known, meaning + example
 
 

@@ -1,8 +1,8 @@
 //! Statements whose result does not depend on the data alone.
 
 use crate::lexer::{name, tokens, Kind, Token};
-use crate::query::{queries, Query, Within};
-use crate::unique::{is_ordered, most_rows, Extent, UniqueKeys};
+use crate::query::{queries, split, Query, Within};
+use crate::unique::{has_key, is_among, is_constant, is_ordered, most_rows, without_direction, Extent, UniqueKeys};
 
 /// Functions whose result depends on the time, the session or chance.
 const VARYING_FUNCTIONS: &[&str] = &[
@@ -138,14 +138,9 @@ pub fn nondeterministic(text: &[u8], keys: &UniqueKeys, extent: &Extent, rows: u
         };
         return varying(format!("LIMIT without {order}"), freedom);
     }
-    if let Some((place, name)) = unordered_aggregate(&all) {
-        let opened = all[..place].iter().fold(0, |depth, token| {
-            depth + i32::from(token.is_symbol(b'(')) - i32::from(token.is_symbol(b')'))
-        });
-        // Elsewhere than in the select list it may decide which rows there are.
-        let is_plain = opened == 0 && !all[..place].iter().any(|token| token.is_any(&["WHERE", "HAVING"]));
-        let freedom = if is_plain { Freedom::Contents } else { Freedom::Number };
-        return varying(format!("{name}() without ORDER BY"), freedom);
+    let aggregates = queries.iter().flat_map(|query| unordered_aggregates(query, keys));
+    if let Some(found) = aggregates.max_by_key(|found| found.freedom) {
+        return Some(found);
     }
     let outermost = queries.first().filter(|query| query.has("ORDER")).filter(is_unordered);
     outermost.and_then(|_| varying("ORDER BY without a unique key".into(), Freedom::Order))
@@ -158,24 +153,69 @@ pub fn adds_up(text: &[u8]) -> bool {
         .any(|pair| pair[0].is_any(SUMS) && pair[1].is_symbol(b'('))
 }
 
-/// The place and name of an aggregate of values in no order; none where each has one.
-fn unordered_aggregate(all: &[Token<'_>]) -> Option<(usize, String)> {
-    let of = |place: usize| {
-        let inside = all[place + 1..].iter().scan(0, |depth, token| {
-            *depth += i32::from(token.is_symbol(b'(')) - i32::from(token.is_symbol(b')'));
-            (*depth > 0).then_some((*depth, token))
+/// The aggregates of a query whose values are in no order, or in one that leaves some open.
+fn unordered_aggregates(query: &Query<'_>, keys: &UniqueKeys) -> Vec<Varying> {
+    let mut found = Vec::new();
+    let (mut opened, mut is_listed) = (0, query.within == Within::Nothing);
+    for (place, token) in query.tokens.iter().enumerate() {
+        opened += step(token);
+        is_listed &= !token.is_any(&["WHERE", "HAVING"]);
+        let Some(inside) = in_next_brackets(&query.tokens[place + 1..]).filter(|_| token.is_any(IN_ORDER_OF_THE_PLAN))
+        else {
+            continue;
+        };
+        let unique = match order_within(query, inside, keys) {
+            Some(true) => continue,
+            Some(false) => " of a unique key",
+            None => "",
+        };
+        let name = String::from_utf8_lossy(token.text).to_uppercase();
+        found.push(Varying {
+            reason: format!("{name}() without ORDER BY{unique}"),
+            // Elsewhere than in the select list it may decide which rows there are.
+            freedom: if is_listed && opened == 0 {
+                Freedom::Contents
+            } else {
+                Freedom::Number
+            },
         });
-        let mut inside = inside.peekable();
-        inside.peek().is_some() && !inside.any(|(depth, token)| depth == 1 && token.is_word("ORDER"))
+    }
+    found
+}
+
+/// By how much a token changes the number of open brackets.
+fn step(token: &Token<'_>) -> i32 {
+    i32::from(token.is_symbol(b'(')) - i32::from(token.is_symbol(b')'))
+}
+
+/// What is in the brackets that begin here; none where there are none.
+fn in_next_brackets<'b, 'a>(tokens: &'b [Token<'a>]) -> Option<&'b [Token<'a>]> {
+    let mut opened = 0;
+    let end = tokens.iter().position(|token| {
+        opened += step(token);
+        opened == 0
+    })?;
+    (end > 0).then(|| &tokens[1..end])
+}
+
+/// Whether the ORDER BY in an aggregate leaves no two of its values that differ in any order; none without one.
+fn order_within(query: &Query<'_>, inside: &[Token<'_>], keys: &UniqueKeys) -> Option<bool> {
+    let is_comma = |token: &Token<'_>| token.is_symbol(b',');
+    let parts = split(inside, |token| token.is_word("ORDER"));
+    let [values, [_by, order @ ..]] = &parts[..] else {
+        return None;
     };
-    let calls = all
-        .iter()
-        .enumerate()
-        .filter(|(_, token)| token.is_any(IN_ORDER_OF_THE_PLAN));
-    let mut unordered = calls.filter(|(place, _)| of(*place));
-    unordered
-        .next()
-        .map(|(place, token)| (place, String::from_utf8_lossy(token.text).to_uppercase()))
+    let end = order.iter().position(|token| token.is_any(&["SEPARATOR", "LIMIT"]));
+    let by = split(&order[..end.unwrap_or(order.len())], is_comma);
+    let mut by: Vec<&[Token<'_>]> = by.into_iter().map(without_direction).collect();
+    let is_distinct = values.first().is_some_and(|first| first.is_word("DISTINCT"));
+    let values = split(&values[usize::from(is_distinct)..], is_comma);
+    if values.iter().all(|item| is_constant(item) || is_among(item, &by)) {
+        return Some(true);
+    }
+    // All values of a group have the same of these.
+    by.extend(query.by("GROUP").filter(|_| !query.is_rolled_up()).unwrap_or_default());
+    Some(!is_distinct && has_key(query, &by, keys))
 }
 
 /// Whether a statement says in which order it returns its rows.
@@ -232,6 +272,7 @@ mod tests {
 
     #[test]
     fn what_varies_by_itself_is_named() {
+        const NO_KEY: &str = "GROUP_CONCAT() without ORDER BY of a unique key";
         for (text, expected) in [
             ("SELECT now()", Some(("NOW()", Number))),
             ("SELECT CURRENT_TIMESTAMP", Some(("CURRENT_TIMESTAMP", Number))),
@@ -270,7 +311,34 @@ mod tests {
                 "SELECT a FROM t WHERE b = (SELECT JSON_OBJECTAGG(a, b) FROM t)",
                 Some(("JSON_OBJECTAGG() without ORDER BY", Number)),
             ),
-            ("SELECT GROUP_CONCAT(DISTINCT CONCAT(a, b) ORDER BY a) FROM t", None),
+            ("SELECT GROUP_CONCAT(DISTINCT a ORDER BY a) FROM t", None),
+            (
+                "SELECT GROUP_CONCAT(a, ':', b ORDER BY b DESC, a SEPARATOR ';') FROM t, u",
+                None,
+            ),
+            ("SELECT GROUP_CONCAT(a ORDER BY b, id) FROM t", None),
+            ("SELECT GROUP_CONCAT(a ORDER BY b) FROM t GROUP BY id, c", None),
+            ("SELECT GROUP_CONCAT(a ORDER BY b) FROM t", Some((NO_KEY, Contents))),
+            (
+                "SELECT UPPER(GROUP_CONCAT(a ORDER BY b)) FROM t",
+                Some((NO_KEY, Number)),
+            ),
+            (
+                "SELECT GROUP_CONCAT(DISTINCT a ORDER BY id) FROM t",
+                Some((NO_KEY, Contents)),
+            ),
+            (
+                "SELECT GROUP_CONCAT(DISTINCT CONCAT(a, b) ORDER BY a) FROM t",
+                Some((NO_KEY, Contents)),
+            ),
+            (
+                "SELECT GROUP_CONCAT(a ORDER BY t.id) FROM t JOIN u",
+                Some((NO_KEY, Contents)),
+            ),
+            (
+                "SELECT GROUP_CONCAT(a ORDER BY b) FROM t GROUP BY id, c WITH ROLLUP",
+                Some((NO_KEY, Contents)),
+            ),
             ("SELECT group_concat FROM t", None),
             ("SELECT 'now()'", None),
         ] {

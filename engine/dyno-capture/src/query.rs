@@ -127,6 +127,12 @@ impl<'a> Query<'a> {
         by.is_word("BY").then(|| split(items, |token| token.is_symbol(b',')))
     }
 
+    /// Whether it also has rows of several groups together.
+    pub fn is_rolled_up(&self) -> bool {
+        let is_rollup = |items: &[Token<'_>]| items.iter().any(|token| token.is_any(&["ROLLUP", "CUBE"]));
+        self.clause("GROUP").is_some_and(is_rollup)
+    }
+
     /// The items that it returns, and whether equal rows are returned once.
     pub fn items(&self) -> Option<(Vec<&[Token<'a>]>, bool)> {
         let all = self.clause("SELECT")?;

@@ -86,13 +86,9 @@ pub fn is_ordered(query: &Query<'_>, keys: &UniqueKeys) -> bool {
     let Some(order) = query.by("ORDER") else {
         return false;
     };
-    let by: Vec<&[Token<'_>]> = order.into_iter().map(without_direction).collect();
-    let is_by = |item: &&[Token<'_>]| {
-        let is_column = qualified(item).is_some_and(|(_, rest)| rest.is_empty());
-        is_column && by.iter().any(|other| is_same(item, other))
-    };
-    let is_rollup = |items: &[Token<'_>]| items.iter().any(|token| token.is_any(&["ROLLUP", "CUBE"]));
-    if is_compound(query) || query.clause("GROUP").is_some_and(is_rollup) {
+    let mut by: Vec<&[Token<'_>]> = order.into_iter().map(without_direction).collect();
+    let is_by = |item: &&[Token<'_>]| is_among(item, &by);
+    if is_compound(query) || query.is_rolled_up() {
         return false;
     }
     let Some((items, is_distinct)) = query.items() else {
@@ -104,15 +100,17 @@ pub fn is_ordered(query: &Query<'_>, keys: &UniqueKeys) -> bool {
     if query.has("GROUP") {
         return query.by("GROUP").is_some_and(|items| items.iter().all(is_by));
     }
-    let Some((table, bound)) = bound(query).filter(|_| !is_distinct) else {
+    by.retain(|item| item.len() > 1 || !is_alias(item, &items));
+    !is_distinct && has_key(query, &by, keys)
+}
+
+/// Whether these columns of the only table, with those that are compared with values, have a whole unique key.
+pub fn has_key(query: &Query<'_>, by: &[&[Token<'_>]], keys: &UniqueKeys) -> bool {
+    let Some((table, bound)) = bound(query) else {
         return false;
     };
     let names = names(query).unwrap_or_default();
-    let columns: BTreeSet<String> = by
-        .iter()
-        .filter(|item| item.len() > 1 || !is_alias(item, &items))
-        .filter_map(|item| column(item, &names))
-        .collect();
+    let columns: BTreeSet<String> = by.iter().filter_map(|item| column(item, &names)).collect();
     let is_certain = |(column, may_be_null): (&String, &bool)| match bound.get(column) {
         Some(Comparison::Equal) => true,
         Some(Comparison::EqualOrNull) if !may_be_null => true,
@@ -120,6 +118,12 @@ pub fn is_ordered(query: &Query<'_>, keys: &UniqueKeys) -> bool {
     };
     keys.get(&table)
         .is_some_and(|keys| keys.iter().any(|key| key.iter().all(is_certain)))
+}
+
+/// Whether an item is a column, and one of these.
+pub fn is_among(item: &[Token<'_>], by: &[&[Token<'_>]]) -> bool {
+    let is_column = qualified(item).is_some_and(|(_, rest)| rest.is_empty());
+    is_column && by.iter().any(|other| is_same(item, other))
 }
 
 fn is_compound(query: &Query<'_>) -> bool {
@@ -152,7 +156,8 @@ fn is_same(left: &[Token<'_>], right: &[Token<'_>]) -> bool {
     left.len() == right.len() && left.iter().map(word).eq(right.iter().map(word))
 }
 
-fn without_direction<'b, 'a>(item: &'b [Token<'a>]) -> &'b [Token<'a>] {
+/// An item of ORDER BY without its direction.
+pub fn without_direction<'b, 'a>(item: &'b [Token<'a>]) -> &'b [Token<'a>] {
     match item {
         [column @ .., direction] if direction.is_any(&["ASC", "DESC"]) => column,
         _ => item,
@@ -273,7 +278,7 @@ fn is_literal(token: &Token<'_>) -> bool {
 }
 
 /// Whether it is made of literals.
-fn is_constant(tokens: &[Token<'_>]) -> bool {
+pub fn is_constant(tokens: &[Token<'_>]) -> bool {
     let is_part =
         |token: &Token<'_>| is_literal(token) || token.kind == Kind::Symbol && b"(),+-".contains(&token.text[0]);
     tokens.iter().any(is_literal) && tokens.iter().all(is_part)

@@ -223,7 +223,8 @@ def part(result: StudyResult) -> Part | None:
         "The control's second copy is not drawn."
     )
     drawn = Figures(groups, legend(result, with_copy=False))
-    return Part(id="capacity", heading="Capacity", body=[Note(intro, "intro"), drawn])
+    said = say(result.summary, result.summary.primary) if len(groups) == 1 else []
+    return Part(id="capacity", heading="Capacity", says=" ".join(said[-1:]), body=[Note(intro, "intro"), drawn])
 
 
 def _table(records: list[CapacityRecord]) -> Table:

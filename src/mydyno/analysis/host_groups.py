@@ -220,7 +220,10 @@ def part(result: StudyResult) -> Part | None:
     words = plain_words(result, groups) if shown else ()
     body = [*words, Note(likeness(result, groups), "intro"), _differences(groups), Figures(figures)]
     note = Note(_note(groups) if figures else "")
-    return Part(id="hosts", heading=f"Hosts ({len(groups.blocks)})", short="Hosts", body=[*body, note])
+    return Part(
+        id="hosts", heading=f"Hosts ({len(groups.blocks)})", short="Hosts", body=[*body, note],
+        says=words[0].partition(";")[0] if len(words) == 2 else "",  # and what the verdicts are claimed of
+    )  # fmt: skip
 
 
 def _differences(groups: HostGroupsRecord) -> Table | None:

@@ -175,7 +175,8 @@ def sentence(contrast: KernelContrast, record: KernelRecord) -> str:
     first = leading(contrast)
     if first is not None:
         change = f"{time_text(first.control_us or 0.0)} → {time_text(first.arm_us or 0.0)}"
-        return f"The largest difference in time: {first.label}, {change} per transaction ({interval_text(first)})."
+        name = f"{first.label[:1].upper()}{first.label[1:]}"
+        return f"{name}: {change} per transaction ({interval_text(first)}). This is the largest difference in time."
     often = next((one for one in contrast.rows if one.beyond_noise), None)
     if often is not None:
         change = f"{number_text(often.control_count)} → {number_text(often.arm_count)}"
@@ -257,7 +258,8 @@ def part(result: StudyResult) -> Part | None:
         return None
     found = [(one, sentence(one, record), _tables(one)) for one in record.contrasts]
     body = counted.body(result, found, "kernel", None, quality(record))
-    return Part(id="kernel", heading="What the kernel does for the server", body=body)
+    says = counted.finding(result, record, found, [any(of.beyond_noise for of in one.rows) for one in record.contrasts])
+    return Part(id="kernel", heading="What the kernel does for the server", says=says, body=body)
 
 
 def _tables(contrast: KernelContrast) -> list[Table]:

@@ -136,8 +136,12 @@ def part(result: StudyResult) -> Part | None:
         "and connections. A get that misses returns no value and costs less: compare rates only together with the "
         "share of keys found."
     )
+    lost = [
+        f"{arm} {_crash_cells(kept)[0]}" for arm in result.styles if (kept := crash_survival(_records(result, arm)))
+    ]
     return Part(
         id="key-values", heading="Keys and values: losses in a crash, and latency",
+        says=f"Acknowledged sets lost: {', '.join(lost)}" if lost else "",
         body=[Note(intro, "intro"), _kept(result), *tables],
     )  # fmt: skip
 

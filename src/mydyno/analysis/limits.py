@@ -9,6 +9,7 @@ server is not measured: if nothing on this host is full its CPUs may be the limi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Literal
@@ -138,7 +139,9 @@ def part(result: StudyResult) -> Part | None:
     if not any("server" in limit.shares for limit in found.values()):
         note += " The server's host is not measured."
     table = Table("From utilisation", ["arm", *head], rows, note)
-    return Part(id="limits", heading="What limited each arm", short="Limits", folded=True, body=[table])
+    counts = Counter(LIMITS.get(limit.limit, limit.limit) for limit in found.values()).most_common()
+    says = ", ".join(f"{name} in {count} of {len(found)}" for name, count in counts)
+    return Part(id="limits", heading="What limited each arm", short="Limits", folded=True, says=says, body=[table])
 
 
 def _analyse(study: Examined) -> tuple[LimitRecord, ...]:

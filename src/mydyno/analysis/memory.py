@@ -55,11 +55,11 @@ def part(result: StudyResult) -> Part | None:
     }
     if len(of_arm) < 2:
         return None
-    kinds = _kinds_table(result)
+    kinds, intro = _kinds_table(result), _intro(of_arm)
     return Part(
-        id="memory", heading="Memory of the server", folded=True,
+        id="memory", heading="Memory of the server", folded=True, says=intro.partition(":")[0],
         body=[
-            Note(_intro(of_arm), "intro"), _table(result, of_arm), kinds,
+            Note(intro, "intro"), _table(result, of_arm), kinds,
             *map(Note, _untold(result) if kinds else ()),
         ],
     )  # fmt: skip

@@ -273,7 +273,8 @@ def part(result: StudyResult) -> Part | None:
         "measurements and explains nothing by itself."
     ) + _about_responses(records)
     drawn = Figures(groups, legend(result, with_copy=False))
-    return Part(id="scalability", heading="Scalability", body=[Note(intro, "intro"), drawn])
+    says = saturation(records[0]) if len(records) == 1 else ""
+    return Part(id="scalability", heading="Scalability", says=says, body=[Note(intro, "intro"), drawn])
 
 
 def _about_responses(records: Sequence[ScalabilityRecord]) -> str:

@@ -275,7 +275,8 @@ def part(result: StudyResult) -> Part | None:
         "counts."
     )
     return Part(
-        id="screening", heading="Main effects of the variables", body=[Note(intro, "intro"), Figures(groups)]
+        id="screening", heading="Main effects of the variables", body=[Note(intro, "intro"), Figures(groups)],
+        says=_active(records[0], result.summary).partition(":")[0] if len(records) == 1 else "",
     )  # fmt: skip
 
 

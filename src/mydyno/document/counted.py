@@ -91,6 +91,21 @@ def body(
     return [*pieces, drawn, *map(Note, (*quality, together(result)))]
 
 
+def finding(
+    result: StoredResult,
+    record: SlicesApart,
+    found: Sequence[tuple[ProfileContrast | CountedContrast, str, Sequence[Piece | None]]],
+    leads: Sequence[bool],
+) -> str:
+    """The sentence of a single contrast; of several, in how many something differs, as `leads` has it of each."""
+    if result.before_first_look or record.alarm or not found:
+        return ""
+    if len(found) == 1:
+        return found[0][1]
+    where = f"{sum(leads)} of" if any(leads) else "none of"
+    return f"Differences beyond noise in {where} {len(found)} comparisons"
+
+
 def contrast_lines(
     result: StoredResult,
     record: SlicesApart,

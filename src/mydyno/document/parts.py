@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 LONGEST_UNBROKEN = 24
 """Characters of a name that no line is broken in; a phone has room for some 36."""
+LONGEST_TITLE = 70
+"""Characters of a sentence that is a part's title."""
+_INTERVAL = re.compile(r" \([^()]*\d[^()]*\)")
 _HEADING = re.compile(r"(</?h)3\b")
 _HYPHENATED = re.compile(r"(?<![\w.-])([\w.]+(?:-[\w.]*\w)+)(?![\w-])")
 _COMMAND = re.compile(r"(`[^`]+`|mydyno resume [^ ]+(?: --time \w+)?|--blocks \d+)")
@@ -256,7 +259,7 @@ class Part:
     folded: bool = False
     """Whether it opens on demand."""
     says: str = ""
-    """One line for a part that is folded: what is inside."""
+    """One line on what was found, beside the heading of a part that is folded; else `finding` is made of it."""
     lead: Sequence[str] = ()
     body: Sequence[Piece | None] = ()
 
@@ -264,6 +267,12 @@ class Part:
     def pieces(self) -> list[Piece]:
         """The body without what is empty."""
         return [piece for piece in self.body if piece]
+
+    @property
+    def finding(self) -> str:
+        """The first sentence of `says` as a title, without its interval; empty where that is too long for one."""
+        first = _INTERVAL.sub("", self.says).partition(". ")[0].removesuffix(".")
+        return first if len(first) <= LONGEST_TITLE else ""
 
     @property
     def has_words(self) -> bool:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from mydyno.execution.environments.probe import busy_pct
 from mydyno.hosts.limits import usable_cpus
 from mydyno.language import agreed
-from mydyno.model.definition.experiment import Experiment, Step, ValiditySpec
+from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.quantities import format_bytes
+from mydyno.model.definition.specs import ValiditySpec
 from mydyno.model.stored.reasons import NOTHING_ENDED, Reason, joined
 from mydyno.model.stored.records import ChangePoint, DriverResult, Evidence, SliceRecord, StepRecord, WindowSteadiness
 from mydyno.results.values.doubts import doubts_of, missed

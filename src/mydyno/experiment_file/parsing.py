@@ -25,7 +25,6 @@ from mydyno.model.definition.experiment import (
     ScreenSpec,
     ServerSpec,
     StepSpec,
-    ValiditySpec,
 )
 from mydyno.model.definition.host_groups import Address
 from mydyno.model.definition.plan import running_instances
@@ -39,7 +38,7 @@ from mydyno.model.definition.special_steps import (
     with_search_defaults,
     with_statement_defaults,
 )
-from mydyno.model.definition.specs import CompareSpec, GuardSpec, ProfileSpec, SearchSpec, VerdictSpec
+from mydyno.model.definition.specs import CompareSpec, GuardSpec, ProfileSpec, SearchSpec, ValiditySpec, VerdictSpec
 from mydyno.model.metrics import COMMON_NAMES, common_name, metric_source, split_instance
 
 FILE_ITSELF = "standard"

@@ -197,6 +197,7 @@ class ScriptOptions(FileOptions):
     threads: int | None = Field(
         None,
         ge=1,
+        examples=[2],
         description="dynoload's threads; as many as connections for a script that sleeps or computes much; "
         "default: one for 64 connections",
     )

@@ -20,29 +20,38 @@ class KvOptions(Frozen):
     """Options of the workloads of keys and values (dynoload kv run)."""
 
     ratio: str | None = Field(
-        None, pattern=r"^\d+:\d+$", description="ratio of gets to sets; 90:10 in kv_mixed, not allowed in the others"
+        None,
+        pattern=r"^\d+:\d+$",
+        examples=["90:10"],
+        description="ratio of gets to sets; 90:10 in kv_mixed, not allowed in the others",
     )
     key_choice: str | None = Field(
         None,
+        examples=["zipfian:0.99"],
         description="distribution of keys: uniform (default), zipfian:0.99, hotspot:10%:90%, latest:0.99 or "
         "sequential; not allowed in kv_ycsb_*",
     )
     hit_ratio: str | None = Field(
-        None, pattern=r"^\d+(\.\d+)?%$", description="share of gets for keys that were stored, e.g. 95%"
+        None, pattern=r"^\d+(\.\d+)?%$", examples=["95%"], description="share of gets for keys that were stored"
     )
     verify: str | None = Field(
-        None, pattern=r"^\d+(\.\d+)?%$", description="share of found values that are compared; default: 1%"
+        None,
+        pattern=r"^\d+(\.\d+)?%$",
+        examples=["5%"],
+        description="share of found values that are compared; default: 1%",
     )
     protocol: Literal["text", "binary"] = Field("text", description="protocol; the plugin does not support meta")
     depth: int = Field(1, ge=1, le=1024, description="operations in progress on each connection")
-    threads: int | None = Field(None, ge=1, description="dynoload's threads; default: one for 64 connections")
+    threads: int | None = Field(
+        None, ge=1, examples=[2], description="dynoload's threads; default: one for 64 connections"
+    )
     rate: int = Field(0, ge=0, description="planned operations per second; 0: as many as possible")
     seed: int = Field(1, ge=0, description="seed of the operations")
     overwrite: ShareUpToAll | None = Field(
-        None, description="memaslap only: share of sets of a key that was set before"
+        None, examples=["20%"], description="memaslap only: share of sets of a key that was set before"
     )
     execute_number: int | None = Field(
-        None, ge=1, description="memslap only: operations of each thread; default: 10000"
+        None, ge=1, examples=[50_000], description="memslap only: operations of each thread; default: 10000"
     )
 
 

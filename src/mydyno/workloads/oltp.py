@@ -47,10 +47,10 @@ class OltpOptions(Frozen):
     rand_type: Literal["uniform", "gaussian", "special", "pareto"] = Field(
         "special", description="distribution of row numbers (sysbench 1.0.20's default is special)"
     )
-    rand_spec_iter: int = Field(12, ge=1)
-    rand_spec_pct: int = Field(1, ge=1, le=100)
-    rand_spec_res: int = Field(75, ge=1, le=100)
-    rand_pareto_h: float = Field(0.2, gt=0, lt=1)
+    rand_spec_iter: int = Field(12, ge=1, description="numbers that one of rand_type special is the mean of")
+    rand_spec_pct: int = Field(1, ge=1, le=100, description="share of the rows, in per cent, that special prefers")
+    rand_spec_res: int = Field(75, ge=1, le=100, description="share of row numbers, in per cent, that are among these")
+    rand_pareto_h: float = Field(0.2, gt=0, lt=1, description="parameter h of pareto")
     rand_seed: int = Field(
         0, ge=0, description="0: from design.seed, block and load level, the same in all arms of a block"
     )

@@ -24,7 +24,7 @@ class TpccOptions(Frozen):
     )
     time_factor: float = Field(1.0, gt=0, description="factor for key and think times")
     terminals: int | None = Field(
-        None, ge=1, description="number of terminals; may exceed connections with key and think times"
+        None, ge=1, examples=[100], description="number of terminals; may exceed connections with key and think times"
     )
     stock_level: Literal["per-item", "join"] = Field(
         "per-item", description="Stock-Level's count: one statement per item as in tpcc-mysql, or one join"

@@ -121,7 +121,7 @@ async def test_one_server_alone_has_a_capacity(script: Script, paths: HostPaths,
     assert answer[0].startswith("glibc sustains ")
     assert "transactions/s (" in answer[0]
     assert len(answer) == 1
-    assert "Capacity" in render_page(folder)
+    assert "Capacity</small> glibc sustains " in render_page(folder)
 
 
 async def test_the_capacity_of_a_queue_is_found_with_the_usual_length_of_a_slice(
@@ -156,6 +156,7 @@ async def test_arms_that_carry_the_same_are_not_called_different(
     folder, summary = await run_study(request, paths, Watched(script), opener(script))
     assert [effect.verdict for effect in summary.effects] == ["inconclusive"]
     assert "inconclusive" in worded(folder).answer[1]
+    assert "<h3>Capacity</h3>" in render_page(folder), "what is not decided is no title"
 
 
 async def test_a_server_that_never_meets_the_objective_has_no_capacity(

@@ -59,8 +59,9 @@ def section(made: StudyFolder) -> str:
 
 def test_the_largest_time_that_transactions_wait_for_is_the_answer(tmp_path: Path) -> None:
     made = folder(tmp_path / "s", record(QUEUE, BACKGROUND, FUTEX, SYNC, RETRANSMITS, CALLS))
-    words = "The largest difference in time: run queue, 100 µs → 700 µs per transaction (+570 … +630 µs)."
+    words = "Run queue: 100 µs → 700 µs per transaction (+570 … +630 µs). This is the largest difference in time."
     text = section(made)
+    assert "</small> Run queue: 100 µs → 700 µs per transaction</h3>" in text
     assert words in text
     assert text.index(words) < text.index("<table>")
     assert "sched_yield()" in text

@@ -140,6 +140,7 @@ def test_the_report_shows_speed_beside_what_is_kept() -> None:
     ]
     made = section.part(result(records))
     assert made is not None
+    assert made.finding == "Acknowledged sets lost: memcached 200 of 200, caching 0 of 200"
     rows = cells(made.html)
     (native,) = [row for row in rows if "memcached" in row[0] and "200 of 200" in row]
     assert native[1:] == ["500", "200 of 200", "100%", "+2.00 MB (one run: no interval)"]

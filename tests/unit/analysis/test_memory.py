@@ -34,6 +34,7 @@ def test_where_the_memory_sits_is_told_with_the_arms_spread_at_the_end(tmp_path:
     least, most = min(middles, key=middles.__getitem__), max(middles, key=middles.__getitem__)
     unit = display_unit("server_rss_bytes", middles[most])
     assert '<div class="scroll facts"' in section.html
+    assert section.says.startswith("At the end of a run the arms' resident memory lies between ")
     spread = f"an end-to-end spread of {unit.text(middles[most] - middles[least])}"
     assert spread in re.sub("<[^>]*>", "", section.html)
     assert f"({least})" in section.html

@@ -72,6 +72,7 @@ async def test_where_the_law_does_not_hold_its_response_times_do_not_either(
     folder, _ = await run_study(request, paths, Watched(script), opener(script))
     page = render_page(folder)
     assert "Its curve of response times does not hold either." in page
+    assert "Scalability</small> glibc does not follow the law; it was fastest at " in page
     assert "the fitted mean response time is" not in page
 
 

@@ -49,6 +49,8 @@ def test_the_leading_class_is_the_answer_with_its_event(tmp_path: Path) -> None:
         "Waits for mutexes are 600 µs longer per transaction (+570 … +630 µs). Most of it: "
         "wait/synch/mutex/innodb/buf_pool_"
     )
+    title = '<small class="soft">What the server waits for</small> Waits for mutexes are 600 µs longer per transaction'
+    assert f"<h3>{title}</h3>" in section
     assert words in section
     assert "buf_pool_<mutex>" not in section
     assert "those that differ beyond noise first" in section
@@ -164,7 +166,15 @@ def test_without_a_difference_nothing_is_named(tmp_path: Path) -> None:
         tmp_path / "t", record(MUTEXES, alarm=CopiesDiffer(control="glibc", step="s", kind="event", of="mutexes"))
     )
     assert "No difference is claimed: two copies of glibc differ in mutexes at s." in page(alarmed)
+    assert "<h3>What the server waits for</h3>" in page(alarmed)
     assert "Waits" not in printed(alarmed)
+
+
+def test_the_title_of_several_comparisons_has_the_number_of_those_that_differ(tmp_path: Path) -> None:
+    contrasts = (*record(MUTEXES).contrasts, *record(NETWORK).contrasts)
+    assert "</small> Differences beyond noise in 1 of 2 comparisons</h3>" in page(
+        folder(tmp_path / "s", record(contrasts=contrasts))
+    )
 
 
 def test_a_study_without_waits_has_no_section(tmp_path: Path) -> None:

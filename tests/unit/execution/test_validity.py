@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mydyno.execution.validity import RunFacts, StepFacts, others_killed, run_reasons, step_reasons, step_warnings
-from mydyno.model.definition.experiment import Step, ValiditySpec
+from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.specs import ValiditySpec
 from mydyno.model.stored.records import DriverFinding, DriverResult, Evidence
 
 DRIVER = DriverResult(

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import typer
 from docs import result_pages
-from docs.reference_pages import pages
+from docs.reference_pages import OPTIONS, SECTIONS, pages
 from docs.sizes import SECTION, sizes
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 
 from mydyno.cli import COMMANDS, make_app
 from mydyno.experiments import built_in
@@ -80,12 +80,23 @@ def test_every_command_metric_treatment_and_verdict_has_its_words(made: dict[str
     [
         '`timeout` | duration | `"10m"` |', '`washout` | duration | `"150ms"` |', '`margin` | percentage | `"2%"` |',
         "`connections` | whole number, or a list | `[16]` |", '`steady` | one of `"strict"`, `"report"` | `"report"` |',
-        "`ref` | text | HEAD | with git: the commit, tag or branch |", "`compare` | list of tables |  |",
+        "`ref` | text | HEAD | with git: the commit, tag or branch, ", "`compare` | list of tables |  |",
         '`limit` | duration | required | its highest value, e.g. `"20ms"` |',
     ],
 )  # fmt: skip
 def test_a_key_has_its_type_and_its_default_as_in_a_file(made: dict[str, str], row: str) -> None:
     assert f"\n| {row}" in made["experiment.md"]
+
+
+def test_each_key_is_shown_as_written_by_its_default_its_choices_or_a_valid_example(made: dict[str, str]) -> None:
+    rows = re.findall(r"^\| (`\w+`) \| (.+?) \| (.*?) \| (.*) \|$", made["experiment.md"], re.MULTILINE)
+    assert len(rows) > 130
+    assert [key for key, kind, default, meaning in rows if not ("`" in kind + default or "e.g. `" in meaning)] == []
+    for model in (*SECTIONS.values(), *OPTIONS.values()):
+        for field in model.model_fields.values():
+            assert field.annotation is not None
+            for example in field.examples or ():
+                create_model("Example", value=(field.annotation, field))(value=example)
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -461,3 +461,19 @@ def test_an_arm_that_sets_nothing_has_nothing_to_prove(tmp_path: Path) -> None:
     assert "sets nothing" in section.html
     assert "proved in 0 of" not in section.html and "no evidence at all" not in section.html
     assert section.says.endswith("every treatment proved in every run")
+
+
+@pytest.mark.parametrize(
+    ("says", "title"),
+    [
+        (
+            "Waits for redo (log) are 12 µs longer (+8 … +16 µs). Most of it: fsync.",
+            "Waits for redo (log) are 12 µs longer",
+        ),
+        ("2 of 7 variables matter", "2 of 7 variables matter"),
+        (f"Waits for {'x' * 70} are longer.", ""),
+        ("", ""),
+    ],
+)
+def test_a_title_is_the_first_sentence_without_its_interval_where_it_is_short(says: str, title: str) -> None:
+    assert Part(id="a", heading="A", says=says).finding == title

@@ -16,8 +16,9 @@ import pytest
 
 from mydyno import reports
 from mydyno.analysis.base import Examined
+from mydyno.analysis.factors import part
 from mydyno.analysis.factors.effects import analyse
-from mydyno.document.parts import Cell, legend
+from mydyno.document.parts import Cell, Figures, legend
 from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
 from mydyno.model.definition.experiment import StepSpec
@@ -259,12 +260,12 @@ def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(
     summary, of = folder.summary(), folder.study().experiment
     assert summary is not None and 'id="factors"' not in factors[1], "a study of an earlier version has none"
     of = of.model_copy(update={"verdict": of.verdict.model_copy(update={"primary": ("qps",)})})
-    record = analyse(
-        Examined(
-            experiment=of, runs=summary.runs, families=list(families(of, summary.runs, ("qps",))), alpha=summary.alpha
-        )
+    before = tuple(run.model_copy(update={"values": run.unadjusted}) for run in summary.runs)
+    record, plain = (
+        analyse(Examined(experiment=of, runs=runs, families=list(families(of, runs, ("qps",))), alpha=summary.alpha))
+        for runs in (summary.runs, before)
     )
-    assert record is not None
+    assert record is not None and plain is not None
     folder.write_summary(summary.model_copy(update={"factors": record}))
     text, page = make(folder)
     assert_clean(page)
@@ -272,6 +273,13 @@ def test_factors_have_lines_effects_and_a_note_on_what_is_averaged(
     section = text[text.index('id="factors"') : text.index('<section id="why"')]
     assert "10 Gbit/s" in section and "compression: raw → zlib" in section
     assert "Main effects" in section and "Interactions" in section
+    found = part(StudyResult.load(folder))
+    assert found is not None
+    (table,) = (one.groups[0].figures[0].table for one in found.body if isinstance(one, Figures))
+    (cell,) = (row[2] for row in table.rows if row[:2] == ["compression: raw → zlib", "100 Mbit/s"])
+    (effect,) = (one for one in plain.effects if (one.kind, one.level, one.at) == ("at", "zlib", "100mbit"))
+    assert cell.below == f"plain {signed_percent(effect.ratio - 1)}"
+    assert "each has a false difference in at most 5 % of studies" in page.visible.replace("\u202f", " ")
     assert "means over the combinations of the factors" in str(reports.write(folder, "md"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,7 @@ def test_the_page_is_clean_and_has_the_sections(made: tuple[StudyResult, str, Pa
 def test_limits_stand_with_the_shares_that_say_so(made: tuple[StudyResult, str, Page]) -> None:
     visible = made[2].visible.replace("\u202f", " ")
     assert "What limited each arm" in visible
+    assert "What limited each arm link in 1 of 1" in visible
     assert "link 96 %, server 31 %, load 12 %" in visible
 
 
@@ -100,6 +102,21 @@ def test_traffic_is_drawn_against_the_load_with_the_ceilings_that_were_reached(
     assert "sweep:network_tx_bytes_per_s:oltp_read_only" in page.charts
     assert text.count('class="ceiling"') == 1, "10gbit was not reached here"
     assert "1gbit: 117" in text and "10gbit:" not in text
+    assert "Without a line: 10gbit (not reached in a timed transfer)." in page.visible
+
+
+def test_a_ceiling_far_above_the_traffic_is_named(made: tuple[StudyResult, str, Page]) -> None:
+    result = made[0]
+    runs = tuple(
+        run.model_copy(update={"evidence": tuple(
+            one.model_copy(update={"facts": {**one.facts, "to_load_bits_per_s": 1e12, "reached": True}})
+            for one in run.evidence
+        )})
+        for run in result.runs
+    )  # fmt: skip
+    part = network.build(replace(result, summary=result.summary.model_copy(update={"runs": runs})))
+    assert part is not None
+    assert re.search(r"Without a line: (10gbit, 1gbit|1gbit, 10gbit) \(far above the traffic\)\.", part.html)
 
 
 def test_bytes_per_transaction_have_their_chart_here_and_not_among_other_metrics(

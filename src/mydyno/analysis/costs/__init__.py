@@ -221,6 +221,7 @@ def part(result: StudyResult) -> Part | None:
     beyond = {one.cost for one in record.costs if one.beyond_noise}
     return Part(
         id="costs", heading=HEADING if found else "What a transaction costs",
+        says=found[0].sentences[0] if len(found) == 1 and found[0].named else "",
         body=[
             *_found(found), Note(_intro(record, bool(found), result), "intro"),
             Fold(agreed(f"Costs of a transaction: {len(beyond)} changed beyond noise"), [_table(result, record)]),

@@ -6,14 +6,14 @@ that other factor; otherwise it is the mean over all combinations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from math import exp, log
 
 from markupsafe import Markup
 
 from mydyno.analysis.base import Analysis
-from mydyno.analysis.factors.effects import analyse
+from mydyno.analysis.factors.effects import Key, analyse, key_of
 from mydyno.document.drawing import ArmStyle, SweepSeries, sweep_chart
 from mydyno.document.parts import Cell, Figure, FigureGroup, Figures, Note, Part, Table, render, swatch
 from mydyno.document.result import StudyResult
@@ -22,10 +22,12 @@ from mydyno.model.definition.factors import Factors, factors_of
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.stored.analyses import FactorCrossing, FactorEffect, FactorLevels, FactorsRecord
 from mydyno.model.stored.summary import StepLevel, Summary, at_step
+from mydyno.stats.factorial import factor_contrasts
 from mydyno.wording.numbers import (
     change_words,
     display_unit,
     level_percent,
+    percent,
     ratio_interval,
     signed,
     signed_percent,
@@ -188,10 +190,15 @@ def part(result: StudyResult) -> Part | None:
             effects = [one for one in record.effects if (one.metric, one.step) == (metric, step.id)]
             charts = [_lines(result, factors, over, metric, step) for over in record.factors if over.values]
             caption, css = ("", "") if charts else (result.metric_name(metric), "full")
-            figures.append(Figure(charts, _table(result, record, effects), caption, css, not charts))
+            table = _table(result, record, effects, _moved(result, factors, metric, step.id))
+            figures.append(Figure(charts, table, caption, css, not charts))
         groups.append(FigureGroup(result.step_heading(step), figures))
     drawn = Figures(groups, _legend(result, record, factors))
-    return Part(id="factors", heading="What each factor does", body=[Note(_intro(result), "intro"), drawn])
+    said = say(result.summary, result.summary.primary)
+    return Part(
+        id="factors", heading="What each factor does", says=said[0] if len(said) == 1 else "",
+        body=[Note(_intro(result), "intro"), drawn],
+    )  # fmt: skip
 
 
 def _intro(result: StudyResult) -> str:
@@ -199,7 +206,8 @@ def _intro(result: StudyResult) -> str:
         "A main effect is the mean over all combinations of the other factors, as a ratio; an effect at another "
         "factor's level is the mean over the combinations with that level; an interaction is how much the "
         f"second differs from the one at the control's level. Intervals of {level_percent(result.summary.alpha)} "
-        "are simultaneous over all of these effects."
+        "are simultaneous over all of these effects, a family beside that of the verdicts: each has a false difference "
+        f"in at most {percent(result.study.experiment.verdict.error_rate)} of studies."
     )
     record = result.summary.factors
     if record is not None and record.crossings:
@@ -261,7 +269,26 @@ def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: st
     )
 
 
-def _table(result: StudyResult, record: FactorsRecord, effects: list[FactorEffect]) -> Table:
+def _moved(result: StudyResult, factors: Factors, metric: str, step: str) -> dict[Key, float]:
+    """By what the adjustment for the host's speed divided each effect, from what it moved of each arm."""
+    control, names = result.summary.control, ["", *(factor.name for factor in factors.factors)]
+    moved = {control: 0.0}
+    for one in result.effects(metric, step):
+        if one.control == control and one.ratio and one.unadjusted is not None:
+            moved[one.arm] = log(one.unadjusted[0] / one.ratio)
+    found: dict[Key, float] = {}
+    for of in factor_contrasts([factor.levels for factor in factors.factors], factors.levels_of[control]):
+        weights = {factors.arm(levels): weight for levels, weight in of.weights.items()}
+        other = 0 if of.other is None else of.other + 1
+        if weights.keys() <= moved.keys():
+            key = (metric, step, of.kind, names[of.factor + 1], of.level, names[other], of.at)
+            found[key] = exp(sum(weight * moved[arm] for arm, weight in weights.items()))
+    return found
+
+
+def _table(
+    result: StudyResult, record: FactorsRecord, effects: list[FactorEffect], moved: Mapping[Key, float]
+) -> Table:
     """Main effects with what another factor's levels make of them, then interactions, and changes of sign."""
     rows: list[list[str | Cell]] = []
     kinds = (
@@ -272,7 +299,7 @@ def _table(result: StudyResult, record: FactorsRecord, effects: list[FactorEffec
     for heading, kind in kinds:
         of_kind = [one for one in effects if one.kind == kind]
         rows += [[heading]] if of_kind else []
-        rows += [_row(record, one) for one in of_kind]
+        rows += [_row(record, one, moved.get(key_of(one), 1.0)) for one in of_kind]
     first = effects[0]
     crossings = [one for one in record.crossings if (one.metric, one.step) == (first.metric, first.step)]
     rows += [["Changes of sign"]] if crossings else []
@@ -284,7 +311,8 @@ def _table(result: StudyResult, record: FactorsRecord, effects: list[FactorEffec
     return Table(f"Effects of the factors on {result.metric_name(first.metric)}", head, rows)
 
 
-def _row(record: FactorsRecord, effect: FactorEffect) -> list[str | Cell]:
+def _row(record: FactorsRecord, effect: FactorEffect, moved: float) -> list[str | Cell]:
+    """`moved`: the effect without the adjustment, divided by it; it is below where that is printed otherwise."""
     factor = record.factor(effect.factor)
     where = "mean of all"
     if effect.other:
@@ -293,12 +321,12 @@ def _row(record: FactorsRecord, effect: FactorEffect) -> list[str | Cell]:
         if effect.kind == "interaction":
             where = _contrast(other, effect.at)
     share = None if effect.ratio is None else effect.ratio - 1
-    size = "–" if share is None else signed_percent(share)
+    size, plain = ("–" if one is None else signed_percent(one) for one in (share, share and (1 + share) * moved - 1))
     decided = "yes" if effect.decided else "no"
     return [
         _contrast(factor, effect.level),
         where,
-        Cell(size, "num strong"),
+        Cell(size, "num strong", below="" if plain == size else f"plain {plain}"),
         Cell(ratio_interval(effect.ci_low, effect.ci_high), "num"),
         decided,
     ]

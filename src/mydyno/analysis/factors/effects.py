@@ -75,8 +75,8 @@ def analyse(study: Examined) -> FactorsRecord | None:
         _effect(one, found, factors, found.interval(critical_p, 1.0 - alpha), study.alarm)
         for one, found in zip(having, estimates, strict=True)
     )
-    by_effect = {_key(effect): found for effect, found in zip(effects, estimates, strict=True)}
-    decided = {_key(effect) for effect in effects if effect.decided}
+    by_effect = {key_of(effect): found for effect, found in zip(effects, estimates, strict=True)}
+    decided = {key_of(effect) for effect in effects if effect.decided}
     found = _crossings(named, effects, by_effect, decided, critical_p)
     return FactorsRecord(factors=named, effects=effects, crossings=tuple(found))
 
@@ -148,7 +148,8 @@ def _effect(one: Measured, found: Estimate, factors: Factors, interval: Interval
 Key = tuple[str, str, str, str, str, str, str]
 
 
-def _key(effect: FactorEffect) -> Key:
+def key_of(effect: FactorEffect) -> Key:
+    """What distinguishes it from the others of its study."""
     return effect.metric, effect.step, effect.kind, effect.factor, effect.level, effect.other, effect.at
 
 

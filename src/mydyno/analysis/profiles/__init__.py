@@ -130,11 +130,11 @@ def sentence(contrast: ProfileContrast, record: ProfilesRecord) -> str:
         return counted.with_few_blocks("No function's CPU time per transaction differs beyond noise.", contrast.blocks)
     first = leading[0]
     of_all = first.change_us / (total or 1.0)
-    share = f", {percent(of_all)} of the difference in CPU time" if 0.0 < of_all <= 1.2 else ""
+    share = f" This is {percent(of_all)} of the difference in CPU time." if 0.0 < of_all <= 1.2 else ""
     others = f" {len(leading) - 1} more differ beyond noise." if len(leading) > 1 else ""
     amount = f"{time_text(abs(first.change_us))} {'more' if first.change_us > 0 else 'less'}"
     interval = time_interval(first.low_us, first.high_us)
-    return f"{first.label} takes {amount} CPU time per transaction ({interval}){share}.{others}"
+    return f"{first.label} takes {amount} CPU time per transaction ({interval}).{share}{others}"
 
 
 def frame_rows(contrast: ProfileContrast) -> list[FrameRecord]:
@@ -255,7 +255,8 @@ def part(result: StudyResult) -> Part | None:
         flame = render("flame.html", least=percent(share), data=data, script=script)
     found = [(one, sentence(one, record), [_table(one)]) for one in contrasts]
     body = counted.body(result, found, "functions", flame, quality(record))
-    return Part(id="cpu", heading="Where the CPU goes", body=body)
+    says = counted.finding(result, record, found, [bool(one.leading) for one in contrasts])
+    return Part(id="cpu", heading="Where the CPU goes", says=says, body=body)
 
 
 def _table(contrast: ProfileContrast) -> Table:

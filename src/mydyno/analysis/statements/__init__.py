@@ -147,7 +147,10 @@ def part(result: StudyResult) -> Part | None:
     details = render("statements.html", first=changed[:MOST_FOLDS], further=changed[MOST_FOLDS:MOST_CHANGED],
                      beyond=len(changed) - MOST_CHANGED)  # fmt: skip
     tables = [_table(of, of.statements) for of in record.arms]
-    return Part(id="statements", heading="Statements", body=[Note(_intro(record), "intro"), *tables, details])
+    says = sentences(record)[0].partition(";")[0] if len(record.arms) == 1 else ""
+    return Part(
+        id="statements", heading="Statements", says=says, body=[Note(_intro(record), "intro"), *tables, details]
+    )
 
 
 def comment(result: StudyResult) -> Part | None:

@@ -147,7 +147,8 @@ def part(result: StudyResult, most: int | None = None) -> Part | None:
         for one in record.contrasts
     ]
     body = counted.body(result, found, "waits", None, quality(record))
-    return Part(id="waits", heading="What the server waits for", body=body)
+    says = counted.finding(result, record, found, [leading(one) is not None for one in record.contrasts])
+    return Part(id="waits", heading="What the server waits for", says=says, body=body)
 
 
 def comment(result: StudyResult) -> Part | None:

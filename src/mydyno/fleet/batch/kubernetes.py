@@ -137,7 +137,7 @@ class Kubernetes:
                 "podFailurePolicy": {
                     "rules": [
                         {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [2]}},
-                        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+                        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                     ]
                 },
                 "template": {

@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from mydyno.model.definition.problems import NAME_PATTERN
-from mydyno.model.definition.quantities import Duration, PositiveDuration, Share, ShareUpToAll
+from mydyno.model.definition.quantities import Duration, PositiveDuration
 from mydyno.model.definition.source_build import BuildSpec
-from mydyno.model.definition.specs import GuardSpec, ProfileSpec, SearchSpec, VerdictSpec, as_list
+from mydyno.model.definition.specs import GuardSpec, ProfileSpec, SearchSpec, ValiditySpec, VerdictSpec, as_list
 from mydyno.model.frozen_record import is_empty
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -36,8 +36,6 @@ Scalar = bool | int | float | Text
 FINITE = ConfigDict(allow_inf_nan=False)
 """For types outside models: JSON has no infinity, so a study could not be read back."""
 Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")], Scalar]
-
-
 MOST_INSTANCES = 64
 
 
@@ -50,9 +48,13 @@ class Frozen(BaseModel):
 class HooksSpec(Frozen):
     """Commands that the user of an external server gives to mydyno; each runs before every run."""
 
-    restore: Text | None = Field(None, description="makes the data what they were; needs --allow-writes")
+    restore: Text | None = Field(
+        None, examples=["/usr/local/bin/restore"], description="makes the data what they were; needs --allow-writes"
+    )
     restart: Text | None = Field(
-        None, description="restarts the server, after `restore`; mydyno waits for the server and proves that it is new"
+        None,
+        examples=["systemctl restart mariadb"],
+        description="restarts the server, after `restore`; mydyno waits for the server and proves that it is new",
     )
     timeout: PositiveDuration = Field(600.0, description="of each command, and of the server's answer afterwards")
 
@@ -62,29 +64,41 @@ class ServerSpec(Frozen):
 
     name: str | None = Field(None, examples=["mariadb-10.11"], description="a name from `mydyno servers`")
     basedir: Text | None = Field(
-        None, description="a MySQL or MariaDB (>= 5.5): its folder, or the vendor's tar archive"
+        None, examples=["/opt/mariadb"], description="a MySQL or MariaDB (>= 5.5): its folder, or the vendor's archive"
     )
     build: BuildSpec | None = Field(
-        None, exclude_if=is_empty, description="a server built from source: see [server.build]"
+        None,
+        exclude_if=is_empty,
+        examples=[{"git": "/src/memcached", "command": "./configure --prefix=$PREFIX && make install"}],
+        description="a server built from source: see [server.build]",
     )
-    dsn: Text | None = Field(None, description="an external server, mysql://user@host:3306/schema: nothing is started")
+    dsn: Text | None = Field(
+        None, examples=["mysql://bench@db1:3306/shop"], description="an external server: nothing is started"
+    )
     card: Name | None = Field(
         None,
+        examples=["eth0"],
         description="with dsn: this host's network card on the route to the server; `network` sets its speed "
         "with ethtool",
     )
     ssh: Text | None = Field(
         None,
+        examples=["bench@db1"],
         description="with dsn: the server's host as user@host, whose CPUs and server process are sampled, and where "
         "the hooks run",
     )
     hooks: HooksSpec | None = Field(
-        None, description="with dsn: commands before each run, here or (with ssh) on the server's host"
+        None,
+        examples=[{"restart": "systemctl restart mariadb"}],
+        description="with dsn: commands before each run, here or (with ssh) on the server's host",
     )
-    variables: Variables = Field(default_factory=dict, description="server variables of every arm (my.cnf)")
+    variables: Variables = Field(
+        default_factory=dict, examples=[{"innodb_io_capacity": 2000}], description="server variables of every arm"
+    )
     option_file: Text | None = Field(
         None,
         exclude_if=is_empty,
+        examples=["my.cnf"],
         description="an option file (my.cnf), relative to the experiment's file, whose options are variables of every "
         "arm; what `variables` sets comes before it",
     )
@@ -105,16 +119,18 @@ class DataSpec(Frozen):
         "that name is set; existing, with server.dsn: the tables of its schema, the default where every load is a file",
     )
     script: Text | None = Field(
-        None, description="a Lua script of sysbench, whose command prepare makes the data; sets workload"
+        None, examples=["shop.lua"], description="a Lua script of sysbench whose prepare makes the data; sets workload"
     )
     sql: Text | None = Field(
         None,
+        examples=["shop.toml"],
         description="the TOML file beside an SQL file, with tables and rules for their rows; or NAME.sql, a dump; sets "
         "workload",
     )
     options: dict[str, Scalar] = Field(
         default_factory=dict,
-        description="with script: its options, e.g. tables and table_size; with sql: scale, where the file has one",
+        examples=[{"tables": 8}],
+        description="with script: its options; with sql: scale, where the file has one",
     )
     tables: int = Field(8, ge=1, le=10_000, description="number of tables")
     rows: int = Field(100_000, ge=1, le=10_000_000_000, description="rows in each table")
@@ -131,6 +147,7 @@ class DataSpec(Frozen):
     statistics: Text | None = Field(
         None,
         exclude_if=is_empty,
+        examples=["shop.statistics"],
         description="a file of `mydyno servers statistics`: the optimizer's statistics that the tables get",
     )
     auto_inc: bool = Field(True, description="ids by AUTO_INCREMENT (sysbench --auto_inc)")
@@ -168,15 +185,19 @@ class StepSpec(Frozen):
     )
     script: Text | None = Field(
         None,
+        examples=["oltp_read_write"],
         description="in place of workload: a Lua script of sysbench, relative to the experiment's file, or the name of "
         "one in sysbench's package",
     )
     sql: Text | None = Field(
-        None, description="in place of workload: a file of SQL transactions, relative to the experiment's file"
+        None,
+        examples=["shop.sql"],
+        description="in place of workload: a file of SQL transactions, relative to the experiment's file",
     )
     replay: Text | None = Field(
         None,
         exclude_if=is_empty,
+        examples=["monday.capture"],
         description="in place of workload: a file of `dynoload capture`; its transactions in order, or at their times",
     )
     statements: bool = Field(
@@ -190,6 +211,7 @@ class StepSpec(Frozen):
     )
     rate: Annotated[tuple[Annotated[float, Field(gt=0, le=10_000_000)], ...], BeforeValidator(as_list)] = Field(
         (),
+        examples=[[500, 1000]],
         description="open loop: transactions per second, independent of the server; latency counts from when each "
         "was due. A list is a sweep. Without it a closed loop: each connection sends its next transaction when the "
         "previous one has ended",
@@ -197,12 +219,15 @@ class StepSpec(Frozen):
     search: SearchSpec | None = Field(
         None,
         exclude_if=is_empty,
+        examples=[{"metric": "latency_p99_us", "limit": "20ms"}],
         description="open loop: find the highest rate at which a latency stays within a limit: see [steps.search]",
     )
     warmup: Duration = Field(10.0, ge=0, description="load that does not count")
     measure: PositiveDuration = Field(30.0, description="measured window")
     driver: str = Field("dynoload", description="the load program")
-    options: dict[str, Scalar] = Field(default_factory=dict, description="the workload's own options, e.g. range_size")
+    options: dict[str, Scalar] = Field(
+        default_factory=dict, examples=[{"range_size": 1000}], description="the workload's own options"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -247,7 +272,7 @@ class DesignSpec(Frozen):
         8, ge=1, le=1000, description="number of blocks; each contains every arm once and the control twice"
     )
     time: Annotated[PositiveDuration | None, BeforeValidator(_none_by_word)] = Field(
-        None, description='interleaved: time for the whole study, or "none"; blocks and cycles are fitted into it'
+        None, examples=["10m"], description='interleaved: time for the study, or "none"; blocks and cycles fit into it'
     )
     slice: PositiveDuration = Field(
         0.5,
@@ -260,6 +285,7 @@ class DesignSpec(Frozen):
         None,
         ge=1,
         le=100_000,
+        examples=[20],
         description="interleaved, without a time: slices of each arm per block and load level; "
         "default: measure / slice",
     )
@@ -268,6 +294,7 @@ class DesignSpec(Frozen):
         ge=1,
         le=2,
         exclude_if=is_empty,
+        examples=[2],
         description="interleaved, switchback: how often each block has a treated arm (the control: twice); default: 2 "
         "in a study with a time and a single treated arm, where the host has room, else 1",
     )
@@ -275,35 +302,6 @@ class DesignSpec(Frozen):
         5.0, le=3600, description="interleaved: longest wait for a quieter host before each cycle"
     )
     seed: int = Field(1, ge=0, description="seed of all orders; run draws and stores one where the file has none")
-
-
-class ValiditySpec(Frozen):
-    """Limits beyond which a run is invalid; it is kept and shown, but not used."""
-
-    ignored_errors_per_transaction: float = Field(
-        0.1, ge=0, description="deadlocks and lock time-outs per transaction, beyond which an arm has failed"
-    )
-    driver_cpu: ShareUpToAll = Field(
-        0.95, gt=0, description="the load program's CPU time as a share of the CPUs that it may use"
-    )
-    not_found: ShareUpToAll = Field(
-        0.01,
-        description="largest share of gets, or of statements for rows of mydyno's own data, that finds nothing beyond "
-        "options.hit_ratio; 100% for an experiment on evictions",
-    )
-    swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
-    throttled: Share = Field(
-        0.01, description="largest share of periods of mydyno's CPU quota in which it is used up, at a load level"
-    )
-    steal: Share = Field(
-        0.30,
-        description="largest difference between arms in the share of CPU time that the hypervisor took: a cycle "
-        "(design blocks: a load level of a block) beyond it is dropped for all arms",
-    )
-    steady: Literal["strict", "report"] = Field(
-        "report",
-        description="report: a load level that is not steady counts, and the report shows it; strict: it is invalid",
-    )
 
 
 class ThresholdSpec(Frozen):
@@ -342,7 +340,8 @@ class ScreenSpec(Frozen):
         False, description="every run again with all values exchanged: main effects without interactions of two"
     )
     variables: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")], tuple[Scalar, ...]] = Field(
-        description="server variables, each with its present value first and another one"
+        examples=[{"innodb_io_capacity": [200, 2000]}],
+        description="server variables, each with its present value first and another one",
     )
 
 

@@ -45,14 +45,18 @@ class BuildSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    git: _Text | None = Field(None, description="a git repository: its folder on this host, or its URL")
-    ref: Annotated[str, AfterValidator(_ref)] | None = Field(
-        None, description="with git: the commit, tag or branch; default: HEAD"
+    git: _Text | None = Field(
+        None, examples=["/src/mariadb"], description="a git repository: its folder on this host, or its URL"
     )
-    source: _Text | None = Field(None, description="in place of git: a folder with the source")
+    ref: Annotated[str, AfterValidator(_ref)] | None = Field(
+        None, examples=["mariadb-11.4.5"], description="with git: the commit, tag or branch; default: HEAD"
+    )
+    source: _Text | None = Field(
+        None, examples=["../memcached-1.6.40"], description="in place of git: a folder with the source"
+    )
     patch: _Text | None = Field(
-        None, description="a file with a patch, applied with patch -p1 before the command; its content is part of what "
-        "identifies the build",
+        None, examples=["faster-commit.patch"], description="a file with a patch, applied with patch -p1 before the "
+        "command; its content is part of what identifies the build",
     )  # fmt: skip
     command: _Text | None = Field(
         None,
@@ -60,8 +64,8 @@ class BuildSpec(BaseModel):
         description="builds it and installs it into $PREFIX",
     )
     environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = Field(
-        default_factory=dict, description="of the command, e.g. { CFLAGS = \"-O2 -g\" }; nothing of the shell's own is "
-        "passed on but PATH, HOME, TZ and TMPDIR",
+        default_factory=dict, examples=[{"CFLAGS": "-O2 -g"}], description="of the command; nothing of the shell's own "
+        "is passed on but PATH, HOME, TZ and TMPDIR",
     )  # fmt: skip
     builds: int = Field(
         1, ge=1, le=MOST_BUILDS,

@@ -1,4 +1,4 @@
-"""Small sections of an experiment: [verdict], [guard], [profile], and `search` of a step. Frozen; no I/O."""
+"""Small sections of an experiment ([verdict], [validity], [guard], [profile]), `search` of a step. Frozen; no I/O."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mydyno.model.definition.quantities import ErrorRate, PositiveDuration, Share
+from mydyno.model.definition.quantities import ErrorRate, PositiveDuration, Share, ShareUpToAll
 from mydyno.model.metrics import common_name
 
 TOTAL = 0.05
@@ -31,8 +31,10 @@ class CompareSpec(BaseModel):
     metrics: Annotated[tuple[str, ...], BeforeValidator(as_list)] = Field(
         min_length=1, examples=["tpmc_instance_1"], description="metrics"
     )
-    arms: Annotated[tuple[str, ...], BeforeValidator(as_list)] = Field(min_length=1, description="the arms compared")
-    control: str = Field(description="the arm that they are compared with")
+    arms: Annotated[tuple[str, ...], BeforeValidator(as_list)] = Field(
+        min_length=1, examples=["limit-4"], description="the arms compared"
+    )
+    control: str = Field(examples=["limit-1"], description="the arm that they are compared with")
 
 
 def _as_metrics(value: object) -> object:
@@ -62,7 +64,11 @@ class VerdictSpec(BaseModel):
         True, description="also give verdicts on the server's CPU time per query, if it is measured and no primary "
         "metric is the server's CPU time",
     )  # fmt: skip
-    compare: tuple[CompareSpec, ...] = Field((), description="further contrasts with verdicts: metrics, arms, control")
+    compare: tuple[CompareSpec, ...] = Field(
+        (),
+        examples=[[{"metrics": "tpmc_instance_1", "arms": "limit-4", "control": "limit-1"}]],
+        description="further contrasts with verdicts: metrics, arms, control",
+    )
 
     error_rate: ErrorRate = Field(
         TOTAL, description="the largest chance of a false difference over all verdicts and interim analyses of the "
@@ -79,6 +85,37 @@ class VerdictSpec(BaseModel):
         return self.latency_margin if metric.startswith("latency_") else self.margin
 
 
+class ValiditySpec(BaseModel):
+    """Limits beyond which a run is invalid; it is kept and shown, but not used."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    ignored_errors_per_transaction: float = Field(
+        0.1, ge=0, description="deadlocks and lock time-outs per transaction, beyond which an arm has failed"
+    )
+    driver_cpu: ShareUpToAll = Field(
+        0.95, gt=0, description="the load program's CPU time as a share of the CPUs that it may use"
+    )
+    not_found: ShareUpToAll = Field(
+        0.01,
+        description="largest share of gets, or of statements for rows of mydyno's own data, that finds nothing beyond "
+        "options.hit_ratio; 100% for an experiment on evictions",
+    )
+    swap_bytes: int = Field(1 << 20, ge=0, description="bytes swapped in or out during the measured windows")
+    throttled: Share = Field(
+        0.01, description="largest share of periods of mydyno's CPU quota in which it is used up, at a load level"
+    )
+    steal: Share = Field(
+        0.30,
+        description="largest difference between arms in the share of CPU time that the hypervisor took: a cycle "
+        "(design blocks: a load level of a block) beyond it is dropped for all arms",
+    )
+    steady: Literal["strict", "report"] = Field(
+        "report",
+        description="report: a load level that is not steady counts, and the report shows it; strict: it is invalid",
+    )
+
+
 class GuardSpec(BaseModel):
     """With server.dsn: limits at which a slice is ended at once, its connections closed, and repeated when the server
     is calm again. After three such ends the arm has failed at that load level.
@@ -87,7 +124,10 @@ class GuardSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     threads_running: int | None = Field(
-        None, ge=1, description="most threads that execute statements (Threads_running), those of the load included"
+        None,
+        ge=1,
+        examples=[64],
+        description="most threads that execute statements (Threads_running), those of the load included",
     )
     p99: PositiveDuration | None = Field(
         None, examples=["50ms"], description="longest 99th percentile of `statement` over the last ten seconds"
@@ -96,7 +136,7 @@ class GuardSpec(BaseModel):
         "SELECT 1", min_length=1, description="what mydyno executes forty times a second as a user of the server would"
     )
     replica_lag: PositiveDuration | None = Field(
-        None, description="with a server that is a replica: the most that it may be behind its source"
+        None, examples=["5s"], description="with a server that is a replica: the most that it may be behind its source"
     )
 
 

@@ -1,16 +1,19 @@
 """Experiments on the network: the cost of a transaction, and the traffic against the load with the links' ceilings.
 
 Absent from the page where no arm has a network, TLS or compression of its own. The ceiling is what the timed transfer
-of the same runs delivered, as frames; a bandwidth that this host could not reach has none.
+of the same runs delivered, as frames; a bandwidth that this host could not reach has none, and is named.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
+from mydyno.document.drawing import FAR
 from mydyno.document.parts import FigureGroup, Figures, Note, Part, legend
 from mydyno.document.result import StudyResult
 from mydyno.hosts.network.link import FRAME_TO_PAYLOAD
+from mydyno.model.stored.summary import StepLevel
 from mydyno.reports.sections.metrics import metric_figure
 
 TREATMENTS = ("network", "compression", "tls")
@@ -24,14 +27,16 @@ def build(result: StudyResult) -> Part | None:
         return None
     outside = experiment.server.dsn is not None  # its own interface is not sampled, that of the load is
     drawn: dict[str, dict[str, float]] = {metric: {} for metric in PRICES}
+    links, traffic = _links(result), f"network_{'rx' if outside else 'tx'}_bytes_per_s"
     if outside or any("network" in arm.treatments for arm in experiment.arms):  # no interface sees the loopback's bytes
-        drawn["network_rx_bytes_per_s" if outside else "network_tx_bytes_per_s"] = _ceilings(result)
+        drawn[traffic] = {name: ceiling for name, ceiling in links.items() if ceiling is not None}
     groups = []
     for workload in result.workloads:
         steps = result.steps_of_workload(workload)
         figures = [metric_figure(result, metric, workload, steps, ceilings) for metric, ceilings in drawn.items()]
         heading = f"The cost of a transaction, and the traffic: {workload}"
-        groups.append(FigureGroup(heading, [one for one in figures if one]))
+        missing = _missing(result, traffic, steps, links)
+        groups.append(FigureGroup(heading, [one for one in figures if one], text=missing))
     intro = (
         f"Traffic is what the {'load' if outside else 'server'}'s interface {'received' if outside else 'sent'}, with "
         "headers; dashed lines are what the links of a bandwidth delivered in a timed transfer, where it "
@@ -44,16 +49,29 @@ def build(result: StudyResult) -> Part | None:
     )  # fmt: skip
 
 
-def _ceilings(result: StudyResult) -> dict[str, float]:
-    """{bandwidth: what its links delivered, as frames}, of those that most runs reached."""
+def _links(result: StudyResult) -> dict[str, float | None]:
+    """{bandwidth: what its links delivered, as frames}; None for one that most runs did not reach."""
     found: dict[str, list[tuple[float, bool]]] = {}
     for run in result.runs:
-        for facts in (one.facts for one in run.evidence if one.treatment == "network"):
-            if facts.get("bandwidth") and facts.get("to_load_bits_per_s"):
-                delivered = facts["to_load_bits_per_s"] / 8 * FRAME_TO_PAYLOAD
-                found.setdefault(str(facts["bandwidth"]), []).append((delivered, bool(facts.get("reached"))))
+        for facts in (one.facts for one in run.evidence if one.treatment == "network" and one.facts.get("bandwidth")):
+            timed = found.setdefault(str(facts["bandwidth"]), [])
+            if facts.get("to_load_bits_per_s"):
+                timed.append((facts["to_load_bits_per_s"] / 8 * FRAME_TO_PAYLOAD, bool(facts.get("reached"))))
     return {
         bandwidth: median(delivered for delivered, _ in of)
+        if of and fmean(reached for _, reached in of) >= 0.5
+        else None
         for bandwidth, of in found.items()
-        if fmean(reached for _, reached in of) >= 0.5
     }
+
+
+def _missing(result: StudyResult, metric: str, steps: Sequence[StepLevel], links: Mapping[str, float | None]) -> str:
+    """The bandwidths that have no line in the chart of the traffic; empty where each has one, or there is no chart."""
+    values = [value for step in steps for _, value, _ in result.values(metric, step.id)]
+    if not values:
+        return ""
+    unreached = [name for name, ceiling in links.items() if ceiling is None]
+    far = [name for name, ceiling in links.items() if ceiling is not None and ceiling >= FAR * max(values)]
+    reasons = ((unreached, "not reached in a timed transfer"), (far, "far above the traffic"))
+    words = [f"{', '.join(names)} ({why})" for names, why in reasons if names]
+    return f"Without a line: {'; '.join(words)}." if words else ""

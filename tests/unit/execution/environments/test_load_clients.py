@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mydyno.execution.environments.probe import busy_client_words, busy_pct
 from mydyno.execution.validity import StepFacts, driver_cpu
-from mydyno.model.definition.experiment import ValiditySpec
+from mydyno.model.definition.specs import ValiditySpec
 from mydyno.model.stored.records import ClientLoad, DriverResult
 from mydyno.store.samples import Sample
 

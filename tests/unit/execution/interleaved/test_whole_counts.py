@@ -8,7 +8,8 @@ import pytest
 
 from mydyno.execution.interleaved.slices import own_rates, whole_counts
 from mydyno.execution.validity import SLICES_RULES, StepFacts, step_reasons
-from mydyno.model.definition.experiment import Step, ValiditySpec
+from mydyno.model.definition.experiment import Step
+from mydyno.model.definition.specs import ValiditySpec
 from mydyno.model.stored.records import DriverResult
 from mydyno.results.values.doubts import missed
 

@@ -1,4 +1,7 @@
-"""Kubernetes: the manifest as a golden file, and a kubectl that answers as the API of batch/v1 and v1 is documented."""
+"""Kubernetes: the manifest as a golden file, and a kubectl whose items are as the schemas of batch/v1 and v1 have them.
+
+The schemas are those of 1.29, the oldest with each field on by default: later ones of version 1 keep them.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from mydyno.errors import HostError, UserError
 from mydyno.fleet.batch.kubernetes import Kubernetes
 from mydyno.fleet.batch.system import Task
 from mydyno.model.definition.host_groups import BatchJob
+from tests.support import DATA
 from tests.support.golden import check_golden
 
 NAME = "mydyno-allocators-20261123t120000z-5a1e"
@@ -25,8 +30,10 @@ JOB = BatchJob(
     options=("image=registry/mydyno:1", "claim=studies", "parallel=4", "namespace=bench"),
 )
 STUDY = Path("/shared/studies/allocators-20261123T120000Z")
+SCHEMAS = DATA / "kubernetes-1.29.json"
 KUBECTL = """\
 import json, pathlib, sys
+from jsonschema import Draft202012Validator
 folder = pathlib.Path(__file__).parent
 with (folder / "calls").open("a") as calls:
     calls.write(" ".join(sys.argv[1:]) + "\\n")
@@ -34,6 +41,9 @@ state = folder / "state.json"
 items = json.loads(state.read_text()) if state.exists() else []
 if "apply" in sys.argv:
     job = json.loads(pathlib.Path(sys.argv[-1]).read_text())
+    schema = json.loads(pathlib.Path(SCHEMAS).read_text()) | {"$ref": "#/$defs/Job"}
+    for error in Draft202012Validator(schema).iter_errors(job):
+        sys.exit(f"Error from server (BadRequest): {error.message}")
     job["metadata"]["creationTimestamp"] = f"2026-11-23T12:00:{len(items):02d}Z"
     state.write_text(json.dumps([*items, job]))
 elif "get" in sys.argv:
@@ -43,12 +53,18 @@ elif "logs" in sys.argv:
 """
 
 
+def errors(item: dict[str, Any]) -> list[str]:
+    """What an API server would refuse of a job or a pod."""
+    schema = json.loads(SCHEMAS.read_text()) | {"$ref": f"#/$defs/{item['kind']}"}
+    return [error.message for error in Draft202012Validator(schema).iter_errors(item)]
+
+
 class Cluster:
     """What the fake kubectl reads."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "kubectl").write_text(f"#!{sys.executable}\n{KUBECTL}")
+        (folder / "kubectl").write_text(f"#!{sys.executable}\nSCHEMAS = {str(SCHEMAS)!r}\n{KUBECTL}")
         (folder / "kubectl").chmod(0o755)
 
     def jobs(self) -> list[dict[str, Any]]:
@@ -56,6 +72,7 @@ class Cluster:
         return items
 
     def has(self, *items: dict[str, Any]) -> None:
+        assert not [error for item in items for error in errors(item)]
         (self.folder / "state.json").write_text(json.dumps(items))
 
 
@@ -69,16 +86,33 @@ def pod(index: int, second: int, status: dict[str, Any], job: str = NAME) -> dic
     labels = {"batch.kubernetes.io/job-name": job, "batch.kubernetes.io/job-completion-index": str(index)}
     metadata = {"name": f"pod-{second}", "labels": labels, "creationTimestamp": f"2026-11-23T12:01:{second:02d}Z"}
     node = {} if status["phase"] == "Pending" else {"nodeName": f"node{index}"}
-    return {"kind": "Pod", "metadata": metadata, "spec": node, "status": status}
+    spec = {"containers": [{"name": "block"}], **node}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def block_in(state: dict[str, Any]) -> list[dict[str, Any]]:
+    image = {"image": "registry/mydyno:1", "imageID": ""}
+    return [{"name": "block", **image, "ready": False, "restartCount": 0, "state": state}]
 
 
 def ended(code: int, reason: str = "Error") -> dict[str, Any]:
-    containers = [{"state": {"terminated": {"exitCode": code, "reason": reason}}}]
+    containers = block_in({"terminated": {"exitCode": code, "reason": reason}})
     return {"phase": "Failed" if code else "Succeeded", "containerStatuses": containers}
 
 
-def test_the_manifest_is_as_the_golden_file() -> None:
-    check_golden("kubernetes.json", Kubernetes(STUDY, JOB).text(range(1, 11)))
+def test_the_manifest_is_as_the_golden_file_and_the_schema() -> None:
+    text = Kubernetes(STUDY, JOB).text(range(1, 11))
+    check_golden("kubernetes.json", text)
+    assert errors(json.loads(text)) == []
+    assert errors(json.loads(text.replace("backoffLimitPerIndex", "backoffLimitPerindex"))) == [
+        "Additional properties are not allowed ('backoffLimitPerindex' was unexpected)"
+    ]
+
+
+async def test_a_manifest_that_the_api_refuses_is_an_error(cluster: Cluster) -> None:
+    wrong = JOB.model_copy(update={"limit_s": "1140"})
+    with pytest.raises(HostError, match="is not of type 'integer'"):
+        await Kubernetes(cluster.folder, wrong).submit([1], ())
 
 
 def test_pods_of_two_studies_never_share_a_node() -> None:
@@ -118,7 +152,7 @@ async def test_tasks_are_those_of_the_jobs_status_and_of_the_latest_pods(cluster
     (job,) = cluster.jobs()
     job["status"] = {"active": 3, "completedIndexes": "0-1", "failedIndexes": "5"}
     unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    pulling = [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]
+    pulling = block_in({"waiting": {"reason": "ImagePullBackOff"}})
     cluster.has(
         job,
         pod(0, 1, ended(0, "Completed")),
