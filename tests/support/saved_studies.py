@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mydyno.across.saved import SavedStudy
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, DesignSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.definition.plan import SIX, make_plan
 from mydyno.model.definition.specs import VerdictSpec
 from mydyno.model.metrics import METRICS
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import RunSummary, StepLevel, Summary
-from mydyno.results.across.saved import SavedStudy
 from mydyno.results.families import families
 from mydyno.store.study_folder import StudyFolder
 from mydyno.verdicts import decide_study

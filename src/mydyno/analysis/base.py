@@ -9,14 +9,15 @@ from typing import Any, Literal
 
 from mydyno.document.parts import Part
 from mydyno.document.result import StudyResult
-from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.experiment import Experiment, ThresholdSpec
+from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.records import RunRecord, SliceRecord
 from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary, used_slices
 from mydyno.results.precision import used_logs
 from mydyno.verdicts import Family
 
-Chapter = Literal["answer", "why", "load", "trust"]
-"""Chapters of the report that have analyses."""
+Chapter = Literal["decision", "answer", "why", "load", "trust"]
+"""Chapters of the report that have analyses; the decision is the first part of the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,11 @@ class Examined:
     """Those of later blocks too."""
     hosts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """{host group: facts of its server host}; empty where there is one."""
+    plan: Plan | None = None
+    thresholds: Sequence[ThresholdSpec] = ()
+    """Those that are decided: the experiment's, or others."""
+    interrupted: bool = False
+    """Whether runs are missing, and the study did not end by itself."""
     found: Mapping[str, Any] = field(default_factory=dict)
     """{field of Summary: record} of the analyses before this one in the list."""
 
@@ -82,6 +88,8 @@ class Analysis:
     """Whether nothing is said of undecided comparisons beside `say`."""
     adds: Callable[[Summary], str] = lambda _: ""
     """Its sentence in the answer, after those on the question; empty: none."""
+    decides: Callable[[Summary], list[str]] = lambda _: []
+    """Its sentences before everything else in the answer."""
     always: Callable[[Summary], list[str]] = lambda _: []
     """Its sentences that hold whatever the control's copies do, and before any look."""
     lines: Callable[[StudyResult], list[str]] = lambda _: []

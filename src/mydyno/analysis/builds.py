@@ -17,15 +17,13 @@ from mydyno.language import agreed
 from mydyno.model.definition.plan import builds_of
 from mydyno.wording.numbers import signed
 
-Facts = Mapping[str, Any]
-
 
 def part(result: StudyResult) -> Part | None:
     """The section, or None if no server was built from source."""
-    found = facts_of_builds(result)
+    found = result.builds
     if not found:
         return None
-    tables = [table(result, found)]
+    tables = [table(result)]
     if any(builds_of(arm) > 1 for arm in result.study.experiment.arms) and (layouts := _layouts(result)).rows:
         tables.append(layouts)
     commands = list(dict.fromkeys(_recipe(one) for one in found.values()))
@@ -42,21 +40,10 @@ INTRO = (
 )
 
 
-def facts_of_builds(result: StudyResult) -> dict[tuple[str, int], Facts]:
-    """{(arm, build): what the evidence of its first run has of it}."""
-    found: dict[tuple[str, int], Facts] = {}
-    for run in sorted(result.runs, key=lambda run: list(result.styles).index(run.arm)):
-        for evidence in run.evidence:
-            facts = evidence.facts.get("build")
-            if evidence.treatment == "server" and isinstance(facts, dict):
-                found.setdefault((run.arm, int(facts["layout"])), facts)
-    return dict(sorted(found.items(), key=lambda item: (list(result.styles).index(item[0][0]), item[0][1])))
-
-
-def table(result: StudyResult, found: Mapping[tuple[str, int], Facts]) -> Table:
+def table(result: StudyResult) -> Table:
     """A row for each build of each arm."""
     rows: list[list[str | Cell]] = []
-    for (arm, layout), facts in found.items():
+    for (arm, layout), facts in result.builds.items():
         commit = str(facts["commit"]).removeprefix("tree-")[:12]
         date = str(facts["date"])[:10]
         rows.append([
@@ -91,7 +78,7 @@ def _layouts(result: StudyResult) -> Table:
     )  # fmt: skip
 
 
-def _recipe(facts: Facts) -> str:
+def _recipe(facts: Mapping[str, Any]) -> str:
     environment = "".join(f"{name}={value} " for name, value in facts["environment"].items())
     cached = ", ccache" if facts["ccache"] else ""
     return f"{facts['origin']}: {environment}{facts['command']} ({', '.join(facts['compilers'])}{cached})"

@@ -11,6 +11,7 @@ from mydyno.analysis import (
     capacity,
     costs,
     factors,
+    gate,
     host_groups,
     kernel,
     key_values,
@@ -55,8 +56,11 @@ ANALYSES: tuple[Analysis, ...] = (
     published.CONCLUSIONS,
     published.ANALYSIS,
     replay.ANALYSIS,
+    gate.ANALYSIS,
 )
 """In the order of the report; of several that answer on a metric, the last one is heard."""
+gate_document, junit, bencher = gate.document, gate.junit, gate.bencher
+"""What `mydyno gate` prints and writes."""
 
 
 def records_of(study: Examined) -> dict[str, Any]:
@@ -84,6 +88,11 @@ def said_of(summary: Summary, metric: str) -> tuple[list[str], bool]:
 def added_of(summary: Summary) -> list[str]:
     """The answer's sentences beside those on the question."""
     return [sentence for one in ANALYSES if (sentence := one.adds(summary))]
+
+
+def decided_of(summary: Summary) -> list[str]:
+    """What the answer begins with."""
+    return [sentence for one in ANALYSES for sentence in one.decides(summary)]
 
 
 def always_of(summary: Summary) -> list[str]:

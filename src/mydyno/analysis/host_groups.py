@@ -26,8 +26,8 @@ from mydyno.model.stored.summary import (
     HostsEffect,
     block_groups,
 )
-from mydyno.results.across.common_ground import FIRST_FACTS, comparable_facts, fact_differences
 from mydyno.results.precision import cost_metric
+from mydyno.results.settings import FIRST_FACTS, comparable_facts, fact_differences
 from mydyno.stats.groups import group_effects, heterogeneity, hosts_interval, in_order
 from mydyno.stats.paired import Interval
 from mydyno.stats.permutation import holm

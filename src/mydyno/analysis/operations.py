@@ -73,7 +73,7 @@ def analyse(study: Examined) -> OperationsRecord | None:
     decided = decide_study(families, study.alpha_of_causes, total=study.experiment.verdict.error_rate)
     alarm = alarm_of(decided)
     may_claim = study.due and alarm is None
-    changes = {(one.metric, one.step, one.arm, one.control): _change_of(one, may_claim) for one in decided}
+    changes = {one.contrast: _change_of(one, may_claim) for one in decided}
     contrasts = dict.fromkeys((one.step, one.arm, one.control) for one in decided)
     found = [
         _effect(name, *contrast, counted, {

@@ -16,7 +16,7 @@ from mydyno.language import agreed, listing
 from mydyno.model.definition.plan import instances_of_each
 from mydyno.model.definition.server_options import plain_name
 from mydyno.model.stored.records import RunRecord
-from mydyno.results.across.common_ground import SHOWN_LETTERS, SYNCED_WRITES, meaning_of, shapes_performance
+from mydyno.results.settings import SHOWN_LETTERS, SYNCED_WRITES, meaning_of, shapes_performance
 from mydyno.servers.dsn import place_of
 from mydyno.treatments.dsn import dsns_of
 from mydyno.wording.numbers import signed

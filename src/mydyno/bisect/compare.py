@@ -29,6 +29,7 @@ from pydantic import ValidationError
 from mydyno.errors import BuildError, ServerError, UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.execution.environments.environment import Opener
+from mydyno.execution.interim import Decided, is_gate_decided
 from mydyno.execution.interleaved.study_time import overhead_s
 from mydyno.execution.live import Watcher
 from mydyno.execution.planning.design_choice import with_copies
@@ -54,8 +55,6 @@ from mydyno.results.precision import alarm_of, half_width, looks_of
 from mydyno.store.logs import Journal
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import resume_study, run_study
-from mydyno.verdicts import threshold as judged
-from mydyno.wording.gate import gate_study, is_interrupted
 from mydyno.wording.numbers import ratio_interval
 from mydyno.wording.verdicts import alarm_clause, cut, note_of, recorded_failure
 
@@ -235,8 +234,8 @@ async def compare_ends(folder: BisectFolder, tools: Tools) -> Ends:
     for commit in (record.good, record.bad):
         await _build(experiment, commit, tools)
 
-    def is_decided(study: StudyFolder, summary: Summary) -> bool:
-        state, best = _end_state(study, summary, record)
+    def is_decided(_: StudyFolder, summary: Summary) -> bool:
+        state, best = _end_state(summary, record)
         if state != "differ" or best is None or given is not None:
             return state != "undecided"
         # More precise ends move the limit to the middle, where commits take the least time.
@@ -244,7 +243,7 @@ async def compare_ends(folder: BisectFolder, tools: Tools) -> Ends:
 
     longest_s = None if record.longest_s is None else ENDS_LONGER * record.longest_s
     study, summary, times = await _study(folder, experiment, tools, is_decided, longest_s)
-    state, best = _end_state(study, summary, record)
+    state, best = _end_state(summary, record)
     effect = best or next(iter(_effects(summary, record.metric)), None)
     outcome: Outcome = {"differ": "bad", "no difference": "good", "better": "good"}.get(state, "skipped")  # type: ignore[assignment]
     comparison = _comparison(record.bad, outcome, study, summary, effect, times, folder.path)
@@ -270,18 +269,19 @@ async def compare_commit(folder: BisectFolder, commit: Commit, ends: Ends, tools
         # The message continues with lines of the log, the hint has the log's path.
         return _skipped(commit, "build", "; ".join(filter(None, (error.message.partition("\n")[0], error.hint))))
     try:
-        study, summary, times = await _study(folder, experiment, tools, _is_decided, record.longest_s)
+        study, summary, times = await _study(folder, experiment, tools, is_gate_decided, record.longest_s)
     except ServerError as error:
         # The good end started in the comparison of the ends, with the same data.
         return _skipped(commit, "start", cut(error.message))
-    (found,) = gate_study(study, summary).comparisons
+    assert summary.gate is not None
+    (found,) = summary.gate.comparisons
     effect = next(iter(_effects(summary, record.metric)), None)
-    outcomes: dict[judged.Outcome, Outcome] = {judged.Outcome.WORSE: "bad", judged.Outcome.PASSED: "good"}
+    outcomes: dict[str, Outcome] = {"worse": "bad", "passed": "good"}
     made = _comparison(commit, outcomes.get(found.outcome, "skipped"), study, summary, effect, times, folder.path)
     if made.outcome != "skipped":
         return made
     because: SkipReason = "undecided"
-    if found.outcome is judged.Outcome.FAILED:
+    if found.outcome == "failed":
         because = "failed"
     elif not any(run.valid for run in summary.runs if run.arm == CANDIDATE):
         because = "invalid"
@@ -294,16 +294,11 @@ async def _build(experiment: Experiment, commit: Commit, tools: Tools) -> None:
     await tools.build(spec.model_copy(update={"ref": commit.hash}))
 
 
-def _is_decided(study: StudyFolder, summary: Summary) -> bool:
-    comparisons = gate_study(study, summary).comparisons
-    return all(one.outcome is not judged.Outcome.UNDECIDED for one in comparisons)
-
-
 async def _study(
     folder: BisectFolder,
     experiment: Experiment,
     tools: Tools,
-    is_decided: Callable[[StudyFolder, Summary], bool],
+    is_decided: Decided,
     longest_s: float | None,
 ) -> tuple[StudyFolder, Summary, int]:
     """Make, continue or read the study, and give it more time while it is undecided; (…, how often it had time).
@@ -323,7 +318,7 @@ async def _study(
     else:
         study = StudyFolder.open(path)
         summary = summarise(study)
-        if is_interrupted(study, study.plan()):
+        if study.is_interrupted(study.plan()):
             study, summary = await _continue(study, None, experiment, tools, is_decided)
     times = 1
     while longest_s is not None and not is_decided(study, summary):
@@ -349,7 +344,7 @@ async def _continue(
     time_s: float | None,
     experiment: Experiment,
     tools: Tools,
-    is_decided: Callable[[StudyFolder, Summary], bool],
+    is_decided: Decided,
 ) -> tuple[StudyFolder, Summary]:
     with tools.watch(experiment) as watcher:
         return await resume_study(study.path, tools.paths, watcher, tools.opener, time_s, decided=is_decided)
@@ -366,8 +361,7 @@ def _more_s(study: StudyFolder, summary: Summary, experiment: Experiment, longes
         return None
     if any(effect.details.failure for effect in _effects(summary, experiment.verdict.leading)):
         return None
-    needed = gate_study(study, summary, experiment.thresholds).needed if experiment.thresholds else None
-    return min(left_s, max(time_s, look_s, needed.time_s or 0.0 if needed else 0.0))
+    return min(left_s, max(time_s, look_s, summary.gate.needed_s or 0.0 if summary.gate else 0.0))
 
 
 def _blocks(study: StudyFolder) -> int:
@@ -383,14 +377,14 @@ def _effects(summary: Summary, metric: str) -> list[EffectRecord]:
     return [one for one in summary.effects if one.metric == metric and one.arm == CANDIDATE and one.primary]
 
 
-def _end_state(study: StudyFolder, summary: Summary, record: BisectRecord) -> tuple[EndState, EffectRecord | None]:
+def _end_state(summary: Summary, record: BisectRecord) -> tuple[EndState, EffectRecord | None]:
     """Whether the ends differ, and the effect at the load level where they do so most clearly."""
     effects = _effects(summary, record.metric)
-    if record.threshold is not None:
-        outcomes = {one.step: one.outcome for one in gate_study(study, summary).comparisons}
-        worse = [one for one in effects if outcomes.get(one.step) is judged.Outcome.WORSE]
+    if summary.gate is not None:
+        worse_at = {one.step for one in summary.gate.having("worse")}
+        worse = [one for one in effects if one.step in worse_at]
         better: list[EffectRecord] = []
-        done = bool(outcomes) and all(one is judged.Outcome.PASSED for one in outcomes.values())
+        done = summary.gate.outcome == "passed"
     else:
         lower_is_worse = is_higher_better(record.metric)
         worse = [one for one in effects if one.verdict == ("lower" if lower_is_worse else "higher")]
@@ -452,6 +446,7 @@ def _comparison(
         reason="" if effect is None else cut(recorded_failure(effect)),
         study=str(study.path.resolve().relative_to(below.resolve())),
         ratio=None if effect is None else effect.ratio,
+        plain=None if effect is None or effect.unadjusted is None else effect.unadjusted[0],
         low=None if effect is None else effect.ci_low,
         high=None if effect is None else effect.ci_high,
         confidence=None if effect is None else 1.0 - summary.alpha,

@@ -15,6 +15,7 @@ import typer
 from mydyno import __version__, clock
 from mydyno.bisect.bisection import count_commits, describe, run_bisection
 from mydyno.bisect.compare import ENDS_LONGER, BisectFolder, Tools, build_of, comparisons_needed, rate_of_study
+from mydyno.bisect.document import bisect_document, share_words
 from mydyno.cli import ExitCode
 from mydyno.cli.streams import warn
 from mydyno.cli.study_runner import ProgressWatcher, shown_path, with_signals
@@ -29,7 +30,6 @@ from mydyno.model.definition.experiment import Experiment
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.stored.bisection import BisectOptions, BisectRecord, BisectResult, Commit
-from mydyno.reports.bisection import bisect_document, share_words
 from mydyno.servers.compiled.compile import get_compiled, planned_builds, read_builds
 from mydyno.servers.compiled.source import commit_in, fetched
 

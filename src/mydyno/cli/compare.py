@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
+from mydyno.across.arms import arms_document, compare_arms
+from mydyno.across.compare import compare_studies
+from mydyno.across.comparison import comparison_document
+from mydyno.across.history import studies_beside
+from mydyno.across.saved import SavedStudy
 from mydyno.cli import arguments
 from mydyno.cli.across_output import Format, Output, chosen_format, deliver
 from mydyno.cli.streams import warn_of_damage
 from mydyno.errors import UserError
-from mydyno.evaluation.compare import compare_arms, compare_studies
-from mydyno.reports.comparison import arms_document, comparison_document
-from mydyno.results.across.history import studies_beside
-from mydyno.results.across.saved import SavedStudy
 
 
 def compare(

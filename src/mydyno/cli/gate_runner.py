@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import typer
 
+from mydyno.analysis.catalogue import bencher, gate_document, junit
 from mydyno.cli import ExitCode
 from mydyno.cli.study_runner import report_of, run_study_of
 from mydyno.document.printers import Paper, code, printed
+from mydyno.document.result import StudyResult
 from mydyno.errors import UserError
-from mydyno.evaluation.facts import summarise
+from mydyno.evaluation.facts import facts_of, summarise
+from mydyno.execution.interim import is_gate_decided
 from mydyno.execution.planning.design_choice import with_copies
 from mydyno.execution.study_record import Request
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import Experiment, ThresholdSpec
 from mydyno.model.definition.host_groups import HostGroup
-from mydyno.reports.gate import bencher, gate_document, junit
+from mydyno.model.stored.analyses import Outcome
 from mydyno.store.study_folder import StudyFolder
 from mydyno.study import run_study
-from mydyno.verdicts.threshold import Outcome
-from mydyno.wording.gate import GateResult, gate_study, is_gate_decided
 
 
-def markdown(result: GateResult) -> str:
+def markdown(result: StudyResult) -> str:
     """The gate as a comment of a pull request, or a job's summary."""
-    return printed(gate_document(result), f"`mydyno gate {code(result.study)}`")
+    return printed(gate_document(result), f"`mydyno gate {code(result.study.study)}`")
 
 
-WRITERS: dict[str, Callable[[GateResult], str]] = {"--junit": junit, "--markdown": markdown, "--json": bencher}
-CODES = {Outcome.PASSED: ExitCode.DONE, Outcome.WORSE: ExitCode.GATE_WORSE, Outcome.UNDECIDED: ExitCode.GATE_OPEN}
+WRITERS: dict[str, Callable[[StudyResult], str]] = {"--junit": junit, "--markdown": markdown, "--json": bencher}
+CODES: dict[Outcome, ExitCode] = {
+    "passed": ExitCode.DONE, "worse": ExitCode.GATE_WORSE, "undecided": ExitCode.GATE_OPEN,
+}  # fmt: skip
 
 
 def run_experiment(
@@ -52,14 +56,18 @@ def run_experiment(
 
 def finish(folder: StudyFolder, thresholds: tuple[ThresholdSpec, ...], files: Mapping[str, Path | None]) -> None:
     """Print the answer, write the files ({option: path}) and the report, and exit with the answer's code."""
-    result = gate_study(folder, summarise(folder), thresholds)
+    summarise(folder)
+    result = StudyResult.load(folder)
+    if thresholds != result.study.experiment.thresholds:
+        result = replace(result, summary=facts_of(folder, thresholds))
     for option, path in files.items():
         if path is not None:
             _write(option, path, WRITERS[option](result))
     Paper(sys.stdout).document(gate_document(result))
     print(f"\nreport: {report_of(folder)}")
-    if CODES[result.outcome] is not ExitCode.DONE:
-        raise typer.Exit(CODES[result.outcome])
+    assert result.summary.gate is not None
+    if exit_code := CODES[result.summary.gate.outcome]:
+        raise typer.Exit(exit_code)
 
 
 def _write(option: str, path: Path, text: str) -> None:

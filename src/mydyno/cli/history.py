@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from mydyno.across.history import FoundStudies, Selection, find_studies, history_of, read_studies
+from mydyno.across.history_document import history_document
+from mydyno.across.saved import SavedStudy
 from mydyno.cli import arguments
 from mydyno.cli.across_output import Format, Output, chosen_format, deliver
 from mydyno.cli.streams import warn_of_damage
 from mydyno.errors import UserError
-from mydyno.reports.history import history_document, history_of
-from mydyno.results.across.history import FoundStudies, Selection, find_studies, read_studies
-from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import is_study
 
 

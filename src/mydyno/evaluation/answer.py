@@ -30,7 +30,6 @@ from mydyno.results.precision import (
     looks_of,
     outlook,
 )
-from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.advice import resume, sharpen_lines
 from mydyno.wording.clauses import Clauses
 from mydyno.wording.numbers import MOST_NAMES, blocks, duration_words, option_s, size
@@ -61,7 +60,7 @@ class Answer:
 
 
 def answer_of(result: StoredResult) -> Answer:
-    """The answer of a study in its folder; the decision of a gate first."""
+    """The answer of a study in its folder."""
     found = answer_study(result.summary, result.study, tuple(result.records.values()))
     made, planned = len(result.runs), len(result.plan.runs)
     if made < planned and result.summary.state != "complete" and result.summary.due:
@@ -70,7 +69,7 @@ def answer_of(result: StoredResult) -> Answer:
         found = replace(found, sharpen=(line, *found.sharpen))
     if line := _too_few(result):
         found = replace(found, sharpen=(line, *found.sharpen))
-    return replace(found, answer=(*decision_of(result.folder, result.summary, result.study), *found.answer))
+    return found
 
 
 def _too_few(result: StoredResult) -> str:
@@ -84,17 +83,6 @@ def _too_few(result: StoredResult) -> str:
     return f"{blocks(planned)} cannot show a difference: {fewest} are needed." if planned < fewest else ""
 
 
-def decision_of(folder: StudyFolder, summary: Summary, study: StudyRecord) -> tuple[str, ...]:
-    """The sentence on the gate that a study's thresholds make; none without thresholds."""
-    if not study.experiment.thresholds:
-        return ()
-    # The statistics take a third of a second to load.
-    from mydyno.wording.gate import answer, gate_study
-
-    gate = gate_study(folder, summary)
-    return (f"{gate.outcome.capitalize()}: {answer(gate)}",)
-
-
 def answer_study(summary: Summary, study: StudyRecord, records: Sequence[RunRecord]) -> Answer:
     """The answer of a study from its summary; `records` are its finished runs, for times and server versions."""
     leading, further = answer_sentences(summary, study, lambda: block_duration_s(records))
@@ -106,11 +94,12 @@ def answer_study(summary: Summary, study: StudyRecord, records: Sequence[RunReco
 def answer_sentences(
     summary: Summary, study: StudyRecord, block_s: Callable[[], float | None]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """One to three sentences, the most important ones where there are more, or up to five where arms have several
-    controls; and those on further metrics. `block_s` is block_duration_s() of the runs, which few answers need.
+    """One to three sentences after what is decided, the most important ones where there are more, or up to five where
+    arms have several controls; and those on further metrics. `block_s` is block_duration_s() of the runs, which few
+    answers need.
     """
     # Analyses load numpy, and the templates of their sections.
-    from mydyno.analysis.catalogue import added_of, always_of, said_of
+    from mydyno.analysis.catalogue import added_of, always_of, decided_of, said_of
 
     nothing = _nothing(summary, study, block_s)
     failures = _failures(summary)
@@ -118,11 +107,11 @@ def answer_sentences(
     if alarm:
         found = [f"Two equal servers differ, so no conclusion is drawn: {alarm_clause(alarm)}."]
         found = on_these_hosts(summary, found)
-        return (*always_of(summary), *found, *failures), ()
+        return (*decided_of(summary), *always_of(summary), *found, *failures), ()
     lead = _host_first(summary, study, block_s)
     if nothing:
         alone = said_of(summary, summary.primary)[0] if len(study.experiment.arms) == 1 else []
-        return (*always_of(summary), *lead, *(alone or [nothing]), *failures), ()
+        return (*decided_of(summary), *always_of(summary), *lead, *(alone or [nothing]), *failures), ()
     writer = Clauses(summary, factors_of(study.experiment.arms), study.experiment.verdict.latency_margin)
     further = [metric for metric in answered_metrics(summary) if metric in summary.also_primary]
     decided, open_ = writer.decided(without=further), writer.undecided(bool(lead))
@@ -156,7 +145,7 @@ def answer_sentences(
         )
     ]
     room = max(MOST_SENTENCES - len(failures), len(spoken))
-    return (*[*spoken, *beside][:room], *failures), tuple(of_further)
+    return (*decided_of(summary), *[*spoken, *beside][:room], *failures), tuple(of_further)
 
 
 def _after_queries(summary: Summary, metric: str, sentences: Sequence[str]) -> list[str]:

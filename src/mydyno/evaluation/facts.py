@@ -15,7 +15,7 @@ from typing import Literal
 from mydyno.analysis.base import Examined
 from mydyno.analysis.catalogue import files_of, records_of
 from mydyno.files.atomic import write_text
-from mydyno.model.definition.experiment import Experiment, Step
+from mydyno.model.definition.experiment import Experiment, Step, ThresholdSpec
 from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import metric_source, ordered, phrase_of
 from mydyno.model.stored.reasons import Reason, fact
@@ -35,7 +35,6 @@ from mydyno.treatments.coexistence import lasting_names
 from mydyno.verdicts import decide_study, noise_floors
 from mydyno.verdicts.decide import measure
 from mydyno.verdicts.together import estimates_of
-from mydyno.wording.gate import is_interrupted
 from mydyno.wording.numbers import blocks, half_width_text
 
 RSS_AFTER = "server_rss_after_bytes"
@@ -56,13 +55,11 @@ def summarise(folder: StudyFolder) -> Summary:
     return summary
 
 
-def facts_of(folder: StudyFolder) -> Summary:
-    """What the study's files show. Raises UserError if the folder is damaged."""
-    study = folder.study()
-    experiment = study.experiment
+def facts_of(folder: StudyFolder, thresholds: Sequence[ThresholdSpec] | None = None) -> Summary:
+    """What the study's files show; `thresholds` in place of its own. Raises UserError if the folder is damaged."""
+    study, plan, runs = folder.study(), folder.plan(), list(folder.runs())
+    experiment, interrupted = study.experiment, folder.is_interrupted(plan)
     steps = experiment.resolved_steps
-    runs = list(folder.runs())
-    plan = folder.plan()
     folder.check_names(experiment, plan, runs)
     look, alpha = interim_analysis_of(plan, runs, experiment)
     due_blocks = first_finished(runs, look)
@@ -72,7 +69,7 @@ def facts_of(folder: StudyFolder) -> Summary:
     windows = {} if interleaving else declared_windows(steps)
     summaries = _summaries(folder, experiment, runs, interleaving, windows)
     timed = plan.sequential or (plan.design != "blocks" and experiment.design.time is not None)
-    early = look is None and (timed or is_interrupted(folder, plan))
+    early = look is None and (timed or interrupted)
     examined = () if early else tuple(run for run in summaries if run.block in due_blocks)
     measured = _measured(summaries if early else examined)
     every = list(families(experiment, examined, measured))
@@ -104,6 +101,9 @@ def facts_of(folder: StudyFolder) -> Summary:
             every_run=summaries,
             every_record=runs,
             hosts=study.hosts,
+            plan=plan,
+            thresholds=experiment.thresholds if thresholds is None else thresholds,
+            interrupted=interrupted,
         )
     )
     return Summary(
@@ -176,14 +176,9 @@ def _not_equivalent(effect: EffectRecord) -> EffectRecord:
 def _with_unadjusted(records: Sequence[EffectRecord], effects: Sequence[EffectRecord]) -> tuple[EffectRecord, ...]:
     """The effects with what the same tests say of the values before the adjustment for the host's speed."""
     found = {
-        (effect.metric, effect.step, effect.arm, effect.control): (effect.ratio, effect.ci_low, effect.ci_high)
-        for effect in effects
-        if effect.ratio is not None
+        effect.contrast: (effect.ratio, effect.ci_low, effect.ci_high) for effect in effects if effect.ratio is not None
     }
-    return tuple(
-        record.model_copy(update={"unadjusted": found.get((record.metric, record.step, record.arm, record.control))})
-        for record in records
-    )
+    return tuple(record.model_copy(update={"unadjusted": found.get(record.contrast)}) for record in records)
 
 
 def _usable_cpus(study: StudyRecord) -> dict[str, float]:

@@ -21,8 +21,7 @@ from mydyno.model.stored.reasons import joined
 from mydyno.model.stored.records import RunRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.results.values.blocks import is_host_noise
-from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.gate import is_gate_decided
+from mydyno.store.study_folder import FINISHED_EVENT, StudyFolder
 
 AIM_EVENT = "aim"
 
@@ -44,7 +43,12 @@ def is_decided(folder: StudyFolder, summary: Summary) -> bool:
     contrasts = bool(judged) and all(
         effect.verdict in ("higher", "lower", "equivalent") or effect.details.failure for effect in judged
     )
-    return contrasts and (not folder.study().experiment.thresholds or is_gate_decided(folder, summary))
+    return contrasts and (summary.gate is None or is_gate_decided(folder, summary))
+
+
+def is_gate_decided(_: StudyFolder, summary: Summary) -> bool:
+    """Whether every threshold that the study declares is decided."""
+    return summary.gate is not None and not summary.gate.having("undecided")
 
 
 def extended(folder: StudyFolder, plan: Plan, experiment: Experiment, target: TimePlan, done: int) -> Plan:
@@ -84,7 +88,7 @@ def ended(folder: StudyFolder, plan: Plan, done: int) -> Summary:
     last = max((run.block for run in plan.runs if folder.is_finished(run)), default=0)
     if _is_look(plan, done) and max(done, last) < len(plan.blocks):
         folder.write_plan(plan.ending_at(max(done, last)))
-    folder.journal.append("study_finished", state=state_of(list(folder.runs()), len(folder.plan().runs)))
+    folder.journal.append(FINISHED_EVENT, state=state_of(list(folder.runs()), len(folder.plan().runs)))
     return summarise(folder)
 
 

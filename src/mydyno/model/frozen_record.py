@@ -19,3 +19,21 @@ class Record(BaseModel):
     """Unknown keys of newer versions are dropped; values do not change."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+
+
+Contrast = tuple[str, str, str, str]
+"""(metric, step, arm, control)."""
+
+
+class OfContrast(Record):
+    """What is known of a metric of one arm against its control at one step."""
+
+    metric: str
+    step: str
+    arm: str
+    control: str
+
+    @property
+    def contrast(self) -> Contrast:
+        """By which it is found."""
+        return self.metric, self.step, self.arm, self.control

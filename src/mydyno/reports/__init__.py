@@ -12,7 +12,8 @@ import re
 from pathlib import Path
 
 from mydyno.errors import UserError
-from mydyno.model.stored.analyses import StatementRecord, StatementsRecord
+from mydyno.model.metrics import SLOWEST_STATEMENT
+from mydyno.model.stored.analyses import GateComparison, StatementRecord, StatementsRecord
 from mydyno.model.stored.summary import Summary
 from mydyno.reports.formats import CSV, HTML, JSON, MARKDOWN, ReportFormat
 from mydyno.store.study_folder import StudyFolder
@@ -36,7 +37,10 @@ class AnonymisedFolder(StudyFolder):
         found = super().summary()
         if found is None or found.statements is None:
             return found
-        return found.model_copy(update={"statements": anonymised(found.statements)})
+        gate = found.gate and found.gate.model_copy(
+            update={"comparisons": tuple(map(_without_message, found.gate.comparisons))}
+        )
+        return found.model_copy(update={"statements": anonymised(found.statements), "gate": gate})
 
 
 def anonymised(record: StatementsRecord) -> StatementsRecord:
@@ -57,6 +61,11 @@ def _without_values(one: StatementRecord) -> StatementRecord:
             "executed": (_account(control), _account(arm)),
         }
     )
+
+
+def _without_message(one: GateComparison) -> GateComparison:
+    found = MESSAGE.sub("?)", one.reason) if one.metric == SLOWEST_STATEMENT else one.reason
+    return one.model_copy(update={"reason": found})
 
 
 def _account(text: str) -> str:

@@ -9,7 +9,6 @@ from mydyno.analysis.catalogue import parts_of
 from mydyno.document.parts import Part, asset, framed, render, script_json
 from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
-from mydyno.reports.gate import gate_part
 from mydyno.reports.sections import answer, metrics, network, over_time, repeat, trust
 from mydyno.reports.telemetry import Telemetry, page_data, read_telemetry
 from mydyno.store.study_folder import StudyFolder
@@ -49,7 +48,7 @@ def render_page(folder: StudyFolder) -> str:
 
 def _before(result: StudyResult) -> list[Part]:
     """Answer and why."""
-    asked = [answer.build(result, answer_of(result)), gate_part(result), *parts_of(result, "answer")]
+    asked = [answer.build(result, answer_of(result)), *parts_of(result, "decision"), *parts_of(result, "answer")]
     why = [metrics.build(result), *parts_of(result, "why"), network.build(result)]
     return _chapters(("answer", "Answer", "", asked), ("why", "Why", "", why))
 

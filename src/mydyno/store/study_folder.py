@@ -23,6 +23,8 @@ from mydyno.model.stored.summary import Summary
 from mydyno.store.logs import Journal
 
 Stored = TypeVar("Stored", bound=BaseModel)
+BEGIN_EVENTS = ("study_created", "study_resumed")
+FINISHED_EVENT = "study_finished"
 
 
 class StudyFolder:
@@ -154,6 +156,14 @@ class StudyFolder:
         """Whether the run has its run.json. Raises UserError for a folder that cannot be read."""
         with readable(self.path / run.folder):
             return (self.path / run.folder / "run.json").is_file()
+
+    def is_interrupted(self, plan: Plan) -> bool:
+        """Whether runs are missing and the study did not end by itself after it was begun or resumed last."""
+        if all(map(self.is_finished, plan.runs)):
+            return False
+        events = [event["event"] for event in self.journal.read()]
+        began = max((at for at, name in enumerate(events) if name in BEGIN_EVENTS), default=-1)
+        return FINISHED_EVENT not in events[began + 1 :]
 
     def block_spans_ns(self) -> dict[int, tuple[int, int]]:
         """{block: (its first run's begin, its last one's end) in Unix time}, of the blocks with a finished run."""

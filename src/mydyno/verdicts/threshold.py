@@ -18,36 +18,24 @@ neither within nor beyond. An arm that failed where the control did not has fail
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import exp, log
-from typing import Literal
+from typing import Any
 
 from mydyno.model.definition.plan import InterimAnalyses
 from mydyno.model.definition.specs import TOTAL
-from mydyno.model.stored.reasons import ArmFailure, CopiesDiffer
+from mydyno.model.stored.analyses import GateComparison, NoAnswer, Outcome
+from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.stats.permutation import Exchange, hochberg, holm, joint_test, smallest_p
 from mydyno.stats.power import blocks_for_detection
 from mydyno.stats.tost import FEWEST_BLOCKS, LimitTest, limit_test, sign_of
-from mydyno.verdicts.case import SLACK, Family, Metric
+from mydyno.verdicts.case import SLACK, Family
 from mydyno.verdicts.decide import a_a_alarm, alarm_rate, measure
 from mydyno.verdicts.together import MeasuredContrast
 
 LEAST_DISTANCE = 0.1
 """For planning, an effect is at least this share of the limit away from it: on the limit no time is enough."""
-
-
-NoAnswer = Literal["", "failure", "alarm", "no look", "no block", "few blocks", "open", "lasts", "unmeasured"]
-
-
-class Outcome(StrEnum):
-    """The result of a comparison, or of a whole gate."""
-
-    PASSED = "passed"
-    WORSE = "worse"
-    FAILED = "failed"
-    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,38 +51,6 @@ class Bound:
     steps: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One arm against its control at one step, and the outcome.
-
-    `low` and `high` are one-sided bounds of the ratio at the error rate, each alone: within the limit needs `low` of a
-    metric of which more is better to be above it. Ratio and bounds are None where nothing may be examined, or there is
-    nothing to examine. `arm_value` is the geometric mean of the arm's values. `blocks_needed` is how many blocks in all
-    would decide this comparison if the ratio is what it seems; None where that is not known or it is decided. `plain`
-    is the ratio without the adjustment for the host's speed; None where nothing is adjusted. `failure`, `alarm`, `lost`
-    (by reason) and `why` are why there is no answer, as wording/gate.py says in `reason`.
-    """
-
-    metric: Metric
-    step: str
-    arm: str
-    control: str
-    limit: float
-    outcome: Outcome
-    n: int
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    arm_value: float | None = None
-    blocks_needed: int | None = None
-    why: NoAnswer = ""
-    failure: ArmFailure | None = None
-    alarm: CopiesDiffer | None = None
-    lost: Mapping[str, int] = field(default_factory=dict)
-    reason: str = ""
-    plain: float | None = None
-
-
 def judge(
     bounds: Sequence[Bound],
     alpha: float | None,
@@ -102,7 +58,7 @@ def judge(
     looks: InterimAnalyses | None = None,
     total: float = TOTAL,
     judged: Sequence[Family] = (),
-) -> tuple[Comparison, ...]:
+) -> tuple[GateComparison, ...]:
     """Every comparison of the bounds, in order, tested together. alpha None: no look is due, so nothing is examined.
 
     `alarm`: an A/A alarm of the study. Where the bounds have metrics that are not in `judged`, the study's families
@@ -111,7 +67,7 @@ def judge(
     """
     cases = [(bound, one) for bound in bounds for one in measure(bound.family) if _is_meant(bound, one)]
     if alpha is None:
-        return tuple(_unexamined(bound, one) for bound, one in cases)
+        return tuple(_answer(bound, one, "undecided", "no look") for bound, one in cases)
     seed = bounds[0].family.seed if bounds else 1
     known = {one.metric.name for one in judged}
     more = [bound.family for bound in bounds if bound.family.metric.name not in known]
@@ -131,12 +87,10 @@ def judge(
     )
 
 
-def overall(comparisons: Sequence[Comparison]) -> Outcome:
+def overall(comparisons: Sequence[GateComparison]) -> Outcome:
     """Worse if any comparison is worse or failed; passed if all passed; else undecided, as without comparisons."""
     found = {one.outcome for one in comparisons}
-    if Outcome.WORSE in found or Outcome.FAILED in found:
-        return Outcome.WORSE
-    return Outcome.PASSED if found == {Outcome.PASSED} else Outcome.UNDECIDED
+    return "worse" if found & {"worse", "failed"} else "passed" if found == {"passed"} else "undecided"
 
 
 def _better_than(bound: Bound, one: MeasuredContrast) -> Exchange:
@@ -149,11 +103,18 @@ def _is_meant(bound: Bound, one: MeasuredContrast) -> bool:
     return one.gathered.arm in bound.arms and one.gathered.step in bound.steps
 
 
-def _unexamined(bound: Bound, one: MeasuredContrast) -> Comparison:
-    return Comparison(
-        one.family.metric, one.gathered.step, one.gathered.arm, one.family.control, bound.limit, Outcome.UNDECIDED,
-        one.estimate.n, why="no look",
-    )  # fmt: skip
+def _answer(bound: Bound, one: MeasuredContrast, outcome: Outcome, why: NoAnswer = "", **found: Any) -> GateComparison:
+    return GateComparison(
+        metric=one.family.metric.name,
+        step=one.gathered.step,
+        arm=one.gathered.arm,
+        control=one.family.control,
+        limit=bound.limit,
+        outcome=outcome,
+        n=one.estimate.n,
+        why=why,
+        **found,
+    )
 
 
 def _compared(
@@ -166,30 +127,30 @@ def _compared(
     alarm: CopiesDiffer | None,
     looks: InterimAnalyses | None,
     comparisons: int,
-) -> Comparison:
-    gathered, found, metric = one.gathered, one.estimate, one.family.metric
+) -> GateComparison:
+    gathered, found = one.gathered, one.estimate
     interval = found.interval(2.0 * alpha, 1.0 - alpha)
     arm_values = [sum(one.arm) / len(one.arm) for one in gathered.blocks.values()]
 
-    def outcome(what: Outcome, why: NoAnswer = "", needed: int | None = None) -> Comparison:
-        return Comparison(
-            metric, gathered.step, gathered.arm, one.family.control, bound.limit, what, found.n, found.ratio,
-            interval.low, interval.high, _geometric_mean(arm_values), needed, why, gathered.failure, alarm,
-            gathered.lost,
+    def outcome(what: Outcome, why: NoAnswer = "", needed: int | None = None) -> GateComparison:
+        return _answer(
+            bound, one, what, why, ratio=found.ratio, low=interval.low, high=interval.high,
+            arm_value=_geometric_mean(arm_values), blocks_needed=needed, failure=gathered.failure, alarm=alarm,
+            lost=gathered.lost,
         )  # fmt: skip
 
     if gathered.failure:
-        return outcome(Outcome.FAILED if gathered.failure.who == "arm" else Outcome.UNDECIDED, "failure")
+        return outcome("failed" if gathered.failure.who == "arm" else "undecided", "failure")
     if alarm:
-        return outcome(Outcome.UNDECIDED, "alarm")
+        return outcome("undecided", "alarm")
     if p_beyond <= alpha + SLACK:
-        return outcome(Outcome.WORSE)
+        return outcome("worse")
     if p_within <= alpha + SLACK:
-        return outcome(Outcome.PASSED)
+        return outcome("passed")
     if not found.n:
-        return outcome(Outcome.UNDECIDED, "no block")
+        return outcome("undecided", "no block")
     needed = _blocks_needed(one, test, bound.limit, alpha, looks, comparisons)
-    return outcome(Outcome.UNDECIDED, "few blocks" if found.n < FEWEST_BLOCKS else "open", needed=needed)
+    return outcome("undecided", "few blocks" if found.n < FEWEST_BLOCKS else "open", needed=needed)
 
 
 def _geometric_mean(logs: Sequence[float]) -> float | None:

@@ -31,7 +31,7 @@ from pydantic import BaseModel
 
 from mydyno import __version__
 from mydyno.errors import MydynoError, UserError
-from mydyno.evaluation.answer import answer_sentences, decision_of
+from mydyno.evaluation.answer import answer_sentences
 from mydyno.files.atomic import write_text
 from mydyno.hosts.identity import ProcessIdentity, boot_id, pid_namespace
 from mydyno.model.stored.live import LiveEnded, LiveOpened, LiveSecond, parse_live
@@ -385,7 +385,6 @@ def read_row(path: Path) -> Row:
     with suppress(UserError, ArithmeticError, LookupError, ValueError):
         record = folder.study()
         leading, _ = answer_sentences(summary, record, lambda: block_duration_s(tuple(folder.runs())))
-        leading = (*decision_of(folder, summary, record), *leading)
         effects, undecided = effects_of(summary, record)
         return replace(row, answer=leading[0], effects=effects, undecided=undecided)
     return row

@@ -7,7 +7,7 @@ could be (`plus_minus`) and other shares (`percent`) have two digits.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import median
@@ -248,6 +248,21 @@ def signed(share: float) -> str:
         return f"×{1 + share:.0f}" if share < 999 else "more than ×1000"
     sign = "" if abs(share) < 0.00005 else "+" if share > 0 else MINUS
     return sign + size(share)
+
+
+def effect_text(ratio: float | None) -> str:
+    """A ratio as a signed change; empty without one."""
+    return "" if ratio is None else signed(ratio - 1.0)
+
+
+def bounds_text(low: float | None, high: float | None) -> str:
+    """Its bounds as signed changes; empty without them."""
+    return "" if low is None or high is None else f"{signed(low - 1.0)} … {signed(high - 1.0)}"
+
+
+def shows_plain(effects: Iterable[tuple[float | None, float | None]]) -> bool:
+    """Whether the adjustment for the host's speed changed any of (effect, plain effect) as it is printed."""
+    return any(effect_text(plain) not in ("", effect_text(ratio)) for ratio, plain in effects)
 
 
 def change_words(ratio: float, low: float | None, high: float | None) -> str:

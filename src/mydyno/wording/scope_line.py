@@ -20,8 +20,8 @@ from mydyno.model.metrics import GROWTH
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, ServerRecord, StudyRecord
 from mydyno.model.stored.summary import FEWEST_HOSTS, HostGroupsRecord, HostsEffect, Summary, at_step
-from mydyno.results.across.common_ground import Fact, treatments
 from mydyno.results.precision import finished_blocks
+from mydyno.results.settings import Fact, treatments
 from mydyno.servers.dsn import place_of
 from mydyno.servers.my_cnf import DURABILITY
 from mydyno.wording.numbers import MOST_NAMES, blocks, half_width_text, signed, size, whole

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 from mydyno.language import listing
 from mydyno.model.definition.plan import Plan
@@ -141,8 +141,18 @@ class StoredResult:
 
     def effect_of(self, one: HostsEffect) -> EffectRecord | None:
         """The effect of the same contrast over all host groups."""
-        contrast = (one.arm, one.control)
-        return next((of for of in self.effects(one.metric, one.step) if (of.arm, of.control) == contrast), None)
+        return next((of for of in self.summary.effects if of.contrast == one.contrast), None)
+
+    @cached_property
+    def builds(self) -> dict[tuple[str, int], Mapping[str, Any]]:
+        """{(arm, build): what the evidence of its first run has of it} of servers built from source."""
+        found: dict[tuple[str, int], Mapping[str, Any]] = {}
+        for run in self.runs:
+            for evidence in run.evidence:
+                facts = evidence.facts.get("build")
+                if evidence.treatment == "server" and isinstance(facts, dict):
+                    found.setdefault((run.arm, int(facts["layout"])), facts)
+        return dict(sorted(found.items(), key=lambda item: (self.arms.index(item[0][0]), item[0][1])))
 
     @cached_property
     def several_controls(self) -> bool:

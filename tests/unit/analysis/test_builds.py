@@ -52,8 +52,7 @@ async def test_each_build_has_its_program_and_each_layout_its_effect(folder: Stu
     section = builds.part(result)
     assert section is not None
     assert section.says == "3 programs"
-    found = builds.facts_of_builds(result)
-    assert list(found) == [("old", 1), ("new", 1), ("new", 2)]
+    assert list(result.builds) == [("old", 1), ("new", 1), ("new", 2)]
     assert "Make &lt;new&gt;" in section.html
     assert "/src/x: CFLAGS=-O2 make (cc 12.2.0, ccache)" in section.html
     (table,) = [builds._layouts(result)]

@@ -11,8 +11,8 @@ from mydyno.analysis.base import Examined
 from mydyno.analysis.host_groups import analyse, facts_rows, hosts_effects
 from mydyno.evaluation.answer import answer_study
 from mydyno.model.stored.summary import EffectRecord, HostGroupsRecord, HostsEffect, RunSummary, Summary
-from mydyno.results.across.common_ground import fact_differences
 from mydyno.results.precision import first_finished
+from mydyno.results.settings import fact_differences
 from mydyno.wording.scope_line import claim_words, difference_clause, hosts_sharpen, sizes
 from tests.support.fake_answer import effect, experiment, records, runs, study, summary
 from tests.support.host_groups import spread

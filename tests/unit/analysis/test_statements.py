@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mydyno.analysis import gate
 from mydyno.analysis.base import Examined
 from mydyno.analysis.statements import always, comment, lines, part, say
 from mydyno.analysis.statements.effects import analyse, is_same, steps_of
@@ -20,12 +21,11 @@ from mydyno.document.result import StudyResult
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.metrics import SLOWEST_STATEMENT
-from mydyno.model.stored.analyses import StatementRecord, StatementsRecord
+from mydyno.model.stored.analyses import GateComparison, GateRecord, StatementRecord, StatementsRecord
 from mydyno.reports import AnonymisedFolder
 from mydyno.reports import write as folder_report
 from mydyno.store.statements import STATEMENTS_FILE, read_comparison
 from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.gate import gate_study
 from mydyno.wording.numbers import PERCENT
 from tests.support.fake_interleaved_folder import Interleaved, build
 
@@ -406,16 +406,15 @@ def test_the_gate_holds_every_statement_to_its_limit(
     folder: StudyFolder, made: tuple[Made, ...], limit: float, outcome: str, words: str
 ) -> None:
     write(folder, made, starts=0.001)
-    summary = folder.summary()
+    summary, study = folder.summary(), folder.study()
     assert summary is not None
-    folder.write_summary(summary.model_copy(update={"statements": examined(folder)}))
-    summary = folder.summary()
-    assert summary is not None
-    threshold = ThresholdSpec(
-        metric=SLOWEST_STATEMENT, limit=limit, steps=(folder.study().experiment.steps[0].workload,)
-    )
-    result = gate_study(folder, summary, [threshold])
-    assert {one.outcome.value for one in result.comparisons} == {outcome}, result
+    threshold = ThresholdSpec(metric=SLOWEST_STATEMENT, limit=limit, steps=(study.experiment.steps[0].workload,))
+    result = gate.analyse(
+        Examined(experiment=study.experiment, runs=summary.runs, alpha=0.05, plan=folder.plan(),
+                 thresholds=[threshold], found={"statements": examined(folder)})
+    )  # fmt: skip
+    assert result is not None
+    assert {one.outcome for one in result.comparisons} == {outcome}, result
     assert all(words in one.reason for one in result.comparisons), result
 
 
@@ -443,7 +442,13 @@ def test_an_anonymised_report_has_no_value(folder: StudyFolder) -> None:
         update={"executed": (tree, as_json), "notes": (f"warning {warning[0]}: {warning[1]}",)}
     )
     arm = record.arms[0].model_copy(update={"statements": (told, *record.arms[0].having("fails"))})
-    folder.write_summary(summary.model_copy(update={"statements": record.model_copy(update={"arms": (arm,)})}))
+    failed = GateComparison(
+        metric=SLOWEST_STATEMENT, step=summary.steps[0].id, arm="new", control="old", limit=1.2, outcome="failed", n=6,
+        reason="new fails in 1 statement, e.g. SELECT failing (error 1062: Duplicate entry 'O'Hara' for key 'k')",
+    )  # fmt: skip
+    decided = GateRecord(outcome="worse", comparisons=(failed,))
+    statements = record.model_copy(update={"arms": (arm,)})
+    folder.write_summary(summary.model_copy(update={"statements": statements, "gate": decided}))
     plain = folder_report(folder, "json", anonymise=False)
     assert "4711" in plain and "Hara" in plain and "planned 1" in plain
     for format_ in ("json", "md", "html"):
@@ -456,3 +461,4 @@ def test_an_anonymised_report_has_no_value(folder: StudyFolder) -> None:
         '{"r_rows": 9, "key": "k_1", "attached_condition": "t1.`id` = ? and t1.a = ?',
     )
     assert without.notes == ("warning 1292: Incorrect date value: ?",)
+    assert "e.g. SELECT failing (error 1062: Duplicate entry ?)" in str(folder_report(folder, "md", anonymise=True))

@@ -78,6 +78,7 @@ def test_the_rule_exists_once() -> None:
     beside = re.compile(r"\.valid\b|\.invalid_steps\b|\b(?:study|result)\.slices\b")
     computing = {name for name in every if name.startswith(("analysis/", "results/"))}
     assert {name for name in computing if beside.search(every[name])} == {
+        "analysis/gate.py",  # why nothing can be decided
         "analysis/key_values.py", "analysis/memory.py",  # evidence and samples, which are of no step
         "results/families.py", "results/precision.py", "results/values/blocks.py",  # why values are lost
     }  # fmt: skip

@@ -239,15 +239,29 @@ async def test_a_step_whose_name_repeats_is_the_same_in_every_comparison(world: 
         assert step.options == {"range_size": 7}
 
 
-@pytest.mark.exhaustive
-async def test_an_undecided_commit_gets_more_time_and_is_then_skipped(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Commit 4 is exactly at the limit, which no time decides. Slices take their time on the clock alone."""
-    world.effects = {4: -0.1, 5: -0.3}
+@pytest.fixture
+def on_the_clock(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices take their time on the clock alone."""
     monotonic, monotonic_ns = time.monotonic, time.monotonic_ns
     monkeypatch.setattr(time, "monotonic", lambda: monotonic() + world.skipped_s)
     monkeypatch.setattr(time, "monotonic_ns", lambda: monotonic_ns() + round(1e9 * world.skipped_s))
+
+
+@pytest.mark.usefixtures("on_the_clock")
+async def test_a_commit_that_is_clearly_bad_ends_its_study_at_an_interim_analysis(world: World, tmp_path: Path) -> None:
+    world.effects, world.slice_sd = {1: -0.5}, 0.003
+    asked = world.experiment(time=10 * TIME_S)
+    result = await world.run(await world.folder(tmp_path / "one", experiment=asked, threshold=0.1))
+    assert {one.outcome for one in result.comparisons} == {"bad"}
+    assert {one.blocks for one in result.comparisons} <= set(INTERIM_BLOCKS[:2])
+    assert max(one.duration_s for one in result.comparisons) < 5 * TIME_S
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("on_the_clock")
+async def test_an_undecided_commit_gets_more_time_and_is_then_skipped(world: World, tmp_path: Path) -> None:
+    """Commit 4 is exactly at the limit, which no time decides."""
+    world.effects = {4: -0.1, 5: -0.3}
     asked = world.experiment(time=TIME_S)
     result = await world.run(
         await world.folder(tmp_path / "one", experiment=asked, threshold=0.1, longest_s=2 * TIME_S)

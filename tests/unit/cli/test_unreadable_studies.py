@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from mydyno.across.history import find_studies
 from mydyno.cli import _ended, make_app
 from mydyno.errors import UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.reports import write
-from mydyno.results.across.history import find_studies
 from mydyno.store.study_folder import StudyFolder, studies_below
 from mydyno.web.index import read_row
 from tests.support.fake_study_folder import Shape, build

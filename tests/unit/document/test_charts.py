@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 import mydyno
+from mydyno.across.history_document import SPARK_HEIGHT, LevelLine, StudyPoint, history_chart, sparkline
 from mydyno.analysis.scalability import Swept, latency_chart, scalability_chart
 from mydyno.document.drawing import (
     COLOURS,
@@ -30,7 +31,6 @@ from mydyno.document.drawing import (
     value_ticks,
 )
 from mydyno.document.forest import ForestGroup, ForestRow, forest_chart, shortened
-from mydyno.reports.history import SPARK_HEIGHT, LevelLine, StudyPoint, history_chart, sparkline
 from mydyno.reports.sections.answer import Column, answer_picture
 from mydyno.reports.sections.over_time import ClockPanel, Mark, clock_chart
 from mydyno.wording.numbers import DisplayUnit, display_unit, metric_name, p_value, percent, signed_percent, significant

@@ -15,6 +15,7 @@ ROOT = Path(mydyno.__file__).parent
 LAYERS = (
     "cli",
     "web",
+    "across",
     "reports",
     "bisect",
     "study",

@@ -13,7 +13,7 @@ from mydyno.language import agreed
 
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "src/mydyno"
-FOLDERS = ("analysis", "evaluation", "wording", "verdicts", "reports", "execution/planning")
+FOLDERS = ("across", "analysis", "bisect", "evaluation", "wording", "verdicts", "reports", "execution/planning")
 
 COUNT = re.compile(
     r"\{(?:count|all|all_slices|blocks|connections|cycles|done|fewest|first|last|least|left|len|look|lost|many|more|most|"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mydyno.results.across.history import mean_of
+from mydyno.across.history import mean_of
 from mydyno.stats.contrast import Estimate, difference
 
 

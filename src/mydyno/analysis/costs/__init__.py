@@ -70,7 +70,8 @@ def accompanied(result: StoredResult, record: CostsRecord) -> list[Accompanied]:
     """Every effect that is looked at (results/why.py), with the costs that changed with it."""
     found = []
     for effect in explained(result.summary.effects):
-        own = [(_named(result, record, one), one) for one in result.summary.candidates if _of(one, effect)]
+        candidates = [one for one in result.summary.candidates if one.contrast == effect.contrast]
+        own = [(_named(result, record, one), one) for one in candidates]
         sentences = [sentence for sentence, _ in own if sentence]
         tests = dict.fromkeys(suggestion(result, one) for sentence, one in own if sentence)
         ratio = effect.ratio or 1.0
@@ -139,10 +140,6 @@ def _one_side_lacks(one: CostRecord) -> bool:
 
 def _factor(factor: float) -> str:
     return significant(float(f"{factor:.2g}"), 2)
-
-
-def _of(one: CandidateRecord, effect: EffectRecord) -> bool:
-    return (one.metric, one.step, one.arm, one.control) == (effect.metric, effect.step, effect.arm, effect.control)
 
 
 def _accounted(what: str, found: Sequence[WaitRecord | KernelRow], share: float) -> str:

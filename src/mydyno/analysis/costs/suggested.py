@@ -14,7 +14,7 @@ from mydyno.model.definition.server_options import option_name
 from mydyno.model.stored.analyses import CandidateRecord
 from mydyno.model.stored.costs import COSTS
 from mydyno.model.stored.counted import CLIENT
-from mydyno.results.across.common_ground import SYNCED_WRITES, treatments
+from mydyno.results.settings import SYNCED_WRITES, treatments
 from mydyno.treatments.variables import read_back
 from mydyno.wording.stored_result import StoredResult
 

@@ -243,9 +243,7 @@ class NextSteps:
 
 
 def _is_of(effect: EffectRecord, entry: PublishedEntry) -> bool:
-    return (effect.metric, effect.step, effect.arm, effect.control) == (
-        entry.metric, entry.step, entry.arm, entry.control,
-    )  # fmt: skip
+    return effect.contrast == (entry.metric, entry.step, entry.arm, entry.control)
 
 
 def _has_claims(result: StudyResult) -> bool:

@@ -42,8 +42,7 @@ from mydyno.model.definition.host_groups import BatchJob
 from mydyno.model.definition.plan import Plan
 from mydyno.model.stored.summary import Summary
 from mydyno.store.logs import Journal
-from mydyno.store.study_folder import StudyFolder
-from mydyno.wording.gate import FINISHED_EVENT
+from mydyno.store.study_folder import FINISHED_EVENT, StudyFolder
 from mydyno.wording.stored_result import StoredResult
 
 Systems = Mapping[str, Callable[[Path, BatchJob], BatchSystem]]

@@ -1,5 +1,5 @@
 """What the analyses find, as summary.json has it: candidates for causes, capacity, scalability, screened variables,
-factors, kinds of transactions, statements of a capture, published figures. Frozen; no I/O.
+factors, kinds of transactions, statements of a capture, thresholds, published figures. Frozen; no I/O.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from mydyno.model.frozen_record import Record, is_empty
-from mydyno.model.stored.reasons import Alarm, Fact
+from mydyno.model.frozen_record import OfContrast, Record, is_empty
+from mydyno.model.stored.reasons import Alarm, ArmFailure, Fact
 from mydyno.model.stored.records import Digest
 
 CandidateKind = Literal["cost", "wait", "stage", "kernel", "function"]
@@ -17,13 +17,9 @@ CandidateKind = Literal["cost", "wait", "stage", "kernel", "function"]
 the kernel, or a function in the CPU profile."""
 
 
-class CandidateRecord(Record):
+class CandidateRecord(OfContrast):
     """Something that accompanied an effect: a candidate for its cause, never a cause."""
 
-    metric: str
-    step: str
-    arm: str
-    control: str
     kind: CandidateKind
     name: str
     """A key of COSTS; the name of a WaitRecord, of a measure of the kernel, or of a FrameRecord's function."""
@@ -369,6 +365,61 @@ class StatementsRecord(Record):
     """{why statements were not compared: (digests, statements of the capture)}."""
     unlike_controls: int = Field(0, exclude_if=is_empty)
     """Statements for which the control's two copies differ: nothing is claimed of them."""
+
+
+Outcome = Literal["passed", "worse", "failed", "undecided"]
+"""The result of a comparison with its limit; of a whole gate it is never failed."""
+NoAnswer = Literal["", "failure", "alarm", "no look", "no block", "few blocks", "open", "lasts", "unmeasured"]
+
+
+class GateComparison(OfContrast):
+    """One arm against its control at one step, and whether it is within its limit.
+
+    Ratio and bounds are None where nothing may be examined, or there is nothing to examine.
+    """
+
+    limit: float
+    """Arm divided by control that is just allowed."""
+    outcome: Outcome
+    n: int
+    """Blocks."""
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    """One-sided bounds of the ratio at the error rate, each alone: a limit below 1 is kept if `low` is above it."""
+    arm_value: float | None = None
+    """Geometric mean of the arm's values."""
+    blocks_needed: int | None = None
+    """About how many blocks in all decide it if the ratio is what it seems; None: not known, or decided."""
+    why: NoAnswer = Field("", exclude_if=is_empty)
+    """Why it has no answer, of which failure, alarm and lost are the facts."""
+    failure: ArmFailure | None = Field(None, exclude_if=is_empty)
+    alarm: Alarm = None
+    lost: dict[str, int] = Field(default_factory=dict, exclude_if=is_empty)
+    """{reason: blocks that do not count}."""
+    reason: str = Field("", exclude_if=is_empty)
+    """Why it is undecided, or what failed, in words."""
+    plain: float | None = Field(None, exclude_if=is_empty)
+    """The ratio without the adjustment for the host's speed; None: nothing is adjusted."""
+
+
+class GateRecord(Record):
+    """What a study's thresholds decide: worse if any comparison is worse or failed, passed if all are."""
+
+    outcome: Outcome
+    comparisons: tuple[GateComparison, ...]
+    obstacle: str = Field("", exclude_if=is_empty)
+    """Why nothing, or not everything, may be examined: the study is interrupted, before its first look, not valid."""
+    next_step: str = Field("", exclude_if=is_empty)
+    """How long a decision takes, with the command for it; empty: decided, or not known."""
+    needed_s: float | None = Field(None, exclude_if=is_empty)
+    """Time of the further blocks, or of a new study, that a decision takes; None: not known, or too long to wait."""
+    late: bool = Field(False, exclude_if=is_empty)
+    """Whether thresholds were set that the study did not declare before its first run."""
+
+    def having(self, outcome: Outcome) -> list[GateComparison]:
+        """The comparisons with this outcome."""
+        return [one for one in self.comparisons if one.outcome == outcome]
 
 
 class PublishedEntry(Record):

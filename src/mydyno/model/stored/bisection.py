@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from mydyno.model.definition.experiment import Experiment
-from mydyno.model.frozen_record import Record
+from mydyno.model.frozen_record import Record, is_empty
 
 BISECT_FORMAT = 1
 State = Literal["found", "range", "no difference", "better", "undecided", "unfinished"]
@@ -55,6 +55,8 @@ class Comparison(Record):
     high: float | None = None
     confidence: float | None = None
     """Confidence level of the interval from `low` to `high`: 1 minus the error rate of the interim analysis."""
+    plain: float | None = Field(None, exclude_if=is_empty)
+    """The ratio without the adjustment for the host's speed; None: nothing is adjusted."""
     blocks: int = 0
     duration_s: float = 0.0
     """From the first run's start to the last one's end."""

@@ -6,13 +6,13 @@ Frozen; no I/O.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from mydyno.model.frozen_record import Record, is_empty
+from mydyno.model.frozen_record import OfContrast, Record, is_empty
 from mydyno.model.stored.reasons import ArmFailure
-from mydyno.model.stored.summary import StepLevel
+from mydyno.model.stored.summary import EffectRecord, StepLevel
 
 VerdictWord = Literal["higher", "lower", "equivalent", "inconclusive", "not_measurable"]
 
@@ -74,17 +74,28 @@ class SettingGroup(Record):
     equal: tuple[Setting, ...]
 
 
-class StudyEffect(Record):
-    """One study's own effect, as its report has it."""
+class OwnEffect(Record):
+    """An effect within one study."""
 
-    label: str
     n: int
     ratio: float | None
     ci_low: float | None
     ci_high: float | None
-    verdict: VerdictWord | None
+    verdict: VerdictWord | None = None
     failure: ArmFailure | None = Field(None, exclude_if=is_empty)
     """That arm or control failed; None if neither did."""
+
+    @classmethod
+    def of(cls, one: EffectRecord, **own: Any) -> Self:
+        """As the study's report has it, with `own` fields beside it."""
+        facts = {name: getattr(one, name) for name in ("n", "ratio", "ci_low", "ci_high", "verdict")}
+        return cls(**{**facts, "failure": one.details.failure, **own})
+
+
+class StudyEffect(OwnEffect):
+    """That of one of the compared studies."""
+
+    label: str
 
 
 class EffectDifference(Record):
@@ -111,13 +122,9 @@ class EffectDifference(Record):
     """The sd between those sessions as a share of 1, which the interval contains; None: too few sessions."""
 
 
-class ComparedEffect(Record):
+class ComparedEffect(OfContrast):
     """One contrast that all compared studies have, or of two studies with a common control."""
 
-    metric: str
-    step: str
-    arm: str
-    control: str
     primary: bool
     """Whether all studies have a verdict on it."""
     effects: tuple[StudyEffect, ...]
@@ -184,21 +191,15 @@ class Comparison(Record):
     not_compared: tuple[NotCompared, ...] = ()
 
 
-class ArmEffect(Record):
+class ArmEffect(OwnEffect):
     """One arm against another of the same study, from the same blocks."""
 
     metric: str
     step: str
     arm: str
     against: str
-    n: int
-    ratio: float | None
-    ci_low: float | None
-    ci_high: float | None
     declared: bool
     """Whether the experiment declares this contrast; then interval and verdict are those of the study's report."""
-    verdict: VerdictWord | None = None
-    failure: ArmFailure | None = Field(None, exclude_if=is_empty)
 
 
 class ArmComparison(Record):

@@ -12,12 +12,13 @@ from pydantic import Field
 
 from mydyno.model.definition.experiment import DesignKind, Step
 from mydyno.model.definition.quantities import load_level
-from mydyno.model.frozen_record import Record, is_empty
+from mydyno.model.frozen_record import OfContrast, Record, is_empty
 from mydyno.model.metrics import Metric, Phrase, phrase_of
 from mydyno.model.stored.analyses import (
     CandidateRecord,
     CapacityRecord,
     FactorsRecord,
+    GateRecord,
     OperationsRecord,
     PublishedEntry,
     ScalabilityRecord,
@@ -177,7 +178,7 @@ class EffectDetails(Record):
     """What the verdict rests on beside these numbers: see the rules in verdicts/."""
 
 
-class EffectRecord(Record):
+class EffectRecord(OfContrast):
     """One effect in summary.json: the ratio of an arm to the control at one step, and its verdict.
 
     `ratio`, `ci_low`, `ci_high` are arm divided by control (1.042 is +4.2 %), of several host groups the mean over
@@ -186,10 +187,6 @@ class EffectRecord(Record):
     and `p` adjusted; for others both are unadjusted. `p` is the larger of the t's and the permutation's.
     """
 
-    metric: str
-    step: str
-    arm: str
-    control: str
     n: int
     ratio: float | None
     ci_low: float | None
@@ -309,16 +306,12 @@ class HostGroupEffect(Record):
     """The group's own 95 % t interval with n − 1 degrees of freedom, not adjusted; None with fewer than two blocks."""
 
 
-class HostsEffect(Record):
+class HostsEffect(OfContrast):
     """One contrast with a verdict over the host groups: each group, their differences, and hosts like these.
 
     See stats/groups.py for what is assumed.
     """
 
-    metric: str
-    step: str
-    arm: str
-    control: str
     groups: tuple[HostGroupEffect, ...]
     """Every host group of the study, in order."""
     p_heterogeneity: float | None = None
@@ -422,6 +415,8 @@ class Summary(Record):
     """None: the load has no types of transactions, and no names."""
     statements: StatementsRecord | None = Field(None, exclude_if=is_empty)
     """None: the study does not compare statements."""
+    gate: GateRecord | None = Field(None, exclude_if=is_empty)
+    """None: the study declares no threshold."""
     screening: tuple[ScreenRecord, ...] = Field((), exclude_if=is_empty)
     """For a screening study: the result at every step."""
     factors: FactorsRecord | None = Field(None, exclude_if=is_empty)

@@ -36,7 +36,7 @@ def build(result: StudyResult) -> Part | None:
     if not metrics:
         return None
     shown = () if result.before_first_look else tuple(one for one in result.summary.effects if one.arm in result.styles)
-    found = {(one.metric, one.step, one.arm, one.control): one for one in shown}
+    found = {one.contrast: one for one in shown}
     contrasts = list(dict.fromkeys((one.arm, one.control) for one in shown))
     table = _table(result, rows_of(result, metrics, shown), contrasts, found)
     return Part(

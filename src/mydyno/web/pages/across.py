@@ -24,8 +24,9 @@ from mydyno.web.index import StudyIndex
 from mydyno.web.rendering import render
 
 if TYPE_CHECKING:
+    from mydyno.across.history import Selection
     from mydyno.document.parts import Document
-    from mydyno.results.across.history import Choices, Selection
+    from mydyno.model.stored.summary import Summary
 
 MOST_STUDIES = 12
 """More are unreadable."""
@@ -84,10 +85,11 @@ class _Compared:
     def document(self) -> Document:
         """What is shown. Raises MydynoError or HTTPException for what has nothing in common, or is not there."""
         # numpy and the tables take a third of a second to load
-        from mydyno.evaluation.compare import compare_arms, compare_studies  # numpy
-        from mydyno.reports.comparison import arms_document, comparison_document
-        from mydyno.results.across.history import studies_beside  # numpy
-        from mydyno.results.across.saved import SavedStudy
+        from mydyno.across.arms import arms_document, compare_arms  # numpy
+        from mydyno.across.compare import compare_studies  # numpy
+        from mydyno.across.comparison import comparison_document
+        from mydyno.across.history import studies_beside  # numpy
+        from mydyno.across.saved import SavedStudy
 
         saved = [SavedStudy.read(path) for path in self.paths]
         if self.arms:
@@ -127,20 +129,17 @@ class Choice:
 
 def show_history(request: Request) -> Response:
     """The document in the frame of these pages, with the selects of its series."""
-    document, choices, selection = _history(request)
+    document, newest, selection = _history(request)
     study = request.query_params["study"]
-    return render("history.html", here="History", document=document, study=study, choices=_choices(choices, selection))
+    return render("history.html", here="History", document=document, study=study, choices=_choices(newest, selection))
 
 
-def _history(request: Request) -> tuple[Document, Choices, Selection]:
-    """The document, what may be selected, and what is. Raises HTTPException."""
+def _history(request: Request) -> tuple[Document, Summary, Selection]:
+    """The document, the study whose series may be selected, and what is. Raises HTTPException."""
     # numpy and the tables take a third of a second to load
-    from mydyno.reports.history import (
-        history_document,
-        history_of,  # numpy
-    )
-    from mydyno.results.across.history import Selection, choices_of, find_studies  # numpy
-    from mydyno.results.across.saved import SavedStudy
+    from mydyno.across.history import Selection, find_studies, history_of, newest_of  # numpy
+    from mydyno.across.history_document import history_document
+    from mydyno.across.saved import SavedStudy
 
     paths = _named(request)
     if len(paths) != 1:
@@ -149,34 +148,34 @@ def _history(request: Request) -> tuple[Document, Choices, Selection]:
     try:
         one = SavedStudy.read(paths[0])
         found = find_studies(paths[0].resolve().parent)
-        choices = choices_of(found, one.summary.experiment, one.host)
+        newest = newest_of(found, one.summary.experiment, one.host)
         for message, name, known in (
-            ("The newest study has no arm {name}.", arm, choices.arms),
-            ("The newest study has no load level {name}.", step, [each.id for each in choices.steps]),
-            ("The newest study has no metric {name}.", metric, choices.metrics),
+            ("The newest study has no arm {name}.", arm, newest.arms),
+            ("The newest study has no load level {name}.", step, [each.id for each in newest.steps]),
+            ("The newest study has no metric {name}.", metric, list(newest.metrics)),
         ):
             if name is not None and name not in known:
                 raise _missing(message, name, known)
         selection = Selection(arm, step, metric, one.host)
         made = history_of(found, one.summary.experiment, selection)
-        return history_document(made), choices, selection
+        return history_document(made), newest, selection
     except MydynoError as error:
         raise _refusal(error) from error
 
 
-def _choices(choices: Choices, selection: Selection) -> tuple[Choice, ...]:
+def _choices(newest: Summary, selection: Selection) -> tuple[Choice, ...]:
     # the reports' own modules take long to load
-    from mydyno.reports.comparison import step_heading
+    from mydyno.across.comparison import step_heading
     from mydyno.wording.numbers import metric_name
 
-    labels = {metric: metric_name(metric) for metric in choices.metrics}
+    labels = {metric: metric_name(metric) for metric in newest.metrics}
     twice = {label for label, count in Counter(labels.values()).items() if count > 1}
     metrics = [(metric, f"{label} ({metric})" if label in twice else label) for metric, label in labels.items()]
-    steps = [(one.id, step_heading(choices.steps, one.id)) for one in choices.steps]
+    steps = [(one.id, step_heading(newest.steps, one.id)) for one in newest.steps]
     return (
-        Choice("arm", "Arm", (("", "all"), *((arm, arm) for arm in choices.arms)), selection.arm or ""),
+        Choice("arm", "Arm", (("", "all"), *((arm, arm) for arm in newest.arms)), selection.arm or ""),
         Choice("step", "Load level", (("", "all"), *steps), selection.step or ""),
-        Choice("metric", "Metric", tuple(metrics), selection.metric or choices.primary),
+        Choice("metric", "Metric", tuple(metrics), selection.metric or newest.primary),
     )
 
 

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from mydyno.across.history_document import sparkline
 from mydyno.model.definition.quantities import format_duration
-from mydyno.reports.history import sparkline
 from mydyno.web.index import STATES, Row, StudyIndex
 from mydyno.web.rendering import render
 from mydyno.wording.numbers import signed_percent

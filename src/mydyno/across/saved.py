@@ -16,9 +16,11 @@ from string import ascii_uppercase
 from mydyno.errors import UserError
 from mydyno.model.definition.plan import Plan
 from mydyno.model.definition.quantities import format_bytes
+from mydyno.model.frozen_record import Contrast
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import RunRecord, StudyRecord
-from mydyno.model.stored.summary import Summary
+from mydyno.model.stored.summary import EffectRecord, Summary
+from mydyno.results.families import verdict_metrics
 from mydyno.results.precision import used_values
 from mydyno.store.study_folder import StudyFolder
 
@@ -88,6 +90,17 @@ class SavedStudy:
         of_effects = {block for effect in self.summary.effects for block in effect.details.log_ratios or {}}
         every = frozenset(run.block for run in self.summary.runs)
         return frozenset(of_effects) if self.summary.look is not None and of_effects else every
+
+    @cached_property
+    def effects(self) -> dict[Contrast, EffectRecord]:
+        """Its effects; none before the first look of a study with looks."""
+        found = () if self.before_first_look else self.summary.effects
+        return {one.contrast: one for one in found}
+
+    @cached_property
+    def judged_metrics(self) -> list[str]:
+        """The metrics on which every contrast has a verdict, the primary one first."""
+        return [metric for metric in verdict_metrics(self.study.experiment) if metric in self.summary.metrics]
 
     def levels(self, metric: str, step: str, arm: str) -> dict[int, tuple[float, ...]]:
         """{block: the arm's values, of the control one for each copy} of the examined blocks; positive ones only."""

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mydyno.evaluation.compare import compare_studies
+from mydyno.across.compare import compare_studies
+from mydyno.across.saved import SavedStudy
 from mydyno.model.definition.plan import SIX
 from mydyno.model.stored.comparison import Comparison, EffectDifference
-from mydyno.results.across.saved import SavedStudy
 from tests.support import first_in_gate
 from tests.support.fake_sessions import DRIFTS, normal, sessions
 from tests.support.saved_studies import experiment, saved, values

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mydyno.across.arms import compare_arms
+from mydyno.across.compare import compare_studies
+from mydyno.across.history import estimate_of
+from mydyno.across.saved import SavedStudy
 from mydyno.errors import UserError
-from mydyno.evaluation.compare import compare_arms, compare_studies
 from mydyno.model.definition.experiment import ArmSpec, Experiment, StepSpec
 from mydyno.model.stored.comparison import Comparison
-from mydyno.results.across.history import estimate_of
-from mydyno.results.across.saved import SavedStudy
+from mydyno.model.stored.reasons import ArmFailure
 from mydyno.store.study_folder import StudyFolder
 from tests.support import fake_interleaved_folder, fake_study_folder
 from tests.support.saved_studies import HOST, VARIABLES, experiment, saved, values
@@ -272,6 +274,19 @@ def test_arms_have_declared_verdicts_or_intervals_alone() -> None:
     assert log(of["y"].ratio or 1.0) == pytest.approx(0.04, abs=0.02)
     assert (of["y"].ci_low or 9.0) < (of["y"].ratio or 0.0) < (of["y"].ci_high or 0.0)
     assert "declare it" in found.conclusions[1]
+
+
+def test_of_a_contrast_that_is_turned_round_the_arm_that_failed_is_named() -> None:
+    study = saved(draw(28, 0.05), experiment(("A", "x")), name="a")
+    (one,) = study.summary.effects
+    failure = ArmFailure(who="arm", blocks=2, tried=8, why={"crashed": 2})
+    failed = one.model_copy(
+        update={"ratio": None, "ci_low": None, "ci_high": None, "verdict": "not_measurable",
+                "details": one.details.model_copy(update={"failure": failure})}
+    )  # fmt: skip
+    study = replace(study, summary=study.summary.model_copy(update={"effects": (failed,)}))
+    (sentence,) = compare_arms(study, ("x", "A")).answer
+    assert sentence == "A against x, queries per second: the control x failed in 2 of 8 blocks (crashed)."
 
 
 @pytest.mark.parametrize(

@@ -14,25 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import exp, log, sqrt
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from mydyno.across.history_document import answer, series_sentence
+from mydyno.across.saved import SavedStudy, host_difference, host_identity, without_copies
+from mydyno.across.settings import changed_between, data_settings, differing_definition, file_settings, step_settings
 from mydyno.errors import MydynoError, UserError
 from mydyno.model.definition.problems import with_guess
-from mydyno.model.stored.comparison import HistoryPoint, HistorySeries, LeftOut, LevelChange, SeriesLevel
-from mydyno.model.stored.summary import EffectRecord, StepLevel
-from mydyno.results.across.common_ground import (
-    Contrast,
-    data_settings,
-    differing_definition,
-    effects_by_contrast,
-    file_settings,
-    step_settings,
-)
-from mydyno.results.across.saved import SavedStudy, host_difference, host_identity, without_copies
+from mydyno.model.frozen_record import Contrast
+from mydyno.model.stored.comparison import History, HistoryPoint, HistorySeries, LeftOut, LevelChange, SeriesLevel
+from mydyno.model.stored.summary import EffectRecord, StepLevel, Summary
 from mydyno.results.precision import alarm_of
 from mydyno.stats.contrast import Estimate
 from mydyno.stats.level_changes import FEWEST_SESSIONS, Levels, level_changes, moderated, session_sd
@@ -103,28 +99,20 @@ def measured(studies: Sequence[SavedStudy], key: Key) -> Measured:
     return Measured(key, tuple(study for study, _ in found), tuple(one for _, one in found), missing)
 
 
-@dataclass(frozen=True)
-class Analysed:
-    """A series with its levels and changes, without words; `changed_at` are the places of the changes' studies."""
-
-    of: Measured
-    series: HistorySeries
-    changed_at: tuple[int, ...]
-
-
-def analysed(of: Measured, alpha: float) -> Analysed:
-    """The levels and changes of a series."""
+def analysed(of: Measured, alpha: float, steps: Sequence[StepLevel]) -> HistorySeries:
+    """The levels and changes of a series, and what was recorded to differ between its studies."""
     values = [one.mean or 0.0 for one in of.estimates]
     errors = [one.error or 0.0 for one in of.estimates]
     found = level_changes(values, errors, [one.freedom for one in of.estimates], alpha)
     names = [study.name for study in of.studies]
+    changed = [(), *(changed_between(before, after) for before, after in pairwise(of.studies))]
     series = HistorySeries(
         kind=of.key.kind,
         metric=of.key.metric,
         step=of.key.step,
         arm=of.key.arm,
         control=of.key.control,
-        points=tuple(_points(of)),
+        points=tuple(_points(of, changed)),
         missing=of.missing,
         levels=_levels(found, names),
         changes=tuple(
@@ -134,6 +122,7 @@ def analysed(of: Measured, alpha: float) -> Analysed:
                 ratio=exp(change.size),
                 ci_low=exp(change.low),
                 ci_high=exp(change.high),
+                changed=changed[change.at],
             )
             for change in found.changes
         ),
@@ -142,20 +131,20 @@ def analysed(of: Measured, alpha: float) -> Analysed:
         detectable=None if found.detectable is None else exp(found.detectable) - 1.0,
         sentence="",
     )
-    return Analysed(of, series, tuple(change.at for change in found.changes))
+    return series.model_copy(update={"sentence": series_sentence(steps, series)})
 
 
 def _estimate(study: SavedStudy, key: Key) -> Estimate:
     if key.kind == "level":
         return mean_log(study.levels(key.metric, key.step, key.arm))
-    record = effects_by_contrast(study).get((key.metric, key.step, key.arm, key.control))
+    record = study.effects.get((key.metric, key.step, key.arm, key.control))
     if record is None:
         return Estimate(0, None, None, 0, None, False)
     return estimate_of(record, study.summary.alpha)
 
 
-def _points(of: Measured) -> Iterator[HistoryPoint]:
-    for study, one in zip(of.studies, of.estimates, strict=True):
+def _points(of: Measured, changed: Sequence[tuple[str, ...]]) -> Iterator[HistoryPoint]:
+    for study, one, differs in zip(of.studies, of.estimates, changed, strict=True):
         interval = one.interval(0.05, 0.95)
         assert one.ratio is not None and interval.low is not None and interval.high is not None
         yield HistoryPoint(
@@ -167,6 +156,7 @@ def _points(of: Measured) -> Iterator[HistoryPoint]:
             value=one.ratio,
             ci_low=interval.low,
             ci_high=interval.high,
+            changed=differs,
         )
 
 
@@ -204,25 +194,6 @@ class Selection:
     host: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Unlike:
-    """Why a study is not comparable with the newest one: `of` is what distinguishes it."""
-
-    why: Literal["copy", "host", "early", "failed", "alarm", "data", "load", "arm"]
-    of: tuple[str, ...] = ()
-    arm: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """What a Selection may name: of the study that the others are compared with."""
-
-    arms: tuple[str, ...]
-    steps: tuple[StepLevel, ...]
-    metrics: tuple[str, ...]
-    primary: str
-
-
 @dataclass(frozen=True)
 class FoundStudies:
     """The studies of a folder that can be read, oldest first, and the others with the reason."""
@@ -248,49 +219,47 @@ def read_studies(paths: Sequence[Path]) -> FoundStudies:
     return FoundStudies(tuple(found), tuple(unreadable))
 
 
-@dataclass(frozen=True)
-class FoundHistory:
-    """The usable studies, those that are left out with the reason, and the series."""
-
-    newest: SavedStudy
-    studies: tuple[SavedStudy, ...]
-    unreadable: tuple[LeftOut, ...]
-    unlike: tuple[tuple[SavedStudy, Unlike], ...]
-    series: tuple[Analysed, ...]
-
-
-def found_history(found: FoundStudies, experiment: str, wanted: Selection) -> FoundHistory:
+def history_of(found: FoundStudies, experiment: str, selection: Selection | None = None) -> History:
     """The history of an experiment among these studies.
 
     Raises UserError if none of them is usable, or for an arm, step, metric or host that is not among them.
     """
+    wanted = selection or Selection()
     studies, copies = without_copies(found.studies)
-    found = replace(found, studies=tuple(studies))
-    of_experiment = _studies_of(found, experiment)
-    unlike = [(copy, Unlike("copy", (of.name,))) for copy, of in copies if of.summary.experiment == experiment]
+    of_experiment = _studies_of(replace(found, studies=tuple(studies)), experiment)
     newest = _newest(of_experiment, wanted.host)
+    reasons = [(copy.name, f"it is the same study as {of.name}") for copy, of in copies
+               if of.summary.experiment == experiment]  # fmt: skip
     usable = []
     for study in of_experiment:
         if reason := why_left_out(study, newest):
-            unlike.append((study, reason))
+            reasons.append((study.name, reason))
         else:
             usable.append(study)
-    keys = _keys(newest, wanted)
-    several = [_of_series(usable, newest, key) for key in keys]
-    several = [one for one in several if one.studies]
-    return FoundHistory(
-        newest,
-        tuple(usable),
-        tuple(_unreadable_of(found, experiment)),
-        tuple(unlike),
-        tuple(analysed(one, ALPHA / len(several)) for one in several),
-    )
+    several = [one for key in _keys(newest, wanted) if (one := _of_series(usable, newest, key)).studies]
+    steps = tuple(StepLevel.of(step) for step in newest.study.experiment.resolved_steps)
+    made = History(
+        experiment=experiment,
+        question=newest.summary.question,
+        host=newest.host,
+        answer=(),
+        studies=tuple(study.name for study in usable),
+        steps=steps,
+        series=tuple(analysed(one, ALPHA / len(several), steps) for one in several),
+        left_out=(
+            *_unreadable_of(found, experiment), *(LeftOut(study=name, reason=reason) for name, reason in reasons),
+        ),
+        alpha=ALPHA,
+    )  # fmt: skip
+    return made.model_copy(update={"answer": answer(made)})
 
 
-def choices_of(found: FoundStudies, experiment: str, host: str | None = None) -> Choices:
-    """What a Selection of this experiment's history may name. Raises UserError as history_of() does."""
-    summary = _newest(_studies_of(found, experiment), host).summary
-    return Choices(summary.arms, summary.steps, tuple(summary.metrics), summary.primary)
+def newest_of(found: FoundStudies, experiment: str, host: str | None = None) -> Summary:
+    """The study that the others are compared with, whose arms, steps and metrics a Selection may name.
+
+    Raises UserError as history_of() does.
+    """
+    return _newest(_studies_of(found, experiment), host).summary
 
 
 def _studies_of(found: FoundStudies, experiment: str) -> list[SavedStudy]:
@@ -316,28 +285,29 @@ def _newest(studies: Sequence[SavedStudy], host: str | None) -> SavedStudy:
     return next((study for study in reversed(on_host) if not study.before_first_look), on_host[-1])
 
 
-def why_left_out(study: SavedStudy, newest: SavedStudy) -> Unlike | None:
-    """Why a study is not comparable with the newest one; None if it is."""
+def why_left_out(study: SavedStudy, newest: SavedStudy) -> str:
+    """Why a study is not comparable with the newest one; empty if it is."""
     if host_identity(study) != host_identity(newest):
-        return Unlike("host", host_difference(host_identity(newest), host_identity(study)))
+        differs = ", ".join(host_difference(host_identity(newest), host_identity(study)))
+        return f"another host ({differs})" if differs else "another host"
     if study.before_first_look:
-        return Unlike("early")
+        return "it has not reached its first interim analysis, so it has no effects"
     if study.summary.state == "failed":
-        return Unlike("failed")
+        return "it failed: it has no valid run"
     if alarm_of(study.summary.effects):
-        return Unlike("alarm")
+        return "two equal servers differ"
     mine, theirs = (data_settings(one.study.experiment.data) for one in (newest, study))
-    different = tuple(f"{name} {value}" for name, value in theirs.items() if mine.get(name) != value)
+    different = [f"{name} {value}" for name, value in theirs.items() if mine.get(name) != value]
     files, others = file_settings(newest), file_settings(study)
-    different += tuple(f"{name} {value}" for name, value in others.items() if files.get(name, value) != value)
+    different += [f"{name} {value}" for name, value in others.items() if files.get(name, value) != value]
     if different:
-        return Unlike("data", different)
+        return f"other data ({', '.join(different)})"
     if not _steps_of(newest).items() & _steps_of(study).items():
-        return Unlike("load")
+        return "other load: it has no load level in common with the newest study"
     control = newest.summary.control
     if control in study.summary.arms and (settings := differing_definition((newest, study), control)):
-        return Unlike("arm", settings, control)
-    return None
+        return f"arm {control} is defined differently ({', '.join(settings)})"
+    return ""
 
 
 def _of_series(studies: Sequence[SavedStudy], newest: SavedStudy, key: Key) -> Measured:
@@ -378,7 +348,7 @@ def _keys(newest: SavedStudy, wanted: Selection) -> list[Key]:
     for step in [wanted.step] if wanted.step else steps:
         found += [
             Key("effect", metric, step, arm, control)
-            for (of, at, arm, control) in effects_by_contrast(newest)
+            for (of, at, arm, control) in newest.effects
             if (of, at) == (metric, step) and wanted.arm in (None, arm)
         ]
     for step in [wanted.step] if wanted.step else steps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from mydyno.document.drawing import ArmStyle
 from mydyno.document.forest import ForestGroup, ForestRow, forest_charts
@@ -10,8 +11,7 @@ from mydyno.document.parts import Cell, Document, Figure, FigureGroup, Figures, 
 from mydyno.language import agreed, listing
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison
-from mydyno.reports.comparison import Rows
-from mydyno.wording.numbers import limit_text, metric_name, signed
+from mydyno.wording.numbers import bounds_text, effect_text, limit_text, metric_name, shows_plain
 
 MOST_SUSPECTS = 20
 SKIPPED = {
@@ -86,8 +86,8 @@ def _remainder(record: BisectRecord, result: BisectResult) -> list[str]:
     what, is_more = metric_name(record.metric), result.remainder.named == "more"
     does = f"undoes a part of its change of {what}" if is_more else f"changes {what}, too"
     found = (
-        f"It is not the whole answer: it changes {what} by {_effect(named)} ({_interval(named)}), "
-        f"{result.remainder.named} than what the ends differ by"
+        f"It is not the whole answer: it changes {what} by {effect_text(named.ratio)} "
+        f"({bounds_text(named.low, named.high)}), {result.remainder.named} than what the ends differ by"
     )
     if not result.remainder.command:
         return [f"{found}: the bad end, {record.bad.short}, {does}."]
@@ -105,7 +105,8 @@ def _ends(record: BisectRecord, result: BisectResult) -> list[str]:
     if ends is None or ends.comparison.ratio is None:
         return []
     at = f" at {ends.step}" if ends.step else ""
-    effect = f"{_effect(ends.comparison)} ({_interval(ends.comparison)})"
+    one = ends.comparison
+    effect = f"{effect_text(one.ratio)} ({bounds_text(one.low, one.high)})"
     found = f"{metric_name(record.metric)}{at}: {record.bad.short} differs from {record.good.short} by {effect}."
     if ends.limit is None:
         return [found]
@@ -123,46 +124,50 @@ def _skips(result: BisectResult) -> list[str]:
     return [agreed(f"{total} commits were skipped: {listing(parts)}.")]
 
 
-def _measured(result: BisectResult) -> list[Comparison]:
-    ends = [result.ends.comparison] if result.ends is not None else []
-    return [one for one in (*ends, *result.comparisons) if one.ratio is not None]
-
-
-def _style(one: Comparison) -> ArmStyle:
-    return ArmStyle(one.commit.short, one.commit.short, *LOOKS[one.outcome], "")
-
-
 def _chart(record: BisectRecord, result: BisectResult) -> Part:
-    rows = tuple(ForestRow.of(_style(one), one.ratio, one.low, one.high, word=one.outcome) for one in _measured(result))
+    drawn = [(one.commit.short, one) for one, _ in _made(result) if one.ratio is not None]
+    rows = tuple(
+        ForestRow.of(ArmStyle(name, name, *LOOKS[one.outcome], ""), one.ratio, one.low, one.high, word=one.outcome)
+        for name, one in drawn
+    )
     step = result.ends.step if result.ends is not None else ""
     label = f"{metric_name(record.metric)}{f', {step}' if step else ''}"
     groups = [ForestGroup(step or "every load level", rows)]
     described = "Effect of each commit relative to the good end, with its interval"
     figure = Figure(forest_charts("path", label, described, groups), css="double")
     intro = "Each row is one commit in the order of the comparisons."
-    drawn = Figures([FigureGroup(label, [figure])], intro=intro)
-    return Part(id="effects", heading="Effects along the path", short="Effects", body=[drawn] if rows else [])
+    figures = Figures([FigureGroup(label, [figure])], intro=intro)
+    return Part(id="effects", heading="Effects along the path", short="Effects", body=[figures] if rows else [])
+
+
+def _made(result: BisectResult) -> list[tuple[Comparison, str]]:
+    """The ends and every compared commit, in the order in which they were compared, with what each is."""
+    made: list[tuple[Comparison, str]] = [(one, one.outcome) for one in result.comparisons]
+    if result.ends is not None:
+        made.insert(0, (result.ends.comparison, "bad end" if result.ends.state == "differ" else result.ends.state))
+    return made
 
 
 def path(result: BisectResult) -> Table:
-    """The ends and every compared commit, in the order in which they were compared."""
-    made: list[tuple[Comparison, str]] = [(one, one.outcome) for one in result.comparisons]
-    if result.ends is not None:
-        of_ends = "bad end" if result.ends.state == "differ" else result.ends.state
-        made.insert(0, (result.ends.comparison, of_ends))
+    """A row for each of them."""
+    made = _made(result)
     levels = {level for one, _ in made if (level := _level(one))}
     interval = f"{levels.pop()} interval" if len(levels) == 1 else "interval"
-    rows: Rows = []
+    is_adjusted = shows_plain((one.ratio, one.plain) for one, _ in made)
+    rows: list[Sequence[str | Cell]] = []
     for one, found in made:
         why = f": {SKIPPED.get(one.skipped_because, '')}" if one.outcome == "skipped" and one.skipped_because else ""
         level = f" ({_level(one)})" if levels and _level(one) else ""
         rows.append([
-            one.commit.short, one.commit.subject, f"{found}{why}", Cell(_effect(one), "num"),
-            Cell(f"{_interval(one)}{level}", "num"), Cell(str(one.blocks or ""), "num"),
+            one.commit.short, one.commit.subject, f"{found}{why}", Cell(effect_text(one.ratio), "num"),
+            *([Cell(effect_text(one.plain), "num")] if is_adjusted else []),
+            Cell(f"{bounds_text(one.low, one.high)}{level}", "num"), Cell(str(one.blocks or ""), "num"),
             Cell(format_duration(one.duration_s) if one.study else "", "num"),
         ])  # fmt: skip
-    head = ("commit", "subject", "result", "effect", interval, "blocks", "time")
-    return Table("Each commit relative to the good end", head, rows)
+    plain = ("plain",) if is_adjusted else ()
+    head = ("commit", "subject", "result", "effect", *plain, interval, "blocks", "time")
+    note = "Plain effects are without the adjustment for the host's speed." if is_adjusted else ""
+    return Table("Each commit relative to the good end", head, rows, note)
 
 
 def share_words(share: float) -> str:
@@ -172,19 +177,9 @@ def share_words(share: float) -> str:
     return f"{share * 100:.3g} %"
 
 
-def _effect(one: Comparison) -> str:
-    return "" if one.ratio is None else signed(one.ratio - 1.0)
-
-
 def _level(one: Comparison) -> str:
     """The confidence of its interval; empty if it has none."""
     return "" if one.confidence is None or one.low is None else share_words(one.confidence)
-
-
-def _interval(one: Comparison) -> str:
-    if one.low is None or one.high is None:
-        return ""
-    return f"{signed(one.low - 1.0)} … {signed(one.high - 1.0)}"
 
 
 def _method(record: BisectRecord, result: BisectResult) -> list[str]:

@@ -1,4 +1,4 @@
-"""The history of an experiment, in sentences and as a document: each series with its course, and every study.
+"""What a history says: its answer, a sentence for each series, the document with the course of each and every study.
 
 In charts, studies stand at equal distances in order of time, as many may fall on one day; the dates are below.
 """
@@ -8,22 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
 from math import expm1
 
 from markupsafe import Markup
 
+from mydyno.across.comparison import Rows, by_step, effect_words, metric_at
 from mydyno.document.drawing import Linear, Svg, coordinate, nice_ticks, polyline, tick_decimals
 from mydyno.document.forest import WIDE_AND_NARROW
 from mydyno.document.parts import Cell, Document, Figure, FigureGroup, Figures, Fold, Listed, Note, Part, Table
 from mydyno.language import agreed, listing
 from mydyno.model.metrics import phrase_of
-from mydyno.model.stored.comparison import History, HistoryPoint, HistorySeries, LeftOut, LevelChange, SeriesLevel
+from mydyno.model.stored.comparison import History, HistoryPoint, HistorySeries, LevelChange, SeriesLevel
 from mydyno.model.stored.summary import StepLevel, at_step
-from mydyno.reports.comparison import Rows, metric_at
-from mydyno.results.across.history import ALPHA, Analysed, FoundStudies, Selection, Unlike, found_history
 from mydyno.stats.level_changes import FEWEST_SESSIONS
-from mydyno.wording.comparison import changed_between, effect_words
 from mydyno.wording.numbers import (
     NONE,
     DisplayUnit,
@@ -40,64 +37,6 @@ from mydyno.wording.numbers import (
 MOST_SENTENCES = 3
 HOPELESS = 1.0
 """Sizes of a change from this share on are not worth a sentence."""
-
-
-def history_of(studies: FoundStudies, experiment: str, selection: Selection | None = None) -> History:
-    """The history of an experiment among these studies.
-
-    Raises UserError if none of them is usable, or for an arm, step, metric or host that is not among them.
-    """
-    found = found_history(studies, experiment, selection or Selection())
-    left = [LeftOut(study=study.name, reason=_why(unlike)) for study, unlike in found.unlike]
-    made = History(
-        experiment=experiment,
-        question=found.newest.summary.question,
-        host=found.newest.host,
-        answer=(),
-        studies=tuple(study.name for study in found.studies),
-        steps=tuple(StepLevel.of(step) for step in found.newest.study.experiment.resolved_steps),
-        series=(),
-        left_out=(*found.unreadable, *left),
-        alpha=ALPHA,
-    )
-    several = tuple(map(_with_changes, found.series))
-    worded = tuple(one.model_copy(update={"sentence": series_sentence(made, one)}) for one in several)
-    made = made.model_copy(update={"series": worded})
-    return made.model_copy(update={"answer": answer(made)})
-
-
-def _with_changes(one: Analysed) -> HistorySeries:
-    """The series with what was recorded to differ between its studies."""
-    studies, series = one.of.studies, one.series
-    changed = [(), *(changed_between(before, after) for before, after in pairwise(studies))]
-    points = (point.model_copy(update={"changed": found}) for point, found in zip(series.points, changed, strict=True))
-    changes = (
-        change.model_copy(update={"changed": changed[place]})
-        for change, place in zip(series.changes, one.changed_at, strict=True)
-    )
-    return series.model_copy(update={"points": tuple(points), "changes": tuple(changes)})
-
-
-def _why(unlike: Unlike) -> str:
-    """Why a study is left out."""
-    of = ", ".join(unlike.of)
-    match unlike.why:
-        case "copy":
-            return f"it is the same study as {of}"
-        case "host":
-            return f"another host ({of})" if of else "another host"
-        case "early":
-            return "it has not reached its first interim analysis, so it has no effects"
-        case "failed":
-            return "it failed: it has no valid run"
-        case "alarm":
-            return "two equal servers differ"
-        case "data":
-            return f"other data ({of})"
-        case "load":
-            return "other load: it has no load level in common with the newest study"
-        case "arm":
-            return f"arm {unlike.arm} is defined differently ({of})"
 
 
 def answer(history: History) -> tuple[str, ...]:
@@ -128,9 +67,9 @@ def answer(history: History) -> tuple[str, ...]:
     return (f"{shown} {found_in} in about 80 % of cases.",)
 
 
-def series_sentence(history: History, series: HistorySeries) -> str:
+def series_sentence(steps: Sequence[StepLevel], series: HistorySeries) -> str:
     """What one series shows."""
-    subject = series_name(history, series)
+    subject = series_name(steps, series)
     count = len(series.points)
     if count < FEWEST_SESSIONS:
         return subject + ": " + _too_few(count)
@@ -144,9 +83,9 @@ def series_sentence(history: History, series: HistorySeries) -> str:
     return f"{shown}; one of {half_width_text(series.detectable)} would probably have been found."
 
 
-def series_name(history: History, series: HistorySeries) -> str:
+def series_name(steps: Sequence[StepLevel], series: HistorySeries) -> str:
     """E.g. "The effect of jemalloc on queries per second at 64 connections"."""
-    at = at_step(history.steps, series.step)
+    at = at_step(steps, series.step)
     if series.kind == "effect":
         return effect_words(series.arm, series.metric, at)
     return f"The level of {phrase_of(series.metric).short_noun} of {series.arm}{at}"
@@ -325,8 +264,8 @@ def history_document(history: History) -> Document:
 def _series_table(history: History) -> Table | None:
     """A row for each series: its course, its newest value, and whether it changed; no table without series."""
     rows: Rows = []
-    for heading, several in _by_step(history).items():
-        rows.append([heading])
+    for (metric, step), several in by_step(history.series).items():
+        rows.append([metric_at(metric, history.steps, step)])
         for one in several:
             newest = one.points[-1]
             rows.append([
@@ -342,14 +281,6 @@ def _series_table(history: History) -> Table | None:
     )
     head = ("series", "course", "newest", "scatter", "change")
     return Table("Oldest study on the left, newest on the right", head, rows, note) if rows else None
-
-
-def _by_step(history: History) -> dict[str, list[HistorySeries]]:
-    """{metric and step in words: its series}."""
-    found: dict[str, list[HistorySeries]] = {}
-    for one in history.series:
-        found.setdefault(metric_at(one.metric, history.steps, one.step), []).append(one)
-    return found
 
 
 def _spark(series: HistorySeries) -> str:
@@ -381,7 +312,10 @@ def _described(series: HistorySeries, point: HistoryPoint) -> str:
 
 
 def _charts(history: History) -> Part:
-    groups = [FigureGroup(head, [_figure(history, one) for one in of]) for head, of in _by_step(history).items()]
+    groups = [
+        FigureGroup(metric_at(metric, history.steps, step), [_figure(history, one) for one in of])
+        for (metric, step), of in by_step(history.series).items()
+    ]
     intro = (
         "Each dot is one study with its own 95 % interval. The line is the level with its interval; a rule marks a "
         "change that is larger than the scatter of studies explains."
@@ -399,7 +333,7 @@ def _figure(history: History, series: HistorySeries) -> Figure:
     ]
     unit = None if _shift(series) else display_unit(series.metric, max(point.high for point in points))
     key = f"history:{series.kind}:{series.metric}:{series.step}:{series.arm}"
-    name = series_name(history, series)
+    name = series_name(history.steps, series)
     charts = [
         history_chart(f"{key}{suffix}", name, series.sentence, points, levels, unit, width)
         for suffix, width in WIDE_AND_NARROW
@@ -424,7 +358,7 @@ def _changed(history: History) -> list[str]:
     for one in history.series:
         for point in one.points[1:]:
             of_study = found.setdefault(point.study, {})
-            of_study.setdefault("; ".join(point.changed), []).append(series_name(history, one))
+            of_study.setdefault("; ".join(point.changed), []).append(series_name(history.steps, one))
     return [
         f"{study}: {text}" if len(of_study) == 1 else f"{study}: {text} ({listing(names)})"
         for study, of_study in found.items()
@@ -450,7 +384,7 @@ def _points_table(history: History, series: HistorySeries) -> Table:
     head = ["study", "date (UTC)", "server", "value", "blocks", *(["level"] if starts else [])]
     missing = ", ".join(series.missing)
     note = f"No value in {missing}: the arm failed, is not there, or is defined differently." if missing else ""
-    return Table(series_name(history, series), head, rows, note)
+    return Table(series_name(history.steps, series), head, rows, note)
 
 
 def _levels_table(series: HistorySeries) -> Table:

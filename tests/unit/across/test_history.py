@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mydyno.across.history import FoundStudies, Selection, history_of
+from mydyno.across.saved import SavedStudy
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ArmSpec, DataSpec
 from mydyno.model.stored.comparison import History, LeftOut
-from mydyno.reports.history import history_of
-from mydyno.results.across.history import FoundStudies, Selection
-from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import StudyFolder
 from tests.support.saved_studies import HOST, experiment, saved, values
 from tests.support.simulated import at_most, simulated

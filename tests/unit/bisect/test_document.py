@@ -8,10 +8,10 @@ import re
 import pytest
 from markupsafe import escape
 
+from mydyno.bisect.document import bisect_document, path
 from mydyno.document.parts import Cell
 from mydyno.document.printers import Paper, printed
 from mydyno.model.stored.bisection import BisectRecord, BisectResult, Commit, Comparison, Ends, Remainder
-from mydyno.reports.bisection import bisect_document, path
 from tests.support.fake_script import experiment
 
 NASTY = "Use <script>alert(1)</script> | *fast* [link](x)"
@@ -145,3 +145,13 @@ def test_the_confidence_of_the_intervals_is_stated_of_each_where_it_is_not_that_
         "99.17 %)",
         "",
     ]
+
+
+def test_the_plain_effect_stands_beside_the_adjusted_one_where_it_differs() -> None:
+    same = FOUND.comparisons[0].model_copy(update={"plain": 1.00102})
+    assert path(FOUND.model_copy(update={"comparisons": (same,)})).head == path(FOUND).head
+    other = FOUND.comparisons[1].model_copy(update={"plain": 0.93})
+    found = path(FOUND.model_copy(update={"comparisons": (same, other)}))
+    assert found.head[3:6] == ("effect", "plain", "interval")
+    assert [cell.text for row in found.rows for cell in row[4:5] if isinstance(cell, Cell)] == ["", "+0.1 %", "−7 %"]
+    assert "without the adjustment" in found.note

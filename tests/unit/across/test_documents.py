@@ -11,16 +11,17 @@ import jsonschema
 import numpy as np
 import pytest
 
+from mydyno.across.arms import arms_document, compare_arms
+from mydyno.across.compare import compare_studies
+from mydyno.across.comparison import comparison_document, effects_table, noise_table
+from mydyno.across.history import FoundStudies, Selection, history_of
+from mydyno.across.history_document import history_document
+from mydyno.across.saved import SavedStudy
 from mydyno.document.parts import Document
 from mydyno.document.printers import Paper
 from mydyno.document.printers import printed as as_markdown
-from mydyno.evaluation.compare import compare_arms, compare_studies
 from mydyno.model.stored.comparison import Comparison, History, LeftOut
 from mydyno.model.stored.schemas import stored_schema
-from mydyno.reports.comparison import arms_document, comparison_document, effects_table, noise_table
-from mydyno.reports.history import history_document, history_of
-from mydyno.results.across.history import FoundStudies, Selection
-from mydyno.results.across.saved import SavedStudy
 from mydyno.store.study_folder import StudyFolder
 from tests.support import fake_interleaved_folder
 from tests.support.golden import check_golden
