@@ -50,16 +50,9 @@ def summarise(study: StudyFolder) -> Summary:
     )
     planned = len(study.plan().runs)
     valid = any(run.valid for run in runs)
-    return Summary(
-        experiment=experiment.name,
-        question=experiment.question,
-        study=record.study,
+    return Summary.of(
+        record,
         state="failed" if not valid else "complete" if len(runs) == planned else "partial",
-        control=experiment.control,
-        arms=tuple(arm.name for arm in experiment.arms),
-        primary="qps",
-        margin=0.02,
-        steps=tuple({"id": s.id, "workload": s.workload, "connections": s.connections} for s in steps),
         metrics=metrics,
         windows=windows,
         runs=runs,

@@ -70,7 +70,7 @@ def mean_log(values: Mapping[int, tuple[float, ...]]) -> Estimate:
     return mean_of({block: float(np.mean(np.log(of))) for block, of in values.items()})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Key:
     """What a series is of."""
 
@@ -106,12 +106,8 @@ def analysed(of: Measured, alpha: float, steps: Sequence[StepLevel]) -> HistoryS
     found = level_changes(values, errors, [one.freedom for one in of.estimates], alpha)
     names = [study.name for study in of.studies]
     changed = [(), *(changed_between(before, after) for before, after in pairwise(of.studies))]
-    series = HistorySeries(
-        kind=of.key.kind,
-        metric=of.key.metric,
-        step=of.key.step,
-        arm=of.key.arm,
-        control=of.key.control,
+    series = HistorySeries.like(
+        of.key,
         points=tuple(_points(of, changed)),
         missing=of.missing,
         levels=_levels(found, names),

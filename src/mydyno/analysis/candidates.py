@@ -81,11 +81,8 @@ def candidates_of(
         else:
             of_effect = _of_time(effect, costs, profiles, waits, kernel)
         found += [
-            CandidateRecord(
-                metric=effect.metric,
-                step=effect.step,
-                arm=effect.arm,
-                control=effect.control,
+            CandidateRecord.like(
+                effect,
                 kind=one.kind,
                 name=one.name,
                 module=one.module,

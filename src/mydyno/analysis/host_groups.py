@@ -72,11 +72,8 @@ def hosts_effects(
         hosts = _no_narrower(hosts_interval(d, group_of, alpha / contrasts, 1.0 - alpha), effect)
         p = adjusted.get(index)
         found.append(
-            HostsEffect(
-                metric=effect.metric,
-                step=effect.step,
-                arm=effect.arm,
-                control=effect.control,
+            HostsEffect.like(
+                effect,
                 groups=own,
                 p_heterogeneity=tests[index].p,
                 p_heterogeneity_adjusted=p,

@@ -138,27 +138,17 @@ def _contrast(step: str, arm: str, control: str, both: ComparedSides, histograms
     order = list(MEASURES)
     measures = sorted((one for one in rows if not one.is_system_call), key=lambda one: order.index(one.measure))
     calls = sorted((one for one in rows if one.is_system_call), key=lambda one: -max(one.control_count, one.arm_count))
-    return KernelContrast(
-        step=step,
-        arm=arm,
-        control=control,
-        blocks=both.blocks,
-        control_us=both.control_us,
-        arm_us=both.arm_us,
-        rows=(*measures, *calls[:MOST_CALLS]),
-    )
+    of = {"step": step, "arm": arm, "control": control}
+    return KernelContrast.like(both, **of, rows=(*measures, *calls[:MOST_CALLS]))
 
 
 def _row(one: Compared) -> KernelRow:
     measure = str(one.item)
     spec = MEASURES.get(measure)
-    counts = {"control_count": one.control_count, "arm_count": one.arm_count}
     if spec is not None and spec.is_time:
-        return KernelRow(
-            measure=measure, control_us=one.control, arm_us=one.arm, low_us=one.low, high_us=one.high,
-            beyond_noise=one.beyond_noise, **counts,
-        )  # fmt: skip
-    return KernelRow(measure=measure, low_count=one.low, high_count=one.high, beyond_noise=one.beyond_noise, **counts)
+        times = {"control_us": one.control, "arm_us": one.arm, "low_us": one.low, "high_us": one.high}
+        return KernelRow.like(one, measure=measure, **times)
+    return KernelRow.like(one, measure=measure, low_count=one.low, high_count=one.high)
 
 
 def leading(contrast: KernelContrast) -> KernelRow | None:

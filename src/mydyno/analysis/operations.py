@@ -118,8 +118,7 @@ def _values(counted: Counted, name: str, quantity: str) -> dict[Lane, dict[str, 
 
 
 def _change_of(effect: EffectRecord, may_claim: bool) -> OperationChange:
-    beyond = may_claim and effect.excludes_no_change
-    return OperationChange(ratio=effect.ratio, ci_low=effect.ci_low, ci_high=effect.ci_high, beyond_noise=beyond)
+    return OperationChange.like(effect, beyond_noise=may_claim and effect.excludes_no_change)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,14 @@
 """Little's law and the utilisation law at each step of each arm, and its busiest resource.
 
 For an open loop (a set rate), the queue; for a closed loop, whether throughput and response time account for the
-connections. Nothing is stored: both are counted anew from spans, which are slices, or the steps of the runs in the
-design "blocks".
+connections. Nothing is stored: both are counted anew from slices.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from mydyno.analysis.base import Analysis
 from mydyno.document.parts import Cell, Note, Part, Table
@@ -17,8 +16,7 @@ from mydyno.document.result import StudyResult
 from mydyno.language import agreed
 from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.special_steps import is_closed, slots, thinks
-from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord
-from mydyno.model.stored.summary import RunSummary
+from mydyno.model.stored.records import SliceRecord
 from mydyno.stats.queueing import ClosedLoop, Interval, Queue
 from mydyno.store.samples import read_metric
 from mydyno.wording.numbers import latency_text, percent, significant
@@ -37,23 +35,6 @@ NEVER_SATURATED = (DISK,)
 
 Busy = tuple[float, float]
 """(seconds that a resource was busy, seconds that it could have been)"""
-
-
-@dataclass(frozen=True)
-class Span:
-    """What was counted of an arm at a step in one span of time: a slice, or the measured time of a run's step."""
-
-    arm: str
-    step: str
-    transactions: int
-    length_s: float
-    response_s: float | None
-    """Mean; None where it was not measured."""
-    long_response_s: float
-    """The 99th percentile, or the mean where that is all that is known."""
-    service_s: float | None
-    """Mean; None where it was not measured."""
-    busy: Mapping[str, Busy] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,80 +84,51 @@ class DiskReadings:
         return total / common_ns if common_ns else None
 
 
-def spans_of_slices(
-    slices: Iterable[SliceRecord], cpus: float, disks: Mapping[int, DiskReadings] | None = None
-) -> list[Span]:
-    """Every slice that was served. `cpus`: usable CPUs of the host, of what the hypervisor left; `disks` by block."""
-    found = []
-    for one in slices:
-        if one.failed or one.length_s <= 0:
-            continue
-        length_s, rates = one.length_s, one.rates
-        busy: dict[str, Busy] = {}
-        for name, cpu_s in ((SERVER_CPU, one.server_cpu_s), (LOAD_CPU, one.driver_cpu_s)):
-            if cpu_s is not None:
-                busy[name] = (cpu_s, length_s * cpus)
-        if {"cpu_user_pct", "cpu_system_pct"} <= rates.keys():
-            left_s = length_s * (1.0 - min(0.99, one.steal or 0.0))
-            busy[HOST_CPUS] = (length_s * (rates["cpu_user_pct"] + rates["cpu_system_pct"]) / 100, left_s)
-        if "busiest_worker_pct" in rates:
-            busy[WORKER] = (length_s * rates["busiest_worker_pct"] / 100, length_s)
-        begin = one.started_unix_ns
-        disk = disks[one.block].mean(begin, begin + 1e9 * length_s) if disks and one.block in disks else None
-        if disk is not None:
-            busy[DISK] = (length_s * disk, length_s)
-        found.append(_span(one.arm, one.step, one, length_s, busy))
-    return found
-
-
-def spans_of_runs(runs: Iterable[tuple[RunRecord, RunSummary]], cpus: float) -> list[Span]:
-    """Every step of a run that counts. Percentages are of one CPU for processes, of all for the host."""
-    of = {SERVER_CPU: ("server_cpu", cpus), LOAD_CPU: ("driver_cpu", cpus), HOST_CPUS: ("cpu", 1.0)}
-    found = []
-    for run, summary in runs:
-        for one in run.steps:
-            if not (summary.usable(one.id) and one.driver.transactions):
-                continue
-            length_s, values = one.driver.duration_s, summary.values.get(one.id, {})
-            busy = {
-                name: (length_s * (values[f"{what}_user_pct"] + values[f"{what}_system_pct"]) / 100, length_s * number)
-                for name, (what, number) in of.items()
-                if {f"{what}_user_pct", f"{what}_system_pct"} <= values.keys()
-            }
-            if "disk_util_pct" in values:
-                busy[DISK] = (length_s * values["disk_util_pct"] / 100, length_s)
-            found.append(_span(run.arm, one.id, one.driver, length_s, busy))
-    return found
-
-
-def _span(arm: str, step: str, counted: SliceRecord | DriverResult, length_s: float, busy: Mapping[str, Busy]) -> Span:
-    mean_us = counted.latency_us.get("mean")
-    return Span(
-        arm, step, counted.transactions, length_s,
-        None if mean_us is None else 1e-6 * mean_us,
-        1e-6 * counted.latency_us.get("p99", mean_us or 0.0),
-        None if counted.service_us is None else 1e-6 * counted.service_us,
-        busy,
-    )  # fmt: skip
+def _busy(one: SliceRecord, cpus: float, disks: Mapping[int, DiskReadings]) -> dict[str, Busy]:
+    """How busy each resource was in a slice, as far as that is known."""
+    length_s, rates = one.length_s, one.rates
+    busy: dict[str, Busy] = {}
+    for name, cpu_s in ((SERVER_CPU, one.server_cpu_s), (LOAD_CPU, one.driver_cpu_s)):
+        if cpu_s is not None:
+            busy[name] = (cpu_s, length_s * cpus)
+    if {"cpu_user_pct", "cpu_system_pct"} <= rates.keys():
+        left_s = length_s * (1.0 - min(0.99, one.steal or 0.0))
+        busy[HOST_CPUS] = (length_s * (rates["cpu_user_pct"] + rates["cpu_system_pct"]) / 100, left_s)
+    if "busiest_worker_pct" in rates:
+        busy[WORKER] = (length_s * rates["busiest_worker_pct"] / 100, length_s)
+    begin = one.started_unix_ns
+    disk = disks[one.block].mean(begin, begin + 1e9 * length_s) if one.block in disks else None
+    if "disk_util_pct" in rates:
+        disk = rates["disk_util_pct"] / 100
+    if disk is not None:
+        busy[DISK] = (length_s * disk, length_s)
+    return busy
 
 
 def analyse(
-    experiment: Experiment, spans: Sequence[Span], links: Mapping[tuple[str, str], float] | None = None
+    experiment: Experiment,
+    slices: Sequence[SliceRecord],
+    cpus: float,
+    disks: Mapping[int, DiskReadings] | None = None,
+    links: Mapping[tuple[str, str], float] | None = None,
 ) -> list[ArmQueue]:
     """Every arm at every step with a rate or with a closed loop, as far as times were measured.
 
-    By step, and arms as the experiment has them. `links`: share of the link that was used, by arm and step.
+    By step, and arms as the experiment has them. `cpus`: usable CPUs of the host, of what the hypervisor left; `disks`
+    by block; `links`: share of the link that was used, by arm and step.
     """
     found = []
+    served = [one for one in slices if not one.failed and one.length_s > 0]
     for step in experiment.resolved_steps:
         counted = _loop if is_closed(step) else _queue if step.rate is not None and step.search is None else None
         for arm in [arm.name for arm in experiment.arms] if counted else []:
-            own = [one for one in spans if (one.arm, one.step) == (arm, step.id)]
+            own = [one for one in served if (one.arm, one.step) == (arm, step.id)]
             if counted is None or (queue := counted(experiment, arm, step, own)) is None:
                 continue
             shares = {CONNECTIONS: queue.utilisation} if isinstance(queue, Queue) else {}
+            times = [_busy(one, cpus, disks or {}) for one in own]
             for name in (SERVER_CPU, LOAD_CPU, HOST_CPUS, WORKER, DISK):
-                busy = [one.busy[name] for one in own if name in one.busy]
+                busy = [one[name] for one in times if name in one]
                 if busy:
                     share = sum(of for of, _ in busy) / sum(of for _, of in busy)
                     shares[name] = min(1.0, share) if name == HOST_CPUS else share
@@ -186,12 +138,12 @@ def analyse(
     return found
 
 
-def _queue(experiment: Experiment, arm: str, step: Step, spans: Sequence[Span]) -> Queue | None:
+def _queue(experiment: Experiment, arm: str, step: Step, slices: Sequence[SliceRecord]) -> Queue | None:
     """The queue at a set rate; None without service times."""
     timed = [
-        (one.transactions, one.length_s, one.response_s, one.service_s)
-        for one in spans
-        if one.transactions and one.response_s is not None and one.service_s is not None
+        (one.transactions, one.length_s, 1e-6 * one.latency_us["mean"], 1e-6 * one.service_us)
+        for one in slices
+        if one.transactions and "mean" in one.latency_us and one.service_us is not None
     ]
     if not timed:
         return None
@@ -207,11 +159,16 @@ def _queue(experiment: Experiment, arm: str, step: Step, spans: Sequence[Span]) 
     )
 
 
-def _loop(experiment: Experiment, arm: str, step: Step, spans: Sequence[Span]) -> ClosedLoop | None:
+def _loop(experiment: Experiment, arm: str, step: Step, slices: Sequence[SliceRecord]) -> ClosedLoop | None:
     """The closed loop; None where nothing was served, or response times are unknown."""
-    if not any(one.transactions for one in spans) or any(one.transactions and one.response_s is None for one in spans):
+    served = [one for one in slices if one.transactions]
+    if not served or any("mean" not in one.latency_us for one in served):
         return None
-    intervals = [Interval(one.transactions, one.length_s, one.response_s or 0.0, one.long_response_s) for one in spans]
+    intervals = [
+        Interval(one.transactions, one.length_s, 1e-6 * mean_us, 1e-6 * one.latency_us.get("p99", mean_us))
+        for one in slices
+        for mean_us in [one.latency_us.get("mean", 0.0)]
+    ]
     return ClosedLoop(slots(experiment, arm, step), intervals, thinks(step))
 
 
@@ -316,14 +273,9 @@ def part(result: StudyResult) -> Part | None:
     experiment, cpus = result.study.experiment, float(result.study.host.get("cpus_usable", 1))
     if experiment.compares_statements:
         return None
-    if result.summary.design == "blocks":
-        runs = [(result.records[one.folder], one) for one in result.runs if one.folder in result.records]
-        spans = spans_of_runs(runs, cpus)
-    else:
-        slices = [one for step in result.steps for one in result.used_slices(step.id)]
-        spans = spans_of_slices(slices, cpus, _disks(result))
+    slices = [one for step in result.steps for one in result.used_slices(step.id)]
     links = {(one.arm, one.step): one.shares["link"] for one in result.summary.limits if "link" in one.shares}
-    found = analyse(experiment, spans, links)
+    found = analyse(experiment, slices, cpus, _disks(result), links)
     if not found:
         return None
     of_step = {step: [one for one in found if one.step == step] for step in dict.fromkeys(one.step for one in found)}

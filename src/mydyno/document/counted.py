@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from mydyno.document.parts import Fold, Note, Piece
 from mydyno.language import agreed
-from mydyno.model.stored.counted import CountedContrast, ProfileContrast, SlicesApart
+from mydyno.model.stored.counted import CountedContrast, SlicesApart
 from mydyno.wording.numbers import level_percent, percent, ratio_interval, signed_percent, significant, time_text
 from mydyno.wording.stored_result import StoredResult
 
@@ -19,7 +19,7 @@ NO_LOOK = "No interim analysis is due yet, so no difference is claimed."
 C = TypeVar("C", bound=CountedContrast)
 
 
-def heading(result: StoredResult, one: ProfileContrast | CountedContrast) -> str:
+def heading(result: StoredResult, one: CountedContrast) -> str:
     """The arm with its control, and the step where there are several."""
     return ", ".join((f"{one.arm} against {one.control}", *result.step_headings(one.step)))
 
@@ -74,7 +74,7 @@ def connection_note(contrast: CountedContrast) -> str:
 
 def body(
     result: StoredResult,
-    found: Sequence[tuple[ProfileContrast | CountedContrast, str, Sequence[Piece | None]]],
+    found: Sequence[tuple[CountedContrast, str, Sequence[Piece | None]]],
     what: str,
     drawn: Piece | None,
     quality: Sequence[str],
@@ -94,7 +94,7 @@ def body(
 def finding(
     result: StoredResult,
     record: SlicesApart,
-    found: Sequence[tuple[ProfileContrast | CountedContrast, str, Sequence[Piece | None]]],
+    found: Sequence[tuple[CountedContrast, str, Sequence[Piece | None]]],
     leads: Sequence[bool],
 ) -> str:
     """The sentence of a single contrast; of several, in how many something differs, as `leads` has it of each."""

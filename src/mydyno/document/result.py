@@ -1,4 +1,5 @@
-"""A study as reports draw it; the slices of an interleaved one with its blocks one after another on an axis of time.
+"""A study as reports draw it; its slices with the blocks one after another on an axis of time. In the design "blocks"
+each step of a run is one.
 
 Slices are read once. Time without load, such as the start of the servers, takes no room. Blocks of several host groups,
 which may be executed at the same time, follow one another too.
@@ -6,15 +7,16 @@ which may be executed at the same time, follow one another too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from mydyno.document.drawing import ArmStyle, arm_styles, copy_style
 from mydyno.errors import UserError
-from mydyno.model.stored.records import SliceRecord
-from mydyno.model.stored.summary import RunSummary, used_slices
+from mydyno.model.stored.records import RunRecord, SliceRecord
+from mydyno.model.stored.summary import RunSummary, used_slices, with_summaries
+from mydyno.results.values.blocks import slices_of_run
 from mydyno.store.samples import SLICES_FILE, damage_of, read_slices
 from mydyno.wording.stored_result import StoredResult
 
@@ -51,28 +53,6 @@ class StudySlices:
     def at(self, one: SliceRecord) -> float:
         """The middle of a slice on the axis, in seconds."""
         return self.blocks[one.block].at(one.started_unix_ns, one.length_s / 2)
-
-
-def read_study_slices(study: Path, blocks: Iterable[int], steps: Collection[str]) -> StudySlices:
-    """The slices.jsonl of these blocks, of these steps. A damaged file leaves its block out and is named."""
-    by_block: dict[int, list[SliceRecord]] = {}
-    missing = []
-    for block in sorted(set(blocks)):
-        try:
-            slices = read_slices(study / f"blocks/{block:02d}" / SLICES_FILE)
-        except UserError as error:
-            missing.append(str(error))
-            continue
-        found = sorted((one for one in slices if one.step in steps), key=lambda one: one.started_unix_ns)
-        if found:
-            by_block[block] = found
-        else:
-            missing.append(f"block {block} has no slices")
-    by_step: dict[str, list[SliceRecord]] = {}
-    for slices in by_block.values():
-        for one in slices:
-            by_step.setdefault(one.step, []).append(one)
-    return StudySlices(by_step, _times(by_block), "; ".join(missing))
 
 
 def _times(by_block: dict[int, list[SliceRecord]]) -> dict[int, BlockTime]:
@@ -116,10 +96,36 @@ class StudyResult(StoredResult):
 
     @cached_property
     def slices(self) -> StudySlices:
-        """Of every block; empty for a study of blocks."""
-        if self.summary.design == "blocks":
-            return StudySlices({}, {})
-        return read_study_slices(self.folder.path, (run.block for run in self.runs), {step.id for step in self.steps})
+        """Of every block. A damaged file leaves its block out and is named."""
+        by_block: dict[int, list[SliceRecord]] = {}
+        by_step: dict[str, list[SliceRecord]] = {}
+        missing: list[str] = []
+        known = {step.id for step in self.steps}
+        for block in sorted({run.block for run in self.runs}):
+            try:
+                slices = self._slices_of(block)
+            except UserError as error:
+                missing.append(str(error))
+                continue
+            found = sorted((one for one in slices if one.step in known), key=lambda one: one.started_unix_ns)
+            if found:
+                by_block[block] = found
+            else:
+                missing.append(f"block {block} has no slices")
+            for one in found:
+                by_step.setdefault(one.step, []).append(one)
+        return StudySlices(by_step, _times(by_block), "; ".join(missing))
+
+    def _slices_of(self, block: int) -> list[SliceRecord]:
+        if self.summary.design != "blocks":
+            return read_slices(self.folder.block_path(block) / SLICES_FILE)
+        own = [run for run in self.records.values() if run.block == block]
+        return [one for run, of in with_summaries(own, self.runs) for one in slices_of_run(run, of, self._cpus(run))]
+
+    def _cpus(self, run: RunRecord) -> float | None:
+        """All CPUs of the host of a run's server and load; None where they are on several, or it is not recorded."""
+        facts = self.study.hosts.get(run.host_group, self.study.host)
+        return None if self.study.server_host else facts.get("cpus")
 
     def used_slices(self, step: str) -> list[SliceRecord]:
         """The step's slices of runs that count at it."""

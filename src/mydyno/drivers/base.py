@@ -22,7 +22,7 @@ from mydyno.errors import BugError, DriverError
 from mydyno.hosts.local import LocalHost, Process
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import DataSpec, Scalar, Step
-from mydyno.model.stored.records import ClientLoad, DriverResult
+from mydyno.model.stored.records import COUNTS, ClientLoad, DriverResult
 from mydyno.packages.debian import DebianPackages, UnpackedPackages
 from mydyno.servers.running.base import LOAD_SCHEMA
 from mydyno.servers.sql import Address
@@ -255,14 +255,10 @@ def merged(outcomes: Sequence[DriverOutcome], cpu_user_s: float | None, cpu_syst
         driver=first.driver,
         version=first.version,
         command=first.command,
-        transactions=sum(result.transactions for result in results),
-        queries=sum(result.queries for result in results),
+        **{name: sum(getattr(result, name) for result in results) for name in COUNTS},
         queries_read=_sum([result.queries_read for result in results]),
         queries_write=_sum([result.queries_write for result in results]),
         queries_other=_sum([result.queries_other for result in results]),
-        errors=sum(result.errors for result in results),
-        ignored_errors=sum(result.ignored_errors for result in results),
-        reconnects=sum(result.reconnects for result in results),
         duration_s=max(result.duration_s for result in results),
         latency_us=_latency_us(outcomes),
         service_us=_service_us(results),

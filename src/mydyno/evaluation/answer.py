@@ -48,7 +48,7 @@ MOST_OF_FURTHER = 2
 """Most sentences on what is decided in a further metric of the question, where they have one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Answer:
     """The beginning of a report."""
 

@@ -20,7 +20,7 @@ from mydyno.model.definition.plan import Plan
 from mydyno.model.metrics import metric_source, ordered, phrase_of
 from mydyno.model.stored.reasons import Reason, fact
 from mydyno.model.stored.records import RunRecord, SliceRecord, StudyRecord
-from mydyno.model.stored.summary import EffectRecord, RunSummary, StepLevel, Summary, Window
+from mydyno.model.stored.summary import EffectRecord, RunSummary, Summary, Window
 from mydyno.results.families import families, verdict_metrics
 from mydyno.results.precision import alarm_of, first_finished, interim_analysis_of
 from mydyno.results.values.blocks import declared_windows, is_host_noise, values_of, without_unequal_steal
@@ -106,17 +106,9 @@ def facts_of(folder: StudyFolder, thresholds: Sequence[ThresholdSpec] | None = N
             interrupted=interrupted,
         )
     )
-    return Summary(
-        experiment=experiment.name,
-        question=experiment.question,
-        study=study.study,
+    return Summary.of(
+        study,
         state=state_of(runs, len(plan.runs)),
-        control=experiment.control,
-        arms=tuple(arm.name for arm in experiment.arms),
-        primary=experiment.verdict.leading,
-        also_primary=experiment.verdict.primary[1:],
-        margin=experiment.verdict.margin_of(experiment.verdict.leading),
-        steps=tuple(StepLevel.of(step) for step in steps),
         metrics={name: source.record() for name in _measured(summaries) if (source := metric_source(name)) is not None},
         windows=windows,
         runs=summaries,
@@ -175,9 +167,7 @@ def _not_equivalent(effect: EffectRecord) -> EffectRecord:
 
 def _with_unadjusted(records: Sequence[EffectRecord], effects: Sequence[EffectRecord]) -> tuple[EffectRecord, ...]:
     """The effects with what the same tests say of the values before the adjustment for the host's speed."""
-    found = {
-        effect.contrast: (effect.ratio, effect.ci_low, effect.ci_high) for effect in effects if effect.ratio is not None
-    }
+    found = {of.contrast: (of.ratio, of.ci_low, of.ci_high) for of in effects if of.ratio is not None}
     return tuple(record.model_copy(update={"unadjusted": found.get(record.contrast)}) for record in records)
 
 
@@ -258,7 +248,7 @@ class Precision:
 
 def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision | None:
     """The precision to be expected at `blocks` blocks from those made so far; None before the second block."""
-    made, slices = _blocks_so_far(folder)
+    made, slices = blocks_so_far(folder)
     if made < LEAST_BLOCKS:
         return None
     experiment = folder.study().experiment
@@ -266,10 +256,9 @@ def precision_so_far(folder: StudyFolder, plan: Plan, blocks: int) -> Precision 
     compared = [metric for declared in experiment.verdict.compare for metric in declared.metrics]
     found = interleaved_values(experiment, slices, only=[*metrics, *compared])
     runs = [interleaved_summary(run, found, experiment.resolved_steps) for run in folder.runs() if run.block <= made]
-    measured = ordered({metric for run in runs for values in run.values.values() for metric in values})
     members = [
         one
-        for family in families(experiment, runs, measured)
+        for family in families(experiment, runs, _measured(runs))
         if family.primary
         for one in measure(family)
         if one.estimate.n > 0
@@ -295,7 +284,7 @@ def projected(estimate: Estimate, blocks: int, alpha: float) -> float | None:
     return round(expm1(min(half, LARGEST_LOG)), 5)
 
 
-def _blocks_so_far(folder: StudyFolder) -> tuple[int, list[SliceRecord]]:
+def blocks_so_far(folder: StudyFolder) -> tuple[int, list[SliceRecord]]:
     """The number of finished blocks, and their slices."""
     made = 0
     slices: list[SliceRecord] = []
@@ -305,15 +294,9 @@ def _blocks_so_far(folder: StudyFolder) -> tuple[int, list[SliceRecord]]:
     return made, slices
 
 
-def slices_so_far(folder: StudyFolder) -> list[SliceRecord]:
-    """The slices of all finished blocks."""
-    return _blocks_so_far(folder)[1]
-
-
 def carry_over_so_far(folder: StudyFolder, washout_s: float) -> dict[str, float]:
     """step → change of throughput by the arm loaded before a slice, of the slices with at least this washout."""
-    slices = slices_so_far(folder)
-    own = [one for one in slices if one.washout_s is None or one.washout_s >= washout_s]
+    own = [one for one in blocks_so_far(folder)[1] if one.washout_s is None or one.washout_s >= washout_s]
     if not own:
         return {}
     # The slopes for throughput are all that it takes of the values.

@@ -131,13 +131,9 @@ def _of_instance(driver: DriverResult) -> DriverResult:
 def _record(
     step: Step, started_unix_ns: int, outcome: DriverOutcome, counters: dict[str, float], throttled: dict[str, float]
 ) -> StepRecord:
-    return StepRecord(
-        id=step.id,
-        workload=step.workload,
-        connections=step.connections,
+    return StepRecord.like(
+        step,
         started_unix_ns=started_unix_ns,
-        warmup_s=step.warmup_s,
-        measure_s=step.measure_s,
         driver=outcome.result,
         server_counters=counters,
         throttled=throttled,
@@ -411,11 +407,8 @@ class _Run:
         write_samples(self.folder / "samples.parquet", self.samples, self.started_unix_ns, steps_judged)
         drivers = [{"step": record.id, **record.driver.model_dump(mode="json")} for record in steps_judged]
         write_text(self.folder / "driver.json", json.dumps({"format": 1, "steps": drivers}, indent=1))
-        return RunRecord(
-            block=self.planned.block,
-            position=self.planned.position,
-            arm=self.planned.arm,
-            copy=self.planned.copy_number,
+        return RunRecord.like(
+            self.planned,
             folder=self.planned.folder,
             started_unix_ns=self.started_unix_ns,
             ended_unix_ns=clock.unix_ns(),

@@ -133,14 +133,10 @@ def live_run(record: RunRecord) -> LiveRun:
     """The line of a run that has ended."""
     failures = [record.failed] if record.failed else [f"{one.id}: {one.failed}" for one in record.steps if one.failed]
     of_steps = [reason for one in record.steps if not one.valid for reason in one.reasons]
-    return LiveRun(
+    return LiveRun.like(
+        record,
         unix_ns=clock.unix_ns(),
-        block=record.block,
-        arm=record.arm,
-        copy=record.copy_number,
-        folder=record.folder,
         group=record.host_group,
-        valid=record.valid,
         reasons=tuple(dict.fromkeys((*record.reasons, *of_steps))),
         failed="; ".join(failures),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -19,6 +19,12 @@ class Record(BaseModel):
     """Unknown keys of newer versions are dropped; values do not change."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
+
+    @classmethod
+    def like(cls, other: object, /, **more: Any) -> Self:
+        """With the values of the fields that both have, and `more` in their place or beside them."""
+        shared = {name: value for name, value in vars(other).items() if name in cls.model_fields}
+        return cls.model_validate(shared | more)
 
 
 Contrast = tuple[str, str, str, str]

@@ -63,10 +63,7 @@ def json_text(folder: StudyFolder) -> str:
 
 def printed_summary(result: StoredResult) -> PrintedSummary:
     """The summary with its answer."""
-    found = answer_of(result)
-    return PrintedSummary(
-        **dict(result.summary), answer=found.answer, further=found.further, scope=found.scope, sharpen=found.sharpen
-    )
+    return PrintedSummary.like(result.summary, **vars(answer_of(result)))
 
 
 HTML = ReportFormat("html", "one self-contained page with every chart, written into the study folder", write_page)

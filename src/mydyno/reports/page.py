@@ -10,7 +10,7 @@ from mydyno.document.parts import Part, asset, framed, render, script_json
 from mydyno.document.result import StudyResult
 from mydyno.evaluation.answer import answer_of
 from mydyno.reports.sections import answer, metrics, network, over_time, repeat, trust
-from mydyno.reports.telemetry import Telemetry, page_data, read_telemetry
+from mydyno.reports.telemetry import page_data, read_telemetry
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.numbers import when
 
@@ -22,12 +22,12 @@ LEAST_TELEMETRY_BYTES = 60_000
 def render_page(folder: StudyFolder) -> str:
     """The whole page as text. Raises UserError if the study folder is damaged."""
     result = StudyResult.load(folder)
-    before, after = _before(result), _after(result)
-    used = sum(len(chapter.html.encode()) for chapter in (*before, *after))
+    before, clock, after = _before(result), over_time.build_slices(result), _after(result)
+    used = sum(len(part.html.encode()) for part in (*before, clock, *after) if part)
     used += sum(len(asset(name)) for name in _ASSET_NAMES)
-    telemetry = None
-    if result.summary.design == "blocks":
-        telemetry = read_telemetry(result, max(LEAST_TELEMETRY_BYTES, TARGET_BYTES - used))
+    room, in_runs = max(LEAST_TELEMETRY_BYTES, TARGET_BYTES - used), result.summary.design == "blocks"
+    telemetry = read_telemetry(result, room) if in_runs else None
+    explorer = over_time.build_explorer(telemetry) if telemetry else None
     study = result.study
     ended = [record.ended_unix_ns for record in result.records.values()]
     first = when(study.created_unix_ns)
@@ -42,7 +42,7 @@ def render_page(folder: StudyFolder) -> str:
         version=result.mydyno_versions,
         chips=answer.chips(result),
         margin=repeat.margin_words(result),
-        sections=[*before, *_over_time(result, telemetry), *after],
+        sections=[*before, *_chapters(("over-time", "Over time", "", [clock, explorer])), *after],
     )
 
 
@@ -51,12 +51,6 @@ def _before(result: StudyResult) -> list[Part]:
     asked = [answer.build(result, answer_of(result)), *parts_of(result, "decision"), *parts_of(result, "answer")]
     why = [metrics.build(result), *parts_of(result, "why"), network.build(result)]
     return _chapters(("answer", "Answer", "", asked), ("why", "Why", "", why))
-
-
-def _over_time(result: StudyResult, telemetry: Telemetry | None) -> list[Part]:
-    """The time of the blocks of an interleaved study, or the telemetry of steps."""
-    explorer = over_time.build_explorer(telemetry) if telemetry else None
-    return _chapters(("over-time", "Over time", "", [over_time.build_slices(result), explorer]))
 
 
 def _after(result: StudyResult) -> list[Part]:

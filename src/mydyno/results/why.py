@@ -301,16 +301,16 @@ def explained(effects: Sequence[EffectRecord]) -> list[EffectRecord]:
     changes. Otherwise one effect on latency and one on the server's CPU time.
     """
     shown = [one for one in effects if one.verdict in ("higher", "lower") and one.ratio is not None]
-    faster = {_contrast_of(one) for one in shown if one.metric in THROUGHPUT}
+    faster = {one.contrast[1:] for one in shown if one.metric in THROUGHPUT}
     found: list[EffectRecord] = []
-    seen: set[tuple[str, tuple[str, str, str]]] = set()
+    seen: set[tuple[str, ...]] = set()
     for one in shown:
         if one.metric in THROUGHPUT:
             found.append(one)
             continue
         kind = "cpu" if is_of_server_cpu(one) else "latency" if is_of_latency(one) else ""
-        if kind and _contrast_of(one) not in faster and (kind, _contrast_of(one)) not in seen:
-            seen.add((kind, _contrast_of(one)))
+        if kind and one.contrast[1:] not in faster and (kind, *one.contrast[1:]) not in seen:
+            seen.add((kind, *one.contrast[1:]))
             found.append(one)
     return found
 
@@ -323,7 +323,3 @@ def is_of_server_cpu(one: EffectRecord) -> bool:
 def is_of_latency(one: EffectRecord) -> bool:
     """Whether it is an effect on the response time."""
     return one.metric.startswith(LATENCY)
-
-
-def _contrast_of(one: EffectRecord) -> tuple[str, str, str]:
-    return one.step, one.arm, one.control

@@ -208,20 +208,5 @@ def _finite(values: dict[str, float]) -> dict[str, float]:
 
 def _empty_summary(study: StudyRecord, records: dict[str, RunRecord]) -> Summary:
     """The summary of a study that was never evaluated: its plan and the validity of its runs, without numbers."""
-    experiment = study.experiment
-    return Summary(
-        experiment=experiment.name,
-        question=experiment.question,
-        study=study.study,
-        state="partial",
-        control=experiment.control,
-        arms=tuple(arm.name for arm in experiment.arms),
-        primary=experiment.verdict.leading,
-        also_primary=experiment.verdict.primary[1:],
-        margin=experiment.verdict.margin,
-        steps=tuple(StepLevel.of(step) for step in experiment.resolved_steps),
-        metrics={},
-        runs=tuple(map(RunSummary.of, records.values())),
-        effects=(),
-        noise_floor={},
-    )
+    runs = tuple(map(RunSummary.of, records.values()))
+    return Summary.of(study, state="partial", metrics={}, runs=runs, effects=(), noise_floor={})

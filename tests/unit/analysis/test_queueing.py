@@ -11,13 +11,13 @@ from mydyno.analysis.queueing import (
     DiskReadings,
     analyse,
     sentences,
-    spans_of_runs,
-    spans_of_slices,
     table,
 )
+from mydyno.document.result import rate
 from mydyno.model.definition.experiment import Experiment, StepSpec
 from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord, StepRecord
-from mydyno.model.stored.summary import RunSummary
+from mydyno.model.stored.summary import RunSummary, used_slices
+from mydyno.results.values.blocks import slices_of_run
 from tests.support.fake_script import experiment
 
 OPEN = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(8,), rate=(400.0,)),))
@@ -35,7 +35,7 @@ def made(transactions: int = 800, server_cpu_s: float = 1.0, **more: object) -> 
 
 
 def queues(slices: list[SliceRecord], of: Experiment | None = None) -> list[ArmQueue]:
-    return analyse(of or OPEN, spans_of_slices(slices, 2))
+    return analyse(of or OPEN, slices, 2)
 
 
 def sentence(one: ArmQueue) -> str:
@@ -75,43 +75,61 @@ def test_slices_without_service_times_have_no_queue() -> None:
     assert queues(made(service_us=None)) == []
 
 
-def blocks(service_us: float | None = 10_000.0, **changes: object) -> list[tuple[RunRecord, RunSummary]]:
+USED = {"server_cpu_user_pct": 120.0, "server_cpu_system_pct": 70.0}
+
+
+def of_runs(
+    valid: bool = True, cpus: float | None = 2, values: dict[str, float] = USED, **changes: object
+) -> list[SliceRecord]:
     """Two runs of a study of blocks, each of 10 s with 400 transactions/s."""
     driver = DriverResult(
         driver="dynoload", version="", command=(), transactions=4000, queries=4000, duration_s=10.0,
-        latency_us={"mean": 15_000.0}, service_us=service_us,
+        latency_us={"mean": 15_000.0}, service_us=10_000.0,
     )  # fmt: skip
     step = StepRecord(
-        id=STEPS[0].id, workload="oltp_read_only", connections=8, started_unix_ns=0, warmup_s=0, measure_s=10,
+        id=STEPS[0].id, workload="oltp_read_only", connections=8, started_unix_ns=7, warmup_s=5, measure_s=10,
         driver=driver.model_copy(update=changes),
     )  # fmt: skip
-    arm = OPEN.control
-    values = {"server_cpu_user_pct": 120.0, "server_cpu_system_pct": 70.0}
-    return [
-        (
-            RunRecord(block=block, position=1, arm=arm, folder=f"{block}", started_unix_ns=0, ended_unix_ns=1,
-                      steps=(step,), valid=True),
-            RunSummary(block=block, position=1, arm=arm, valid=True, folder=f"{block}", values={step.id: values}),
-        )
+    runs = [
+        RunRecord(block=block, position=3, arm=OPEN.control, folder=f"{block}", started_unix_ns=0, ended_unix_ns=1,
+                  steps=(step,), valid=valid)
         for block in (1, 2)
     ]  # fmt: skip
+    summaries = [RunSummary.of(run, values={step.id: values}) for run in runs]
+    slices = [one for run, of in zip(runs, summaries, strict=True) for one in slices_of_run(run, of, cpus)]
+    return used_slices(slices, summaries)
 
 
 def test_an_open_loop_of_a_study_of_blocks_has_a_queue() -> None:
-    (one,) = analyse(OPEN, spans_of_runs(blocks(), 2))
+    (one,) = queues(of_runs())
     assert one.queue.throughput_per_s == 400.0
     assert (round(one.queue.in_system, 6), round(one.queue.in_service, 6), round(one.queue.waiting, 6)) == (6, 4, 2)
     assert one.utilisations["connections"] == 0.5
     assert one.saturated == ("server's CPU",)
     assert one.queue.disagreement() == ""
-    (wrong,) = analyse(OPEN, spans_of_runs(blocks(transactions=9000), 2))
+    (wrong,) = queues(of_runs(transactions=9000))
     assert "SUSPECT" in sentence(wrong)
 
 
 def test_runs_without_service_times_or_that_do_not_count_have_no_queue() -> None:
-    assert analyse(OPEN, spans_of_runs(blocks(service_us=None), 2)) == []
-    invalid = [(run, of.model_copy(update={"valid": False})) for run, of in blocks()]
-    assert analyse(OPEN, spans_of_runs(invalid, 2)) == []
+    assert queues(of_runs(service_us=None)) == []
+    assert queues(of_runs(valid=False)) == []
+
+
+def test_a_run_at_a_load_level_is_a_slice_of_its_measured_window() -> None:
+    values = USED | {
+        "qps": 8000.0, "cpu_user_pct": 70.0, "cpu_system_pct": 10.0, "driver_cpu_user_pct": 8.0,
+        "driver_cpu_system_pct": 2.0, "disk_util_pct": 30.0,
+    }  # fmt: skip
+    one, _ = of_runs(cpus=4, values=values)
+    assert (one.block, one.cycle, one.position, one.started_unix_ns, one.length_s) == (1, 1, 3, 5_000_000_007, 10.0)
+    assert (one.transactions, one.server_cpu_s, one.driver_cpu_s) == (4000, 19.0, 1.0)
+    assert one.strangers == pytest.approx(0.3), "80 % of four CPUs, of which server and load used two"
+    assert rate(one, "qps") == 8000.0, "the value of which the effect is made"
+    (queue,) = queues([one])
+    assert (queue.utilisations[DISK], queue.utilisations["CPUs of the host"]) == (0.3, 0.8)
+    for unknown in (of_runs(cpus=None, values=values), of_runs(cpus=4)):
+        assert unknown[0].strangers is None
 
 
 CLOSED = experiment(steps=(StepSpec(workload="oltp_read_only", connections=(4,)),))
@@ -152,10 +170,10 @@ def test_the_disk_and_the_link_are_resources_and_the_disk_is_never_called_satura
     second = 1_000_000_000
     readings = {1: DiskReadings([0, second, 2 * second, 3 * second], [0.0, 0.9, 1.0, 1.0])}
     slices = made(step=CLOSED.resolved_steps[0].id, arm="glibc", latency_us={"mean": 10_000.0}, started_unix_ns=second)
-    (one,) = analyse(CLOSED, spans_of_slices(slices, 2, readings), {("glibc", slices[0].step): 0.95})
+    (one,) = analyse(CLOSED, slices, 2, readings, {("glibc", slices[0].step): 0.95})
     assert one.utilisations[DISK] == 1.0
     assert one.saturated == (LINK,)
-    (queue,) = analyse(OPEN, spans_of_slices(made(started_unix_ns=second), 2, readings), {("glibc", STEPS[0].id): 0.5})
+    (queue,) = analyse(OPEN, made(started_unix_ns=second), 2, readings, {("glibc", STEPS[0].id): 0.5})
     assert (queue.utilisations[DISK], queue.utilisations[LINK]) == (1.0, 0.5), "an open loop has them too"
     assert readings[1].mean(0.5 * second, 1.5 * second) == pytest.approx(0.95)
     assert readings[1].mean(9 * second, 10 * second) is None

@@ -154,6 +154,33 @@ def test_every_chart_that_studies_1_and_3_list_is_in_the_page(full: tuple[StudyF
     assert expected <= page.charts
 
 
+def test_runs_stand_over_the_time_of_their_blocks(full: tuple[StudyFolder, str, Page]) -> None:
+    _, text, page = full
+    chart = text.split('data-chart="clock"')[1].split("</svg>")[0]
+    drawn = {css: sum(path.count("M") for path in re.findall(rf'class="{css}" d="([^"]*)"', chart))
+             for css in ("slice", "ring")}  # fmt: skip
+    assert drawn == {"slice": 4 * 4 * 6, "ring": 4 * 6}, "runs of every arm, and of the copy, at six load levels"
+    assert len(re.findall(r'class="stripe"', chart)) == 4 * 6, "blocks are shaded in each level's panel"
+    assert "QPS of each run" in page.visible and "Each mark is one run at one load level" in page.visible
+
+
+def test_what_other_programs_used_is_drawn_beside_the_runs(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Shape(blocks=2, workloads=("oltp_read_only",), connections=(16,), **SHORT))
+    summary = folder.summary()
+    assert summary is not None
+    used = {"cpu_user": 60.0, "cpu_system": 10.0, "server_cpu_user": 400.0, "server_cpu_system": 80.0,
+            "driver_cpu_user": 220.0, "driver_cpu_system": 100.0}  # fmt: skip
+    more = {f"{name}_pct": value for name, value in used.items()}
+    runs = tuple(
+        run.model_copy(update={"values": {step: values | more for step, values in run.values.items()}})
+        for run in summary.runs
+    )
+    folder.write_summary(summary.model_copy(update={"runs": runs}))
+    text, page = make(folder)
+    assert "CPU time of other programs" in text.split('data-chart="clock"')[1].split("</svg>")[0]
+    assert "QPS of each run; other programs used 20 % of the CPU time" in page.visible, "of 16 CPUs"
+
+
 def test_each_panel_overlays_every_arm_with_its_band_and_the_copy_without(full: tuple[StudyFolder, str, Page]) -> None:
     data = telemetry_of(full[1])
     assert [group["copy"] for group in data["groups"]] == [False] * 4 + [True]

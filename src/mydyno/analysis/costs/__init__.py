@@ -70,8 +70,7 @@ def accompanied(result: StoredResult, record: CostsRecord) -> list[Accompanied]:
     """Every effect that is looked at (results/why.py), with the costs that changed with it."""
     found = []
     for effect in explained(result.summary.effects):
-        candidates = [one for one in result.summary.candidates if one.contrast == effect.contrast]
-        own = [(_named(result, record, one), one) for one in candidates]
+        own = [(_named(result, record, of), of) for of in result.summary.candidates if of.contrast == effect.contrast]
         sentences = [sentence for sentence, _ in own if sentence]
         tests = dict.fromkeys(suggestion(result, one) for sentence, one in own if sentence)
         ratio = effect.ratio or 1.0

@@ -188,8 +188,7 @@ def _cpu_us(values: Mapping[str, float], split: bool) -> dict[str, float]:
 def _times(
     connections: int, step: StepRecord, slices: Sequence[SliceRecord], costs: Mapping[str, float], cpus: float
 ) -> _Times | None:
-    operations = sum(one.transactions for one in slices) if slices else step.driver.transactions
-    seconds = sum(one.length_s for one in slices) if slices else step.driver.duration_s
+    operations, seconds = step.driver.transactions, step.driver.duration_s
     if not operations or seconds <= 0:
         return None
     connection_us = connections * seconds * 1e6 / operations
@@ -230,18 +229,8 @@ def _record(effect: EffectRecord, values: CostValues, may_claim: bool) -> CostRe
     control, arm = mean(effect.control), mean(effect.arm)
     if control is None or arm is None:
         return None
-    return CostRecord(
-        cost=effect.metric,
-        step=effect.step,
-        arm=effect.arm,
-        control=effect.control,
-        control_value=control,
-        arm_value=arm,
-        ratio=effect.ratio,
-        ci_low=effect.ci_low,
-        ci_high=effect.ci_high,
-        beyond_noise=effect.excludes_no_change and may_claim,
-    )
+    beyond = effect.excludes_no_change and may_claim
+    return CostRecord.like(effect, cost=effect.metric, control_value=control, arm_value=arm, beyond_noise=beyond)
 
 
 def _mean(arm: str, step: str, of: Sequence[_Times]) -> OperationTime:

@@ -178,10 +178,8 @@ def _crossings(
                     value, start, end = (
                         exp(log(low) + share * (log(high) - log(low))) for share in (found.share, found.low, found.high)
                     )
-                    yield FactorCrossing(
-                        metric=main.metric, step=main.step, factor=main.factor, level=main.level, other=other.name,
-                        high_level=high_level, value=value, ci_low=start, ci_high=end,
-                    )  # fmt: skip
+                    ends = {"high_level": high_level, "ci_low": start, "ci_high": end}
+                    yield FactorCrossing.like(main, other=other.name, value=value, **ends)
 
 
 def _levels(experiment: Experiment, runs: Sequence[RunSummary], factors: Factors, index: int) -> FactorLevels:

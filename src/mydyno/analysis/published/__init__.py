@@ -164,7 +164,8 @@ class NextSteps:
         """What would decide a published figure."""
         if entry.agreement != CANNOT_TELL:
             return ""
-        effect = next((one for one in self.summary.effects if _is_of(one, entry)), None)
+        contrast = (entry.metric, entry.step, entry.arm, entry.control)
+        effect = next((one for one in self.summary.effects if one.contrast == contrast), None)
         if any(one.fact == "no link full" for one in entry.facts):
             return self._full_link()
         if effect is None or effect.ratio is None:
@@ -240,10 +241,6 @@ class NextSteps:
         seems = any(one.fact == "seems_different" for effect in open_ for one in effect.details.facts)
         condition = ", if the difference is of this size" if seems else ""
         return f"about {further(self.summary.study, found.every, found.every_s, sequential)}{condition}"
-
-
-def _is_of(effect: EffectRecord, entry: PublishedEntry) -> bool:
-    return effect.contrast == (entry.metric, entry.step, entry.arm, entry.control)
 
 
 def _has_claims(result: StudyResult) -> bool:

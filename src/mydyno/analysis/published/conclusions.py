@@ -191,18 +191,11 @@ def _flat_at_full_link(facts: Facts, test: FlatAtFullLink) -> Answer:
     return all_of([_within(figure, test.tolerance) for figure, _ in growth]), tuple(why for _, why in growth)
 
 
-def _fact_effect(one: EffectRecord) -> FactEffect:
-    return FactEffect(
-        step=one.step, arm=one.arm, control=one.control, ratio=one.ratio, ci_low=one.ci_low, ci_high=one.ci_high,
-        verdict=str(one.verdict),
-    )  # fmt: skip
-
-
 def _by_verdict(effects: Sequence[EffectRecord], wanted: str, absent: Fact) -> Answer:
     """Agrees where the verdicts are the wanted one, partly where some are."""
     if not effects:
         return CANNOT_TELL, (absent,)
-    why = tuple(fact("effect", effect=_fact_effect(one)) for one in effects)
+    why = tuple(fact("effect", effect=FactEffect.like(one, verdict=str(one.verdict))) for one in effects)
     decided = [effect.verdict for effect in effects if effect.verdict in ("higher", "lower", "equivalent")]
     if not decided:
         return CANNOT_TELL, why

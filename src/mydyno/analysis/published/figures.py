@@ -278,16 +278,13 @@ def _compared(
         notes.append(fact("whole sweep"))
     if figure.as_queries:
         notes.append(fact("as queries"))
-    entry = PublishedEntry(
+    entry = PublishedEntry.like(
+        effect,
         study=study,
         metric=figure.metric,
-        step=effect.step,
         arm=arm,
         control=control,
         published_ratio=figure.ratio,
-        ratio=effect.ratio,
-        ci_low=effect.ci_low,
-        ci_high=effect.ci_high,
         agreement=answer.value,
         facts=(fact("ratio", ratio=said),),
         notes=tuple(notes),

@@ -313,7 +313,8 @@ def _of_arm(
             verdict, why = _verdict(service, cpu, None if alarm else digest in unlike, margin, one)
         shows_plans = exact.plan_changed or verdict in ("slower", "faster")
         records.append(
-            StatementRecord(
+            StatementRecord.like(
+                exact,
                 digest=digest,
                 label=labels[digest],
                 text=one.text,
@@ -322,18 +323,14 @@ def _of_arm(
                 writes=one.writes,
                 verdict=verdict,
                 why=why,
-                notes=exact.notes,
                 service=service,
                 cpu=cpu,
                 control_share=service.control_us * one.count / total_us if service and total_us else None,
                 added_s=(service.arm_us - service.control_us) * one.count / 1e6 if service else None,
-                plan_changed=exact.plan_changed,
                 plans=exact.plans if shows_plans else ((), ()),
                 executed=_executed(own, server_name(control, 1), server_name(arm, 1))
                 if verdict == "slower"
                 else ("", ""),
-                counters=exact.counters,
-                rows_examined=exact.rows_examined,
             )
         )
     records.sort(key=lambda one: (ORDER.index(one.verdict), -(one.added_s or 0.0)))

@@ -318,13 +318,11 @@ def _contrast(
         return [] if contrast is None else amount_records(contrast, found[id(contrast)], may_claim)
 
     metrics = amounts(contrasts.metrics, claims.metrics)
-    return WaitsContrast(
+    return WaitsContrast.like(
+        both,
         step=name,
         arm=events.arm,
         control=events.control,
-        blocks=both.blocks,
-        control_us=both.control_us,
-        arm_us=both.arm_us,
         events=_event_records(both.items, step.locks, events.arm, events.control),
         sessions=session_records(amounts(contrasts.sessions, claims.waits)),
         metrics=metric_records(metrics),
@@ -337,17 +335,15 @@ def _event_records(items: Sequence[Compared], locks: Locks, arm: str, control: s
     for one in items:
         kind, name, of_class = event(one.item)
         events.append(
-            WaitRecord(
+            WaitRecord.like(
+                one,
                 kind=kind,
                 name=name,
                 of_class=of_class,
                 control_us=one.control,
                 arm_us=one.arm,
-                control_count=one.control_count,
-                arm_count=one.arm_count,
                 low_us=one.low,
                 high_us=one.high,
-                beyond_noise=one.beyond_noise,
                 control_lock=locks.get((name, control)),
                 arm_lock=locks.get((name, arm)),
             )

@@ -25,8 +25,8 @@ from mydyno.hosts.limits import usable_cpus
 from mydyno.hosts.quiet import MemoryCounters
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.reasons import Reason
-from mydyno.model.stored.records import ClientLoad, DriverResult, RunRecord, SliceRecord, StepRecord
-from mydyno.stats.percentiles import percentiles_of
+from mydyno.model.stored.records import COUNTS, ClientLoad, DriverResult, RunRecord, SliceRecord, StepRecord
+from mydyno.results.values.interleaved import latency_of
 from mydyno.store.samples import Sample
 
 if TYPE_CHECKING:
@@ -58,12 +58,10 @@ def step_record(
         validity, driver, driver.duration_s, usable_cpus().amount, throttled, tuple(disagreements[:2]), step
     )  # fmt: skip
     reasons = step_reasons(facts, SLICES_RULES)
-    return StepRecord(
-        id=step.id,
+    return StepRecord.like(
+        step,
         connection_memory_bytes=lane.connection_memory.get(step.id),
         rss_after_bytes=lane.rss_bytes(),
-        workload=step.workload,
-        connections=step.connections,
         started_unix_ns=began_unix_ns,
         warmup_s=0.0,
         measure_s=max(1e-3, (clock.unix_ns() - began_unix_ns) / 1e9),
@@ -81,24 +79,13 @@ def _driver(lane: Lane, step: Step, slices: Sequence[SliceRecord], clients: tupl
     traffic: Counter[str] = Counter()
     for one in slices:
         traffic.update(one.traffic)
-    latency = percentiles_of([text for one in slices for text in one.histograms])
-    transactions = sum(one.transactions for one in slices)
-    if transactions:
-        latency["mean"] = sum(o.latency_us.get("mean", 0.0) * o.transactions for o in slices) / transactions
-    for name, choose in (("min", min), ("max", max)):
-        found = [one.latency_us[name] for one in slices if name in one.latency_us]
-        if found:
-            latency[name] = choose(found)
+    latency = latency_of(slices)
     busiest = [one.rates["busiest_worker_pct"] for one in slices if "busiest_worker_pct" in one.rates]
     return DriverResult(
         driver=step.driver,
         version="",
         command=lane.load_command,
-        transactions=transactions,
-        queries=sum(one.queries for one in slices),
-        errors=sum(one.errors for one in slices),
-        ignored_errors=sum(one.ignored_errors for one in slices),
-        reconnects=sum(one.reconnects for one in slices),
+        **{name: sum(getattr(one, name) for one in slices) for name in COUNTS},
         duration_s=sum(one.length_s for one in slices) or 1e-9,
         latency_us=latency,
         cpu_user_s=sum(one.driver_cpu_s or 0.0 for one in slices),
@@ -145,13 +132,9 @@ def run_record(
         reasons += run_reasons(RunFacts(lane.environment.experiment.validity, (), memory.swapped_bytes))
     if not lane.failed:
         reasons = reasons or no_valid_step(steps)
-    planned = lane.planned
-    return RunRecord(
-        block=planned.block,
-        position=planned.position,
-        arm=planned.arm,
-        copy=planned.copy_number,
-        folder=planned.folder,
+    return RunRecord.like(
+        lane.planned,
+        folder=lane.planned.folder,
         started_unix_ns=lane.started_unix_ns,
         ended_unix_ns=clock.unix_ns(),
         valid=not reasons and not lane.failed,

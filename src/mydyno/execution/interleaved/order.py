@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mydyno.evaluation.facts import carry_over_so_far, slices_so_far
+from mydyno.evaluation.facts import blocks_so_far, carry_over_so_far
 from mydyno.execution.environments.environment import StudyEnvironment
 from mydyno.execution.interleaved.block import ALONE_SLICES, Block, BlockResult, BlockWatcher
 from mydyno.execution.interleaved.capacity_search import BlockSearches, known_of
@@ -109,7 +109,7 @@ async def execute_order(
 
     search = experiment.is_search
     has_pilot = order.block == 1 and not (search or experiment.compares_statements)
-    searches = BlockSearches(known_of(experiment, slices_so_far(folder)) if search else {})
+    searches = BlockSearches(known_of(experiment, blocks_so_far(folder)[1]) if search else {})
     block = Block(
         environment, folder, plan.blocks[order.block - 1], pace, watcher, washout_s, searches,
         pilot if has_pilot else None, plan.design == "switchback",

@@ -12,13 +12,13 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from mydyno.model.definition.problems import NAME_PATTERN
 from mydyno.model.definition.quantities import Duration, PositiveDuration
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.model.definition.specs import GuardSpec, ProfileSpec, SearchSpec, ValiditySpec, VerdictSpec, as_list
-from mydyno.model.frozen_record import is_empty
+from mydyno.model.frozen_record import Record, is_empty
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
@@ -39,10 +39,10 @@ Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")], Sc
 MOST_INSTANCES = 64
 
 
-class Frozen(BaseModel):
+class Frozen(Record):
     """Base of every type that a file is read into: unknown keys are errors, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class HooksSpec(Frozen):
@@ -479,21 +479,6 @@ def _resolve(specs: tuple[StepSpec, ...]) -> tuple[Step, ...]:
             seen[step_id] = seen.get(step_id, 0) + 1
             if seen[step_id] > 1:
                 step_id += f"-{seen[step_id]}"
-            steps.append(
-                Step(
-                    id=step_id,
-                    workload=spec.label,
-                    script=spec.script,
-                    sql=spec.sql,
-                    replay=spec.replay,
-                    statements=spec.statements,
-                    connections=connections,
-                    rate=rate,
-                    search=spec.search,
-                    warmup_s=spec.warmup,
-                    measure_s=spec.measure,
-                    driver=spec.driver,
-                    options=spec.options,
-                )
-            )
+            load = {"workload": spec.label, "connections": connections, "rate": rate}
+            steps.append(Step.like(spec, id=step_id, **load, warmup_s=spec.warmup, measure_s=spec.measure))
     return tuple(steps)

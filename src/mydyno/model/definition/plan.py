@@ -108,8 +108,6 @@ class PlannedRun(Frozen):
     """Which build of its server it runs, where the arm has several of one commit (`builds`), or which instance, where
     it has a list of those that run already (`dsn`)."""
 
-    model_config = Frozen.model_config | {"populate_by_name": True}
-
     @property
     def folder(self) -> str:
         """The run's folder below the study: blocks/01/3-jemalloc, and blocks/01/4-glibc.2 for a second copy."""
@@ -193,7 +191,7 @@ def make_plan(experiment: Experiment, design: Design | None = None, blocks: int 
                 block=number,
                 position=position,
                 arm=arm,
-                copy=copy,
+                copy_number=copy,
                 environment_padding_bytes=random.randrange(0, ENVIRONMENT_PADDING_MAX_BYTES, 16),
                 places=places[number - 1][: experiment.instances_of(experiment.arm(arm))],
                 build=builds[arm][number - 1][copy - 1],

@@ -374,15 +374,11 @@ class FrameRecord(Record):
         return self.arm_us - self.control_us
 
 
-class ProfileContrast(Record):
+class ProfileContrast(CountedContrast):
     """The profiles of an arm and of its control at one step."""
 
-    step: str
-    arm: str
-    control: str
     blocks: int
     """Blocks with a profile of both arm and control."""
-    control_us: float
     arm_us: float
     """The servers' CPU time per transaction in the profiled slices."""
     frames: tuple[FrameRecord, ...] = ()

@@ -85,6 +85,10 @@ class Digest(Record):
     """At most 1,000 characters."""
 
 
+COUNTS = ("transactions", "queries", "errors", "ignored_errors", "reconnects")
+"""What adds up over load programs and over slices."""
+
+
 class DriverResult(Record):
     """What the load program counted in the measured window of one step. Counts are of the window alone."""
 

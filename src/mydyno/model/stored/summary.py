@@ -27,7 +27,7 @@ from mydyno.model.stored.analyses import (
 )
 from mydyno.model.stored.counted import KernelRecord, ProfilesRecord, WaitsRecord
 from mydyno.model.stored.reasons import Alarm, ArmFailure, Fact, Reason
-from mydyno.model.stored.records import FORMAT, RunFacts, RunRecord, SliceRecord
+from mydyno.model.stored.records import FORMAT, RunFacts, RunRecord, SliceRecord, StudyRecord
 
 
 class Window(Record):
@@ -50,10 +50,8 @@ class RunSummary(RunFacts):
 
     @classmethod
     def of(cls, run: RunRecord, **more: Any) -> RunSummary:
-        """What both have, with `more` in its place or beside it."""
-        own = {field.alias or name: getattr(run, name) for name, field in RunFacts.model_fields.items()}
-        own["invalid_steps"] = {step.id: step.reasons for step in run.steps if step.reasons}
-        return cls(**{**own, **more})
+        """As like(), with the steps that are not valid."""
+        return cls.like(run, **{"invalid_steps": {step.id: step.reasons for step in run.steps if step.reasons}} | more)
 
     def usable(self, step: str) -> bool:
         """Whether the step counts: no validity check of run or step failed, nor did the arm there."""
@@ -93,7 +91,7 @@ class StepLevel(Record):
     @classmethod
     def of(cls, step: Step) -> StepLevel:
         """The level of one resolved step."""
-        return cls(id=step.id, workload=step.workload, connections=step.connections, rate=step.rate)
+        return cls.like(step)
 
     @property
     def level(self) -> str:
@@ -455,6 +453,23 @@ class Summary(Record):
     interleaving: InterleavingRecord | None = None
     host_groups: HostGroupsRecord | None = Field(None, exclude_if=is_empty)
     """None: one host group."""
+
+    @classmethod
+    def of(cls, study: StudyRecord, **more: Any) -> Summary:
+        """That of a study, with what was found in it."""
+        experiment, verdict = study.experiment, study.experiment.verdict
+        return cls(
+            experiment=experiment.name,
+            question=experiment.question,
+            study=study.study,
+            control=experiment.control,
+            arms=tuple(arm.name for arm in experiment.arms),
+            primary=verdict.leading,
+            also_primary=verdict.primary[1:],
+            margin=verdict.margin_of(verdict.leading),
+            steps=tuple(map(StepLevel.of, experiment.resolved_steps)),
+            **more,
+        )
 
     @property
     def families_beside(self) -> int:

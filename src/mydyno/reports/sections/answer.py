@@ -254,7 +254,7 @@ def chips(result: StudyResult) -> list[tuple[str, str]]:
     if result.group_of:
         found.append(("plain", agreed(f"{len(set(result.group_of.values()))} hosts")))
     if result.summary.design != "blocks":
-        found.append(("plain", "switchback" if result.summary.design == "switchback" else "interleaved"))
+        found.append(("plain", result.summary.design))
     found.append(("plain", f"scale {result.study.experiment.scale}"))
     return found
 

@@ -1,11 +1,12 @@
-"""Telemetry over time: the explorer; or, of an interleaved study, every slice over the time of its blocks, what else
-used the CPUs, memory, disk and InnoDB.
+"""Every slice, or run at a load level, over the time of the blocks, and what else used the CPUs; over the same time
+memory, disk and InnoDB, or, of runs, all telemetry in the explorer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TypeVar
 
 from markupsafe import Markup
@@ -16,7 +17,7 @@ from mydyno.document.result import BlockTime, StudyResult, StudySlices, rate
 from mydyno.language import agreed
 from mydyno.model.definition.quantities import format_duration
 from mydyno.model.stored.records import SliceRecord
-from mydyno.model.stored.summary import InterleavingRecord, RunSummary
+from mydyno.model.stored.summary import RunSummary, Summary
 from mydyno.reports.sections.trust import interference_sentences
 from mydyno.reports.telemetry import Telemetry
 from mydyno.store.samples import read_metric
@@ -160,19 +161,19 @@ OF_HOST = ("disk_write_bytes_per_s", "disk_util_pct")
 
 
 def build_slices(result: StudyResult) -> Part | None:
-    """The section, or None for a study of blocks, and for one of statements, whose slices are sums."""
-    if result.summary.design == "blocks" or result.study.experiment.compares_statements:
+    """The section, or None for a study of statements, whose slices are sums, and for runs without a load."""
+    if result.study.experiment.compares_statements:
         return None
-    slices = result.slices
-    panels = _load_panels(result)
+    slices, panels, of_runs = result.slices, _load_panels(result), result.summary.design == "blocks"
+    if of_runs and not panels:
+        return None
     groups = [FigureGroup("", [_figure(slices, "clock", _title(result), panels)])] if panels else []
-    if panels and (resources := _resource_panels(result)):
+    if panels and not of_runs and (resources := _resource_panels(result)):
         name = "Memory, CPU, disk and InnoDB over the same time"
         figure = _figure(slices, "clock:resources", name, resources)
         groups.append(FigureGroup(name, [figure], folded=True))
     every = drawn_every(slices)
-    switched = result.summary.design == "switchback"
-    intro = _intro(result.summary.interleaving, result.summary.control, switched=switched)
+    intro = _intro(result.summary)
     intro += f" Only one cycle in {every} is drawn, to limit the size of the page." if every > 1 else ""
     intro += f" Missing: {slices.missing}." if slices.missing else ""
     drawn = Figures(groups, legend(result, with_copy=True)) if groups else Note("No block has slices.", "empty")
@@ -185,19 +186,20 @@ def drawn_every(slices: StudySlices) -> int:
 
 
 def _title(result: StudyResult) -> str:
-    name = result.metric_name(_metric(result))
-    interleaving = result.summary.interleaving
-    if interleaving is None or interleaving.strangers_mean is None:
-        return f"{name} of each slice"
-    return f"{name} of each slice; other programs used {percent(interleaving.strangers_mean)} of the CPU time"
+    title = f"{result.metric_name(_metric(result))} of each {'run' if result.summary.design == 'blocks' else 'slice'}"
+    known = [one.strangers for of in result.slices.by_step.values() for one in of if one.strangers is not None]
+    return f"{title}; other programs used {percent(fmean(known))} of the CPU time" if known else title
 
 
 def _metric(result: StudyResult) -> str:
     return result.summary.primary if result.summary.primary in ("qps", "tps", "ops", "tpmc") else "qps"
 
 
-def _intro(interleaving: InterleavingRecord | None, control: str, *, switched: bool) -> str:
-    where = "under one arm's settings" if switched else "on one server, while the others wait"
+def _intro(summary: Summary) -> str:
+    interleaving = summary.interleaving
+    if summary.design == "blocks":
+        return "Each mark is one run at one load level, the mean of its measured window."
+    where = "under one arm's settings" if summary.design == "switchback" else "on one server, while the others wait"
     if interleaving is None:
         return f"Each mark is one slice: a few seconds of load {where}."
     words = agreed(
@@ -213,7 +215,7 @@ def _intro(interleaving: InterleavingRecord | None, control: str, *, switched: b
         words += f" Time waited for a quieter host: {format_duration(interleaving.waited_s)}."
     if interleaving.steal_mean is not None:
         words += f" Mean steal: {percent(interleaving.steal_mean)}."
-    return " ".join([words, *interference_sentences(interleaving, control)])
+    return " ".join([words, *interference_sentences(interleaving, summary.control)])
 
 
 def _figure(slices: StudySlices, key: str, title: str, panels: Sequence[ClockPanel]) -> Figure:
@@ -240,7 +242,7 @@ def _load_panels(result: StudyResult) -> list[ClockPanel]:
     if not panels:
         return []
     panels += _strokes(slices, "CPU time of other programs", lambda one: _pct(one.strangers))
-    panels += _strokes(slices, "Steal", lambda one: _pct(one.steal), "stroke alarm")
+    panels += _strokes(slices, "Steal", lambda one: one.rates.get("cpu_steal_pct", _pct(one.steal)), "stroke alarm")
     return panels
 
 

@@ -13,12 +13,12 @@ A and A′ alone would be worse: it drops what disturbed the control, and keeps 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from mydyno.model.definition.experiment import Step
 from mydyno.model.metrics import METRICS, of_instance, ordered
 from mydyno.model.stored.reasons import Reason, ValidityCheck
-from mydyno.model.stored.records import DriverResult, RunRecord
+from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord
 from mydyno.model.stored.summary import RunSummary, Window
 from mydyno.store.samples import window_means
 from mydyno.store.study_folder import StudyFolder
@@ -160,3 +160,35 @@ def _together(apart: Sequence[Mapping[str, float]], driver: DriverResult) -> dic
             parts = [own[source] for own in apart]
             found[name] = {"sum": sum(parts), "mean": sum(parts) / len(parts), "least": min(parts)}[metric.together]
     return found
+
+
+def slices_of_run(run: RunRecord, summary: RunSummary, cpus: float | None) -> Iterator[SliceRecord]:
+    """Each step of a run as a slice, the only one of its cycle; its rates are the step's values.
+
+    `cpus`: all CPUs of the host of both server and load; None: the use of CPUs by other programs is not known.
+    """
+    for step in run.steps:
+        values, length_s = summary.values.get(step.id, {}), step.driver.duration_s
+        host, server, driver = (_cpu_pct(values, name) for name in ("cpu", "server_cpu", "driver_cpu"))
+        yield SliceRecord.like(
+            run,
+            **vars(step.driver),
+            step=step.id,
+            cycle=1,
+            started_unix_ns=step.started_unix_ns + round(1e9 * step.warmup_s),
+            length_s=length_s,
+            washout_s=step.warmup_s,
+            rates=values,
+            server_cpu_s=None if server is None else length_s * server / 100,
+            driver_cpu_s=None if driver is None else length_s * driver / 100,
+            strangers=None
+            if not cpus or host is None or server is None or driver is None
+            else max(0.0, host - (server + driver) / cpus) / 100,
+            failed=step.failed,
+        )
+
+
+def _cpu_pct(values: Mapping[str, float], of: str) -> float | None:
+    """In user mode and in the kernel."""
+    parts = [values[name] for name in (f"{of}_user_pct", f"{of}_system_pct") if name in values]
+    return sum(parts) if len(parts) == 2 else None

@@ -390,12 +390,7 @@ def _note_spread(
 def _others(own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane: Lane) -> dict[str, float]:
     """Values of one lane that are no ratio of totals: latency, memory, host CPU, instances' own rates."""
     found: dict[str, float] = {}
-    latency = percentiles_of([text for one in own for text in one.histograms])
-    transactions = sum(one.transactions for one in own)
-    if transactions:
-        latency["mean"] = sum(o.latency_us.get("mean", 0.0) * o.transactions for o in own) / transactions
-        latency["max"] = max(one.latency_us.get("max", 0.0) for one in own)
-    found |= {f"latency_{name}_us": value for name, value in latency.items() if value > 0}
+    found |= {f"latency_{name}_us": value for name, value in latency_of(own).items() if value > 0}
     found |= _memory_at_equal_operations(own, all_slices, lane) | _growth(own)
     steals = [one.steal for one in own if one.steal is not None]
     if steals:
@@ -417,6 +412,17 @@ def _others(own: Sequence[SliceRecord], all_slices: Sequence[SliceRecord], lane:
         if (name in PLAIN or base in METRICS) and all(name in one.rates for one in own):
             found[name] = float(np.mean([one.rates[name] for one in own]))
     return found | _between_instances(found, own)
+
+
+def latency_of(slices: Sequence[SliceRecord]) -> dict[str, float]:
+    """Of all of them: percentiles, mean, min and max, in µs, as far as anything ended."""
+    found = percentiles_of([text for one in slices for text in one.histograms])
+    if transactions := sum(one.transactions for one in slices):
+        found["mean"] = sum(o.latency_us.get("mean", 0.0) * o.transactions for o in slices) / transactions
+    for name, choose in (("min", min), ("max", max)):
+        if known := [one.latency_us[name] for one in slices if name in one.latency_us]:
+            found[name] = choose(known)
+    return found
 
 
 def _growth(own: Sequence[SliceRecord]) -> dict[str, float]:

@@ -45,8 +45,8 @@ load program's CPU time per query, the share of CPU time left by hypervisor and 
 
 
 def step_slices(slices: list[SliceRecord], every: Sequence[SliceRecord]) -> StepSlices:
-    """Slices of one step with every covariate that all of them have. `every` slice of that step, used or not, shows what
-    was loaded before them.
+    """Slices of one step with every covariate that all of them have. `every` slice of that step, used or not, shows
+    what was loaded before them.
     """
     data = StepSlices(slices, groups_of(slices), _arms_before(slices, every))
     arms = np.array([one.arm for one in slices])
