@@ -141,6 +141,9 @@ def test_the_values_of_a_block_are_what_its_slices_say(studied: tuple[Program, P
     summary = summary_of(study)
     files = sorted(study.glob("blocks/*/slices.jsonl"))
     lines = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    for line in lines:
+        for name, share in line["cut"].items():
+            line[name] = line.get(name, 0) + share
     told = summary["interleaving"]
     assert told["dropped_cycles"] == 0
     (coefficients,) = told["coefficients"].values()
@@ -159,8 +162,8 @@ def test_the_values_of_a_block_are_what_its_slices_say(studied: tuple[Program, P
         exponent = np.zeros(len(lines))
         for name, slope in coefficients.get(metric, {}).items():
             exponent += slope * (covariates[name] - np.median(covariates[name]))
-        work = np.array([line.get(over, 0) for line in lines])  # on a busy host nothing may end in a slice
-        per = np.array([line.get(under, 0) for line in lines])
+        work = np.array([line[over] for line in lines])
+        per = np.array([line[under] for line in lines])
         work = np.where(per > 0, work, 0)
         for run in summary["runs"]:
             own = np.array(

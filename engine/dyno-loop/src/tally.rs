@@ -106,9 +106,12 @@ impl<E: Extra> Tally<E> {
         let started = now.saturating_sub(service_ns);
         match self.intervals.phase {
             Phase::Measure if started < from && !self.is_timed => {
-                now.saturating_sub(from) as f64 / service_ns as f64 - 1.0
+                now.saturating_sub(from) as f64 / service_ns.max(1) as f64 - 1.0
             }
-            Phase::Drain if started < to && !self.is_timed => (to - started.max(from)) as f64 / service_ns as f64,
+            // Some of what a script does without statements is told after its end.
+            Phase::Drain if started < to && !self.is_timed => {
+                to.min(now).saturating_sub(started.max(from)) as f64 / service_ns.max(1) as f64
+            }
             _ => 0.0,
         }
     }

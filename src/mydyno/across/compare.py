@@ -359,8 +359,8 @@ def _steps(studies: Sequence[SavedStudy]) -> tuple[list[Step], list[NotCompared]
             only = f"only {_listed(having)} {'has' if len(having) == 1 else 'have'} it"
             refused.append(NotCompared(what=f"load level {name}", reason=only))
             continue
-        options = [", ".join(step_options(steps[name])) for steps in known]
-        if len(set(options)) > 1:
+        if any(steps[name].options != known[0][name].options for steps in known):
+            options = [", ".join(step_options(steps[name])) for steps in known]
             refused.append(_differs(f"load level {name}", "the workload's options differ", options))
             continue
         common.append(known[0][name])

@@ -135,7 +135,7 @@ def _record(
 def _tps_at(connections: int, slices: Sequence[SliceRecord]) -> float | None:
     """The median throughput of the slices with so many connections; None without any."""
     found = [
-        (one.transactions or 0) / one.length_s
+        one.done_transactions / one.length_s
         for one in slices
         if one.search is not None and one.search.connections == connections and one.length_s > 0
     ]

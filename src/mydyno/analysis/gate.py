@@ -180,7 +180,7 @@ def reason(one: GateComparison, measured: Sequence[str] = ()) -> str:
     """Why a comparison is undecided, or what failed; empty if it passed or is worse."""
     if one.reason:
         return one.reason
-    if one.outcome == "undecided" and measured and one.metric not in measured:
+    if one.outcome == "undecided" and measured and one.metric not in (*measured, SLOWEST_STATEMENT):
         having = [name for name in measured if (source := metric_source(name)) and source.better != "none"]
         return f"was not measured; measured: {', '.join(having)}"
     match one.why:
@@ -241,13 +241,17 @@ def _answer(gate: GateRecord) -> str:
         failed = {one.arm: f"{one.reason}; {one.control} did not." for one in gate.having("failed")}
         undecided = _undecided(len(open_), count, "") if open_ else ""
         return " ".join(filter(None, (_worse(gate.having("worse"), count), *failed.values(), undecided)))
-    if gate.obstacle:
+    if gate.obstacle and not _is_examined(gate):
         return f"{gate.obstacle[:1].upper()}{gate.obstacle[1:]}."
     reasons = list(dict.fromkeys(one.reason for one in open_))
     why = ": " + reasons[0] if len(reasons) == 1 else ""
     if count == 1:
         return f"The comparison is undecided{why}."
     return _undecided(len(open_), count, why)
+
+
+def _is_examined(gate: GateRecord) -> bool:
+    return any(one.ratio is not None for one in gate.comparisons)
 
 
 def _worse(worse: Sequence[GateComparison], count: int) -> str:
@@ -309,7 +313,7 @@ def _reasons(gate: GateRecord) -> list[str]:
     """Reasons with the comparisons that they are of; without those that are in the answer."""
     found: dict[str, list[str]] = {}
     for one in gate.comparisons:
-        is_said = gate.obstacle or one.reason in _answer(gate)
+        is_said = (gate.obstacle and not _is_examined(gate)) or one.reason in _answer(gate)
         if one.reason and not is_said:
             found.setdefault(one.reason, []).append(f"{metric_name(one.metric)} of {one.arm} at {one.step}")
     return [f"{', '.join(where)}: {why}." for why, where in found.items()]
@@ -324,7 +328,7 @@ def _notes(result: StudyResult, gate: GateRecord, plain: Sequence[str]) -> Itera
             f" at the interim analysis after {summary.look} blocks (error rate of all analyses together: "
             f"{rate * 100:.3g} %)"
         )
-    if any(one.ratio is not None for one in gate.comparisons):
+    if _is_examined(gate):
         yield (
             f"One-sided tests of each limit at {summary.alpha * 100:.3g} %{at}; the bounds are one-sided and not "
             f"adjusted. The probability that a study wrongly passes is at most {rate * 100:.3g} %; so is the "
@@ -334,7 +338,7 @@ def _notes(result: StudyResult, gate: GateRecord, plain: Sequence[str]) -> Itera
         yield "Plain effects are without the adjustment for the host's speed."
     elif any(one.plain for one in gate.comparisons):
         yield "Without the adjustment for the host's speed the effects are the same."
-    if gate.obstacle and gate.outcome != "undecided":
+    if gate.obstacle and (gate.outcome != "undecided" or _is_examined(gate)):
         yield f"{gate.obstacle[:1].upper()}{gate.obstacle[1:]}."
     if gate.late:
         yield "Thresholds were set on the command line; the study did not declare them before its first run."

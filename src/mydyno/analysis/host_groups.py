@@ -219,7 +219,7 @@ def part(result: StudyResult) -> Part | None:
     note = Note(_note(groups) if figures else "")
     return Part(
         id="hosts", heading=f"Hosts ({len(groups.blocks)})", short="Hosts", body=[*body, note],
-        says=words[0].partition(";")[0] if len(words) == 2 else "",  # and what the verdicts are claimed of
+        says=words[0] if len(words) == 2 else "",  # and what the verdicts are claimed of
     )  # fmt: skip
 
 

@@ -164,10 +164,11 @@ def _loop(experiment: Experiment, arm: str, step: Step, slices: Sequence[SliceRe
     served = [one for one in slices if one.transactions]
     if not served or any("mean" not in one.latency_us for one in served):
         return None
+    usual_us = sum(one.latency_us["mean"] for one in served) / len(served)
     intervals = [
-        Interval(one.transactions, one.length_s, 1e-6 * mean_us, 1e-6 * one.latency_us.get("p99", mean_us))
+        Interval(one.done_transactions, one.length_s, 1e-6 * mean_us, 1e-6 * one.latency_us.get("p99", mean_us))
         for one in slices
-        for mean_us in [one.latency_us.get("mean", 0.0)]
+        for mean_us in [one.latency_us.get("mean", usual_us)]
     ]
     return ClosedLoop(slots(experiment, arm, step), intervals, thinks(step))
 

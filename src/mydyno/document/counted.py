@@ -98,7 +98,8 @@ def finding(
     leads: Sequence[bool],
 ) -> str:
     """The sentence of a single contrast; of several, in how many something differs, as `leads` has it of each."""
-    if result.before_first_look or record.alarm or not found:
+    shows_nothing = not any(leads) and any(of.blocks < FEWEST_BLOCKS for of, *_ in found)
+    if result.before_first_look or record.alarm or not found or shows_nothing:
         return ""
     if len(found) == 1:
         return found[0][1]

@@ -28,7 +28,7 @@ LONGEST_UNBROKEN = 24
 """Characters of a name that no line is broken in; a phone has room for some 36."""
 LONGEST_TITLE = 70
 """Characters of a sentence that is a part's title."""
-_INTERVAL = re.compile(r" \([^()]*\d[^()]*\)")
+_INTERVAL = re.compile(r" \((?![^()]* or )[^()]*\d[^()]*\)")
 _HEADING = re.compile(r"(</?h)3\b")
 _HYPHENATED = re.compile(r"(?<![\w.-])([\w.]+(?:-[\w.]*\w)+)(?![\w-])")
 _COMMAND = re.compile(r"(`[^`]+`|mydyno resume [^ ]+(?: --time \w+)?|--blocks \d+)")

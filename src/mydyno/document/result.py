@@ -75,7 +75,7 @@ def rate(one: SliceRecord, metric: str) -> float | None:
         return None
     if metric in one.rates:
         return one.rates[metric]
-    return (one.transactions if metric == "tps" else one.queries or one.transactions) / one.length_s
+    return (one.done_transactions if metric == "tps" else one.done_queries or one.done_transactions) / one.length_s
 
 
 @dataclass(frozen=True)

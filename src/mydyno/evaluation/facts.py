@@ -44,21 +44,23 @@ OF_ALL_BLOCKS = ("cycles", "dropped_cycles", "steal_mean", "steal_max", "strange
 """What the record of an interleaved study states of all finished blocks; the rest is of the examined ones."""
 
 
-def summarise(folder: StudyFolder) -> Summary:
-    """Make the summary and write it, with the experiment that follows a screening. Raises UserError if the folder is
-    damaged.
+def summarise(folder: StudyFolder, *, running: bool = False) -> Summary:
+    """Make the summary and write it, with the experiment that follows a screening. `running`: it lacks runs, and is not
+    interrupted. Raises UserError if the folder is damaged.
     """
-    summary = facts_of(folder)
+    summary = facts_of(folder, running=running)
     folder.write_summary(summary)
     for name, text in files_of(folder.study().experiment, summary).items():
         write_text(folder.path / name, text)
     return summary
 
 
-def facts_of(folder: StudyFolder, thresholds: Sequence[ThresholdSpec] | None = None) -> Summary:
+def facts_of(
+    folder: StudyFolder, thresholds: Sequence[ThresholdSpec] | None = None, *, running: bool = False
+) -> Summary:
     """What the study's files show; `thresholds` in place of its own. Raises UserError if the folder is damaged."""
     study, plan, runs = folder.study(), folder.plan(), list(folder.runs())
-    experiment, interrupted = study.experiment, folder.is_interrupted(plan)
+    experiment, interrupted = study.experiment, not running and folder.is_interrupted(plan)
     steps = experiment.resolved_steps
     folder.check_names(experiment, plan, runs)
     look, alpha = interim_analysis_of(plan, runs, experiment)

@@ -48,7 +48,8 @@ def is_decided(folder: StudyFolder, summary: Summary) -> bool:
 
 def is_gate_decided(_: StudyFolder, summary: Summary) -> bool:
     """Whether every threshold that the study declares is decided."""
-    return summary.gate is not None and not summary.gate.having("undecided")
+    gate = summary.gate
+    return gate is not None and bool(gate.comparisons) and not gate.having("undecided")
 
 
 def extended(folder: StudyFolder, plan: Plan, experiment: Experiment, target: TimePlan, done: int) -> Plan:
@@ -76,7 +77,7 @@ def extended(folder: StudyFolder, plan: Plan, experiment: Experiment, target: Ti
 
 def decided_at(folder: StudyFolder, plan: Plan, done: int, decided: Decided, say: Callable[[str], None]) -> bool:
     """Whether there is an interim analysis at `done` blocks, and it shows that no more are needed."""
-    if not _is_look(plan, done) or not decided(folder, summarise(folder)):
+    if not _is_look(plan, done) or not decided(folder, summarise(folder, running=True)):
         return False
     say(f"every comparison is decided after {done} blocks")
     return True

@@ -406,8 +406,8 @@ class LiveNow:
         """The slice's rates are those of the next seconds, until the next slice has ended."""
         length_s = record.length_s or 1.0
         self.set(
-            qps=round(record.queries / length_s, 1),
-            tps=round(record.transactions / length_s, 1),
+            qps=round(record.done_queries / length_s, 1),
+            tps=round(record.done_transactions / length_s, 1),
             latency_us={name: round(record.latency_us[name]) for name in LATENCIES if name in record.latency_us},
             errors_per_s=round(record.errors / length_s, 3),
         )

@@ -85,8 +85,8 @@ class Queue:
 class Interval:
     """What was counted of a closed loop in one interval, e.g. a slice."""
 
-    transactions: int
-    """Ended in it."""
+    transactions: float
+    """Done in it; those that it cuts by the share of their time."""
     length_s: float
     response_s: float
     """Mean over these."""
@@ -117,8 +117,8 @@ class ClosedLoop:
         return sum(one.length_s for one in self.intervals)
 
     @property
-    def transactions(self) -> int:
-        """Transactions that ended in any of the intervals."""
+    def transactions(self) -> float:
+        """Transactions done in all intervals."""
         return sum(one.transactions for one in self.intervals)
 
     @property
@@ -150,9 +150,9 @@ class ClosedLoop:
     def resolution(self) -> float:
         """How far the median of the counted numbers may be from the true one, in transactions under way.
 
-        A transaction counts as a whole in the interval in which it ends. At each end of an interval this displaces, of
-        every connection, up to a long response, or the mean time from one end of a transaction to the next; of all
-        connections at once, as what delays one often delays all. Intervals are independent.
+        Its response time counts as a whole in the interval in which a transaction ends. At each end of an interval this
+        displaces, of every connection, up to a long response, or the mean time from one end of a transaction to the
+        next; of all connections at once, as what delays one often delays all. Intervals are independent.
         """
         one = self.middle
         cycle_s = self.connections * one.length_s / one.transactions if one.transactions else one.length_s

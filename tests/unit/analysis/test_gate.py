@@ -211,6 +211,8 @@ async def test_a_study_with_a_time_ends_at_the_first_look_that_decides_every_thr
     assert later is not None and later.comparisons == summary.gate.comparisons, "what an analysis decided stands"
     assert (later.outcome, later.obstacle) == ("passed", "the study is interrupted: 6 of 10 blocks are finished")
     assert "The study is interrupted: 6 of 10 blocks are finished." in words(folder)
+    running = summarise(folder, running=True).gate
+    assert running is not None and running.obstacle == "", "a study that runs is not interrupted"
 
 
 async def test_thresholds_are_judged_together_and_selected_by_arm_and_step(

@@ -97,7 +97,7 @@ def test_from_three_hosts_on_there_is_an_interval_for_hosts_like_these(twelve: S
     html = section(render_page(twelve), "hosts")
     assert html.count("hosts like these") >= 2
     assert "12 hosts executed 2 blocks each." in html
-    assert "Hosts (12)</small> No effect is shown to differ between the hosts</h3>" in html
+    assert "<h3>Hosts (12)</h3>" in html, "a title that lacks what follows would say that they are equal"
     assert worded(twelve).scope.startswith("12 hosts (16 CPUs, 64.0 GiB each); effects are means over these hosts")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mydyno.analysis.queueing import (
@@ -139,6 +141,21 @@ def looped(arm: str = "glibc", **more: object) -> list[ArmQueue]:
     """400 transactions/s of 10 ms: 4 connections."""
     plain = {"step": CLOSED.resolved_steps[0].id, "latency_us": {"mean": 10_000.0, "p99": 20_000.0}, "arm": arm}
     return queues(made(**{**plain, **more}), CLOSED)  # type: ignore[arg-type]
+
+
+def test_long_transactions_count_by_their_share_of_a_slice() -> None:
+    """Of 0.3 s in slices of 0.5 s: each of 4 connections ends two."""
+    long: dict[str, Any] = {
+        "step": CLOSED.resolved_steps[0].id,
+        "length_s": 0.5,
+        "latency_us": {"mean": 300_000.0, "p99": 300_000.0},
+    }
+    cut = {"transactions": 4 * 0.5 / 0.3 - 8}
+    (one,) = queues([of for block in range(100) for of in made(8, block=block, cut=cut, **long)], CLOSED)
+    assert one.queue.disagreement() == ""
+    assert rate(made(8, cut=cut, **long)[0], "tps") == pytest.approx(4 / 0.3)
+    (by_ends,) = queues([of for block in range(100) for of in made(8, block=block, **long)], CLOSED)
+    assert by_ends.queue.disagreement() == "many"
 
 
 def test_a_closed_loop_has_its_connections_under_way() -> None:

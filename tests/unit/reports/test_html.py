@@ -498,6 +498,7 @@ def test_an_arm_that_sets_nothing_has_nothing_to_prove(tmp_path: Path) -> None:
             "Waits for redo (log) are 12 µs longer",
         ),
         ("2 of 7 variables matter", "2 of 7 variables matter"),
+        ("old is fastest at about 48 connections (48 or more).", "old is fastest at about 48 connections (48 or more)"),
         (f"Waits for {'x' * 70} are longer.", ""),
         ("", ""),
     ],

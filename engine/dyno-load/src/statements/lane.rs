@@ -85,8 +85,9 @@ impl Lane {
         let named = |error: Error| error.had_by(&spec.name);
         let mut questions = connect(&options).map_err(named)?;
         let facts = read_facts(&mut questions).map_err(named)?;
-        // What the server's own limit does not end (MySQL's is of SELECT alone) is killed a little later.
-        let patience = longest + Duration::from_secs(1);
+        // What the server's own limit does not end (MySQL's is of SELECT alone) is killed a little later; a session that is
+        // silent for as long again, as one that rolls back may be, is lost.
+        let patience = longest.max(Duration::from_secs(9)) + Duration::from_secs(1);
         let mut client =
             Client::connect(&options, patience).map_err(|error| named(Error::Server(error.to_string())))?;
         client.kill_what_is_late();

@@ -147,7 +147,8 @@ def part(result: StudyResult) -> Part | None:
     details = render("statements.html", first=changed[:MOST_FOLDS], further=changed[MOST_FOLDS:MOST_CHANGED],
                      beyond=len(changed) - MOST_CHANGED)  # fmt: skip
     tables = [_table(of, of.statements) for of in record.arms]
-    says = sentences(record)[0].partition(";")[0] if len(record.arms) == 1 else ""
+    is_broken = any(of.having("fails", "other_rows") for of in record.arms)
+    says = "" if is_broken or len(record.arms) > 1 else sentences(record)[0].partition(";")[0]
     return Part(
         id="statements", heading="Statements", says=says, body=[Note(_intro(record), "intro"), *tables, details]
     )

@@ -185,7 +185,7 @@ class ProfiledSlices(SlicesApart[Folded, Folded, CpuProfile]):
             step=step,
             file=file,
             slices=len(counts.slices),
-            transactions=sum(one.transactions for one in counts.slices),
+            transactions=round(sum(one.done_transactions for one in counts.slices)),
             server_cpu_s=sum(one.server_cpu_s or 0.0 for one in counts.slices),
             samples=folded.samples,
             waiting_samples=sum(count for stack, count in folded.stacks.items() if is_waiting(stack)),

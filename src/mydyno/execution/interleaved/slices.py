@@ -330,14 +330,13 @@ def own_rates(record: dict[str, Any]) -> dict[str, float]:
     """
     own: dict[str, float] = {}
     ended, cut = int(record["counts"]["transactions"]), (record.get("cut") or {}).get("transactions", 0.0)
-    more = 1 + cut / max(1, ended)
-    length_s = float(record["length_s"]) / more
+    more, length_s = 1 + cut / max(1, ended), float(record["length_s"])
     if "tpmc_like" in (record.get("tpcc") or {}):
         own["tpmc"] = float(record["tpcc"]["tpmc_like"]) * more
     counts = (record.get("kv") or {}).get("counts")
     if counts:
-        own["ops"] = (counts["cmd_get"] + counts["cmd_set"]) / length_s
-        own["kv_misses_per_s"] = counts["get_misses"] / length_s
+        own["ops"] = more * (counts["cmd_get"] + counts["cmd_set"]) / length_s
+        own["kv_misses_per_s"] = more * counts["get_misses"] / length_s
         if counts["cmd_get"]:
             own["kv_hit_pct"] = 100.0 * counts["get_hits"] / counts["cmd_get"]
     return own

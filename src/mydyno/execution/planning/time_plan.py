@@ -92,6 +92,8 @@ class Shape:
     """Whether each start must be under load for long."""
     one_server: bool = False
     """Whether all arms share one server."""
+    contrasts: int = 1
+    """Arms that are compared."""
     least_cycles: int = 1
     """Fewer give no answer at all."""
     extra_cycles: int = 0
@@ -117,10 +119,9 @@ class Shape:
         """Half of an effect's interval after so many blocks, where the noise of a slice is 1. The `done` ones have the
         cycles that they should have. A start is no part of the difference of arms that share one server.
         """
-        contrasts = max(1, self.lanes - 2)
         of_starts = 0.0 if self.one_server else START_VARIANCE
         of_slices = ((blocks - done) / cycles + done / self.aimed_cycles) / blocks
-        return float(stdtrit(blocks - 1, 1 - AIMED / contrasts / 2)) * sqrt((of_starts + of_slices) / blocks)
+        return float(stdtrit(blocks - 1, 1 - AIMED / self.contrasts / 2)) * sqrt((of_starts + of_slices) / blocks)
 
     def block_s(self, cycles: float, overhead_s: float | None = None) -> float:
         """One block with so many cycles of each step."""
@@ -156,6 +157,7 @@ def shape_of(experiment: Experiment) -> Shape:
         + kind.size_bytes(experiment.data) / COPY_BYTES_PER_S,
         over_time=experiment.is_search or experiment.compares_statements or compares_memory(experiment),
         one_server=is_switched(experiment),
+        contrasts=max(1, len(experiment.arms) - 1),
         least_cycles=FEWEST_CYCLES_OVER_TIME if growth else 1,
         extra_cycles=len(experiment.profile.kinds),
     )

@@ -4,7 +4,7 @@ cycles, and the covariates that show the host's speed.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -106,12 +106,12 @@ def slices_of(folder: StudyFolder, runs: Sequence[RunRecord], file: str = SLICES
 
 def _check_complete(folder: StudyFolder, runs: Sequence[RunRecord], slices: Sequence[SliceRecord]) -> None:
     """A file that was cut between two lines shows it by its sums alone."""
-    made: Counter[tuple[int, str, int, str]] = Counter()
+    made: dict[tuple[int, str, int, str], float] = defaultdict(float)
     for one in slices:
-        made[one.block, one.arm, one.copy_number, one.step] += 0 if one.failed else one.transactions
+        made[one.block, one.arm, one.copy_number, one.step] += 0.0 if one.failed else one.done_transactions
     for run in runs:
         for step in run.steps:
-            count = made[run.block, run.arm, run.copy_number, step.id]
+            count = round(made[run.block, run.arm, run.copy_number, step.id])
             if count < step.driver.transactions:
                 raise UserError(
                     f"{folder.block_path(run.block) / SLICES_FILE} is cut short: it has {count} of "

@@ -30,7 +30,7 @@ from mydyno.model.metrics import GROWTH
 from tests.support.fake_script import experiment
 
 EXAMPLE_SETTINGS = {"variable": ("vary.variables.innodb_flush_log_at_trx_commit=[1, 2]",)}
-ALLOCATORS = Shape(servers=5, lanes=5, steps=1, slice_s=2.0, washout_s=0.5, warmup_s=1.0)
+ALLOCATORS = Shape(servers=5, lanes=5, steps=1, slice_s=2.0, washout_s=0.5, warmup_s=1.0, contrasts=3)
 
 
 @pytest.mark.parametrize(("minutes", "blocks"), [(1, 1), (5, 6), (10, 8), (20, 17), (60, 40), (600, 40)])
