@@ -120,7 +120,9 @@ class StepCells:
         counted = without_lone_blocks(blocks, self.family.host_groups)
         if len(counted) < len(blocks):
             lost[ALONE_ON_HOST] += len(blocks) - len(counted)
-        return ContrastBlocks(self.step, arm, {} if failure else counted, len(tried), dict(lost), dict(halved), failure)
+        return ContrastBlocks(
+            self.step, arm, {} if failure else counted, len(tried), dict(lost), dict(sorted(halved.items())), failure
+        )
 
     def copies(self, arm: str = "") -> dict[int, float]:
         """{block: ln(A′ / A)} of the blocks with both copies of the control, or of another arm that has two."""

@@ -88,8 +88,7 @@ class OwnEffect(Record):
     @classmethod
     def of(cls, one: EffectRecord, **own: Any) -> Self:
         """As the study's report has it, with `own` fields beside it."""
-        facts = {name: getattr(one, name) for name in ("n", "ratio", "ci_low", "ci_high", "verdict")}
-        return cls(**{**facts, "failure": one.details.failure, **own})
+        return cls.like(one, **{"failure": one.details.failure} | own)
 
 
 class StudyEffect(OwnEffect):

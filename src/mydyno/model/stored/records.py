@@ -90,7 +90,9 @@ COUNTS = ("transactions", "queries", "errors", "ignored_errors", "reconnects")
 
 
 class DriverResult(Record):
-    """What the load program counted in the measured window of one step. Counts are of the window alone."""
+    """What the load program counted in the measured window of one step. Counts are of the window alone; what slices cut
+    counts by its share.
+    """
 
     driver: str
     version: str
