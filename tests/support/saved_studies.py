@@ -104,7 +104,7 @@ def saved(
         arms=tuple(arms),
         primary=study.verdict.leading,
         margin=study.verdict.margin,
-        steps=tuple(StepLevel.of(step) for step in steps),
+        steps=tuple(StepLevel.like(step) for step in steps),
         metrics={metric: METRICS[metric].record() for metric in metrics},
         runs=runs,
         effects=tuple(effects),

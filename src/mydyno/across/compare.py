@@ -70,7 +70,7 @@ def compare_studies(studies: Sequence[SavedStudy], beside: Sequence[SavedStudy] 
         answer=(),
         conclusions=(),
         settings=study_settings(studies),
-        steps=tuple(StepLevel.of(step) for step in ground.steps),
+        steps=tuple(StepLevel.like(step) for step in ground.steps),
         margin=judge.margin(studies[0].summary.primary),
         contrasts=contrasts,
         alpha=ALPHA,

@@ -233,7 +233,7 @@ def history_of(found: FoundStudies, experiment: str, selection: Selection | None
         else:
             usable.append(study)
     several = [one for key in _keys(newest, wanted) if (one := _of_series(usable, newest, key)).studies]
-    steps = tuple(StepLevel.of(step) for step in newest.study.experiment.resolved_steps)
+    steps = tuple(StepLevel.like(step) for step in newest.study.experiment.resolved_steps)
     made = History(
         experiment=experiment,
         question=newest.summary.question,

@@ -270,7 +270,9 @@ def _lines(result: StudyResult, factors: Factors, over: FactorLevels, metric: st
 
 
 def _moved(result: StudyResult, factors: Factors, metric: str, step: str) -> dict[Key, float]:
-    """By what the adjustment for the host's speed divided each effect, from what it moved of each arm."""
+    """By what the adjustment for the host's speed divided each effect, from what it moved of each arm; without the
+    effects of an arm of which that is not known.
+    """
     control, names = result.summary.control, ["", *(factor.name for factor in factors.factors)]
     moved = {control: 0.0}
     for one in result.effects(metric, step):
@@ -299,7 +301,7 @@ def _table(
     for heading, kind in kinds:
         of_kind = [one for one in effects if one.kind == kind]
         rows += [[heading]] if of_kind else []
-        rows += [_row(record, one, moved.get(key_of(one), 1.0)) for one in of_kind]
+        rows += [_row(record, one, moved.get(key_of(one))) for one in of_kind]
     first = effects[0]
     crossings = [one for one in record.crossings if (one.metric, one.step) == (first.metric, first.step)]
     rows += [["Changes of sign"]] if crossings else []
@@ -311,8 +313,10 @@ def _table(
     return Table(f"Effects of the factors on {result.metric_name(first.metric)}", head, rows)
 
 
-def _row(record: FactorsRecord, effect: FactorEffect, moved: float) -> list[str | Cell]:
-    """`moved`: the effect without the adjustment, divided by it; it is below where that is printed otherwise."""
+def _row(record: FactorsRecord, effect: FactorEffect, moved: float | None) -> list[str | Cell]:
+    """`moved`: the effect without the adjustment, divided by it; it is below where that is printed otherwise. None: not
+    adjusted.
+    """
     factor = record.factor(effect.factor)
     where = "mean of all"
     if effect.other:
@@ -321,7 +325,8 @@ def _row(record: FactorsRecord, effect: FactorEffect, moved: float) -> list[str 
         if effect.kind == "interaction":
             where = _contrast(other, effect.at)
     share = None if effect.ratio is None else effect.ratio - 1
-    size, plain = ("–" if one is None else signed_percent(one) for one in (share, share and (1 + share) * moved - 1))
+    without = share if share is None or moved is None else (1 + share) * moved - 1
+    size, plain = ("–" if one is None else signed_percent(one) for one in (share, without))
     decided = "yes" if effect.decided else "no"
     return [
         _contrast(factor, effect.level),

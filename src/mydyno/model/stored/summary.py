@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
-from mydyno.model.definition.experiment import DesignKind, Step
+from mydyno.model.definition.experiment import DesignKind
 from mydyno.model.definition.quantities import load_level
 from mydyno.model.frozen_record import OfContrast, Record, is_empty
 from mydyno.model.metrics import Metric, Phrase, phrase_of
@@ -87,11 +87,6 @@ class StepLevel(Record):
     connections: int
     rate: float | None = None
     """Transactions a second of an open loop; None: a closed loop."""
-
-    @classmethod
-    def of(cls, step: Step) -> StepLevel:
-        """The level of one resolved step."""
-        return cls.like(step)
 
     @property
     def level(self) -> str:
@@ -467,7 +462,7 @@ class Summary(Record):
             primary=verdict.leading,
             also_primary=verdict.primary[1:],
             margin=verdict.margin_of(verdict.leading),
-            steps=tuple(map(StepLevel.of, experiment.resolved_steps)),
+            steps=tuple(map(StepLevel.like, experiment.resolved_steps)),
             **more,
         )
 

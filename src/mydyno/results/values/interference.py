@@ -42,9 +42,8 @@ def carried_over(
         )
         beta = np.array(list(slopes_of.values()))
         residuals = demeaned(np.log(adjusted_work(work, x, beta, np.zeros(len(beta)))), groups_of(slices))
-        before = {(one.block, one.cycle, one.position): one.arm for one in slices}
-        arms = np.array([before.get((one.block, one.cycle, one.position - 1), "") for one in slices])
-        effect = carry_over(residuals, arms)
+        second = np.array([one.position > 1 for one in slices])
+        effect = carry_over(residuals, np.where(second, data.before[rows, 0], ""))
         if effect is not None:
             found[step] = effect
     return found
