@@ -84,6 +84,7 @@ async def test_a_server_of_the_catalogue_is_what_mydyno_says_and_serves_a_load(
     entry = CATALOGUE[instance.build.name]
     async with instance.control() as control:
         variables = await control.variables()
+        assert await control.scalar("SELECT HOUR(CONVERT_TZ('2026-07-01 12:00', 'UTC', 'Europe/Berlin'))") == 14
     assert instance.version.number[:2] == entry.version.number[:2]
     assert instance.version.flavour == entry.version.flavour
     if "tls_version" in variables:

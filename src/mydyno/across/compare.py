@@ -41,7 +41,7 @@ from mydyno.results.precision import alarm_of
 from mydyno.stats.contrast import Estimate, difference, with_sessions
 from mydyno.stats.tost import equivalence
 from mydyno.wording.numbers import size
-from mydyno.wording.verdicts import alarm_clause, recorded_failure
+from mydyno.wording.verdicts import alarm_clause, obstacle, recorded_failure
 
 ALPHA = 0.05
 MOST_INDIRECT = 12
@@ -202,10 +202,12 @@ def _check(studies: Sequence[SavedStudy]) -> None:
 
 
 def _unmeasured(records: Sequence[EffectRecord]) -> str:
-    """Why a ratio is missing; empty if none is."""
+    """Why a ratio is missing or says nothing; empty if none is."""
     for record in records:
         if record.ratio is None:
             return recorded_failure(record) or f"{record.arm} has no effect in one of the studies"
+        if record.verdict == "not_measurable" and not record.details.alarm:
+            return obstacle(record)
     return ""
 
 

@@ -48,10 +48,11 @@ def estimate_of(effect: EffectRecord, alpha: float) -> Estimate:
         return Estimate(0, None, None, 0, None, False)
     details, mean = effect.details, log(effect.ratio)
     low, high = details.single_low, details.single_high
-    if low and high and details.freedom >= 1:
+    freedom = details.single_freedom or details.freedom
+    if low and high and freedom >= 1:
         level = alpha if effect.verdict else EXPLORATORY_ALPHA
-        error = log(high / low) / 2.0 / t_quantile(1.0 - level / 2.0, details.freedom)
-        return Estimate(effect.n, mean, error, details.freedom, None, details.method == "pooled")
+        error = log(high / low) / 2.0 / t_quantile(1.0 - level / 2.0, freedom)
+        return Estimate(effect.n, mean, error, freedom, None, details.method == "pooled")
     own = mean_of(details.log_ratios or {})
     return Estimate(effect.n, mean, own.error, own.freedom, own.block_sd, False)
 
@@ -134,7 +135,7 @@ def _estimate(study: SavedStudy, key: Key) -> Estimate:
     if key.kind == "level":
         return mean_log(study.levels(key.metric, key.step, key.arm))
     record = study.effects.get((key.metric, key.step, key.arm, key.control))
-    if record is None:
+    if record is None or record.verdict == "not_measurable":
         return Estimate(0, None, None, 0, None, False)
     return estimate_of(record, study.summary.alpha)
 

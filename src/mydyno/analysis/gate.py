@@ -20,6 +20,7 @@ from mydyno.language import agreed, listing
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.metrics import SLOWEST_STATEMENT, metric_source, ordered
 from mydyno.model.stored.analyses import GateComparison, GateRecord, Outcome, StatementsRecord, StatementVerdict
+from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.model.stored.summary import RunSummary, Summary
 from mydyno.results.families import contrast_family
 from mydyno.results.precision import MOST_S, alarm_of, block_duration_s
@@ -73,7 +74,8 @@ def _comparisons(study: Examined, runs: Sequence[RunSummary]) -> Iterator[GateCo
             arms = tuple(arm for arm in every_arm if not one.arms or arm in one.arms)
             if one.metric == SLOWEST_STATEMENT:
                 record = study.found.get("statements")
-                of_statements += [_slowest(record, one, step, arm, control) for step in steps for arm in arms]
+                alarm = alarm_of(study.effects)
+                of_statements += [_slowest(record, one, step, arm, control, alarm) for step in steps for arm in arms]
                 continue
             bounds.append(Bound(contrast_family(experiment, runs, one.metric, control, every_arm, True), one.ratio,
                                 arms, steps))  # fmt: skip
@@ -98,8 +100,13 @@ def _comparisons(study: Examined, runs: Sequence[RunSummary]) -> Iterator[GateCo
     yield from of_statements
 
 
-def _slowest(record: StatementsRecord | None, one: ThresholdSpec, step: str, arm: str, control: str) -> GateComparison:
-    """All statements of an arm against one limit, by intervals that hold for all of them together."""
+def _slowest(
+    record: StatementsRecord | None, one: ThresholdSpec, step: str, arm: str, control: str, alarm: CopiesDiffer | None
+) -> GateComparison:
+    """All statements of an arm against one limit, by intervals that hold for all of them together.
+
+    A statement is within it by response time or by CPU time. Under an alarm only failures and other rows are outcomes.
+    """
     made = partial(
         GateComparison, metric=SLOWEST_STATEMENT, step=step, arm=arm, control=control, limit=one.ratio,
         n=record.blocks if record else 0,
@@ -112,26 +119,31 @@ def _slowest(record: StatementsRecord | None, one: ThresholdSpec, step: str, arm
         if broken := of.having(verdict):
             first, count = broken[0], agreed(f"{len(broken)} statements")
             return made(outcome="failed", reason=f"{arm} {words} in {count}, e.g. {first.label} ({first.why})")
+    if alarm:
+        return made(outcome="undecided", why="alarm", alarm=alarm)
     times = [
         (statement, [each for each in (statement.service, statement.cpu) if each is not None])
         for statement in of.statements
         if statement.verdict != "not_compared"
     ]
-    judged = [(statement, each) for statement, both in times for each in both if each.ci_low is not None]
+    judged = [(statement, each) for statement, both in times for each in both if each.ci_high is not None]
     beyond = [pair for pair in judged if (pair[1].ci_low or 0.0) > one.ratio]
-    worst, interval = max(beyond or judged, key=lambda pair: pair[1].ratio, default=(None, None))
+    within = [pair for pair in judged if (pair[1].ci_high or 0.0) <= one.ratio]
+    decided = {id(statement) for statement, _ in within}
+    open_ = [statement for statement, _ in times if id(statement) not in decided]
+    of_open = [pair for pair in judged if id(pair[0]) not in decided]
+    worst, interval = max(beyond or of_open or within, key=lambda pair: pair[1].ratio, default=(None, None))
     if worst is None or interval is None:
         return made(outcome="undecided", why="no look")
     found = partial(made, ratio=interval.ratio, low=interval.ci_low, high=interval.ci_high)
     if beyond:
         return found(outcome="worse", reason=worst.label)
-    open_ = [
-        statement for statement, both in times if not any(each.ci_high and each.ci_high <= one.ratio for each in both)
-    ]
-    if not open_:
-        return found(outcome="passed")
-    may = agreed(f"{len(open_)} of {len(times)} statements may be beyond it")
-    return found(outcome="undecided", why="open", reason=may)
+    if open_:
+        may = agreed(f"{len(open_)} of {len(times)} statements may be beyond it")
+        return found(outcome="undecided", why="open", reason=may)
+    if record and record.blocks < FEWEST_BLOCKS:
+        return found(outcome="undecided", why="few blocks", blocks_needed=FEWEST_BLOCKS)
+    return found(outcome="passed")
 
 
 def _needed(study: Examined, comparisons: Sequence[GateComparison]) -> tuple[str, float | None]:
@@ -176,6 +188,18 @@ def _is_beyond(ratio: float, limit: float) -> bool:
     return ratio < limit if limit < 1.0 else ratio > limit
 
 
+UNANSWERED = {
+    "": "",
+    "no look": "no interim analysis has been reached yet",
+    "open": "the interval contains the limit",
+    "lasts": (
+        "an effect that lasts longer than a slice reaches the other arms too: decide with design.kind = "
+        '"interleaved" or "blocks"'
+    ),
+    "unmeasured": "was not measured at this load level",
+}
+
+
 def reason(one: GateComparison, measured: Sequence[str] = ()) -> str:
     """Why a comparison is undecided, or what failed; empty if it passed or is worse."""
     if one.reason:
@@ -183,30 +207,25 @@ def reason(one: GateComparison, measured: Sequence[str] = ()) -> str:
     if one.outcome == "undecided" and measured and one.metric not in (*measured, SLOWEST_STATEMENT):
         having = [name for name in measured if (source := metric_source(name)) and source.better != "none"]
         return f"was not measured; measured: {', '.join(having)}"
+    lost = sum(one.lost.values())
     match one.why:
-        case "":
-            return ""
         case "failure":
             return failure_clause(one.failure, one.arm, one.control)
         case "alarm":
             return alarm_clause(one.alarm)
-        case "no look":
-            return "no interim analysis has been reached yet"
-        case "no block" if one.lost:
-            return f"no valid block: {', '.join(f'{why} ({count})' for why, count in sorted(one.lost.items()))}"
         case "no block":
-            return "no valid block: nothing was measured"
+            return f"no valid block: {_lost(one) or 'nothing was measured'}"
+        case "lost":
+            return agreed(f"{lost} of {blocks(lost + one.n)} are not used: {_lost(one)}")
+        case "no copy":
+            return f"the second copy of {one.control} has no valid run: the difference between equal servers is unknown"
         case "few blocks":
             return agreed(f"only {one.n} of the {FEWEST_BLOCKS} blocks required")
-        case "open":
-            return "the interval contains the limit"
-        case "lasts":
-            return (
-                "an effect that lasts longer than a slice reaches the other arms too: decide with design.kind = "
-                '"interleaved" or "blocks"'
-            )
-        case "unmeasured":
-            return "was not measured at this load level"
+    return UNANSWERED[one.why]
+
+
+def _lost(one: GateComparison) -> str:
+    return ", ".join(f"{why} ({blocks(count)})" for why, count in sorted(one.lost.items()))
 
 
 def _obstacle(study: Examined) -> str:
@@ -328,11 +347,16 @@ def _notes(result: StudyResult, gate: GateRecord, plain: Sequence[str]) -> Itera
             f" at the interim analysis after {summary.look} blocks (error rate of all analyses together: "
             f"{rate * 100:.3g} %)"
         )
-    if _is_examined(gate):
+    if any(one.ratio is not None and one.metric != SLOWEST_STATEMENT for one in gate.comparisons):
         yield (
             f"One-sided tests of each limit at {summary.alpha * 100:.3g} %{at}; the bounds are one-sided and not "
             f"adjusted. The probability that a study wrongly passes is at most {rate * 100:.3g} %; so is the "
             "probability that it is wrongly called worse."
+        )
+    if any(one.ratio is not None and one.metric == SLOWEST_STATEMENT for one in gate.comparisons):
+        yield (
+            "Of statements, the bounds are two-sided and hold for all statements and arms together. A statement is "
+            "within the limit by response time or by CPU time."
         )
     if plain:
         yield "Plain effects are without the adjustment for the host's speed."

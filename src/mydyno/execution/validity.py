@@ -15,7 +15,15 @@ from mydyno.model.definition.experiment import Experiment, Step
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.definition.specs import ValiditySpec
 from mydyno.model.stored.reasons import NOTHING_ENDED, Reason, joined
-from mydyno.model.stored.records import ChangePoint, DriverResult, Evidence, SliceRecord, StepRecord, WindowSteadiness
+from mydyno.model.stored.records import (
+    ChangePoint,
+    DriverFinding,
+    DriverResult,
+    Evidence,
+    SliceRecord,
+    StepRecord,
+    WindowSteadiness,
+)
 from mydyno.results.values.doubts import doubts_of, missed
 from mydyno.stats.steady import StateSeries, judge, mser5
 from mydyno.store.samples import Sample
@@ -230,7 +238,7 @@ def driver_cpu(facts: StepFacts) -> Reason | None:
 
     With client hosts each of them is judged by its own CPUs: one that is full delays its part of the load, however idle
     the others are. Fails where the driver's CPU time is above validity.driver_cpu of the CPUs that it may use, on any
-    client host, or where the driver reports that one of its threads was saturated.
+    client host, or where one of its threads was saturated: of slices, over all of a load level's slices.
     """
     busy = [one.text for one in facts.driver.findings if one.level == "invalid" and one.rule in OF_THE_DRIVER]
     busy = busy or (_busy_clients(facts) if facts.driver.clients else _busy_driver(facts))
@@ -295,7 +303,7 @@ HOST_RULES = (driver_cpu, throttled)
 """The rules of STEP_RULES about the host: applied once where a step loads several instances."""
 INSTANCE_RULES = tuple(rule for rule in STEP_RULES if rule not in HOST_RULES)
 """The rules of STEP_RULES that are applied to each instance."""
-SLICES_RULES = (counters, not_found, driver_health, throttled)
+SLICES_RULES = (counters, not_found, driver_health, driver_cpu, throttled)
 """The rules of STEP_RULES that are applied to the sum of a step's slices: errors are the arm's failure there, and each
 slice is judged by what the host was in it."""
 
@@ -404,6 +412,21 @@ def failure_of(driver: DriverResult, validity: ValiditySpec) -> str:
         return f"{driver.ignored_errors} ignored errors, {share:.3g} per transaction (bound {bound:g})"
     found = {finding.rule for finding in driver.findings if finding.level == "invalid"}
     return next((OF_RULE[rule] for rule in OF_THE_ARM if rule in found), "")
+
+
+SATURATED_PCT = 97.0
+"""CPU use of a thread above which dynoload calls a run invalid."""
+
+
+def saturated(slices: Sequence[SliceRecord]) -> tuple[DriverFinding, ...]:
+    """That the load program's busiest thread had no CPU time left over all of a step's slices; empty if it had."""
+    known = [(one.length_s, one.rates["busiest_worker_pct"]) for one in slices if "busiest_worker_pct" in one.rates]
+    seconds = sum(length_s for length_s, _ in known)
+    busy_pct = sum(length_s * percent for length_s, percent in known) / seconds if seconds else 0.0
+    if busy_pct <= SATURATED_PCT:
+        return ()
+    text = f"a thread of the load program used {busy_pct:.0f} % of a CPU (bound {SATURATED_PCT:.0f} %)"
+    return (DriverFinding(rule="cpu", level="invalid", text=text),)
 
 
 def failure_at_rate(slices: Sequence[SliceRecord]) -> str:

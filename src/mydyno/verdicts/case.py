@@ -44,8 +44,9 @@ class Observation:
     arm). `value` is None for a run that a validity check made invalid; `reason` then says which, in the words that the
     report prints ("not steady", "allocator not proved"). A run that was never made is simply left out. `failed` is why
     the arm itself failed in this block (it crashed, ran out of memory, never started): a result, whatever `value` is.
-    A rate of zero is a failure too. Other zeros, negative and not-finite values are lost blocks with a reason, because
-    they have no logarithm. `unadjusted` is the value before it was adjusted for the host's speed, if it was.
+    A rate of zero is a failure too; with another zero the contrast has no ratio. Negative and not-finite values are
+    lost blocks with a reason, because they have no logarithm. `unadjusted` is the value before it was adjusted for the
+    host's speed, if it was.
     """
 
     block: int

@@ -310,7 +310,6 @@ def _judged(one: MeasuredContrast, study: Study, p_alone: float | None) -> Effec
     permuted = None if place is None else together.joint.adjusted[place]
     p = _larger(permuted, together.adjusted_t(place))
     critical_p = together.critical_p(place)
-    copies = StepCells(family.a_a, gathered.step).copies() if family.a_a else one.cells.copies()
     case = Case(
         margin=family.margin,
         alpha=alpha,
@@ -320,7 +319,7 @@ def _judged(one: MeasuredContrast, study: Study, p_alone: float | None) -> Effec
         half_width=half,
         p_adjusted_permutation=permuted,
         equivalence=equivalence(one.estimate, family.margin, alpha),
-        copies_differ=weighted_mean(copies, family.host_groups) if copies else None,
+        copies_differ=weighted_mean(one.copies, family.host_groups) if one.copies else None,
         labels=tuple(len(of) for of in one.exchange.differences.values()),
         servers=int((~np.isnan(one.pool.residuals)).any(axis=0).sum()),
         lost=gathered.lost,
@@ -394,6 +393,7 @@ def _alone(one: MeasuredContrast, critical_p: float, alpha: float, p_alone: floa
             skewed=answer.skewed,
             single_low=plain.low,
             single_high=plain.high,
+            single_freedom=found.freedom,
             p_t=p_t,
             p_permutation=p_alone,
             equivalence_low=tost.interval.low,

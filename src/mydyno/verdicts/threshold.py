@@ -143,6 +143,10 @@ def _compared(
         return outcome("failed" if gathered.failure.who == "arm" else "undecided", "failure")
     if alarm:
         return outcome("undecided", "alarm")
+    if found.n and one.lost_most:
+        return outcome("undecided", "lost")
+    if found.n and not one.copies:
+        return outcome("undecided", "no copy")
     if p_beyond <= alpha + SLACK:
         return outcome("worse")
     if p_within <= alpha + SLACK:

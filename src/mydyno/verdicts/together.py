@@ -10,6 +10,7 @@ From observations to blocks: which log values a contrast has, which blocks are l
 failure of the arm in a block in which the control did not fail, or of the control in one in which the arm did not, is a
 result: the contrast then has no ratio, because a ratio of the blocks that survived would leave out the worst ones.
 Blocks lost for any other reason (a validity check, a cycle dropped for all arms, both failed) are left out and counted.
+A contrast with a value of 0 has no ratio either: the blocks that are left would be those in which it is not 0.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from mydyno.verdicts.case import Family, Observation
 
 NO_REASON = "the run is invalid"
 NO_LOGARITHM = "the value is not a positive number"
+ZERO, ZERO_ELSEWHERE = "the value is 0", "it is 0 in another block"
 ALONE_ON_HOST = "the only one on its host"
 BOTH_FAILED = "arm and control both failed"
 
@@ -117,6 +119,10 @@ class StepCells:
         failure = _failure("arm", arm_failed, len(tried)) or _failure(
             who, [one.failed for one in control_failed], len(tried)
         )
+        if failure is None and any(why.endswith(ZERO) for why in (*lost, *halved)):
+            # The blocks that are left would be those in which the value is not 0.
+            lost.update({ZERO_ELSEWHERE: len(blocks)} if blocks else {})
+            blocks = {}
         counted = without_lone_blocks(blocks, self.family.host_groups)
         if len(counted) < len(blocks):
             lost[ALONE_ON_HOST] += len(blocks) - len(counted)
@@ -190,7 +196,7 @@ def _why(observation: Observation) -> str:
         return f"{observation.arm}: {observation.failed}"
     if value is not None and isfinite(value) and value > 0.0:
         return ""
-    reason = observation.reason or (NO_REASON if value is None else NO_LOGARITHM)
+    reason = observation.reason or (NO_REASON if value is None else NO_LOGARITHM if value else ZERO)
     return f"{observation.arm}: {reason}"
 
 
@@ -223,6 +229,16 @@ class MeasuredContrast:
     exchange: Exchange
     before: Estimate | None
     """The estimate from the values before their adjustment for the host's speed."""
+
+    @property
+    def copies(self) -> dict[int, float]:
+        """{block: ln(A′ / A)} of the arm that every block runs twice."""
+        return (StepCells(self.family.a_a, self.gathered.step) if self.family.a_a else self.cells).copies()
+
+    @property
+    def lost_most(self) -> bool:
+        """Whether more blocks are lost than left."""
+        return sum(self.gathered.lost.values()) > self.estimate.n
 
     @property
     def pool(self) -> TwoWay:

@@ -163,8 +163,8 @@ def percent(share: float) -> str:
 
 
 def level_percent(alpha: float) -> str:
-    """The level of an interval that keeps an error rate: "95 %", "96.9 %"."""
-    return f"{100 * (1 - alpha):.3g}{NARROW_SPACE}%"
+    """The level of an interval that keeps an error rate: "95 %", "96.9 %", "99.95 %"."""
+    return f"{100 - float(f'{100 * alpha:.2g}'):.6g}{NARROW_SPACE}%"
 
 
 def p_value(p: float | None) -> str:

@@ -289,7 +289,7 @@ def note_of(effect: EffectRecord, margin: float) -> str:
     details = effect.details
     match effect.verdict:
         case "not_measurable":
-            return agreed(_obstacle(effect))
+            return agreed(obstacle(effect))
         case None:
             return "" if effect.ratio else ", ".join(filter(None, (recorded_failure(effect), *lost_blocks(details))))
         case "inconclusive":
@@ -335,7 +335,7 @@ def _ability(effect: EffectRecord) -> str:
     return f"such a study finds a true difference of {size(found or 0.0)} with 80 % power" if promised else ""
 
 
-def _obstacle(effect: EffectRecord) -> str:
+def obstacle(effect: EffectRecord) -> str:
     """Why the contrast cannot be measured."""
     details, n, lost = effect.details, effect.n, sum(effect.details.lost.values())
     checks = ", ".join(f"{reason} ({blocks(count)})" for reason, count in sorted(details.lost.items()))

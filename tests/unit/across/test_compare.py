@@ -12,7 +12,7 @@ import pytest
 
 from mydyno.across.arms import compare_arms
 from mydyno.across.compare import compare_studies
-from mydyno.across.history import estimate_of
+from mydyno.across.history import Key, estimate_of, measured
 from mydyno.across.saved import SavedStudy
 from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ArmSpec, Experiment, StepSpec
@@ -260,6 +260,33 @@ def test_the_error_of_an_effect_is_recovered_from_its_stored_interval() -> None:
         interval = found.interval(level, 1 - level)
         assert interval.low == pytest.approx(record.details.single_low)
         assert found.p() == pytest.approx(record.details.p_t)
+
+
+def test_the_error_of_an_arm_that_is_noisier_by_itself_has_its_own_freedom() -> None:
+    """Among all contrasts it is no noisier than chance, and its verdict is by pooled noise."""
+    of_its_own = 0
+    for seed in range(20):
+        logs = draw(seed)
+        logs[:, 2] += np.random.default_rng(seed).normal(0, 0.008, logs[:, 2].shape)
+        for record in saved(logs, name="a", latency=True).summary.effects:
+            assert estimate_of(record, 0.05).p() == pytest.approx(record.details.p_t), seed
+            of_its_own += record.details.single_freedom != record.details.freedom
+    assert of_its_own > 0
+
+
+def test_what_one_study_calls_not_measurable_is_not_compared() -> None:
+    studies = [saved(draw(seed), experiment(("A", "x")), name=f"allocators-{seed}", day=seed) for seed in (1, 2)]
+    (one,) = studies[1].summary.effects
+    lost = one.model_copy(
+        update={"verdict": "not_measurable", "details": one.details.model_copy(update={"lost": {"x: not steady": 20}})}
+    )
+    studies[1] = replace(studies[1], summary=studies[1].summary.model_copy(update={"effects": (lost,)}))
+    (difference,) = compare_studies((studies[0], studies[1])).effects[0].differences
+    assert (
+        difference.verdict == "not_measurable" and "blocks are not used: x: not steady (20 blocks)" in difference.reason
+    )
+    key = Key("effect", one.metric, one.step, "x", "A")
+    assert measured(studies, key).missing == (studies[1].name,)
 
 
 def test_arms_have_declared_verdicts_or_intervals_alone() -> None:

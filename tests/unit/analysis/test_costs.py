@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mydyno.analysis.costs import change_text
 from mydyno.analysis.costs.per_operation import costs_of
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.stored.costs import COSTS, SERVER_COUNTERS
@@ -22,7 +23,7 @@ def test_costs_are_divided_by_the_operations_of_the_same_time() -> None:
     assert found["server_cpu_user_us"].arm_value == pytest.approx(700, rel=0.01)
     assert found["voluntary_context_switches"].control_value == pytest.approx(24, rel=0.01)
     assert "temporary_tables" not in found, "a counter that the server does not have is absent, not 0"
-    assert found["buffer_pool_reads"].ratio == pytest.approx(1.0), "nothing on both sides is no difference"
+    assert not found["buffer_pool_reads"].beyond_noise, "nothing on both sides is no difference"
 
 
 def one_arm() -> Experiment:
@@ -110,6 +111,15 @@ def test_memory_per_connection_is_a_cost_and_explains_no_throughput() -> None:
     assert cost.control_value == pytest.approx(90_000, rel=0.1)
     assert cost.beyond_noise
     assert "connection_memory_bytes" not in [one.name for one in named(cause, record)]
+
+
+def test_the_change_of_a_cost_that_some_run_lacks_is_that_of_the_values_beside_it() -> None:
+    """Its interval is of (value + least)."""
+    cause = Cause(server={"Innodb_data_fsyncs": 0.0011})
+    record = study(cause, 2, base=Cause(server={"Innodb_data_fsyncs": 0.51}))
+    (cost,) = [one for one in record.costs if one.cost == "fsyncs"]
+    assert cost.beyond_noise and cost.ratio is None
+    assert change_text(cost) == f"÷ {float(f'{cost.control_value / cost.arm_value:.2g}'):.0f}"
 
 
 def test_every_cost_has_a_source_that_exists() -> None:

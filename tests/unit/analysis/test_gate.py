@@ -158,7 +158,7 @@ async def test_an_arm_that_crashes_is_worse_and_an_unproved_one_cannot_be_told(
     )  # fmt: skip
     result = judged(await run(script, paths, tmp_path / "unproved", what))
     assert result.outcome == "undecided"
-    assert "treatment not proved (6)" in result.comparisons[0].reason
+    assert "treatment not proved (6 blocks)" in result.comparisons[0].reason
 
 
 async def test_the_commits_of_arms_that_are_built_from_source_are_named(

@@ -119,7 +119,7 @@ def test_effects_that_differ_between_five_hosts_with_mean_zero_are_not_claimed_o
     assert at_most(1.0 - np.mean(found.covered_others), count)
     assert at_most(found.wrong / count, count)
     assert np.mean(found.covered) >= 0.93
-    assert found.differ / count > 0.9
+    assert found.differ / count > 0.85, "not under an A/A alarm"
 
 
 def test_an_effect_that_five_hosts_share_is_claimed_of_hosts_like_these() -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from mydyno.analysis import gate
@@ -22,100 +19,26 @@ from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.metrics import SLOWEST_STATEMENT
 from mydyno.model.stored.analyses import GateComparison, GateRecord, StatementRecord, StatementsRecord
+from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.reports import AnonymisedFolder
 from mydyno.reports import write as folder_report
 from mydyno.store.statements import STATEMENTS_FILE, read_comparison
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.numbers import PERCENT
 from tests.support.fake_interleaved_folder import Interleaved, build
-
-SERVERS = ("old/1", "old/2", "new/1")
-VISITS = 30
-Change = Callable[[dict[str, Any]], None]
-
-
-@dataclass(frozen=True)
-class Made:
-    """A statement as the records have it; `slower` and `change` are of the arm new."""
-
-    text: str
-    slower: float = 1.0
-    noise: float = 0.02
-    change: Change = lambda _once: None
-    both: Change = lambda _once: None
-    label: str = ""
-    """Empty: the text."""
-
-
-def plan(access: str) -> dict[str, Any]:
-    return {
-        "query_block": {"table": {"table_name": "item", "access_type": access, "key": None if access == "ALL" else "a"}}
-    }
-
-
-def fails(once: dict[str, Any]) -> None:
-    once.update(error=1055, message="not in GROUP BY", rows=0)
-
-
-def scans(once: dict[str, Any]) -> None:
-    once.update(plan=plan("ALL"), counters={"Handler_read_rnd_next": 5001})
-
-
-def warns(once: dict[str, Any]) -> None:
-    once.update(warnings=[[1287, "'SQL_CALC_FOUND_ROWS' is deprecated"]], columns=[["a", 8]])
-
-
-def other_rows(once: dict[str, Any]) -> None:
-    once.update(checksum="beef")
-
-
-PLANTED = (
-    Made("SELECT planned", slower=4.0, change=scans),
-    Made("SELECT cpu", slower=1.05),
-    Made("SELECT failing", change=fails),
-    Made("SELECT others", change=other_rows),
-    Made("SELECT broken", change=fails, both=fails),
+from tests.support.fake_statements import (
+    PLANTED,
+    SAME,
+    SERVERS,
+    Change,
+    Made,
+    fails,
+    other_rows,
+    plan,
+    scans,
+    warns,
+    write,
 )
-
-SAME = tuple(Made(f"SELECT same {number}") for number in range(60))
-
-
-def write(folder: StudyFolder, made: tuple[Made, ...], starts: float = 0.004, seed: int = 5) -> None:
-    """The records of each block, with a difference between starts of every server."""
-    random = np.random.default_rng(seed)
-    for block in {run.block for run in folder.runs()}:
-        left_out = {"administers the server": {"digests": 1, "statements": 3}}
-        servers = [{"name": one} for one in SERVERS]
-        out: list[dict[str, Any]] = [{"record": "header", "servers": servers, "left_out": left_out}]
-        start = random.normal(0, starts, len(SERVERS))
-        for number, one in enumerate(made):
-            digest = f"{number:016x}"
-            out.append({"record": "statement", "statement": number, "digest": digest, "label": one.label or one.text,
-                        "text": one.text, "count": 10, "writes": False, "examples": [f"{one.text} 1"]})  # fmt: skip
-            results = []
-            for server in SERVERS:
-                once = {"rows": 2, "affected_rows": 0, "error": 0, "checksum": "feed",
-                        "columns": [["a", 3]], "plan": plan("ref"),
-                        "counters": {"Handler_read_key": 1, "Handler_read_next": 2}}  # fmt: skip
-                one.both(once)
-                if server == "new/1":
-                    one.change(once)
-                results.append(once)
-            out.append({"record": "once", "statement": number, "text": 0, "servers": results})
-            if any(once["error"] for once in results):
-                out.append({"record": "not_repeated", "statement": number, "reason": "it fails"})
-                continue
-            own = random.normal(0, starts / 2, len(SERVERS))
-            factors = np.exp(start + own) * np.array([1.0, 1.0, one.slower])
-            for _ in range(VISITS):
-                cpu = 200 * factors * random.lognormal(0, one.noise, len(SERVERS))
-                service = cpu * random.lognormal(0.2, 10 * one.noise, len(SERVERS))
-                out.append({"record": "visit", "statement": number, "executions": 8, "service_us": list(service),
-                            "cpu_us": list(cpu)})  # fmt: skip
-        out.append({"record": "executed", "statement": 0, "servers": ["-> Index lookup", None, "-> Table scan"]})
-        out.append({"record": "end"})
-        path = folder.block_path(block) / STATEMENTS_FILE
-        path.write_text("".join(f"{json.dumps(one)}\n" for one in out))
 
 
 @pytest.fixture
@@ -406,16 +329,73 @@ def test_the_gate_holds_every_statement_to_its_limit(
     folder: StudyFolder, made: tuple[Made, ...], limit: float, outcome: str, words: str
 ) -> None:
     write(folder, made, starts=0.001)
+    result = gated(folder, examined(folder), limit)
+    assert result.outcome == outcome and words in result.reason, result
+    assert outcome != "passed" or (result.high or 9.0) <= 1 + limit, "no statement is shown beyond the limit"
+
+
+def gated(folder: StudyFolder, record: StatementsRecord | None, limit: float, alarm: bool = False) -> GateComparison:
     summary, study = folder.summary(), folder.study()
     assert summary is not None
     threshold = ThresholdSpec(metric=SLOWEST_STATEMENT, limit=limit, steps=(study.experiment.steps[0].workload,))
+    differ = CopiesDiffer(control="old", step=summary.steps[0].id, of="qps", difference=0.1, p=0.001)
+    details = summary.effects[0].details.model_copy(update={"alarm": differ if alarm else None})
     result = gate.analyse(
-        Examined(experiment=study.experiment, runs=summary.runs, alpha=0.05, plan=folder.plan(),
-                 thresholds=[threshold], found={"statements": examined(folder)})
+        Examined(experiment=study.experiment, runs=summary.runs, alpha=0.05, plan=folder.plan(), thresholds=[threshold],
+                 found={"statements": record}, effects=[summary.effects[0].model_copy(update={"details": details})])
     )  # fmt: skip
     assert result is not None
-    assert {one.outcome for one in result.comparisons} == {outcome}, result
-    assert all(words in one.reason for one in result.comparisons), result
+    (comparison,) = result.comparisons
+    return comparison
+
+
+def test_the_gate_decides_no_time_under_an_alarm_and_passes_none_on_few_blocks(folder: StudyFolder) -> None:
+    write(folder, (Made("SELECT planned", slower=4.0), *SAME), starts=0.001)
+    found = gated(folder, examined(folder, alarm=True), 0.2, alarm=True)
+    assert (found.outcome, found.why) == ("undecided", "alarm") and "two copies of old differ" in found.reason
+    write(folder, (Made("SELECT failing", change=fails), *SAME), starts=0.001)
+    assert gated(folder, examined(folder, alarm=True), 0.2, alarm=True).outcome == "failed"
+    write(folder, SAME, starts=0.001)
+    record = examined(folder)
+    assert record is not None
+    found = gated(folder, record.model_copy(update={"blocks": 2}), 0.2)
+    assert (found.outcome, found.reason) == ("undecided", "only 2 of the 6 blocks required")
+
+
+def test_a_statement_that_differs_between_the_control_s_copies_decides_no_gate(folder: StudyFolder) -> None:
+    write(folder, (Made("SELECT planned", slower=4.0), *SAME), starts=0.001)
+    for block in {run.block for run in folder.runs()}:
+        rewrite(folder.block_path(block) / STATEMENTS_FILE, slow_copy)
+    record = examined(folder)
+    planned = of(record, "SELECT planned")
+    assert (planned.verdict, planned.why) == ("open", "the control's two copies differ")
+    found = gated(folder, record, 0.2)
+    assert (found.outcome, found.reason) == ("undecided", "1 of 61 statements may be beyond it")
+
+
+def slow_copy(record: dict[str, Any]) -> None:
+    """The control's second copy takes ten times as long for the first statement."""
+    if record["record"] == "visit" and record["statement"] == 0:
+        for name in ("service_us", "cpu_us"):
+            record[name][1] *= 10
+
+
+def test_an_error_of_the_control_s_second_copy_is_no_difference_of_the_arm(folder: StudyFolder) -> None:
+    def of_copy(record: dict[str, Any]) -> None:
+        if record["record"] == "once" and record["statement"] == 0:
+            record["servers"][1].update(error=3024, message="time limit")
+
+    write(folder, (Made("SELECT failing", change=fails), *SAME), starts=0.001)
+    for block in {run.block for run in folder.runs()}:
+        rewrite(folder.block_path(block) / STATEMENTS_FILE, of_copy)
+    assert of(examined(folder), "SELECT failing").verdict == "not_compared"
+
+
+def test_shares_of_the_time_add_up_to_all_of_it(folder: StudyFolder) -> None:
+    write(folder, (Made("SELECT planned", slower=4.0), *SAME), starts=0.1)
+    record = examined(folder)
+    assert record is not None
+    assert sum(one.control_share or 0.0 for one in record.arms[0].statements) == pytest.approx(1.0)
 
 
 def test_where_the_control_s_copies_differ_results_stand_and_times_do_not(folder: StudyFolder) -> None:

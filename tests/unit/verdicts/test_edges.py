@@ -125,11 +125,19 @@ def test_more_blocks_lost_than_left_is_not_measurable() -> None:
     assert said(effect) == "5 of 8 blocks are not used: jemalloc: not steady (5 blocks)"
 
 
-@pytest.mark.parametrize("value", [0.0, -5.0, nan, inf])
+@pytest.mark.parametrize("value", [-5.0, nan, inf])
 def test_a_value_without_a_logarithm_is_a_lost_block_with_a_reason(value: float) -> None:
     effect = jemalloc(three([value, *ARM[1:]]))
     assert effect.n == 7
     assert effect.details.lost == {"jemalloc: the value is not a positive number": 1}
+
+
+@pytest.mark.parametrize("better", ["lower", "none"])
+def test_a_metric_that_is_zero_in_some_blocks_has_no_ratio_of_the_others(better: str) -> None:
+    family = three([*ARM[:6], 0.0, 0.0])
+    effect = jemalloc(replace(family, metric=Metric("innodb_row_lock_waits_per_s", "1/s", better)))
+    assert (effect.n, effect.ratio, effect.verdict) == (0, None, "not_measurable")
+    assert effect.details.lost == {"jemalloc: the value is 0": 2, "it is 0 in another block": 6}
 
 
 def test_an_arm_that_served_nothing_is_not_measurable_and_not_infinitely_worse() -> None:

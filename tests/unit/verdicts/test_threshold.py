@@ -203,7 +203,24 @@ def test_an_arm_without_a_valid_run_says_why() -> None:
     )
     (x, _) = judge([replace(bound, family=replace(bound.family, steps={"s": lost}))], 0.05)
     assert (x.outcome, x.n) == ("undecided", 0)
-    assert reason(x) == "no valid block: x: treatment not proved (8)"
+    assert reason(x) == "no valid block: x: treatment not proved (8 blocks)"
+
+
+def test_what_the_study_calls_not_measurable_passes_no_limit() -> None:
+    """More blocks lost than left; no second copy of the control."""
+    (logs,) = studies("no drift", 1, 16, noise=0.01)
+    (bound,) = bounds(logs, 0.9)
+    every = bound.family.steps["s"]
+    lost = tuple(
+        replace(one, value=None, reason="not steady") if one.arm == "x" and one.block < 10 else one for one in every
+    )
+    alone = tuple(one for one in every if one.copy == 1)
+    for made, why, words in (
+        (lost, "lost", "10 of 16 blocks are not used: x: not steady (10 blocks)"),
+        (alone, "no copy", "the second copy of A has no valid run: the difference between equal servers is unknown"),
+    ):
+        (x, *_) = judge([replace(bound, family=replace(bound.family, steps={"s": made}))], 0.05)
+        assert (x.outcome, x.why, reason(x)) == ("undecided", why, words)
 
 
 def test_the_blocks_needed_grow_with_the_noise_and_with_nearness_to_the_limit() -> None:

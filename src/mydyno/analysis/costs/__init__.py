@@ -114,11 +114,12 @@ def value_text(cost: str, value: float) -> str:
 
 def change_text(one: CostRecord) -> str:
     """The change as a percentage or as a factor, without its interval; of a cost that one side lacks, neither."""
-    if one.ratio is None or _one_side_lacks(one):
+    if _one_side_lacks(one):
         return "–"
-    if one.ratio > FACTOR_FROM or one.ratio < 1 / FACTOR_FROM:
-        return f"× {_factor(one.ratio)}" if one.ratio > 1 else f"÷ {_factor(1 / one.ratio)}"
-    return signed_percent(one.ratio - 1)
+    ratio = one.arm_value / one.control_value if one.ratio is None else one.ratio
+    if ratio > FACTOR_FROM or ratio < 1 / FACTOR_FROM:
+        return f"× {_factor(ratio)}" if ratio > 1 else f"÷ {_factor(1 / ratio)}"
+    return signed_percent(ratio - 1)
 
 
 def interval_text(one: CostRecord) -> str:
@@ -302,7 +303,8 @@ def _row(
         if _one_side_lacks(one):
             cells.append(Cell(value, kind))
         else:
-            cells.append(Cell(change_text(one), kind, below=f"{interval_text(one)}; {value}"))
+            below = value if one.ratio is None else f"{interval_text(one)}; {value}"
+            cells.append(Cell(change_text(one), kind, below=below))
     return [COSTS[name].label, *cells]
 
 

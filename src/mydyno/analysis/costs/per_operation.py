@@ -98,12 +98,17 @@ def costs_of(
 def _with_least(values: CostValues, name: str) -> dict[Lane, dict[str, float]]:
     """One cost. At a step where some lane lacks it, value + least, so that every lane has a logarithm."""
     least = COSTS[name].least
-    known = [(step, costs[name]) for steps in values.values() for step, costs in steps.items() if name in costs]
-    absent = {step for step, value in known if value < least}
+    lacking = _lacking(values, name)
     return {
-        lane: {step: costs[name] + (least if step in absent else 0.0) for step, costs in steps.items() if name in costs}
+        lane: {step: costs[name] + (least if step in lacking else 0) for step, costs in steps.items() if name in costs}
         for lane, steps in values.items()
     }
+
+
+def _lacking(values: CostValues, name: str) -> set[str]:
+    """The steps at which some lane has less of a cost than counts."""
+    known = [(step, costs[name]) for steps in values.values() for step, costs in steps.items() if name in costs]
+    return {step for step, value in known if value < COSTS[name].least}
 
 
 def _values(
@@ -229,8 +234,10 @@ def _record(effect: EffectRecord, values: CostValues, may_claim: bool) -> CostRe
     control, arm = mean(effect.control), mean(effect.arm)
     if control is None or arm is None:
         return None
-    beyond = effect.excludes_no_change and may_claim
-    return CostRecord.like(effect, cost=effect.metric, control_value=control, arm_value=arm, beyond_noise=beyond)
+    own = {"cost": effect.metric, "control_value": control, "arm_value": arm}
+    if effect.step in _lacking(values, effect.metric):
+        own |= {"ratio": None}  # it is of (value + least)
+    return CostRecord.like(effect, beyond_noise=effect.excludes_no_change and may_claim, **own)
 
 
 def _mean(arm: str, step: str, of: Sequence[_Times]) -> OperationTime:

@@ -182,15 +182,8 @@ def analyse(study: Examined) -> StatementsRecord | None:
     every = {arm: _intervals(found, by_digest, digests, server_name(arm, 1), copies, alpha, len(arms)) for arm in arms}
     same = _intervals(found, by_digest, digests, copies[1], copies[:1], alpha, 1)
     unlike = {digest for (digest, _), one in same.items() if one.is_beyond}
-    total_us = sum(
-        one.count * exp(float(np.mean(logs[:, 0])))
-        for one in by_digest[0].values()
-        if (logs := one.logs("service")) is not None
-    )
     made = tuple(
-        _of_arm(
-            arm, control, [of for of in by_digest if of], digests, every[arm], unlike, margin, total_us, study.alarm
-        )
+        _of_arm(arm, control, [of for of in by_digest if of], digests, every[arm], unlike, margin, study.alarm)
         for arm in arms
     )
     return StatementsRecord(
@@ -298,16 +291,17 @@ def _of_arm(
     intervals: Mapping[tuple[str, str], StatementInterval],
     unlike: set[str],
     margin: float,
-    total_us: float,
     alarm: bool,
 ) -> StatementsOfArm:
     records = []
-    labels = _labels({digest: of[digest] for of in reversed(by_digest) for digest in of})
+    every = {digest: of[digest] for of in reversed(by_digest) for digest in of}
+    labels = _labels(every)
+    total_us = sum(one.control_us * every[digest].count for (digest, of), one in intervals.items() if of == "service")
     for digest in digests:
         own = [of[digest] for of in by_digest if digest in of]
         one = own[0]
         exact = _exact(own, server_name(arm, 1), [server_name(control, copy) for copy in (1, 2)])
-        service, cpu = intervals.get((digest, "service")), intervals.get((digest, "cpu"))
+        service, cpu = (_known(intervals.get((digest, metric)), digest in unlike) for metric in METRICS)
         verdict, why = exact.verdict, exact.why
         if verdict is None:
             verdict, why = _verdict(service, cpu, None if alarm else digest in unlike, margin, one)
@@ -335,6 +329,11 @@ def _of_arm(
         )
     records.sort(key=lambda one: (ORDER.index(one.verdict), -(one.added_s or 0.0)))
     return StatementsOfArm(arm=arm, control=control, statements=tuple(records))
+
+
+def _known(one: StatementInterval | None, is_unlike: bool) -> StatementInterval | None:
+    """Without its interval where the control's two copies differ."""
+    return one.model_copy(update={"ci_low": None, "ci_high": None}) if one and is_unlike else one
 
 
 def _executed(blocks: Sequence[ComparedStatement], control: str, arm: str) -> tuple[str, str]:
@@ -428,7 +427,7 @@ def _exact(blocks: Sequence[ComparedStatement], arm: str, controls: Sequence[str
         new, old = of_text[arm], olds[0]
         found = _result(new, old)
         is_worse = found[0] is not None and (verdict is None or ORDER.index(found[0]) < ORDER.index(verdict))
-        if is_worse and all(_result(other, old) == (None, "") or other.error for other in olds[1:]):
+        if is_worse and all(_result(other, old) == (None, "") or (other.error and old.error) for other in olds[1:]):
             verdict, why = found
         notes |= dict.fromkeys(_notes(new, olds))
         of_control, of_arm = plans.setdefault(number, ([], []))

@@ -18,6 +18,7 @@ from mydyno.execution.validity import (
     no_valid_step,
     others_killed,
     run_reasons,
+    saturated,
     step_reasons,
     step_warnings,
 )
@@ -79,7 +80,7 @@ def _driver(lane: Lane, step: Step, slices: Sequence[SliceRecord], clients: tupl
     traffic: Counter[str] = Counter()
     for one in slices:
         traffic.update(one.traffic)
-    latency = latency_of(slices)
+    latency, findings = latency_of(slices), (*lane.findings, *saturated(slices))
     busiest = [one.rates["busiest_worker_pct"] for one in slices if "busiest_worker_pct" in one.rates]
     return DriverResult(
         driver=step.driver,
@@ -100,8 +101,8 @@ def _driver(lane: Lane, step: Step, slices: Sequence[SliceRecord], clients: tupl
         tls={"whole_load": lane.handshakes} if lane.handshakes else {},
         busiest_thread_cpu_pct=max(busiest, default=None),
         clients=clients,
-        health=worst_level(lane.findings),
-        findings=lane.findings,
+        health=worst_level(findings),
+        findings=findings,
     )
 
 

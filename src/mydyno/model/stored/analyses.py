@@ -369,7 +369,9 @@ class StatementsRecord(Record):
 
 Outcome = Literal["passed", "worse", "failed", "undecided"]
 """The result of a comparison with its limit; of a whole gate it is never failed."""
-NoAnswer = Literal["", "failure", "alarm", "no look", "no block", "few blocks", "open", "lasts", "unmeasured"]
+NoAnswer = Literal[
+    "", "failure", "alarm", "no look", "no block", "lost", "no copy", "few blocks", "open", "lasts", "unmeasured"
+]
 
 
 class GateComparison(OfContrast):

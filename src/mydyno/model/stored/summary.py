@@ -137,7 +137,9 @@ class EffectDetails(Record):
     skewed: bool = False
     single_low: float | None = None
     single_high: float | None = None
-    """The interval without adjustment for other contrasts."""
+    """The interval without adjustment for other contrasts, by the noise of this one where it has more by itself."""
+    single_freedom: int = Field(0, exclude_if=is_empty)
+    """Its degrees of freedom; 0: as `freedom`."""
     p_t: float | None = None
     """Unadjusted p of the t; None if it does not exist (fewer than two blocks, no spread at all)."""
     p_permutation: float | None = None
@@ -350,9 +352,10 @@ class CostRecord(Record):
     """Mean of the blocks' costs per operation of the control, both copies, in the cost's unit."""
     arm_value: float
     ratio: float | None = None
+    """None where a run has less of it than counts: the interval is then of (value + the least that counts)."""
     ci_low: float | None = None
     ci_high: float | None = None
-    """Simultaneous over all costs of the study; of (value + least) where `least` is the cost's smallest that counts."""
+    """Simultaneous over all costs of the study."""
     beyond_noise: bool = False
     """The interval excludes 1, and the control's two copies do not differ in any cost."""
 

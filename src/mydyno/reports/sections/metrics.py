@@ -47,7 +47,10 @@ def build(result: StudyResult) -> Part | None:
 
 def _intro(result: StudyResult, compared: bool) -> str:
     zeros = [result.metric_name(metric) for metric in result.metrics if _is_zero(result, metric)]
-    notes = ["Values are geometric means over the valid runs (of both copies of an arm that has two)."]
+    notes = [
+        "Values are geometric means over the valid runs (of both copies of an arm that has two), arithmetic ones where "
+        "a run has 0: then there is no change."
+    ]
     if compared:
         notes.append(
             f"Metrics with a verdict have simultaneous {level_percent(result.summary.alpha)} intervals, the others "
