@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ control = "asis"
 [[steps]]
 workload = "oltp_point_select"
 driver = "{driver}"
-connections = 1
+connections = {connections}
 warmup = "1s"
 measure = "1s"
 """
@@ -77,10 +78,13 @@ class Opener:
         self._folder = folder
 
     @asynccontextmanager
-    async def opened(self, query: str, *arms: str, driver: str = "dynoload") -> AsyncIterator[ExternalEnvironment]:
+    async def opened(
+        self, query: str, *arms: str, driver: str = "dynoload", connections: int = 1
+    ) -> AsyncIterator[ExternalEnvironment]:
         text = EXPERIMENT.format(
-            pid=os.getpid(), port=self.server.port, query=query, arms="\n".join((AS_IS, *arms)), driver=driver
-        )
+            pid=os.getpid(), port=self.server.port, query=query, arms="\n".join((AS_IS, *arms)), driver=driver,
+            connections=connections,
+        )  # fmt: skip
         experiment = parse_experiment(TomlSource.parse("connection.toml", text), vocabulary())
         name = f"connection-{os.getpid()}-x"
         environment = await open_external_environment(self._paths, experiment, name, self._folder, lambda _: None)
@@ -89,9 +93,9 @@ class Opener:
         finally:
             assert environment.close() == []
 
-    async def refused(self, query: str, *arms: str, driver: str = "dynoload") -> MydynoError:
+    async def refused(self, query: str, *arms: str, **options: Any) -> MydynoError:
         with pytest.raises((HostError, UserError)) as raised:
-            async with self.opened(query, *arms, driver=driver):
+            async with self.opened(query, *arms, **options):
                 pass
         return raised.value
 
@@ -160,6 +164,20 @@ async def test_arms_that_the_server_would_refuse_are_named_beforehand(opener: Op
     finally:
         opener.server.sql("SET GLOBAL require_secure_transport = ON", "ALTER USER bench REQUIRE NONE")
     assert error.message.startswith("arm asis: the server requires TLS (control connection: 1045 Access denied")
+
+
+async def test_a_load_for_which_the_account_has_no_connections_is_refused(opener: Opener) -> None:
+    opener.server.sql("ALTER USER bench WITH MAX_USER_CONNECTIONS 10")
+    try:
+        error = await opener.refused("?ssl-mode=required", TLS, connections=4)
+        assert isinstance(error, HostError)
+        assert "the 3 runs of a block hold 12 connections" in error.message
+        assert error.message.endswith("max_user_connections of the account permits 10")
+        opener.server.sql("ALTER USER bench WITH MAX_USER_CONNECTIONS 40")
+        async with opener.opened("?ssl-mode=required", TLS, connections=4):
+            pass
+    finally:
+        opener.server.sql("ALTER USER bench WITH MAX_USER_CONNECTIONS 0")
 
 
 async def test_a_connection_that_fails_has_the_hint_of_its_cause(

@@ -32,7 +32,7 @@ dsn = "mysql://bench@127.0.0.1:{port}/sbtest"
 control = "plain"
 plain = {{ compression = "off" }}
 [[steps]]
-workload = "select_random_points"
+workload = "{workload}"
 connections = 1
 warmup = "1s"
 measure = "1s"
@@ -53,9 +53,9 @@ class External:
         """The rows of the last statement."""
         return self.server.sql
 
-    def said(self, data: str, *, allow_writes: bool = True) -> str:
+    def said(self, data: str, *, allow_writes: bool = True, workload: str = "select_random_points") -> str:
         """What is said before the first run of a study with such data."""
-        text = EXPERIMENT.format(pid=os.getpid(), data=data, port=self.server.port)
+        text = EXPERIMENT.format(pid=os.getpid(), data=data, port=self.server.port, workload=workload)
         experiment = parse_experiment(TomlSource.parse("data.toml", text), vocabulary())
         paths = replace(self.paths, allow_writes=allow_writes)
         words: list[str] = []
@@ -154,10 +154,24 @@ def test_tables_that_are_stored_in_another_way_are_refused(external: External) -
     assert "data in sbtest" not in external.said(SMALL, allow_writes=False)
 
 
+def test_a_server_that_is_read_only_is_not_written_to(external: External) -> None:
+    external.sql("GRANT ALL ON *.* TO bench", "SET GLOBAL read_only = 1")
+    with pytest.raises(UserError, match="read_only = ON: what is written here makes it differ from its source"):
+        external.said(SMALL)
+    assert external.sql("SHOW TABLES FROM sbtest") == []
+    external.sql("SET GLOBAL read_only = 0")
+    external.said(SMALL)
+    external.sql("SET GLOBAL read_only = 1")
+    external.said(SMALL)
+    with pytest.raises(UserError, match="read_only = ON"):
+        external.said(SMALL, workload="oltp_update_index")
+
+
 def test_an_interrupted_preparation_and_one_of_more_tables_are_completed(
     external: External, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Dynoload.prepare
+    external.sql("SET GLOBAL innodb_force_primary_key = ON")
 
     async def interrupted(self: Dynoload, *arguments: object, **options: bool) -> None:
         await real(self, *arguments, **options)  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ ssh = "{ssh}"
 [server.hooks]
 restore = "echo restored $MARK; date +%s >>{folder}/restored"
 restart = "{restart}"
-timeout = "60s"
+timeout = "20s"
 [arms]
 control = "plain"
 plain = {{ compression = "off" }}

@@ -21,6 +21,7 @@ from mydyno.servers.catalogue import get_build
 from mydyno.servers.dsn import PASSWORD_VARIABLE
 from mydyno.servers.external_variables import LOCK
 from mydyno.store.study_folder import StudyFolder
+from tests.support.breaking_proxy import BreakingProxy
 from tests.support.interleaved import slices_of, summary_of
 from tests.support.other_server import READ_ONLY, OtherServer, other_mysql, other_server, study_text
 from tests.support.real import Program, end, interrupt
@@ -101,6 +102,32 @@ def test_after_kill_9_clean_sets_them_back_and_until_then_no_study_begins(extern
     done = program.run("clean")
     assert done.returncode == 0, done.stdout
     assert external.variables == (20.0, 3)
+
+
+def test_an_address_leads_to_one_server_and_to_the_same_one_at_the_end(external: External, build: ServerBuild) -> None:
+    first, program = external.server, replace(external.program, prefix=[])  # in the servers' network
+    with (
+        other_server(build, f"IDENTIFIED BY '{PASSWORD}'", "--server-id=7") as second,
+        BreakingProxy(first.port, second.port) as proxy,
+    ):
+        own = Path(external.write()).read_text()
+        file = program.write(own.replace(f"localhost/sbtest?socket={first.socket}", f"127.0.0.1:{proxy.port}/sbtest"))
+        arguments = ("run", file, "--allow-writes", "--allow-changes")
+        refused = program.run(*arguments)
+        assert refused.returncode == 2, refused.stderr
+        assert "server.dsn leads to several servers (" in refused.stderr
+        assert f":{second.port}, server_id 7" in refused.stderr
+        proxy.leads_to(first.port)
+        with program.stopped_at("slice", *arguments) as process:
+            first.sql("SET GLOBAL sync_binlog = 7, GLOBAL long_query_time = 0")  # as in a slice of "logged"
+            assert end(process, signal.SIGKILL) == -signal.SIGKILL
+        proxy.leads_to(second.port)
+        left = program.run("clean")
+        assert left.returncode == 1
+        assert f":{second.port}, server_id 7 now; execute on the former: SET GLOBAL " in left.stdout
+        assert "GLOBAL long_query_time = 20.0, GLOBAL sync_binlog = 3" in left.stdout
+        proxy.leads_to(first.port)
+        assert program.run("clean").returncode == 0
 
 
 def test_what_the_server_changes_with_a_variable_is_set_back_too(external: External) -> None:

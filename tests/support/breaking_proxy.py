@@ -1,17 +1,18 @@
-"""A TCP proxy whose connections a test can break, as a laptop that sleeps or an SSH tunnel that ends does."""
+"""A TCP proxy: its connections break when a test says so, as in an SSH tunnel that ends, or go to several servers."""
 
 from __future__ import annotations
 
 import socket
 import threading
 from contextlib import suppress
+from itertools import cycle
 
 
 class BreakingProxy:
-    """Passes connections to a port of this host on. A context manager."""
+    """Passes connections to ports of this host on, to each in turn. A context manager."""
 
-    def __init__(self, target_port: int) -> None:
-        self._target = ("127.0.0.1", target_port)
+    def __init__(self, *target_ports: int) -> None:
+        self.leads_to(*target_ports)
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._broken = threading.Event()
@@ -27,6 +28,10 @@ class BreakingProxy:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+
+    def leads_to(self, *target_ports: int) -> None:
+        """Of each new connection, from now on."""
+        self._targets = cycle(target_ports)
 
     def breaks(self) -> None:
         """Close every connection, and each new one, until heals() is called."""
@@ -49,7 +54,7 @@ class BreakingProxy:
             if self._broken.is_set():
                 client.close()
                 continue
-            server = socket.create_connection(self._target)
+            server = socket.create_connection(("127.0.0.1", next(self._targets)))
             with self._lock:
                 self._open |= {client, server}
             for pair in ((client, server), (server, client)):

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mydyno.errors import HostError
 from mydyno.hosts.tracing.perf import Folded
 from mydyno.model.stored.counted import KernelEvent
 from mydyno.model.stored.records import ProfileMethod
@@ -31,6 +32,8 @@ class FakeProbe:
         return None
 
     async def stop(self) -> list[str]:
+        if error := self._bench.script.probe_error:
+            raise HostError(error)
         return []
 
     def newest(self) -> dict[str, dict[str, float]]:

@@ -42,6 +42,8 @@ class Script:
     """(the run, in slices the instance; the step) → what the load program's own rules find in its result."""
     unsampled: dict[str, str] = field(default_factory=dict)
     """What the probe never reads, and why."""
+    probe_error: str = ""
+    """What ends the sampler's stop(); empty: nothing."""
     newest: dict[str, dict[str, float]] = field(default_factory=dict)
     """{scope: {metric: value}} of each second that the probe samples."""
     profile_method: ProfileMethod = "perf"

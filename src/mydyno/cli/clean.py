@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ from mydyno.hosts.undo import (
     take_privileges,
 )
 from mydyno.model.definition.quantities import format_bytes
-from mydyno.servers import external_variables  # noqa: F401 - registers how they are set back
+from mydyno.servers import external_variables
 from mydyno.servers.templates import folder_bytes
 
 
@@ -67,6 +68,8 @@ def clean_here(paths: HostPaths, templates: bool = False, versions: bool = False
         for entry in entries:
             print(f"  {entry.kind}: {', '.join(f'{name} {value}' for name, value in entry.facts.items())}")
         left += journal.undo_all()
+        if {entry.kind for entry in journal.open_entries()} == {external_variables.KIND}:
+            print(f"  if the server of these variables no longer exists: rm {shlex.quote(str(journal.path))}")
         if owner is not None and (Path(owner[2]) / "study.json").is_file():
             print(f"  finished runs are kept in {owner[2]}; to continue: mydyno resume {owner[2]}")
     removed, untouched = remove_ownerless(paths)

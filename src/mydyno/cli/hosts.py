@@ -104,7 +104,7 @@ async def _prepare(
 
     archives = FolderArchives(paths.cache)
 
-    async def install(host: SshHost, say: Say) -> str:
+    async def install(host: SshHost, _: HostGroup, say: Say) -> str:
         new = await prepare(host, wanted, paths.cache, say)
         pushed = await push_folders(host, list(folders), archives, say)
         what = f"{wanted.program.title} ({wanted.key})"
@@ -117,8 +117,13 @@ async def _prepare(
     return results
 
 
-async def _remove(host: SshHost, say: Say) -> str:
-    return "removed" if await remove(host, say) else "nothing to remove"
+async def _remove(host: SshHost, group: HostGroup, say: Say) -> str:
+    return "removed" if await remove(host, say, _data_of(host, group)) else "nothing to remove"
+
+
+def _data_of(host: SshHost, group: HostGroup) -> dict[str, str]:
+    """The environment in which mydyno finds the prepared data of the group's server there."""
+    return {"MYDYNO_DATA": group.data} if group.data and host.name == group.server else {}
 
 
 @group.command()
@@ -138,11 +143,9 @@ def check(hosts: Hosts, as_json: arguments.Json = False, verbose: arguments.Verb
 
 
 async def _check(groups: Sequence[HostGroup], paths: HostPaths) -> list[CheckedHost]:
-    of = {address: group.name for group in groups for address in group.addresses}
-
-    async def examine(host: SshHost, say: Say) -> CheckedHost:
+    async def examine(host: SshHost, group: HostGroup, say: Say) -> CheckedHost:
         say("examining")
-        return await check_host(host, of[host.name])
+        return await check_host(host, group.name)
 
     results = await on_all(groups, examine, lambda group: check_local(group, paths))
     return [
@@ -157,8 +160,7 @@ def list_hosts(hosts: Hosts, as_json: arguments.Json = False, verbose: arguments
     groups = parse_hosts(hosts)
     wanted = installation_of(HostPaths.resolve().engine)
 
-    async def state(host: SshHost, say: Say) -> str:
-        del say
+    async def state(host: SshHost, _: HostGroup, _say: Say) -> str:
         found = await state_of(host)
         if wanted.key in found.folders:
             return "ready"
@@ -185,23 +187,27 @@ def _states(group: HostGroup, states: dict[str, str]) -> dict[str, str]:
 
 async def on_all(
     groups: Sequence[HostGroup],
-    action: Callable[[SshHost, Say], Awaitable[Found]],
+    action: Callable[[SshHost, HostGroup, Say], Awaitable[Found]],
     on_local: Callable[[str], Found] | None = None,
 ) -> dict[tuple[str, str], Found | HostError]:
     """(address, group) → what the action returned or raised; on all hosts at the same time, in their order."""
-    places = [(address, group.name) for group in groups for address in (group.server or LOCAL, *group.clients)]
+    places = [(address, group) for group in groups for address in (group.server or LOCAL, *group.clients)]
 
-    async def one(address: str, group: str) -> Found | HostError | None:
+    async def one(address: str, group: HostGroup) -> Found | HostError | None:
         try:
             if address == LOCAL:
-                return None if on_local is None else await asyncio.to_thread(on_local, group)
+                return None if on_local is None else await asyncio.to_thread(on_local, group.name)
             async with await SshHost.connect(address) as host:
-                return await action(host, lambda text: _say(f"{address}: {text}"))
+                return await action(host, group, lambda text: _say(f"{address}: {text}"))
         except HostError as error:
             return error
 
     results = await asyncio.gather(*(one(address, group) for address, group in places))
-    return {place: result for place, result in zip(places, results, strict=True) if result is not None}
+    return {
+        (address, group.name): result
+        for (address, group), result in zip(places, results, strict=True)
+        if result is not None
+    }
 
 
 def _say(text: str) -> None:
@@ -315,10 +321,10 @@ def print_list(groups: Sequence[HostGroup], states: Mapping[str, str]) -> None:
 def clean_hosts(hosts: str, templates: bool) -> None:
     """Run `mydyno clean` on each host but this one, and print what it did."""
 
-    async def clean(host: SshHost, say: Say) -> tuple[int, str]:
+    async def clean(host: SshHost, group: HostGroup, say: Say) -> tuple[int, str]:
         say("cleaning")
-        start = await ensure_installed(host)
-        done = await host.run([start, "clean", *(["--templates"] if templates else [])], timeout_s=CLEAN_TIMEOUT_S)
+        command = [await ensure_installed(host), "clean", *(["--templates"] if templates else [])]
+        done = await host.run(command, timeout_s=CLEAN_TIMEOUT_S, environment=_data_of(host, group))
         return done.exit_code, done.output.strip()
 
     results = asyncio.run(

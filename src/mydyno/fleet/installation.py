@@ -233,8 +233,11 @@ export PYTHONPYCACHEPREFIX="$MYDYNO_CACHE/pycache"
 """
 
 
-async def remove(host: SshHost, say: Say) -> bool:
-    """Undo what studies left, then remove all that was pushed; False if there was nothing. Raises HostError."""
+async def remove(host: SshHost, say: Say, environment: Mapping[str, str] | None = None) -> bool:
+    """Undo what studies left, then remove all that was pushed; False if there was nothing. Raises HostError.
+
+    `environment`: of mydyno there.
+    """
     state = await state_of(host)
     if not state.folders:
         return False
@@ -243,7 +246,8 @@ async def remove(host: SshHost, say: Say) -> bool:
     if busy.exit_code:
         raise HostError(f"{host.name}: mydyno is running on it", "wait for the study to end, or interrupt it")
     for version in state.versions[:1]:
-        done = await host.run(["sh", "-c", f"{FOLDER}/{version}/{START} clean --templates"], timeout_s=600)
+        clean = ["sh", "-c", f"{FOLDER}/{version}/{START} clean --templates"]
+        done = await host.run(clean, timeout_s=600, environment=environment)
         if done.exit_code:
             raise HostError(f"{host.name}: mydyno clean failed: {done.output.strip()[-500:]}")
     pushed = [line for line in (await host.read_text(PUSHED) or "").splitlines() if line and ".." not in line]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, Self
 
 import pymysql
@@ -18,6 +19,10 @@ from pymysql.constants import COMMAND, CR
 from mydyno.errors import HostError, ServerError
 
 TlsMode = Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"]
+Rows = Callable[[str], list[tuple[Any, ...]]]
+"""Executes a statement."""
+THIS_SERVER = "SELECT CONCAT(@@hostname, ':', @@port, ', server_id ', @@server_id)"
+"""Which server a session is of, where its address may lead to several."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,8 @@ class Control:
         self._unbounded = unbounded
         self._connection: pymysql.connections.Connection[pymysql.cursors.Cursor] | None = None
         self._columns: tuple[str, ...] = ()
+        self._turn = Lock()
+        """A statement whose caller was cancelled still runs."""
 
     async def __aenter__(self) -> Self:
         connecting = asyncio.ensure_future(asyncio.to_thread(self._connect))
@@ -240,7 +247,7 @@ class Control:
     def _rows(self, sql: str, arguments: Sequence[object]) -> list[tuple[Any, ...]]:
         assert self._connection is not None
         try:
-            with self._connection.cursor() as cursor:
+            with self._turn, self._connection.cursor() as cursor:
                 cursor.execute(sql, arguments or None)
                 self._columns = tuple(column[0] for column in cursor.description or ())
                 return list(cursor.fetchall())
@@ -255,6 +262,10 @@ class Control:
         other = Control(self._address, timeout_s=5, plain=self._plain)
         with suppress(ServerError, pymysql.MySQLError, OSError), closing(other._connect()) as connection:
             connection.query(f"KILL QUERY {lost.thread_id()}")
+
+    def rows_now(self, sql: str) -> list[tuple[Any, ...]]:
+        """rows() outside of any event loop, in the calling thread."""
+        return self._rows(sql, ())
 
     async def records(self, sql: str) -> list[dict[str, Any]]:
         """All rows of one statement as {column: value}. Raises ServerError."""
@@ -303,12 +314,13 @@ class Control:
             raise ServerError(f"COM_DEBUG: {_words(error)}") from error
 
 
-def rows_now(address: Address, sql: str, timeout_s: float = 10.0) -> list[tuple[Any, ...]]:
-    """The rows of one statement in a session of its own, outside of any event loop. Raises ServerError."""
+@contextmanager
+def session_now(address: Address, timeout_s: float = 10.0) -> Iterator[Rows]:
+    """A session outside of any event loop. Raises ServerError."""
     control = Control(address, timeout_s)
     control._connection = control._connect()
     with closing(control._connection):
-        return control._rows(sql, ())
+        yield control.rows_now
 
 
 def server_code(error: ServerError) -> int | None:

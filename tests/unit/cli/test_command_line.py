@@ -10,13 +10,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from mydyno import __version__
 from mydyno.cli import COMMANDS
 from mydyno.cli.clean import clean_here
 from mydyno.experiments import built_in
 from mydyno.hosts.paths import HostPaths
+from mydyno.hosts.undo import UndoJournal
+from mydyno.servers.external_variables import BorrowedVariables
 from tests.support import ROOT
+from tests.support.disowned import disowned
 from tests.support.fake_study_folder import Shape, build
 from tests.support.forked import run_forked
 from tests.support.golden import check_golden
@@ -205,6 +209,20 @@ def test_a_library_below_a_folder_with_a_space_is_not_preloaded(tmp_path: Path, 
 
 
 def test_nothing_to_clean_is_said_and_is_no_failure(paths: HostPaths, capsys: pytest.CaptureFixture[str]) -> None:
+    clean_here(paths)
+    assert "nothing to undo" in capsys.readouterr().out
+
+
+def test_variables_of_a_server_that_no_longer_exists_are_given_up_as_clean_says(
+    paths: HostPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed = UndoJournal.begin(paths.undo, "killed", paths.undo)
+    BorrowedVariables(killed, "mysql://bench@127.0.0.1:1/sbtest").will_set({"sync_binlog": "1"}, {})
+    disowned(killed, boot_id="another")
+    with pytest.raises(typer.Exit):
+        clean_here(paths)
+    (path,) = re.findall("if the server of these variables no longer exists: rm (.+)", capsys.readouterr().out)
+    Path(path).unlink()
     clean_here(paths)
     assert "nothing to undo" in capsys.readouterr().out
 

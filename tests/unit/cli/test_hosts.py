@@ -32,16 +32,20 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installa
 
 
 def hosts(server: SshServer, *arguments: str, addresses: str = "") -> subprocess.CompletedProcess[str]:
+    return mydyno(server, "hosts", *arguments, "--hosts", addresses or server.address)
+
+
+def mydyno(server: SshServer, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command of a user whose ~/.ssh knows the server."""
     folder = server.folder
     environment = {
         "PATH": os.environ["PATH"], "HOME": str(server.user_home), "MYDYNO_CACHE": str(folder / "cache"),
         "MYDYNO_ENGINE": os.environ["MYDYNO_ENGINE"], "LANG": "C.UTF-8",
     }  # fmt: skip
-    return run_forked(["hosts", *arguments, "--hosts", addresses or server.address], folder, environment)
+    return run_forked(arguments, folder, environment)
 
 
-def test_a_host_is_prepared_checked_listed_and_cleared(server: SshServer, wanted: Installation) -> None:
+def test_a_host_is_prepared_checked_listed_and_cleared(server: SshServer, wanted: Installation, tmp_path: Path) -> None:
     done = hosts(server, "list")
     assert (done.returncode, done.stderr) == (3, "")
     assert "1 group, 1 host: 0 ready" in done.stdout
@@ -74,9 +78,28 @@ def test_a_host_is_prepared_checked_listed_and_cleared(server: SshServer, wanted
     assert {ability["name"] for ability in there["abilities"]} >= {"load and telemetry", "disk for data"}
     assert any(ability["name"] == "load and telemetry" and ability["possible"] for ability in there["abilities"])
 
-    done = hosts(server, "prepare", "--remove")
+    templates = tmp_path / "disk" / "templates"
+    templates.mkdir(parents=True)
+    done = hosts(server, "prepare", "--remove", addresses=with_data(server, templates.parent))
     assert (done.returncode, done.stdout) == (0, f"{server.address:<28} removed\n")
     assert list(server.home.rglob("*")) == []
+    assert not templates.exists(), "prepared data are in the group's own folder"
+
+
+def with_data(server: SshServer, data: Path) -> str:
+    """A file of one group whose server's host has its data there."""
+    file = server.folder / "hosts.toml"
+    file.write_text(f'[[group]]\nserver = "{server.address}"\ndata = "{data}"\n')
+    return str(file)
+
+
+def test_a_host_is_cleaned_with_the_data_folder_of_its_group(server: SshServer, wanted: Installation) -> None:
+    start = server.home / FOLDER / wanted.key / "mydyno"
+    start.parent.mkdir(parents=True)
+    start.write_text('#!/bin/sh\necho "$MYDYNO_DATA" "$@"\n')
+    start.chmod(0o755)
+    done = mydyno(server, "clean", "--templates", "--hosts", with_data(server, Path("/disk")))
+    assert done.stdout == f"{server.address}: /disk clean --templates\n", done.stderr
 
 
 def test_hosts_that_cannot_be_used_do_not_stop_the_others(server: SshServer, wanted: Installation) -> None:

@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from mydyno.errors import HostError, ServerError
 from mydyno.model.definition.experiment import HooksSpec
 from mydyno.servers.running.external import LOG, ExternalHooks, UserCommands
 from mydyno.servers.sql import Address
 from tests.support.patience import HANG_S
+
+
+class Restarting(ExternalHooks):
+    """Hooks whose server is up for so many seconds at each look, then always for the last of these; 0: it is down."""
+
+    async def _uptime_s(self) -> float:
+        uptime_s = self.uptimes_s.pop(0) if len(self.uptimes_s) > 1 else self.uptimes_s[0]
+        if not uptime_s:
+            raise ServerError("Connection refused")
+        return uptime_s
+
+    uptimes_s: ClassVar[list[float]]
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+async def test_the_server_may_be_restarted_after_the_command_returned(tmp_path: Path, restarts: bool) -> None:
+    spec = HooksSpec(restart="true", timeout=HANG_S if restarts else 0.01)
+    hooks = Restarting(spec, UserCommands(), "this host", Address("bench", b""), poll_s=0.0)
+    Restarting.uptimes_s = [1000, 1001, *([0, 1] if restarts else [])]
+    if restarts:
+        await hooks.before_run(tmp_path)
+    else:
+        with pytest.raises(HostError, match="did not restart the server: it has been up for 1001 s"):
+            await hooks._await_new_server(time.monotonic())
 
 
 @pytest.mark.parametrize("interruptions", [1, 2])

@@ -5,11 +5,12 @@ Before anything else the account is checked, and that every arm's load may conne
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from mydyno.language import listing
 from mydyno.model.definition.experiment import EXISTING, ArmSpec, Experiment
 from mydyno.model.definition.plan import instances_of_each
 from mydyno.servers.dsn import password_variables
-from mydyno.servers.external_variables import BorrowedVariables, left_changed, reading, sql_value, take_turn
+from mydyno.servers.external_variables import BorrowedVariables, left_changed, reading, setting
 from mydyno.servers.running.base import WHOLE_HOST, CpuSlot, RunningServer
 from mydyno.servers.running.external import (
     MARKER,
@@ -44,7 +45,7 @@ from mydyno.servers.running.external import (
     missing_file,
     shape_of,
 )
-from mydyno.servers.sql import Address, ClientTls, Control, server_code
+from mydyno.servers.sql import THIS_SERVER, Address, ClientTls, Control, server_code
 from mydyno.servers.templates import Template
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import interleaving_obstacles, is_switched, switched_names
@@ -55,6 +56,10 @@ from mydyno.workloads.files import file_of, short
 
 OWN_CONNECTIONS = 8
 """Of mydyno's own at most, and one that a server reserves for its administrator."""
+COMPARED_SESSIONS = 6
+"""Open at the same time: where each goes to one of two servers at random, both are found in 97 % of all cases."""
+UNLIMITED = re.compile(r"SUPER|CONNECTION[_ ]ADMIN|ALL PRIVILEGES ON \*\.\*")
+"""Privileges with which the server's own limit does not count, in SHOW GRANTS; as dynoload knows them."""
 REFUSED = (1044, 1045, 1130, 1698)
 """The server's codes for an account, a password, or a client's address that it does not accept."""
 
@@ -90,17 +95,56 @@ def lanes_at(experiment: Experiment, addresses: Mapping[str, Sequence[Address]])
     return lanes
 
 
-async def check_room(address: Address, experiment: Experiment, lanes: int) -> None:
-    """Raises HostError where the server permits fewer connections than the load and its present users have."""
-    wanted = lanes * max(step.connections for step in experiment.resolved_steps)
+def _place(address: Address) -> tuple[object, ...]:
+    return address.socket, address.host, address.port
+
+
+async def check_room(address: Address, experiment: Experiment, lanes: int, of_account: int) -> None:
+    """Raises HostError where the server, or the account, permits fewer connections than the load and its present users
+    have. `lanes`: of a block at this server, and those of this account.
+    """
     async with Control(address) as control:
         most = int(await control.scalar("SELECT @@GLOBAL.max_connections"))
         connected = int((await control.status()).get("Threads_connected", 0))
-    if wanted + connected + OWN_CONNECTIONS > most:
-        raise HostError(
-            f"server.dsn: the {lanes} runs of a block hold {wanted} connections, {connected} are open, and the server "
-            f"permits {most}",
-            "use fewer arms or connections",
+        rooms = [("the server", lanes, connected, most)]
+        if (limit := await _account_limit(control)) is not None:
+            users = [str(row[1]) for row in await control.rows("SHOW PROCESSLIST")]
+            rooms.append(("max_user_connections of the account", of_account, users.count(address.user), limit))
+    for who, count, opened, permitted in rooms:
+        wanted = count * max(step.connections for step in experiment.resolved_steps)
+        if wanted + opened + OWN_CONNECTIONS > permitted:
+            raise HostError(
+                f"server.dsn: the {count} runs of a block hold {wanted} connections, {opened} are open, and {who} "
+                f"permits {permitted}",
+                "use fewer arms or connections",
+            )
+
+
+async def _account_limit(control: Control) -> int | None:
+    """A session has the account's own limit, if it has one, and otherwise the server's; 0: none."""
+    ((own, of_server),) = await control.rows("SELECT @@SESSION.max_user_connections, @@GLOBAL.max_user_connections")
+    if own <= 0 or (own == of_server and any(UNLIMITED.search(str(row)) for row in await control.rows("SHOW GRANTS"))):
+        return None
+    return int(own)
+
+
+async def check_one_server(address: Address) -> None:
+    """Raises UserError where a proxy or a name distributes sessions over several servers."""
+    async with AsyncExitStack() as sessions:
+        opened = [await sessions.enter_async_context(Control(address)) for _ in range(COMPARED_SESSIONS)]
+        found = {str(await control.scalar(THIS_SERVER)) for control in opened}
+    if len(found) > 1:
+        raise UserError(f"server.dsn leads to several servers ({'; '.join(sorted(found))})", "name one of them")
+
+
+async def check_writable(address: Address) -> None:
+    """Raise UserError for a server that is read only, where a privileged account writes nevertheless."""
+    async with Control(address) as control:
+        read_only = str(await control.scalar("SELECT @@GLOBAL.read_only"))
+    if read_only.upper() not in ("0", "OFF"):
+        raise UserError(
+            "server.dsn: read_only = ON: what is written here makes it differ from its source",
+            "use a load that only reads, or the DSN of the source",
         )
 
 
@@ -127,15 +171,15 @@ async def check_changes(address: Address, experiment: Experiment, paths: HostPat
     borrowed = BorrowedVariables(undo, dsn, owner_of_dsn(experiment.arm(experiment.control)))
     try:
         async with Control(address) as control:
-            await take_turn(control)
+            await borrowed.take_turn(control)
             (values,) = await control.rows(reading(names))
             if missing := [name for name, value in zip(names, values, strict=True) if value is None]:
                 raise HostError(f"server.dsn: {missing[0]} is NULL, which SET cannot set back", "omit it")
             before = dict(zip(names, map(str, values), strict=True))
             borrowed.will_set(before, {})
             for name, value in before.items():
-                await control.rows(f"SET GLOBAL {name} = {sql_value(value)}")
-            if (kept := await asyncio.to_thread(borrowed.give_back)) is not None:
+                await control.rows(setting({name: value}))
+            if (kept := await borrowed.give_back()) is not None:
                 raise HostError(f"could not be set back: {kept}")
     except ServerError as error:
         raise HostError(
@@ -257,14 +301,16 @@ class ExternalEnvironment(StudyEnvironment):
 
     async def _prepare(self, address: Address, say: Say) -> None:
         data = self.experiment.data
-        if data.workload == EXISTING:
-            return
         database, allowed = address.database, self.paths.allow_writes
         shape = shape_of(data) if data.sql is None else {"sql": short(data)}
-        if data.sql is None:
+        if data.workload == EXISTING:
+            missing = Missing.NOTHING
+        elif data.sql is None:
             missing = await missing_data(address, data, load_writes=bool(self.writes), allow_writes=allowed)
         else:
             missing = await missing_file(address, file_of(data).name, shape, allow_writes=allowed)
+        if self.writes or missing is not Missing.NOTHING:
+            await check_writable(address)
         if missing is Missing.NOTHING:
             return
         resume = missing is Missing.REST
@@ -386,10 +432,11 @@ async def open_external_environment(
         }
         held = is_switched(experiment) or not interleaving_obstacles(experiment, paths)
         lanes = lanes_at(experiment, addresses)
-        at = {(one.socket, one.host, one.port): one for one in lanes}
-        for place, one in at.items():
-            sharing = sum(count for other, count in lanes.items() if (other.socket, other.host, other.port) == place)
-            await check_room(one, experiment, sharing if held else 1)
+        for one in lanes:
+            beside = {other: count for other, count in lanes.items() if _place(other) == _place(one)}
+            of_account = sum(count for other, count in beside.items() if other.user == one.user)
+            await check_room(one, experiment, *((sum(beside.values()), of_account) if held else (1, 1)))
+            await check_one_server(one)
         await check_changes(address, experiment, paths, undo)
         drivers, versions = await get_drivers(experiment, paths, host, say)
         versions["server"] = versions_of[experiment.control]

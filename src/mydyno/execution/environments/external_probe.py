@@ -11,7 +11,6 @@ the names are those of hosts/facts.py.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import re
 import shlex
@@ -164,8 +163,12 @@ class ExternalSampler:
         words = await self._own.stop()
         if self._process is not None and self._reading is not None:
             self._process.close_stdin()
-            with contextlib.suppress(TimeoutError):
+            try:
                 await asyncio.wait_for(self._reading, END_TIMEOUT_S)
+            except TimeoutError:
+                pass  # what came so far counts
+            except HostError as error:
+                self._words.append(error.message)
         if not self._far:
             tail = "" if self._process is None else self._process.stderr_tail.strip()[-200:]
             self._words.append(f"no samples came from {self._host.name}: {tail}")

@@ -413,8 +413,10 @@ class Block:
 
     async def stop(self) -> None:
         """Stop the probe and every server, then undo; whatever fails, the rest is still done."""
-        await self._stop_probe()
-        results = await asyncio.gather(*(lane.stop() for lane in self.lanes), return_exceptions=True)
+        results = [
+            *await asyncio.gather(self._stop_probe(), return_exceptions=True),
+            *await asyncio.gather(*(lane.stop() for lane in self.lanes), return_exceptions=True),
+        ]
         for lane in reversed(self.lanes):
             await lane.undo()
         await asyncio.gather(*(asyncio.to_thread(lane.remove_data) for lane in self.lanes))

@@ -25,7 +25,7 @@ from mydyno.model.definition.experiment import Scalar, Step
 from mydyno.model.definition.plan import PlannedBlock
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import Evidence, StepRecord
-from mydyno.servers.external_variables import MOST_SETS, BorrowedVariables, reading, sql_value, take_turn, untouched
+from mydyno.servers.external_variables import MOST_SETS, BorrowedVariables, reading, setting, sql_value, untouched
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.sql import Control, server_code
 from mydyno.servers.templates import Template
@@ -78,6 +78,8 @@ class Switch:
         """Those that were switched off at any time."""
         self.moved: list[str] = []
         """Variables that the server changes with those of an arm, as innodb_io_capacity_max."""
+        self.unlocked = ""
+        """Why the server keeps no other mydyno from its variables; empty: it does, or is private."""
         self.switches: dict[str, int] = {}
         """{arm: how often its values were set and read back}."""
         self.proving = asyncio.Lock()
@@ -95,7 +97,7 @@ class Switch:
             self._control = await server.control().__aenter__()
         try:
             if self._borrowed is not None and self._control is not None:
-                await take_turn(self._control)
+                self.unlocked = await self._borrowed.take_turn(self._control)
             self._server = await self._read()
             await self._check_sessions()
             self._will_set({})
@@ -133,9 +135,8 @@ class Switch:
             self._borrowed.will_set(before, {})
             for name, why in untouched(moved).items():
                 raise HostError(f"with an arm's variables the server changes {name}, which is never changed: {why}")
-        values = ", ".join(f"GLOBAL {name} = {sql_value(value)}" for name, value in before.items())
         for _ in range(MOST_SETS):
-            await self._control.rows(f"SET {values}")
+            await self._control.rows(setting(before))
         now = await self._control.variables()
         if kept := [f"{name} is {now[name]}, not {moved[name]}" for name in moved if now[name] != moved[name]]:
             raise ServerError(f"variables that the server changed with an arm's are not set back: {', '.join(kept)}")
@@ -254,7 +255,7 @@ class Switch:
 
     async def end(self) -> str | None:
         """Give back what was borrowed, and close the session; returns what could not be given back."""
-        left = None if self._borrowed is None else await asyncio.to_thread(self._borrowed.give_back)
+        left = None if self._borrowed is None else await self._borrowed.give_back()
         if self._control is not None:
             await self._control.__aexit__()
             self._control = None
@@ -384,6 +385,8 @@ class SwitchedLane(SharedLane):
         text = f"the server was set to this arm's values {count} times; read back each time, and before the next change"
         if moved := ", ".join(self.switch.moved):
             text += f"; with them the server changes {moved}, which was set and read back too"
+        if self.switch.unlocked:
+            text += f"; the server keeps no other mydyno from its variables ({self.switch.unlocked})"
         self.evidence.append(Evidence(treatment="switchback", holds=True, text=text, instance=1))
 
     async def stop(self) -> None:

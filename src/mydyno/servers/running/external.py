@@ -44,7 +44,6 @@ COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}
 """The columns of sysbench's tables and their types; none may be NULL."""
 LOG = "hooks.log"
 SHOWN_CHARACTERS = 500
-POLL_S = 0.2
 UPTIME_SLACK_S = 2.0
 """Uptime counts whole seconds."""
 
@@ -176,11 +175,15 @@ def _differences_of_shapes(marker: _Marker, data: DataSpec) -> list[str]:
 
 
 async def mark_as_begun(address: Address, shape: Mapping[str, Any]) -> None:
-    """Create the marker table, before the first row of sysbench's tables is written."""
+    """Create the marker table, before the first row of sysbench's tables is written.
+
+    It has a primary key: Group Replication, Galera and sql_require_primary_key demand one.
+    """
     async with Control(address) as control:
         await control.rows(
             f"CREATE TABLE IF NOT EXISTS `{MARKER}` "
-            "(made_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, shape TEXT, complete INT)"
+            "(made_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, shape TEXT, complete INT, "
+            "id INT NOT NULL DEFAULT 1 PRIMARY KEY)"
         )
         await control.rows(f"DELETE FROM `{MARKER}`")
         await control.rows(f"INSERT INTO `{MARKER}` (shape, complete) VALUES (%s, 0)", json.dumps(shape))
@@ -335,6 +338,7 @@ class ExternalHooks:
     where: str
     """Where the commands run, for messages: "this host" or user@host."""
     address: Address
+    poll_s: float = 0.2
 
     async def before_run(self, folder: Path) -> None:
         """Restore, then restart. Raises HostError with the command and the end of its output."""
@@ -375,28 +379,32 @@ class ExternalHooks:
             )
 
     async def _await_new_server(self, began_s: float) -> None:
+        """The former one may answer for a while: a command may only order the restart."""
         deadline_s = time.monotonic() + self.spec.timeout
-        last = ""
         while True:
             try:
-                async with Control(self.address, timeout_s=10) as control:
-                    uptime_s = float((await control.status()).get("Uptime", 0.0))
-                break
+                uptime_s = await self._uptime_s()
+                since_s = time.monotonic() - began_s
+                if uptime_s <= since_s + UPTIME_SLACK_S:
+                    return
+                last = HostError(
+                    f"server.hooks.restart did not restart the server: it has been up for {uptime_s:.0f} s, the "
+                    f"command began {since_s:.0f} s ago",
+                    "is it the server of server.dsn that the command restarts?",
+                )
             except ServerError as error:
-                last = error.message
-            if time.monotonic() > deadline_s:
-                raise HostError(
-                    f"the server does not answer {self.spec.timeout:g} s after server.hooks.restart: {last}",
+                last = HostError(
+                    f"the server does not answer {self.spec.timeout:g} s after server.hooks.restart: {error.message}",
                     "see its error log on its host",
                 )
-            await asyncio.sleep(POLL_S)
-        since_s = time.monotonic() - began_s
-        if uptime_s > since_s + UPTIME_SLACK_S:
-            raise HostError(
-                f"server.hooks.restart did not restart the server: it has been up for {uptime_s:.0f} s, the command "
-                f"began {since_s:.0f} s ago",
-                "is it the server of server.dsn that the command restarts?",
-            )
+            if time.monotonic() > deadline_s:
+                raise last
+            await asyncio.sleep(self.poll_s)
+
+    async def _uptime_s(self) -> float:
+        """Raises ServerError while it is down."""
+        async with Control(self.address, timeout_s=10) as control:
+            return float((await control.status()).get("Uptime", 0.0))
 
 
 class ExternalServer(RunningServer):

@@ -210,6 +210,15 @@ async def test_an_arm_that_does_not_start_with_its_variables_ends_the_study_befo
     assert "probe" not in script.events
 
 
+async def test_a_sampler_that_fails_at_its_end_leaves_no_server(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.probe_error = "the SSH connection ended"
+    with pytest.raises(HostError, match="the SSH connection ended"):
+        await study(script, paths, tmp_path, interleaved())
+    assert script.events.count("stop") == script.events.count("start") == 3
+
+
 async def test_a_control_that_never_starts_ends_the_study_with_its_reason(
     script: Script, paths: HostPaths, tmp_path: Path
 ) -> None:

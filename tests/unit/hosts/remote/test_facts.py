@@ -1,13 +1,16 @@
-"""Facts of another host: what its shell prints, by the same names as this host's facts."""
+"""Facts of another host: what its shell prints, by the same names as this host's facts; its samples."""
 
 from __future__ import annotations
 
+import json
 import subprocess
+from collections.abc import AsyncIterator
 
 import pytest
 
+from mydyno.errors import HostError
 from mydyno.execution.environments import external_probe as remote_facts
-from mydyno.execution.environments.external_probe import parse_facts
+from mydyno.execution.environments.external_probe import ExternalSampler, parse_facts
 from mydyno.hosts.facts import host_facts
 from mydyno.hosts.paths import HostPaths
 
@@ -31,3 +34,33 @@ def test_a_shell_on_this_host_says_what_this_program_reads_itself(paths: HostPat
 )
 def test_what_is_not_known_is_absent(text: str, facts: dict[str, object]) -> None:
     assert parse_facts(text) == facts
+
+
+class Lost:
+    """A host whose connection ends after the first sample, and the program on it; this host's sampler."""
+
+    name, stderr_tail = "bench@db1", ""
+
+    async def start(self, *_: object) -> Lost:
+        return self
+
+    async def stop(self) -> list[str]:
+        return ["own words"]
+
+    def close_stdin(self) -> None:
+        pass
+
+    async def lines(self) -> AsyncIterator[str]:
+        yield json.dumps({"record": "sample", "monotonic_ns": 1, "metrics": {"host": {"cpu_user_pct": 7.0}}})
+        raise HostError("bench@db1: the SSH connection ended")
+
+    def so_far(self) -> list[object]:
+        return []
+
+
+async def test_a_connection_that_ends_costs_the_samples_that_follow_and_no_more() -> None:
+    lost = Lost()
+    sampler = ExternalSampler(lost, lost, "dynoprobe", 1, "/data")  # type: ignore[arg-type]  # stand-ins
+    await sampler.start()
+    assert await sampler.stop() == ["own words", "bench@db1: the SSH connection ended"]
+    assert [one.value for one in sampler.so_far()] == [7.0]
