@@ -46,6 +46,18 @@ async def test_a_server_starts_answers_and_stops(instance: MysqldServer) -> None
     assert instance.process.exit_code == 0
 
 
+async def test_a_server_has_named_time_zones(instance: MysqldServer) -> None:
+    instance.settings.variables["default_time_zone"] = "Europe/Berlin"
+    await instance.start()
+    async with instance.control() as control:
+        times = await control.rows(
+            "SELECT CAST(CONVERT_TZ('2026-07-01 12:00:00', 'UTC', 'America/New_York') AS CHAR), "
+            "CAST(FROM_UNIXTIME(0) AS CHAR), CAST(CONVERT_TZ('2036-01-01 12:00:00', 'Asia/Tokyo', 'UTC') AS CHAR)"
+        )
+    assert times == [("2026-07-01 08:00:00", "1970-01-01 01:00:00", "2036-01-01 03:00:00")]
+    await instance.stop()
+
+
 async def test_a_statement_that_nobody_waits_for_any_more_is_killed(instance: MysqldServer) -> None:
     await instance.start()
     long = "SELECT SLEEP(600)"

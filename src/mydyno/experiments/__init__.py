@@ -23,7 +23,7 @@ from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.toml_source import OF_EVERY_ARM, TomlSource, based_on, toml_text
 from mydyno.model.definition.experiment import FILE_KINDS, DataSpec, Experiment, Step, StepSpec
 from mydyno.model.definition.problems import Key, Problem, with_guess
-from mydyno.model.definition.server_options import option_name, reserved_because
+from mydyno.model.definition.server_options import inside, option_name, reserved_because
 from mydyno.model.definition.special_steps import speed_of
 from mydyno.model.metrics import METRICS
 from mydyno.model.server_version import ServerVersion
@@ -33,10 +33,8 @@ from mydyno.servers.statistics import read_file
 from mydyno.treatments.catalogue import TREATMENTS
 from mydyno.treatments.coexistence import with_slices
 from mydyno.workloads.data import DATA_WORKLOADS, WORKLOADS
-from mydyno.workloads.files import file_problems, read_header
+from mydyno.workloads.files import SYSBENCH_FOLDERS, file_problems, read_header
 
-SYSBENCH_FOLDERS = (Path("/usr/share/sysbench"), Path("/usr/local/share/sysbench"))
-"""Where a bare name of a script is looked for, too."""
 STANDARD_FOLDER = Path(mydyno.__file__).parent / "workloads" / "standard"
 """Files of SQL and captures that come with mydyno; a bare name finds them, of SQL with or without suffix."""
 Named = TypeVar("Named", StepSpec, DataSpec)
@@ -170,9 +168,9 @@ def _with_variables(
     said = table.get("variables", {})
     own = {option_name(option) for option in said} if isinstance(said, dict) else set()
     found = {
-        option.name: option.value
+        option.name: value
         for option in read.values()
-        if option.name not in own and reserved_because(option.name, option.value) is None
+        if option.name not in own and reserved_because(option.name, value := inside(option.name, option.value)) is None
     }
     return {**table, "option_file": str(path), "variables": {**found, **said}}
 

@@ -15,20 +15,19 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mydyno.errors import HostError, UserError
-from mydyno.experiments import SYSBENCH_FOLDERS
 from mydyno.files.atomic import sha256_of
 from mydyno.fleet.messages import LINE_LIMIT_BYTES
 from mydyno.model.definition.experiment import FILE_KINDS, DataSpec, Experiment, StepSpec
 from mydyno.model.definition.quantities import format_bytes
 from mydyno.model.stored.records import StudyRecord
 from mydyno.treatments.catalogue import treatments_of
-from mydyno.workloads.files import is_dump
+from mydyno.workloads.files import SYSBENCH_FOLDERS, csv_files_of, is_dump, modules_of
 
 FOLDER = "files"
 """Below the study's folder on a host."""
@@ -39,9 +38,6 @@ MOST_ESCAPED = 7
 """Characters that JSON in JSON makes of one, at most."""
 LINE_RESERVE_BYTES = 1 << 20
 """Bytes of a line to an agent that are reserved for what is not the files."""
-_CSV = re.compile(r"""\bcsv\s*\(\s*(["'])([^"'\n]+)\1""")
-_REQUIRED = re.compile(r"""\brequire\s*\(?\s*(["'])([^"'\n]+)\1""")
-_LITERAL = re.compile(r"""(["'])([^"'\n]{1,200})\1""")
 _PARTS = re.compile(r"([: ])")
 """What separates the libraries of LD_PRELOAD."""
 Named = TypeVar("Named", StepSpec, DataSpec)
@@ -144,9 +140,9 @@ def find_files(
             mine = {_name(path): path}
             if kind == "script":
                 folders[_name(path.parent)] = None
-                mine |= _of_script(path, sysbench)
+                mine |= {_name(place): file for place, file in modules_of(path, sysbench).items()}
             elif kind == "sql" and not (isinstance(table, DataSpec) and is_dump(table)):
-                mine |= _of_sql(path, f"{where}.{kind}")
+                mine |= {_name(file): _present(str(file), f"{where}.{kind}: csv") for file in csv_files_of(path)}
             if agents and isinstance(table, StepSpec):
                 _check_size(f"{where}.{kind}", mine.values(), line_bytes - LINE_RESERVE_BYTES)
             found |= mine
@@ -202,48 +198,6 @@ def _present(called: str, where: str) -> Path:
     return path
 
 
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
-
-
-def _of_sql(path: Path, where: str) -> dict[str, Path]:
-    """The CSV files of SQL transactions, or of the tables of a TOML file. Raises UserError."""
-    files = [Path(os.path.normpath(path.parent / name)) for _, name in _CSV.findall(_text(path))]
-    return {_name(file): _present(str(file), f"{where}: csv") for file in files}
-
-
-def _of_script(script: Path, sysbench: Sequence[Path]) -> dict[str, Path]:
-    """Modules, and other files beside the script. One that is not found may be one that the script can do without."""
-    found: dict[str, Path] = {}
-    waiting = [script]
-    while waiting:
-        path = waiting.pop()
-        text = _text(path)
-        for name, file in (*_modules(text, script, sysbench), *_beside(text, script.parent)):
-            if name not in found and file != script:
-                found[name] = file
-                waiting += [file] if file.suffix == ".lua" else []
-    return found
-
-
-def _modules(text: str, script: Path, sysbench: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-    """Files that a script requires, also of sysbench's package: a host may lack it, and has them beside the script."""
-    for _, module in _REQUIRED.findall(text):
-        relative = module.replace(".", "/")
-        own = [Path(pattern.replace("?", relative)) for pattern in os.environ.get("LUA_PATH", "").split(";") if pattern]
-        places = [script.parent / f"{relative}.lua", *own, *(one / f"{relative}.lua" for one in sysbench)]
-        file = next((place for place in places if place.is_file()), None)
-        if file is not None:
-            yield _name(script.parent / f"{relative}.lua"), file.absolute()
-
-
-def _beside(text: str, folder: Path) -> Iterator[tuple[str, Path]]:
-    for _, literal in _LITERAL.findall(text):
-        file = Path(os.path.normpath(folder / literal.lstrip("/")))
-        if file.is_relative_to(folder) and file.is_file():
-            yield _name(file), file
-
-
 def _check_size(where: str, files: Iterable[Path], most: int) -> None:
     """An agent gets the files of its step in one line, as JSON in JSON. Raises UserError."""
     paths = list(files)
@@ -252,11 +206,10 @@ def _check_size(where: str, files: Iterable[Path], most: int) -> None:
     needed = 0
     for path in paths:
         size = path.stat().st_size
-        needed += (
-            size
-            if size > most
-            else len(json.dumps(json.dumps(_text(path), ensure_ascii=False), ensure_ascii=False).encode())
-        )
+        if size <= most:
+            text = path.read_text(encoding="utf-8", errors="replace")
+            size = len(json.dumps(json.dumps(text, ensure_ascii=False), ensure_ascii=False).encode())
+        needed += size
     if needed > most:
         raise UserError(
             f"{where}: {format_bytes(needed)} as the clients get it, at most {format_bytes(most)} can be sent to them",

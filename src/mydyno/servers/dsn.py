@@ -45,7 +45,7 @@ def parse_dsn(dsn: str, arm: str = "") -> Address:
 
     `arm`: whose own it is; empty: the experiment's.
     """
-    parts = urlsplit(dsn)
+    parts = urlsplit(dsn, allow_fragments=False)
     if parts.scheme not in ("mysql", "mariadb"):
         raise UserError(f"server.dsn: the scheme is {parts.scheme or 'missing'!r}", f"use {FORM}")
     if parts.password is not None:
@@ -53,7 +53,7 @@ def parse_dsn(dsn: str, arm: str = "") -> Address:
             "server.dsn contains a password, which would be stored in every study",
             f"remove it and set the environment variable {PASSWORD_VARIABLE}",
         )
-    schema = parts.path.strip("/")
+    schema = unquote(parts.path.strip("/"))
     if not parts.username or not schema:
         raise UserError(f"server.dsn: {'user' if not parts.username else 'schema'} is missing", f"use {FORM}")
     query = _parameters(parts.query)

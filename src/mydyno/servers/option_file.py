@@ -1,8 +1,9 @@
 r"""MySQL's option files: sections, quoting and escapes, !include and !includedir, as the server itself reads them.
 
-Lines are read in the order of the file, the last one of an option wins. Values lose white space around them, one pair
-of quotes, and `#` comments outside of quotes; \b \t \n \r \\ \s stand for backspace, tab, newline, carriage
-return, backslash and space (mysys/my_default.c; MySQL's reference manual, "Using Option Files").
+Lines are read in the order of the file, the last one of an option wins; those of optimizer_switch and plugin_load_add
+add up. Values lose white space around them, one pair of quotes, and `#` comments outside of quotes; \b \t \n \r \\ \s
+\" \' stand for backspace, tab, newline, carriage return, backslash, space and the quotes (mysys/my_default.c; MySQL's
+reference manual, "Using Option Files").
 
 What a server makes of them is known before it is started, from mysqld's own option parser (--verbose --help). It reads
 every value as at a start (suffixes, enumerations by number, sets in any order, composite SQL modes), clips
@@ -14,21 +15,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mydyno.errors import UserError
 from mydyno.hosts.local import LocalHost
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import parse_bytes
-from mydyno.model.definition.server_options import option_name, plain_name, reserved_because
+from mydyno.model.definition.server_options import inside, option_name, plain_name, reserved_because
 from mydyno.model.server_version import ServerVersion
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import option_text
 
 MOST_LEVELS = 10
 """Of files that include others, as in the server."""
-_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " "}
+_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " ", '"': '"', "'": "'"}
 _ESCAPE = re.compile(r"\\(.)")
 _INCLUDE = re.compile(r"!(include|includedir)\s+(.+)")
 _SWITCH = re.compile(r"^(?:loose_)?(?:skip|disable|enable)_")
@@ -42,6 +43,13 @@ WITHOUT_DATA = ("Aborting", "Can't open the mysql.plugin table")
 """Beginnings of messages that are not about an option: there is no data directory."""
 SIZED_BY_SERVER = "-1"
 """A size that the server is to find at its start."""
+FLAG_SETS = ("optimizer_switch", "optimizer_trace", "optimizer_trace_features")
+"""Options whose value is read on top of the present one."""
+_ONE_MORE = re.compile(
+    "performance_schema_instrument|ignore_db_dirs?|binlog_(?:do|ignore)_db|"
+    "replicate_(?:(?:wild_)?(?:do|ignore)_(?:db|table)|rewrite_db)"
+)
+"""Options of which each line adds to those before, and that have no value for what several lines state."""
 _OLD_UTF8 = re.compile(r"^utf8(?=_|$)")
 
 
@@ -104,8 +112,8 @@ def _read(path: Path, level: int) -> Iterator[Option]:
         elif not section:
             raise UserError(f"{place}: {_printable(line)}: an option before the first section")
         else:
-            name, equals, value = line.partition("=")
-            name = option_name((name if equals else _without_comment(name)).strip())
+            name, equals, value = _without_comment(line).partition("=")
+            name = option_name(name.strip())
             if _is_of_servers(section) and not _NAME.fullmatch(name):
                 raise UserError(f"{place}: {_printable(line)}: not an option", "allowed: NAME, NAME = VALUE")
             option = Option(section, name, _value(value) if equals else True, place)
@@ -131,32 +139,37 @@ def _included(line: str, path: Path, level: int, place: str) -> Iterator[Option]
 
 
 def _without_comment(text: str) -> str:
-    """The text up to a # outside of quotes; a quote after a backslash is part of the text."""
+    """The text up to a # outside of quotes; a quote after a backslash inside of them is part of the text."""
     quote, escaped = "", False
     for index, letter in enumerate(text):
         if letter in "'\"" and not escaped:
             quote = "" if letter == quote else quote or letter
         elif letter == "#" and not quote:
             return text[:index]
-        escaped = letter == "\\" and not escaped
+        escaped = bool(quote) and letter == "\\" and not escaped
     return text
 
 
 def _value(text: str) -> str:
-    value = _without_comment(text).strip()
+    value = text.strip()
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         value = value[1:-1]
     return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[0]), value)
 
 
 def replaced_in(options: list[Option]) -> list[str]:
-    """The options of servers' sections that mydyno sets itself."""
-    of_servers = (one for one in options if _is_of_servers(one.section))
-    return sorted({one.name for one in of_servers if reserved_because(one.name, one.value)})
+    """The options of servers' sections that mydyno sets itself; with its value a binary log that it places."""
+    found = set()
+    for one in options:
+        if _is_of_servers(one.section) and reserved_because(one.name, one.value):
+            value = inside(one.name, one.value)
+            found.add(one.name if value == one.value else f"{one.name} = {value}")
+    return sorted(found)
 
 
 def options_of(options: list[Option], groups: Set[str]) -> dict[str, Option]:
-    """Option → its last line in the sections that the server reads, in the order of these lines.
+    """Option → its last line in the sections that the server reads, in the order of these lines, with what the server
+    keeps of the lines before. Raises UserError where no value states that.
 
     Of x, skip_x, disable_x and enable_x, which set one variable, the last alone is there.
     """
@@ -164,9 +177,31 @@ def options_of(options: list[Option], groups: Set[str]) -> dict[str, Option]:
     for option in options:
         if option.section in groups:
             variable = _SWITCH.sub("", option.name)
-            found.pop(variable, None)
-            found[variable] = option
+            if plain_name(variable) == "plugin_load":
+                for name in ("plugin_load_add", "loose_plugin_load_add"):
+                    found.pop(name, None)
+            earlier = found.pop(variable, None)
+            found[variable] = option if earlier is None else _added(earlier, option)
     return {option.name: option for option in found.values()}
+
+
+def _added(earlier: Option, later: Option) -> Option:
+    old, new, name = earlier.value, later.value, plain_name(later.name)
+    if old == new or not (isinstance(old, str) and isinstance(new, str)):
+        return later
+    if _ONE_MORE.fullmatch(name):
+        words = f"{later.place}: {name} adds to the line {earlier.place}, and a study sets one value of an option"
+        raise UserError(words, "keep one of the lines")
+    if name == "plugin_load_add":
+        return replace(later, value=f"{old};{new}")
+    if name in FLAG_SETS and "default" not in _flags(new):
+        return replace(later, value=",".join({**_flags(old), **_flags(new)}.values()))
+    return later
+
+
+def _flags(text: str) -> dict[str, str]:
+    """Flag → itself with its value."""
+    return {flag.partition("=")[0].strip().lower(): flag.strip() for flag in text.split(",")}
 
 
 @dataclass(frozen=True)
@@ -183,9 +218,10 @@ class OptionValues:
 
 async def option_values(build: ServerBuild, host: LocalHost, variables: Mapping[str, Scalar]) -> OptionValues:
     """The values that this build gives all its options if it is started with these; nothing is started."""
+    folders = [f"--lc-messages-dir={build.messages}", f"--plugin-dir={build.plugins}"]
     options = [f"--{option_text(option_name(name), value)}" for name, value in variables.items()]
     done = await host.run(
-        [*build.command, "--no-defaults", f"--lc-messages-dir={build.messages}", *options, "--verbose", "--help"],
+        [*build.command, "--no-defaults", *folders, *options, "--verbose", "--help"],
         environment=build.environment,
         as_server=True,
         folders=build.folders,

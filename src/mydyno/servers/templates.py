@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -30,8 +30,10 @@ from mydyno.servers.my_cnf import adapt_variables, option_value
 from mydyno.servers.running.base import CONTROL_USER, LOAD_SCHEMA, LOAD_USER
 from mydyno.servers.running.mysqld import ACCOUNT_HOSTS, MysqldServer
 from mydyno.servers.running.private import START_TIMEOUT_S, PrivateServer, of_a_failure
+from mydyno.servers.sql import Control
+from mydyno.servers.time_zones import FOLDER, time_zone_sql
 
-TEMPLATE_FORMAT = 5
+TEMPLATE_FORMAT = 7
 INITIAL_PREFIXES = ("lower_case_table_names", "early_plugin_load", "plugin_load", "file_key_management", "keyring")
 """Variables beside InnoDB's that must be known already at the initialisation: MySQL >= 8.0 stores the case of names in
 its dictionary, and files are encrypted from the first on, with a plugin's keys."""
@@ -63,9 +65,21 @@ SHAPING_PREFIXES = (
     "default_storage_engine",
     "enforce_storage_engine",
     "log_bin",
+    "innodb_stats_persistent",
+    "innodb_stats_method",
+    "innodb_stats_include_delete_marked",
+    "use_stat_tables",
+    "analyze_sample_percentage",
+    "histogram_",
+    "innodb_ft_",
+    "ft_",
+    "ngram_",
+    "sql_generate_invisible_primary_key",
+    "character_set_collations",
     *INITIAL_PREFIXES,
 )
-"""Server variables that change the files of a fresh data directory."""
+"""Server variables that change the files of a fresh data directory, or what is made of the data once: tables, full-text
+indexes, the optimizer's statistics."""
 NEEDED_SQL = ("system_tables", "system_tables_data")
 BOOTSTRAP_SQL = (
     "mariadb_{}.sql", "mysql_{}.sql",
@@ -105,6 +119,7 @@ def template_key(build: ServerBuild, shaping: Mapping[str, Scalar], label: str, 
         "build": build.identity,
         "shaping": {name: option_value(value) for name, value in sorted(shaping.items())},
         "data": dict(data),
+        "time_zones": FOLDER.stat().st_mtime_ns if FOLDER.is_dir() else 0,
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
     return f"{quote(build.name, safe='')}-{label}-{digest}"
@@ -213,7 +228,18 @@ async def initialise(instance: MysqldServer) -> None:
     if done.exit_code or not (instance.data / "mysql").is_dir():
         lines = "".join(f"\n  error log: {line}" for line in of_a_failure(done.output.strip().splitlines()))
         raise ServerError(f"{build.name}: initialisation failed with exit code {done.exit_code}{lines}")
-    await _make_accounts(instance)
+    settings = instance.settings
+    # With the name of a time zone a server starts when its tables are there.
+    base, own = map(_without_time_zone, (settings.base, settings.variables))
+    instance.settings = replace(settings, base=base, variables=own)
+    try:
+        await _make_accounts(instance)
+    finally:
+        instance.settings = settings
+
+
+def _without_time_zone(variables: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    return {name: value for name, value in variables.items() if plain_name(name) != "default_time_zone"}
 
 
 async def _by_itself(instance: MysqldServer, options: list[str]) -> Completed:
@@ -285,6 +311,20 @@ async def _make_accounts(instance: MysqldServer) -> None:
         for user, host in await connection.rows("SELECT User, Host FROM mysql.user"):
             if str(user) not in keep:
                 await connection.rows(f"DROP USER '{user}'@'{host}'")
+        await _name_time_zones(instance, connection)
     warning = await instance.stop()
     if warning:
         raise ServerError(f"after initialisation: {warning}")
+
+
+async def _name_time_zones(instance: MysqldServer, connection: Control) -> None:
+    """A server that does not take them is used without."""
+    statements = await asyncio.to_thread(time_zone_sql)
+    if not statements:
+        instance.say(f"named time zones are unknown to the servers: this host has none in {FOLDER}")
+    try:
+        await connection.rows("SET sql_log_bin = 0")
+        for statement in statements:
+            await connection.rows(statement)
+    except ServerError as error:
+        instance.say(f"named time zones are unknown to {instance.build.name}: {error.message}")

@@ -235,8 +235,11 @@ def switching_obstacles(experiment: Experiment) -> list[str]:
         elif any(one.begins_with_server for one in own) and len(own) < len(experiment.arms):
             found.append(f"{name} is not in all arms: a server that was started with it cannot drop it")
     switched = switched_names(experiment)
-    if shaping := shaping_variables(dict.fromkeys(switched, "")):
-        found.append(f"{', '.join(shaping)}: the server's files are of one form")
+    shaping = shaping_variables(dict.fromkeys(switched, ""))
+    if experiment.server.dsn is not None:
+        shaping.pop("use_stat_tables", None)  # statements also read what is there, or do not
+    if shaping:
+        found.append(f"{', '.join(shaping)}: data are made once, with one value")
     if not switched and not treatments and not found:
         found.append("the arms are all the same")
     if experiment.most_instances > 1:

@@ -29,12 +29,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from mydyno.model.definition.experiment import FINITE, Scalar, ServerSpec, Variables
-from mydyno.model.definition.server_options import option_name, plain_name
+from mydyno.model.definition.server_options import loading_plugins, option_name, plain_name
 from mydyno.model.stored.records import Evidence
 from mydyno.servers.my_cnf import is_known, option_value
 from mydyno.servers.option_file import is_by_server, option_values, same_setting
 from mydyno.servers.running.base import RunningServer
 from mydyno.servers.running.private import PrivateServer
+from mydyno.servers.time_zones import FOLDER, zone_names
 from mydyno.servers.wait_counting import INSTRUMENT_OPTION, instrument_setting
 from mydyno.treatments.base import Treatment
 from mydyno.treatments.variable_effects import Effect, Source, effect_of
@@ -54,6 +55,7 @@ _IN_OTHER_WORDS = {
     "external_locking": ("skip_external_locking", "OFF", "ON"),
 }
 """Options that are shown by another variable: its name, and its value with the option on and off."""
+UNSHOWN = "the server has no variable that shows it"
 _NEGATION = re.compile(r"^(?:skip|disable)_")
 
 
@@ -72,6 +74,15 @@ class VariablesTreatment(Treatment):
     def host_changes(self, server: ServerSpec) -> list[str]:
         """Of an external server; `plan` adds the values that it has."""
         return [] if server.dsn is None else ["variables of the external server, between slices (--allow-changes)"]
+
+    def obstacle(self, server: ServerSpec) -> str | None:
+        """A time zone of which the tables of a private server, made of this host's files, have no name."""
+        zone = str(self._wanted.get("default_time_zone", "SYSTEM"))
+        if server.dsn is not None or zone.upper() == "SYSTEM" or zone.startswith(("+", "-")):
+            return None
+        if zone.lower() in map(str.lower, zone_names()):
+            return None
+        return f"default_time_zone = {zone}: no such time zone in {FOLDER} of this host; use an offset as +01:00"
 
     def statements_obstacle(self) -> str | None:
         """Built-in workloads set the state of their sessions, so that the server's value changes nothing."""
@@ -103,7 +114,7 @@ class VariablesTreatment(Treatment):
                 if effect := await effect_of(plain, shown.actual or shown.wanted, source):
                     effects[name] = effect
                 elif shown.actual is None and private and is_known(plain, private.build.variables):
-                    effects[name] = Effect(None, "the server has no variable that shows it")
+                    effects[name] = Effect(None, UNSHOWN)
         ignored = await self._ignored(found.keys() - effects.keys(), found, private) if private else {}
         if len(ignored) < len(self._wanted):
             effects |= {name: Effect(None, why) for name, why in ignored.items()}
@@ -131,14 +142,16 @@ class VariablesTreatment(Treatment):
         return Evidence(treatment=self.name, holds=not wrong, text=text, facts=facts, instance=instance.number)
 
     async def _ignored(self, names: Set[str], found: Mapping[str, Shown], private: PrivateServer) -> dict[str, str]:
-        """Option → why it is without effect, of those that the server does not know or has removed."""
+        """Option → why nothing shows it, of those that the server does not know, removed, or knows with a plugin."""
         unknown = {name: self._wanted[name] for name in self._wanted if name in names and found[name].actual is None}
         loose = {name: "the server does not have it" for name in unknown if name.startswith("loose_")}
         others = {name: value for name, value in unknown.items() if name not in loose}
         if not others:
             return loose
-        removed = (await option_values(private.build, private.host, others)).removed
-        return loose | {name: "the server removed it" for name in others if plain_name(name) in removed}
+        loading = loading_plugins({**private.settings.base, **self._wanted})
+        read = await option_values(private.build, private.host, {**loading, **others})
+        removed = {name: "the server removed it" for name in others if plain_name(name) in read.removed}
+        return loose | (dict.fromkeys(others, UNSHOWN) if loading and not read.errors else {}) | removed
 
     def _proofs(self, found: Mapping[str, Shown], effects: Mapping[str, Effect]) -> list[str]:
         """How each variable is known to be in force."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from pydantic import ConfigDict, Field
 
 from mydyno.errors import UserError
 from mydyno.experiment_file.toml_source import toml_text
+from mydyno.files.atomic import sha256_of
 from mydyno.hosts.commands import run_command
 from mydyno.model.definition.experiment import DataSpec, Frozen, Step, StepSpec
 from mydyno.model.definition.problems import Problem
@@ -33,6 +36,11 @@ MOST_HEADER_BYTES = 1_000_000
 """Longest first line: it lists the places of problems in the log."""
 CHECK_TIMEOUT_S = 3600.0
 """A dump of 100 GB is read in some minutes."""
+SYSBENCH_FOLDERS = (Path("/usr/share/sysbench"), Path("/usr/local/share/sysbench"))
+"""Where scripts and modules of its package are."""
+_CSV = re.compile(r"""\bcsv\s*\(\s*(["'])([^"'\n]+)\1""")
+_REQUIRED = re.compile(r"""\brequire\s*\(?\s*(["'])([^"'\n]+)\1""")
+_LITERAL = re.compile(r"""(["'])([^"'\n]{1,200})\1""")
 
 
 @dataclass(frozen=True)
@@ -274,14 +282,58 @@ def is_dump(data: DataSpec) -> bool:
 
 
 def short(data: DataSpec) -> str:
-    """For a folder's name: data of another file, text or options are kept apart."""
+    """For a folder's name: data of other files, text or options are kept apart, wherever the files are."""
     path = file_of(data)
-    content = hashlib.sha256()
+    named: dict[Path, Path] = {}
     if path.is_file():
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256")
-    content.update(repr(sorted(data.options.items())).encode())
+        csv_files = [] if data.script or is_dump(data) else csv_files_of(path)
+        named = {path: path, **{file: file for file in csv_files}, **(modules_of(path) if data.script else {})}
+    facts = [(os.path.relpath(place, path.parent), sha256_of(file)) for place, file in named.items() if file.is_file()]
+    content = hashlib.sha256(repr((sorted(facts), sorted(data.options.items()))).encode())
     return f"{path.stem}-{content.hexdigest()[:12]}"
+
+
+def csv_files_of(path: Path) -> list[Path]:
+    """The CSV files that SQL transactions or the rules of a TOML file name; whether they are there is not looked at."""
+    return [Path(os.path.normpath(path.parent / name)) for _, name in _CSV.findall(_text(path))]
+
+
+def modules_of(script: Path, sysbench: Sequence[Path] = SYSBENCH_FOLDERS) -> dict[Path, Path]:
+    """Where a script finds it → a module that it requires, or another file beside it that it names.
+
+    One that is not found may be one that the script can do without. `sysbench`: where modules of its package are.
+    """
+    found: dict[Path, Path] = {}
+    waiting = [script]
+    while waiting:
+        text = _text(waiting.pop())
+        for place, file in (*_required(text, script, sysbench), *_beside(text, script.parent)):
+            if place not in found and file != script:
+                found[place] = file
+                waiting += [file] if file.suffix == ".lua" else []
+    return found
+
+
+def _required(text: str, script: Path, sysbench: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
+    """Files that a script requires, also of sysbench's package: a host may lack it, and has them beside the script."""
+    for _, module in _REQUIRED.findall(text):
+        relative = module.replace(".", "/")
+        own = [Path(pattern.replace("?", relative)) for pattern in os.environ.get("LUA_PATH", "").split(";") if pattern]
+        places = [script.parent / f"{relative}.lua", *own, *(one / f"{relative}.lua" for one in sysbench)]
+        file = next((place for place in places if place.is_file()), None)
+        if file is not None:
+            yield script.parent / f"{relative}.lua", file.absolute()
+
+
+def _beside(text: str, folder: Path) -> Iterator[tuple[Path, Path]]:
+    for _, literal in _LITERAL.findall(text):
+        file = Path(os.path.normpath(folder / literal.lstrip("/")))
+        if file.is_relative_to(folder) and file.is_file():
+            yield file, file
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def reserved_bytes(data: DataSpec) -> int:

@@ -37,6 +37,11 @@ def test_tls_is_that_of_mysqls_clients() -> None:
     assert parse_dsn("mysql://bench@/sbtest?socket=/s&ssl-mode=required").socket == "/s"
 
 
+@pytest.mark.parametrize(("written", "schema"), [("my%20db", "my db"), ("shop#2", "shop#2"), ("shop%232", "shop#2")])
+def test_a_schema_has_any_name(written: str, schema: str) -> None:
+    assert parse_dsn(f"mysql://bench@db/{written}?ssl-mode=required").database == schema
+
+
 @pytest.mark.parametrize("host", ["[fe80::1%25eth0]", "[fe80::1%eth0]"])
 def test_a_link_local_address_keeps_its_zone(host: str) -> None:
     assert parse_dsn(f"mysql://bench@{host}:3306/sbtest").host == "fe80::1%eth0"

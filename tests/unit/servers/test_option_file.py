@@ -39,6 +39,9 @@ def read(folder: Path, text: str, version: str = "8.0.31") -> dict[str, object]:
         ('x = "mrr=on"', "x", "mrr=on"),
         ("x = 'it''s'", "x", "it''s"),
         (r"x = a\sb\\c\d", "x", r"a b\c\d"),
+        (r"x = 'a \'b\' \"c\"' # d", "x", "a 'b' \"c\""),
+        (r"x = a\'b # c", "x", "a'b # c"),
+        ("skip-name-resolve # was = on", "skip_name_resolve", True),
         ("x =", "x", ""),
         ("x = a;b", "x", "a;b"),
     ],
@@ -54,6 +57,48 @@ def test_the_last_line_of_an_option_wins_over_sections_and_spellings(tmp_path: P
 def test_of_the_lines_that_switch_one_variable_the_last_alone_is_set(tmp_path: Path) -> None:
     text = "[mysqld]\nlog_bin = a\nx = 1\nskip-log-bin\nenable-slow_log\nloose-skip-slow-log\nlog-bin = b\n"
     assert list(read(tmp_path, text).items()) == [("x", "1"), ("loose_skip_slow_log", True), ("log_bin", "b")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "values"),
+    [
+        (
+            [
+                "optimizer_switch = 'mrr=on,MRR_cost_based=off'",
+                "optimizer-switch = bka=off, mrr=off",
+            ],
+            {"optimizer_switch": "mrr=off,MRR_cost_based=off,bka=off"},
+        ),
+        (["optimizer_switch = mrr=on", "optimizer_switch = default,bka=on"], {"optimizer_switch": "default,bka=on"}),
+        (["plugin-load-add = a", "plugin_load_add = b=c.so"], {"plugin_load_add": "a;b=c.so"}),
+        (
+            ["plugin_load_add = a", "plugin_load = b", "plugin_load_add = c"],
+            {"plugin_load": "b", "plugin_load_add": "c"},
+        ),
+        (["replicate_do_db = a", "replicate-do-db = a"], {"replicate_do_db": "a"}),
+        (["sql_mode = ANSI", "sql_mode = STRICT_ALL_TABLES"], {"sql_mode": "STRICT_ALL_TABLES"}),
+    ],
+)
+def test_lines_that_add_up_in_a_server_add_up(tmp_path: Path, lines: list[str], values: dict[str, object]) -> None:
+    assert read(tmp_path, "[mysqld]\n" + "\n".join(lines)) == values
+
+
+@pytest.mark.parametrize(
+    "name", ["performance_schema_instrument", "replicate_wild_ignore_table", "binlog_do_db", "ignore_db_dirs"]
+)
+def test_lines_that_add_up_and_have_no_value_in_common_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=rf"my\.cnf:4: {name} adds to the line .*my\.cnf:2, and a study sets one value"):
+        read(tmp_path, f"[mysqld]\n{name} = a\nx = 1\n{name} = b\n")
+
+
+def test_the_plugins_of_a_debian_system_are_all_loaded(tmp_path: Path) -> None:
+    (tmp_path / "mariadb.conf.d").mkdir()
+    names = ["provider_bzip2", "provider_lz4", "provider_lzma", "provider_lzo", "provider_snappy"]
+    for name in names:
+        text = f"[server]\n# Library\nplugin_load_add={name}\n# Keep it\n{name}=force_plus_permanent\n"
+        (tmp_path / "mariadb.conf.d" / f"{name}.cnf").write_text(text)
+    found = read(tmp_path, "[client-server]\n!includedir mariadb.conf.d/\n", "10.11.19-MariaDB")
+    assert found == {"plugin_load_add": ";".join(names), **dict.fromkeys(names, "force_plus_permanent")}
 
 
 def test_bytes_of_another_encoding_are_comments_or_refused(tmp_path: Path) -> None:
@@ -139,6 +184,14 @@ def test_the_options_of_an_arm_are_its_variables_under_those_that_it_sets_itself
         "basedir", "bind_address", "datadir", "pid_file", "tmpdir", "user",
     ]  # fmt: skip
     assert Experiment.model_validate_json(made.model_dump_json()) == made
+
+
+def test_a_binary_log_elsewhere_is_kept_in_the_data_directory(tmp_path: Path) -> None:
+    file = tmp_path / "log.cnf"
+    file.write_text("[mysqld]\nlog-bin = /var/log/mysql/mysql-bin.log\nlog_bin_index = /var/log/mysql/bin.index\n")
+    made = loaded(tmp_path, "mine = { option_file = 'log.cnf' }")
+    assert made.arm("mine").treatments["variables"] == {"log_bin": "mysql-bin.log"}
+    assert replaced_in(read_option_file(file)) == ["log_bin = mysql-bin.log", "log_bin_index"]
 
 
 def test_the_options_of_the_server_hold_for_every_arm(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,8 @@ from mydyno.model.server_version import ServerVersion
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import option_text
 from mydyno.servers.option_file import changed_by_server, is_by_server, listed_values, option_values
+from mydyno.servers.running.base import InstanceSettings
+from mydyno.treatments.variables import UNSHOWN, Shown, VariablesTreatment
 from tests.support.fake_script import experiment
 
 TABLE = """\
@@ -178,6 +182,31 @@ async def test_what_a_version_removed_is_named_as_ignored_or_refused_as_the_serv
         UserError, match=r"arms\.jemalloc\.variables: MySQL 8\.0\.31 removed old, and ignores it, MySQL"
     ):
         await check_values({"jemalloc": made}, nothing, host)
+
+
+LOADING = """\
+for each; do case $each in
+  --plugin-dir=/*) folder=1 ;;
+  --plugin_load_add=of_x) loaded=$folder ;;
+  --x_size=*) [ $loaded ] || { echo "1:00 0 [ERROR] mysqld: unknown variable '$each'"; exit 7; } ;;
+esac; done
+"""
+
+
+async def test_options_of_a_plugin_are_known_with_the_plugin(tmp_path: Path) -> None:
+    made, host = build(tmp_path, f"{LOADING}cat <<'END'\n{TABLE}END"), LocalHost("values", None)
+    made = replace(made, variables=made.variables | {"plugin_load_add"})
+    own: dict[str, Scalar] = {"x_size": 7, "plugin_load_add": "of_x"}
+    asked = experiment(treatments={"jemalloc": {"variables": own}})
+    await check_variables({"jemalloc": made}, asked, host)
+    private: Any = SimpleNamespace(build=made, host=host, settings=InstanceSettings())
+    found = {"x_size": Shown("x_size", "7", None)}
+    assert await VariablesTreatment(own)._ignored(found.keys(), found, private) == {"x_size": UNSHOWN}
+    of_all = experiment(treatments={"jemalloc": {"variables": {"x_size": 7}}})
+    with pytest.raises(UserError, match=r"arms\.jemalloc\.variables\.x_size: MySQL 8\.0\.31 has no variable 'x_size'"):
+        await check_variables({"jemalloc": made}, of_all, host)
+    server = of_all.server.model_copy(update={"variables": {"plugin_load_add": "of_x"}})
+    await check_variables({"jemalloc": made}, of_all.model_copy(update={"server": server}), host)
 
 
 async def test_what_a_build_does_not_list_of_all_servers_variables_is_named_once(tmp_path: Path) -> None:

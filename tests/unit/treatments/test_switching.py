@@ -12,7 +12,7 @@ from mydyno.execution.planning.design_choice import choose_design
 from mydyno.execution.planning.time_plan import shape_of
 from mydyno.experiments import built_in
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.experiment import Experiment, ServerSpec
 from mydyno.treatments.coexistence import is_switched, lasting_names, switched_variables, switching_obstacles
 from tests.support.fake_script import experiment
 
@@ -37,6 +37,14 @@ def test_only_what_differs_is_switched() -> None:
     assert switching_obstacles(asked) == []
 
 
+def test_an_external_server_is_switched_between_using_its_statistics_and_not() -> None:
+    asked = two_arms({"variables": {"use_stat_tables": "never"}}, {"variables": {"use_stat_tables": "preferably"}})
+    words = "use_stat_tables: data are made once, with one value"
+    assert words in switching_obstacles(asked)
+    asked = asked.model_copy(update={"server": ServerSpec(dsn="mysql://bench@db/sbtest")})
+    assert words not in switching_obstacles(asked)
+
+
 def test_built_in_experiments_that_are_switched() -> None:
     found = [name for name in sorted(built_in()) if is_switched(experiments.load(name, scale="quick")[0])]
     assert found == SWITCHED_AT_QUICK_SCALE
@@ -48,7 +56,8 @@ def test_built_in_experiments_that_are_switched() -> None:
         ({"allocator": "glibc"}, {"allocator": "jemalloc"}, {}, "allocator is not the same in all arms"),
         (flush(1), {**flush(2), "huge_pages": "4k"}, {}, "huge_pages is not the same in all arms"),
         ({"network": "1gbit"}, {}, {}, "network is not in all arms"),
-        (flush(1), flush(2, innodb_page_size="8k"), {}, "innodb_page_size: the server's files are of one form"),
+        (flush(1), flush(2, innodb_page_size="8k"), {}, "innodb_page_size: data are made once, with one value"),
+        (flush(1), flush(1, innodb_stats_method="nulls_unequal"), {}, "innodb_stats_method: data are made once"),
         (flush(1), flush(1), {}, "the arms are all the same"),
         (
             flush(1),

@@ -17,7 +17,8 @@ from mydyno.model.server_version import ServerVersion
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.my_cnf import my_cnf, option_value
 from mydyno.servers.option_file import same_setting
-from mydyno.treatments.variables import read_back
+from mydyno.servers.time_zones import zone_names
+from mydyno.treatments.variables import VariablesTreatment, read_back
 from tests.support.fake_script import experiment
 
 BUILD = ServerBuild(
@@ -184,3 +185,13 @@ def test_another_engine_than_that_of_the_tables_is_refused(paths: HostPaths, nam
     found = [one for one in forecast(asked, make_plan(asked), paths).obstacles if "has tables of InnoDB" in one]
     assert len(found) == (value != "innodb")
     assert all(one.startswith(f"arm jemalloc: {option_name(name)} = {value}: ") for one in found)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "europe/berlin", "+02:00", "system", "Mars/Base"])
+def test_a_time_zone_that_the_servers_tables_will_not_have_is_refused(zone: str) -> None:
+    known = zone in ("+02:00", "system") or (zone != "Mars/Base" and "Europe/Berlin" in zone_names())
+    treatment = VariablesTreatment({"default-time-zone": zone})
+    words = treatment.obstacle(ServerSpec(name="mariadb-10.11"))
+    assert (words is None) is known
+    assert words is None or words.startswith(f"default_time_zone = {zone}: no such time zone in /")
+    assert treatment.obstacle(ServerSpec(dsn="mysql://bench@db/sbtest")) is None

@@ -18,7 +18,7 @@ from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.definition.plan import lanes_of_block
 from mydyno.model.definition.problems import Key, format_key, with_guess
 from mydyno.model.definition.quantities import format_bytes, format_duration
-from mydyno.model.definition.server_options import option_name, plain_name, variables_of
+from mydyno.model.definition.server_options import loading_plugins, option_name, plain_name, variables_of
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, present_build
@@ -40,7 +40,7 @@ LIKE_A_TYPO = 0.85
 """How alike the name of another variable must be to have been meant: many begin alike."""
 SPARE_CONNECTIONS = 16
 NO_VALUE = "(No default value)"
-HINT = "mysqld --verbose --help lists them; a plugin's variable needs the prefix loose_"
+HINT = "mysqld --verbose --help lists them; a plugin's variable needs plugin_load_add, or the prefix loose_"
 
 
 def base_variables(experiment: Experiment) -> dict[str, Scalar]:
@@ -96,7 +96,8 @@ async def check_variables(builds: Mapping[str, ServerBuild], experiment: Experim
         if not build.version.has_sql:
             continue  # forecast refuses variables of a memcached
         for option in of_arms[arm]:
-            if await _refused({option_name(option): of_arms[arm][option]}, build, host):
+            loading = loading_plugins({**experiment.server.variables, **of_arms[arm]})
+            if await _refused({option_name(option): of_arms[arm][option]}, build, host, loading):
                 unknown.setdefault((option, build.identity), []).append(arm)
     for (option, _), arms in unknown.items():
         place = _place(experiment, ("arms", arms[0], "variables", option))
@@ -235,7 +236,8 @@ async def _of_all_servers(builds: Mapping[str, ServerBuild], experiment: Experim
     base = {option_name(name): name for name in experiment.server.variables}
     values = {name: experiment.server.variables[option] for name, option in base.items()}
     unknown = [
-        set(await _refused(adapt_variables(values, build.version).variables, build, host)) for build in databases
+        set(await _refused(adapt_variables(values, build.version).variables, build, host, loading_plugins(values)))
+        for build in databases
     ]
     names = sorted(set.intersection(*unknown) & set(base)) if unknown else []
     return [
@@ -258,12 +260,20 @@ def _place(experiment: Experiment, key: Key) -> str:
     return f"{lines[-1].place}: {format_key(key)}"
 
 
-async def _refused(variables: Mapping[str, Scalar], build: ServerBuild, host: LocalHost) -> list[str]:
-    """The options that the server neither lists nor, with a warning that it removed them, ignores."""
-    unlisted = {
-        name: value for name, value in variables.items() if build.variables and not is_known(name, build.variables)
-    }
-    return [name for name, value in unlisted.items() if not (await option_values(build, host, {name: value})).removed]
+async def _refused(
+    variables: Mapping[str, Scalar], build: ServerBuild, host: LocalHost, loading: Mapping[str, Scalar]
+) -> list[str]:
+    """The options that the server does not list, nor takes with these plugins (one that forces a plugin is in no list),
+    nor, with a warning, ignores as removed.
+    """
+    found = []
+    for name, value in variables.items():
+        if not build.variables or is_known(name, build.variables):
+            continue
+        read = await option_values(build, host, {**loading, name: value})
+        if plain_name(name) not in read.removed and (read.errors or not loading):
+            found.append(name)
+    return found
 
 
 def _no_variable(place: str, option: str, builds: list[ServerBuild]) -> str:

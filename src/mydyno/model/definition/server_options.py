@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from mydyno.model.definition.experiment import ArmSpec, Scalar
 from mydyno.model.definition.problems import Key, Problem
@@ -75,6 +76,7 @@ _BEGIN_LIKE_THEM = (
 )  # fmt: skip
 """Options of their own whose names begin others: not short for those."""
 _LOADED = ("early_plugin_load", "plugin_load", "plugin_load_add")
+"""Options that load plugins."""
 _LISTENING = re.compile(r"memcached|mysqlx|handlersocket|group_replication", re.IGNORECASE)
 """Plugins that listen at a port of their own."""
 _KEYS = ("file_key_management_", "keyring_")
@@ -99,6 +101,17 @@ def reserved_because(name: str, value: Scalar) -> str | None:
     if _OUTSIDE.search(text) and not plain.startswith(_KEYS):
         return "names a path outside of the data directory"
     return None
+
+
+def inside(name: str, value: Scalar) -> Scalar:
+    """The value of an option file's line as a private server can have it: its binary log is in the data directory."""
+    outside = plain_name(name) == "log_bin" and _OUTSIDE.search(str(value))
+    return Path(str(value)).name if outside else value
+
+
+def loading_plugins(variables: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Those of the variables that load plugins, whose own options a server knows with them alone."""
+    return {option_name(name): value for name, value in variables.items() if plain_name(name) in _LOADED}
 
 
 def reserved_problems(key: Key, variables: object) -> list[Problem]:

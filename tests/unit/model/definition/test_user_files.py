@@ -162,6 +162,33 @@ def test_prepared_data_of_another_text_or_other_options_are_kept_apart(tmp_path:
     assert before == short("")
 
 
+@pytest.mark.parametrize(
+    ("data", "named"), [('script = "mine.lua"', ["towns.lua", "words.txt"]), ('sql = "shop.toml"', ["towns.csv"])]
+)
+def test_prepared_data_of_other_csv_files_or_modules_are_kept_apart_wherever_they_are(
+    tmp_path: Path, data: str, named: list[str]
+) -> None:
+    def short(folder: Path) -> str:
+        spec = experiment(folder, f'data = {{ {data} }}\n[[steps]]\nsql = "shop.sql"\n').data
+        for name, text in {"mine.lua": 'require("towns")', "shop.toml": "# \"csv('towns.csv', 'name')\""}.items():
+            (folder / name).write_text(text)
+        return kind_of(spec).short(spec)
+
+    texts = {"towns.lua": 'return io.open("words.txt")', "words.txt": "Ulm", "towns.csv": "name\nUlm\n"}
+    folders = [tmp_path / "ann", tmp_path / "bob"]
+    for folder in folders:
+        folder.mkdir()
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+    first = short(folders[0])
+    assert first == short(folders[1])
+    for name in named:
+        (folders[1] / name).write_text(f"{texts[name]} -- changed")
+        assert short(folders[1]) != first
+        (folders[1] / name).write_text(texts[name])
+    assert first == short(folders[1])
+
+
 def test_a_script_gets_the_stream_of_its_block(tmp_path: Path) -> None:
     step = experiment(tmp_path, '[[steps]]\nscript = "mine.lua"\n').resolved_steps[0]
     assert (
