@@ -272,6 +272,31 @@ async def test_an_anonymised_capture_is_replayed_without_errors(
         assert (final["errors"], final["sent"]) == (0, len(TYPED))
 
 
+async def test_a_log_of_latin1_sessions_is_replayed_in_their_character_set(
+    instance: MysqldServer, real_paths: HostPaths, tmp_path: Path
+) -> None:
+    await instance.start()
+    make_tables(instance)
+    with connect(instance) as connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE item SET note = 'caf\u00e9' WHERE id = 2")
+    dynoload = Dynoload(real_paths, instance, tmp_path)
+    events = ("Connect\tapp@localhost on sbtest using Socket", "Query\tSELECT id FROM item WHERE note = 'caf\u00e9'")
+    lines = [f"2026-11-23T10:30:0{second}.000000Z\t  5 {event}\n" for second, event in enumerate(events)]
+    (tmp_path / "general.log").write_text("".join(lines), encoding="latin1")
+    assert dynoload("capture", "general.log", "-o", "unknown.capture").returncode == 0
+    assert dynoload("capture", "general.log", "--charset", "latin1", "-o", "latin1.capture").returncode == 0
+    for words in (("replay",), ("sql", "run")):
+        done = dynoload(*words, "unknown.capture")
+        assert done.returncode == 2 and "--charset latin1" in done.stderr, done.stderr
+    done = dynoload("replay", "latin1.capture", "--speed", "max", "--results", "results", "--quiet")
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = [json.loads(line) for line in (tmp_path / "results").read_text().splitlines()]
+    assert [one["rows"] for one in results if one.get("record") == "statement"] == [0, 1], "SET NAMES, and the row"
+    # As a load: it is INVALID where no row is found.
+    done = dynoload("sql", "run", "latin1.capture", "--connections", "1", "--duration", "1s", "--quiet")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_files_that_are_no_captures_are_refused(real_paths: HostPaths, tmp_path: Path) -> None:
     header = '{"record":"header","format":"dynoload-capture","format_version":%d,"source":"general_log",'
     header += '"resolution_us":1,"spread":false,"anonymised":false,"duration_us":0,"sessions":1,"peak_sessions":1,'

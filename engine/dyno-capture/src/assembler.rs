@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::class::{self, Named};
 use crate::event::{Action, Capture, Event, Header, Raw, RawAction, Source, Statement};
-use crate::implicit::begin_transactions;
+use crate::implicit::{begin_transactions, begin_with_charset};
 use crate::lexer;
 use crate::problems::{LogPosition, Problem, Problems};
 use crate::selection::{needs_default_schema, Selection, Selector};
@@ -22,6 +22,15 @@ pub struct Origin {
     pub source: Source,
     /// Whether the time is that of the statement's end.
     pub time_is_end: bool,
+}
+
+/// What sessions have that do not set it, where it is given.
+#[derive(Debug, Clone, Default)]
+pub struct Assumed {
+    /// Their autocommit.
+    pub autocommit: Option<bool>,
+    /// Their character set; that of a login is among packets.
+    pub charset: Option<String>,
 }
 
 /// A session that has not ended.
@@ -44,8 +53,8 @@ pub struct Assembler {
     pub problems: Problems,
     /// The server's version, once a log has stated it.
     pub server: Option<String>,
-    /// Of sessions that do not set it, where it is given.
-    pub autocommit: Option<bool>,
+    /// What sessions have that do not set it.
+    pub assumed: Assumed,
     origin: Origin,
     selector: Selector,
     /// Sessions of the provider that are recognised by a later statement.
@@ -65,7 +74,7 @@ impl Assembler {
         Self {
             problems: Problems::default(),
             server: None,
-            autocommit: None,
+            assumed: Assumed::default(),
             origin,
             selector: Selector::default(),
             of_the_platform: BTreeSet::new(),
@@ -332,7 +341,11 @@ impl Assembler {
             events.push(Event { at_us, ..timed.event });
         }
         let begun_before = self.begun_before.keys().copied().collect();
-        let begun = begin_transactions(&mut events, &begun_before, self.autocommit);
+        if let Some(charset) = &self.assumed.charset {
+            let has_logins = self.origin.source == Source::Packets;
+            begin_with_charset(&mut events, charset, has_logins.then_some(&begun_before));
+        }
+        let begun = begin_transactions(&mut events, &begun_before, self.assumed.autocommit);
         begun.count(&mut self.problems, &self.begun_before);
         let sessions = number_by_first_event(&mut events);
         let header = Header {

@@ -1,6 +1,7 @@
 //! What a statement does, as far as its text shows it.
 
 use crate::lexer::{name, tokens, Kind, Token};
+use crate::query::split;
 use crate::reach;
 
 /// Words of a query with which it writes, locks or leaves the server.
@@ -110,26 +111,76 @@ pub fn boundary(text: &[u8]) -> Option<Boundary> {
     is_end.then_some(Boundary::End)
 }
 
-/// What `SET autocommit` sets.
-pub fn autocommit(text: &[u8]) -> Option<bool> {
-    let all: Vec<Token<'_>> = tokens(text).filter(|token| !token.is_symbol(b';')).collect();
-    let (first, rest) = all.split_first()?;
-    let rest = match rest {
-        [scope, rest @ ..] if scope.is_any(&["SESSION", "LOCAL"]) => rest,
-        rest => rest,
-    };
-    let [variable, assignment @ .., value] = rest else {
-        return None;
-    };
-    let is_assignment = assignment
-        .iter()
-        .all(|token| token.is_symbol(b'=') || token.is_symbol(b':'));
-    let names: [&[u8]; 3] = [b"autocommit", b"@@autocommit", b"@@session.autocommit"];
-    let is_autocommit = names.iter().any(|name| variable.text.eq_ignore_ascii_case(name));
-    if !first.is_word("SET") || !is_autocommit || !is_assignment {
+/// What SET does with the autocommit of its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Autocommit {
+    /// Whether it is on from now on.
+    pub is_on: bool,
+    /// The statement with its other assignments alone; empty where it has none.
+    pub others: Vec<u8>,
+}
+
+/// Whether the statement sets the autocommit of its session; drivers set it together with other variables.
+pub fn autocommit(text: &[u8]) -> Option<Autocommit> {
+    let mut tokens = tokens(text);
+    if !tokens.next()?.is_word("SET") {
         return None;
     }
-    Some(value.text == b"1" || value.is_any(&["ON", "TRUE"]))
+    let rest: Vec<Token<'_>> = tokens.filter(|token| !token.is_symbol(b';')).collect();
+    let (mut is_on, mut others) = (None, Vec::new());
+    // A scope is also that of the assignments after it.
+    let mut is_of_the_session = true;
+    for assignment in split(&rest, |token| token.is_symbol(b',')) {
+        let (first, last) = (assignment.first()?, assignment.last()?);
+        let is_session = first.is_any(&["SESSION", "LOCAL"]);
+        if is_session || first.is_any(&["GLOBAL", "PERSIST", "PERSIST_ONLY"]) {
+            is_of_the_session = is_session;
+        }
+        match autocommit_value(&assignment[usize::from(is_session)..]).filter(|_| is_of_the_session) {
+            Some(value) => is_on = Some(value),
+            None => {
+                let start: &[u8] = if others.is_empty() { b"SET " } else { b", " };
+                others.extend_from_slice(start);
+                others.extend_from_slice(&text[first.start..last.start + last.text.len()]);
+            }
+        }
+    }
+    is_on.map(|is_on| Autocommit { is_on, others })
+}
+
+fn autocommit_value(assignment: &[Token<'_>]) -> Option<bool> {
+    let [variable, operator @ .., value] = assignment else {
+        return None;
+    };
+    let is_operator = operator
+        .iter()
+        .all(|token| token.is_symbol(b'=') || token.is_symbol(b':'));
+    let names: [&[u8]; 4] = [
+        b"autocommit",
+        b"@@autocommit",
+        b"@@session.autocommit",
+        b"@@local.autocommit",
+    ];
+    let is_autocommit = names.iter().any(|name| variable.text.eq_ignore_ascii_case(name));
+    (is_autocommit && is_operator).then(|| value.text == b"1" || value.is_any(&["ON", "TRUE"]))
+}
+
+/// The character set that the statement gives its session: SET NAMES, SET CHARACTER SET, or that of the client.
+pub fn charset(text: &[u8]) -> Option<String> {
+    let mut tokens = tokens(text);
+    if !tokens.next()?.is_word("SET") {
+        return None;
+    }
+    let begins = |token: &Token<'_>| {
+        let variable = token.text.rsplit(|byte| matches!(byte, b'@' | b'.')).next();
+        token.is_any(&["NAMES", "CHARSET", "CHARACTER"])
+            || variable.is_some_and(|name| name.eq_ignore_ascii_case(b"character_set_client"))
+    };
+    tokens.find(begins)?;
+    let value = tokens.find(|token| token.kind != Kind::Symbol && !token.is_word("SET"))?;
+    let name = std::str::from_utf8(value.text).ok()?.trim_matches(['\'', '"']);
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_name.then(|| name.to_ascii_lowercase())
 }
 
 /// Whether the statement uses what only its session has: variables, temporary tables, prepared statements, locks.
@@ -325,13 +376,40 @@ mod tests {
             assert_eq!(boundary(text.as_bytes()), expected, "{text}");
         }
         for (text, expected) in [
-            ("SET autocommit=0", Some(false)),
-            ("set session autocommit = ON;", Some(true)),
-            ("SET @@autocommit := 1", Some(true)),
+            ("SET autocommit=0", Some((false, ""))),
+            ("set session autocommit = ON;", Some((true, ""))),
+            ("SET @@autocommit := 1", Some((true, ""))),
+            (
+                "SET autocommit=0, sql_mode=CONCAT(@@sql_mode, ','), NAMES latin1",
+                Some((false, "SET sql_mode=CONCAT(@@sql_mode, ','), NAMES latin1")),
+            ),
+            ("SET a = 1,autocommit=1;", Some((true, "SET a = 1"))),
+            ("SET GLOBAL a = 1, autocommit = 0", None),
+            ("SET GLOBAL autocommit = 0", None),
             ("SET NAMES utf8mb4", None),
             ("SET sql_mode = ''", None),
+            ("UPDATE t SET autocommit = 0, a = 1", None),
         ] {
+            let expected = expected.map(|(is_on, others)| Autocommit {
+                is_on,
+                others: others.into(),
+            });
             assert_eq!(autocommit(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_character_set_of_a_session_is_found() {
+        for (text, expected) in [
+            ("SET NAMES latin1", Some("latin1")),
+            ("set autocommit=1, names 'UTF8' collate utf8_bin", Some("utf8")),
+            ("SET CHARACTER SET cp1251", Some("cp1251")),
+            ("SET @@session.character_set_client := binary", Some("binary")),
+            ("SET character_set_client = @before", None),
+            ("SET character_set_results = NULL", None),
+            ("SELECT names FROM t", None),
+        ] {
+            assert_eq!(charset(text.as_bytes()).as_deref(), expected, "{text}");
         }
     }
 

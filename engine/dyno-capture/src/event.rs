@@ -58,6 +58,16 @@ pub struct Statement {
     pub count: Option<u64>,
 }
 
+impl Statement {
+    /// What sets the session's character set.
+    pub fn set_names(charset: &str) -> Self {
+        Self {
+            text: format!("SET NAMES {charset}").into_bytes(),
+            ..Self::default()
+        }
+    }
+}
+
 /// What a session did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {

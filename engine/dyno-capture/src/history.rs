@@ -69,7 +69,7 @@ impl History {
 
     /// Sessions have this autocommit until they set it.
     pub fn assume_autocommit(&mut self, is_on: Option<bool>) {
-        self.assembler.autocommit = is_on;
+        self.assembler.assumed.autocommit = is_on;
     }
 
     /// Takes a row.

@@ -1,4 +1,5 @@
-//! Sessions whose autocommit the log does not state: of a server where it is off, or that began before the log.
+//! What the log does not state of its sessions: the autocommit of a server where it is off, or of those that began before
+//! the log; the character set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -132,6 +133,26 @@ pub fn begin_transactions(events: &mut Vec<Event>, begun_before: &BTreeSet<u32>,
     begun
 }
 
+/// Begins sessions that do not begin with a character set of their own by setting this one; of packets only those that
+/// began before.
+pub fn begin_with_charset(events: &mut Vec<Event>, charset: &str, only: Option<&BTreeSet<u32>>) {
+    let (mut begun, mut resets) = (BTreeSet::new(), BTreeMap::new());
+    for event in std::mem::take(events) {
+        let part = part(&event, &mut resets);
+        if let Action::Statement(statement) = &event.action {
+            let is_known = only.is_some_and(|sessions| part.1 > 0 || !sessions.contains(&part.0));
+            if begun.insert(part) && !is_known && class::charset(&statement.text).is_none() {
+                events.push(Event {
+                    action: Action::Statement(Statement::set_names(charset)),
+                    at_us: event.at_us,
+                    session: event.session,
+                });
+            }
+        }
+        events.push(event);
+    }
+}
+
 fn part(event: &Event, resets: &mut BTreeMap<u32, u32>) -> Part {
     let count = resets.entry(event.session).or_default();
     *count += u32::from(matches!(event.action, Action::Reset { .. }));
@@ -232,6 +253,23 @@ mod tests {
         assert_eq!(begun(&texts, None), expected);
         assert_eq!(begun(&texts, Some(false)), expected);
         assert_eq!(begun(&texts, Some(true)), texts);
+    }
+
+    #[test]
+    fn sessions_that_set_no_character_set_get_the_given_one() {
+        let mut all = events(1, &["connect", "SELECT 1", "reset", "SET NAMES utf8", "SELECT 2"]);
+        all.extend(events(2, &["SELECT 3", "reset", "SELECT 4"]));
+        let with = |only: Option<&BTreeSet<u32>>| {
+            let mut events = all.clone();
+            begin_with_charset(&mut events, "latin1", only);
+            shown(&events).join("; ")
+        };
+        let first = "connect; SET NAMES latin1; SELECT 1; reset; SET NAMES utf8; SELECT 2";
+        let second = "SET NAMES latin1; SELECT 3; reset; SET NAMES latin1; SELECT 4";
+        assert_eq!(with(None), format!("{first}; {second}"));
+        let of_packets =
+            "connect; SELECT 1; reset; SET NAMES utf8; SELECT 2; SET NAMES latin1; SELECT 3; reset; SELECT 4";
+        assert_eq!(with(Some(&[2].into())), of_packets);
     }
 
     #[test]

@@ -40,13 +40,14 @@ mod transactions;
 mod unique;
 
 pub use anonymise::{has_ansi_quotes, Anonymiser, KEY_BYTES};
-pub use assembler::{Assembler, Origin};
+pub use assembler::{Assembler, Assumed, Origin};
 pub use digest::{digest, digest_label, fingerprint, Fingerprint};
 pub use event::{Action, Capture, Event, Header, Raw, RawAction, Source, Statement};
 pub use format::{is_capture, read, write, FormatError, FORMAT, FORMAT_VERSION};
 pub use history::{History, HistoryRow, DIGEST_COLUMNS, HISTORY_COLUMNS};
 pub use log::{LogKind, LogReader};
 pub use nondeterminism::{adds_up, has_order, nondeterministic, Freedom, Varying};
+pub use packets::is_charset;
 pub use problems::{LogPosition, Problem, ProblemCount, Problems, FIRST_PLACES};
 pub use selection::{needs_default_schema, Selection};
 pub use transactions::{Span, Transaction, Transactions, Wanted};

@@ -2,7 +2,10 @@
 
 use crate::lexer::{name, tokens, Kind, Token};
 use crate::query::{queries, split, Query, Within};
-use crate::unique::{has_key, is_among, is_constant, is_ordered, most_rows, without_direction, Extent, UniqueKeys};
+use crate::unique::{
+    has_key, is_aggregate, is_among, is_constant, is_ordered, most_rows, open_column, without_direction, Extent,
+    UniqueKeys,
+};
 
 /// Functions whose result depends on the time, the session or chance.
 const VARYING_FUNCTIONS: &[&str] = &[
@@ -60,6 +63,16 @@ const WITHOUT_PARENTHESES: &[&str] = &[
 const OF_AN_ARGUMENT: &[&str] = &["UNIX_TIMESTAMP"];
 /// Aggregates that have their values in the order in which a plan finds them.
 const IN_ORDER_OF_THE_PLAN: &[&str] = &["GROUP_CONCAT", "JSON_ARRAYAGG", "JSON_OBJECTAGG"];
+/// Window functions that depend on the place of a row, also among those that are equal in their window's ORDER BY.
+const BY_PLACE: &[&str] = &[
+    "ROW_NUMBER",
+    "NTILE",
+    "LAG",
+    "LEAD",
+    "FIRST_VALUE",
+    "LAST_VALUE",
+    "NTH_VALUE",
+];
 /// Aggregates that add numbers up: of FLOAT and DOUBLE the last digits depend on the order.
 const SUMS: &[&str] = &[
     "SUM",
@@ -104,10 +117,10 @@ pub fn nondeterministic(text: &[u8], keys: &UniqueKeys, extent: &Extent, rows: u
     if let Some(reason) = self::varying(&all) {
         return varying(reason, Freedom::Number);
     }
-    let none = UniqueKeys::new();
-    // The name of a common table expression may be that of a table.
-    let keys = if all[..].first().is_some_and(|first| first.is_word("WITH")) {
-        &none
+    let of_tables;
+    let keys = if all.iter().any(|token| token.is_word("WITH")) {
+        of_tables = without_common(keys, &all);
+        &of_tables
     } else {
         keys
     };
@@ -138,8 +151,13 @@ pub fn nondeterministic(text: &[u8], keys: &UniqueKeys, extent: &Extent, rows: u
         };
         return varying(format!("LIMIT without {order}"), freedom);
     }
-    let aggregates = queries.iter().flat_map(|query| unordered_aggregates(query, keys));
-    if let Some(found) = aggregates.max_by_key(|found| found.freedom) {
+    let of_query = |query| {
+        let aggregates = unordered_aggregates(query, keys).into_iter();
+        aggregates
+            .chain(open_windows(query, keys))
+            .chain(open_columns(query, keys))
+    };
+    if let Some(found) = queries.iter().flat_map(of_query).max_by_key(|found| found.freedom) {
         return Some(found);
     }
     let outermost = queries.first().filter(|query| query.has("ORDER")).filter(is_unordered);
@@ -179,6 +197,129 @@ fn unordered_aggregates(query: &Query<'_>, keys: &UniqueKeys) -> Vec<Varying> {
                 Freedom::Number
             },
         });
+    }
+    found
+}
+
+/// The window functions of a query whose values depend on an order that it leaves open.
+fn open_windows(query: &Query<'_>, keys: &UniqueKeys) -> Vec<Varying> {
+    let is_over = |place: &usize| query.tokens[*place].is_word("OVER");
+    let found = (0..query.tokens.len()).filter(is_over).filter_map(|place| {
+        let function = called(&query.tokens[..place])?;
+        let window = window(query, &query.tokens[place + 1..]);
+        let count = |word: &str| window.iter().filter(|token| token.is_word(word)).count();
+        // ROWS between two ends that are unbounded are all of a partition.
+        if !function.is_any(BY_PLACE) && (count("ROWS") == 0 || count("UNBOUNDED") == 2) {
+            return None;
+        }
+        let order = items_of(&window, "ORDER");
+        let unique = if order.is_empty() { "" } else { " of a unique key" };
+        let by = [order, items_of(&window, "PARTITION")].concat();
+        let is_fixed = match query.by("GROUP") {
+            Some(groups) => !query.is_rolled_up() && groups.iter().all(|item| is_among(item, &by)),
+            None => has_key(query, &by, keys),
+        };
+        let name = String::from_utf8_lossy(function.text).to_uppercase();
+        let reason = format!("{name}() without ORDER BY{unique}");
+        let freedom = freedom_of_items(query);
+        (!is_fixed).then_some(Varying { reason, freedom })
+    });
+    found.collect()
+}
+
+/// The name of the function whose call ends here, whatever words follow its brackets.
+fn called<'b, 'a>(tokens: &'b [Token<'a>]) -> Option<&'b Token<'a>> {
+    let end = tokens.iter().rposition(|token| token.is_symbol(b')'))?;
+    let mut opened = 0;
+    let begin = tokens[..=end].iter().rposition(|token| {
+        opened += step(token);
+        opened == 0
+    })?;
+    tokens[..begin].last()
+}
+
+/// What defines a window after OVER, with the windows whose names it has.
+fn window<'a>(query: &Query<'a>, after: &[Token<'a>]) -> Vec<Token<'a>> {
+    let named = query.clause("WINDOW").unwrap_or_default();
+    let named = split(named, |token| token.is_symbol(b','));
+    let definition = |of: &Token<'a>| {
+        let is_its =
+            |first: &Token<'a>| name(first).map(|name| name.to_lowercase()) == name(of).map(|name| name.to_lowercase());
+        let found = named.iter().find(|one| one.first().is_some_and(is_its))?;
+        in_next_brackets(found.get(2..)?)
+    };
+    let mut window = match in_next_brackets(after) {
+        Some(inside) => inside.to_vec(),
+        None => after.first().copied().into_iter().collect(),
+    };
+    for _ in &named {
+        let Some(base) = window.first().and_then(definition) else {
+            break;
+        };
+        drop(window.splice(..1, base.iter().copied()));
+    }
+    window
+}
+
+/// The items of PARTITION BY or ORDER BY in a window.
+fn items_of<'b, 'a>(window: &'b [Token<'a>], word: &str) -> Vec<&'b [Token<'a>]> {
+    let begin = window.iter().position(|token| token.is_word(word));
+    let Some(items) = begin.and_then(|begin| window.get(begin + 2..)) else {
+        return Vec::new();
+    };
+    let is_next = |token: &Token<'_>| token.is_any(&["ORDER", "ROWS", "RANGE", "GROUPS"]);
+    let end = items.iter().position(is_next).unwrap_or(items.len());
+    let items = split(&items[..end], |token| token.is_symbol(b','));
+    items.into_iter().map(without_direction).collect()
+}
+
+/// The columns beside GROUP BY or an aggregate that may have several values in a group.
+fn open_columns(query: &Query<'_>, keys: &UniqueKeys) -> Vec<Varying> {
+    let groups = query.by("GROUP").or_else(|| is_aggregate(query).then(Vec::new));
+    let (Some(groups), Some((items, _))) = (groups, query.items()) else {
+        return Vec::new();
+    };
+    // Which item a number is, or ? in a digest, is unknown.
+    if query.within == Within::Exists || groups.iter().any(|item| is_constant(item)) {
+        return Vec::new();
+    }
+    let by: Vec<&[Token<'_>]> = groups
+        .into_iter()
+        .map(|item| match item {
+            [item @ .., with, rollup] if with.is_word("WITH") && rollup.is_any(&["ROLLUP", "CUBE"]) => item,
+            _ => without_direction(item),
+        })
+        .collect();
+    let open = items.into_iter().filter_map(|item| open_column(query, item, &by, keys));
+    let varying = |column| Varying {
+        reason: format!("{column} outside GROUP BY"),
+        freedom: freedom_of_items(query),
+    };
+    open.map(varying).collect()
+}
+
+/// In what results differ where an item of the select list does.
+fn freedom_of_items(query: &Query<'_>) -> Freedom {
+    match query.items() {
+        Some((_, false)) if query.within == Within::Nothing => Freedom::Contents,
+        _ => Freedom::Number,
+    }
+}
+
+/// The keys of the tables that a statement names, but for names of common table expressions.
+fn without_common(keys: &UniqueKeys, all: &[Token<'_>]) -> UniqueKeys {
+    let lower = |token: &Token<'_>| name(token).map(|name| name.to_lowercase());
+    let named = all.iter().filter_map(|token| keys.get_key_value(&lower(token)?));
+    let mut found: UniqueKeys = named.map(|(table, keys)| (table.clone(), keys.clone())).collect();
+    for (place, token) in all.iter().enumerate() {
+        let is_common = match &all[place + 1..] {
+            [bracket, ..] if bracket.is_symbol(b'(') => true,
+            [word, bracket, ..] => word.is_word("AS") && bracket.is_symbol(b'('),
+            _ => false,
+        };
+        if let Some(name) = lower(token).filter(|_| is_common) {
+            found.remove(&name);
+        }
     }
     found
 }
@@ -257,183 +398,4 @@ fn varying(all: &[Token<'_>]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    use Freedom::{Contents, Number, Order};
-
-    fn found(text: &str, rows: u64) -> Option<(String, Freedom)> {
-        let key = |column: &str| [(column.to_string(), false)].into();
-        let keys: UniqueKeys = [("t".into(), [key("id")].into())].into();
-        let digest = crate::digest(text.as_bytes());
-        let found = nondeterministic(digest.as_bytes(), &keys, &crate::extent(text.as_bytes()), rows);
-        found.map(|found| (found.reason, found.freedom))
-    }
-
-    #[test]
-    fn what_varies_by_itself_is_named() {
-        const NO_KEY: &str = "GROUP_CONCAT() without ORDER BY of a unique key";
-        for (text, expected) in [
-            ("SELECT now()", Some(("NOW()", Number))),
-            ("SELECT CURRENT_TIMESTAMP", Some(("CURRENT_TIMESTAMP", Number))),
-            ("SELECT utc_date", Some(("UTC_DATE", Number))),
-            ("SELECT @@version", Some(("@@version", Number))),
-            ("SELECT @i", Some(("@i", Number))),
-            ("SHOW TABLES", Some(("SHOW", Number))),
-            (
-                "SELECT * FROM `information_schema`.`tables`",
-                Some(("information_schema", Number)),
-            ),
-            ("SELECT sys, mysql FROM t", None),
-            ("SELECT a FROM t FOR UPDATE SKIP LOCKED", Some(("SKIP LOCKED", Number))),
-            (
-                "SELECT a FROM t WHERE id = 3 AND b < NOW() LIMIT 1",
-                Some(("NOW()", Number)),
-            ),
-            ("SELECT user, version FROM t", None),
-            ("SELECT UNIX_TIMESTAMP()", Some(("UNIX_TIMESTAMP()", Number))),
-            ("SELECT id FROM t WHERE b > UNIX_TIMESTAMP('2020-01-01')", None),
-            ("SELECT UNIX_TIMESTAMP(now())", Some(("NOW()", Number))),
-            ("SELECT uuid_v7()", Some(("UUID_V7()", Number))),
-            (
-                "SELECT GROUP_CONCAT(a) FROM t GROUP BY b",
-                Some(("GROUP_CONCAT() without ORDER BY", Contents)),
-            ),
-            (
-                "SELECT GROUP_CONCAT(a ORDER BY a), JSON_ARRAYAGG((SELECT a FROM t ORDER BY id)) FROM t",
-                Some(("JSON_ARRAYAGG() without ORDER BY", Contents)),
-            ),
-            (
-                "SELECT b FROM t GROUP BY b HAVING GROUP_CONCAT(a) = 'x,y'",
-                Some(("GROUP_CONCAT() without ORDER BY", Number)),
-            ),
-            (
-                "SELECT a FROM t WHERE b = (SELECT JSON_OBJECTAGG(a, b) FROM t)",
-                Some(("JSON_OBJECTAGG() without ORDER BY", Number)),
-            ),
-            ("SELECT GROUP_CONCAT(DISTINCT a ORDER BY a) FROM t", None),
-            (
-                "SELECT GROUP_CONCAT(a, ':', b ORDER BY b DESC, a SEPARATOR ';') FROM t, u",
-                None,
-            ),
-            ("SELECT GROUP_CONCAT(a ORDER BY b, id) FROM t", None),
-            ("SELECT GROUP_CONCAT(a ORDER BY b) FROM t GROUP BY id, c", None),
-            ("SELECT GROUP_CONCAT(a ORDER BY b) FROM t", Some((NO_KEY, Contents))),
-            (
-                "SELECT UPPER(GROUP_CONCAT(a ORDER BY b)) FROM t",
-                Some((NO_KEY, Number)),
-            ),
-            (
-                "SELECT GROUP_CONCAT(DISTINCT a ORDER BY id) FROM t",
-                Some((NO_KEY, Contents)),
-            ),
-            (
-                "SELECT GROUP_CONCAT(DISTINCT CONCAT(a, b) ORDER BY a) FROM t",
-                Some((NO_KEY, Contents)),
-            ),
-            (
-                "SELECT GROUP_CONCAT(a ORDER BY t.id) FROM t JOIN u",
-                Some((NO_KEY, Contents)),
-            ),
-            (
-                "SELECT GROUP_CONCAT(a ORDER BY b) FROM t GROUP BY id, c WITH ROLLUP",
-                Some((NO_KEY, Contents)),
-            ),
-            ("SELECT group_concat FROM t", None),
-            ("SELECT 'now()'", None),
-        ] {
-            let expected = expected.map(|(reason, freedom)| (reason.to_string(), freedom));
-            assert_eq!(found(text, 3), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn sums_are_found() {
-        assert!(adds_up(b"SELECT b, ROUND(avg(a)) FROM t GROUP BY b"));
-        assert!(!adds_up(b"SELECT sum, MAX(a) FROM t"));
-    }
-
-    #[test]
-    fn a_limit_varies_where_it_may_cut_other_rows() {
-        const NO_ORDER: &str = "LIMIT without ORDER BY";
-        const NO_KEY: &str = "LIMIT without ORDER BY of a unique key";
-        for (text, expected) in [
-            ("SELECT a FROM t LIMIT 3", Some((NO_ORDER, Contents))),
-            ("SELECT a FROM t LIMIT 4", None),
-            ("SELECT a FROM t LIMIT 4 OFFSET 1", Some((NO_ORDER, Contents))),
-            ("SELECT a FROM t FETCH FIRST 3 ROWS ONLY", Some((NO_ORDER, Contents))),
-            ("SELECT a FROM t ORDER BY b LIMIT 3", Some((NO_KEY, Contents))),
-            (
-                "SELECT a FROM t ORDER BY b LIMIT 4",
-                Some(("ORDER BY without a unique key", Order)),
-            ),
-            (
-                "SELECT a FROM t ORDER BY b",
-                Some(("ORDER BY without a unique key", Order)),
-            ),
-            ("SELECT a FROM t ORDER BY b, id LIMIT 3", None),
-            ("SELECT a FROM t ORDER BY a LIMIT 3", None),
-            ("SELECT a FROM t", None),
-            (
-                "SELECT a FROM (SELECT a FROM t LIMIT 3) x WHERE a > 3",
-                Some((NO_ORDER, Number)),
-            ),
-            (
-                "SELECT a FROM (SELECT a FROM t LIMIT 3) x ORDER BY a",
-                Some((NO_ORDER, Number)),
-            ),
-            (
-                "SELECT a FROM (SELECT a FROM t ORDER BY b LIMIT 3) x ORDER BY a",
-                Some((NO_KEY, Number)),
-            ),
-            (
-                "SELECT a FROM (SELECT a FROM t WHERE id = 1 LIMIT 3) x ORDER BY a",
-                None,
-            ),
-            ("SELECT EXISTS (SELECT 1 FROM t WHERE b LIMIT 1)", None),
-            (
-                "SELECT (SELECT COUNT(*) FROM u), a FROM t LIMIT 3",
-                Some((NO_ORDER, Contents)),
-            ),
-            (
-                "SELECT GROUP_CONCAT(a ORDER BY a) FROM t GROUP BY b LIMIT 3",
-                Some((NO_ORDER, Contents)),
-            ),
-            (
-                "WITH t AS (SELECT 1 id) SELECT a FROM t WHERE id = 1 LIMIT 3",
-                Some((NO_ORDER, Contents)),
-            ),
-            (
-                "(SELECT a FROM t LIMIT 3) UNION (SELECT a FROM u)",
-                Some((NO_ORDER, Number)),
-            ),
-        ] {
-            let expected = expected.map(|(reason, freedom)| (reason.to_string(), freedom));
-            assert_eq!(found(text, 3), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_limit_changes_nothing_of_rows_that_a_unique_key_finds() {
-        for text in [
-            "SELECT a FROM t WHERE id = 3 LIMIT 1",
-            "SELECT a FROM t WHERE id IN (3) LIMIT 1",
-            "SELECT a FROM t WHERE id IN (3) LIMIT 1 OFFSET 1",
-            "SELECT a FROM t WHERE id <=> 3 LIMIT 1",
-            "SELECT a FROM t WHERE id = ? LIMIT ?",
-            "SELECT COUNT(*) FROM u LIMIT 1",
-        ] {
-            assert_eq!(found(text, 1), None, "{text}");
-        }
-        assert_eq!(found("SELECT a FROM t WHERE id IN (3, 4) LIMIT 2", 2), None);
-        assert_eq!(found("SELECT a FROM t WHERE id IN (3, 4)", 2), None);
-        for text in [
-            "SELECT a FROM t WHERE id IN (3, 4) LIMIT 1",
-            "SELECT a FROM t WHERE id IN (?, ?) LIMIT ?",
-            "SELECT a FROM t WHERE id != 3 LIMIT 1",
-            "SELECT a FROM t WHERE id = 1 OR b LIMIT 1",
-        ] {
-            assert_eq!(found(text, 1).map(|found| found.1), Some(Contents), "{text}");
-        }
-    }
-}
+mod tests;

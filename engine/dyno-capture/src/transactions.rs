@@ -50,6 +50,10 @@ pub struct Transactions {
     pub of_the_session: u64,
     /// Statements that do not only read, left out because only those that do were wanted.
     pub not_read_only: u64,
+    /// The character sets of the sessions of statements that are not ASCII.
+    pub charsets: BTreeSet<String>,
+    /// Statements that are not UTF-8, of sessions that do not set their character set.
+    pub unknown_charset: u64,
 }
 
 /// A session so far.
@@ -60,6 +64,8 @@ struct Open {
     transaction: Option<Transaction>,
     /// After SET autocommit = 0: any statement begins a transaction.
     is_implicit: bool,
+    /// The character set that it has set.
+    charset: Option<String>,
 }
 
 impl Transactions {
@@ -102,13 +108,20 @@ impl Transactions {
             connection,
             statements: vec![statement],
         };
-        if let Some(is_on) = class::autocommit(text) {
-            if is_on {
+        if let Some(set) = class::autocommit(text) {
+            if set.is_on {
                 self.end(session, of_text(b"COMMIT"));
             }
-            session.is_implicit = !is_on;
+            // What else it sets begins no transaction.
+            session.is_implicit = false;
+            if !set.others.is_empty() {
+                let text = set.others;
+                self.statement(session, at_us, Statement { text, ..statement }, wanted);
+            }
+            session.is_implicit = !set.is_on;
             return;
         }
+        session.charset = class::charset(text).or(session.charset.take());
         match class::boundary(text) {
             Some(class::Boundary::Begin) => {
                 self.end(session, of_text(b"COMMIT"));
@@ -126,6 +139,7 @@ impl Transactions {
             self.not_read_only += 1;
         } else {
             self.schemas.extend(statement.schema.clone());
+            self.note_charset(text, session.charset.as_deref());
             if session.is_implicit && session.transaction.is_none() {
                 session.transaction = Some(begun(of_text(b"BEGIN")));
             }
@@ -134,6 +148,18 @@ impl Transactions {
                 None => self.all.push(begun(statement)),
             }
         }
+    }
+
+    fn note_charset(&mut self, text: &[u8], charset: Option<&str>) {
+        if text.is_ascii() {
+            return;
+        }
+        if charset.is_none() && std::str::from_utf8(text).is_err() {
+            self.unknown_charset += 1;
+            return;
+        }
+        let charset = charset.filter(|charset| !matches!(*charset, "utf8" | "utf8mb3"));
+        self.charsets.insert(charset.unwrap_or("utf8mb4").into());
     }
 
     /// Ends the session's transaction, if there is one; without any statement it is none.
@@ -235,6 +261,57 @@ mod tests {
         ];
         assert_eq!(texts(&found), expected);
         assert_eq!(found.schemas, ["shop".to_string()].into());
+    }
+
+    #[test]
+    fn autocommit_is_found_among_other_variables_that_the_session_keeps() {
+        let statements = [
+            (1, "SET autocommit=0, sql_mode=''"),
+            (1, "SELECT 1"),
+            (1, "COMMIT"),
+            (1, "SET sql_mode='ANSI', autocommit=1"),
+            (1, "SELECT 2"),
+        ];
+        let of = |of_the_session| {
+            let read_only = false;
+            Transactions::of(
+                capture(&statements),
+                Wanted {
+                    read_only,
+                    of_the_session,
+                },
+            )
+        };
+        let expected = [
+            "SET sql_mode=''",
+            "BEGIN; SELECT 1; COMMIT",
+            "SET sql_mode='ANSI'",
+            "SELECT 2",
+        ];
+        assert_eq!(texts(&of(true)), expected);
+        assert_eq!(texts(&of(false)), ["BEGIN; SELECT 1; COMMIT", "SELECT 2"]);
+        assert_eq!(of(false).of_the_session, 2);
+    }
+
+    #[test]
+    fn statements_beyond_ascii_have_the_character_sets_of_their_sessions() {
+        let of = |statements: &[(u32, &str)]| Transactions::of(capture(statements), Wanted::default());
+        let found = of(&[
+            (1, "SET NAMES latin1"),
+            (1, "SELECT 1"),
+            (2, "SELECT 'é'"),
+            (3, "SET NAMES utf8"),
+            (3, "SELECT 'é'"),
+        ]);
+        assert_eq!(found.charsets, ["utf8mb4".to_string()].into());
+        let found = of(&[(1, "SET autocommit = 1, NAMES latin1"), (1, "SELECT 'é'"), (1, "quit")]);
+        assert_eq!(found.charsets, ["latin1".to_string()].into());
+        let mut bytes = capture(&[(1, "SELECT 1")]);
+        let Action::Statement(statement) = &mut bytes.events[0].action else {
+            panic!("a statement");
+        };
+        statement.text = b"SELECT '\xe9'".to_vec();
+        assert_eq!(Transactions::of(bytes, Wanted::default()).unknown_charset, 1);
     }
 
     #[test]

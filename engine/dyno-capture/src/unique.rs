@@ -27,6 +27,22 @@ const AGGREGATES: &[&str] = &[
     "VARIANCE",
 ];
 
+/// Words that follow a table, and are not its alias.
+const AFTER_A_TABLE: &[&str] = &[
+    "ON",
+    "USING",
+    "LEFT",
+    "RIGHT",
+    "INNER",
+    "CROSS",
+    "NATURAL",
+    "FULL",
+    "USE",
+    "FORCE",
+    "IGNORE",
+    "PARTITION",
+];
+
 /// What the values of a statement show of the rows that it returns; its digest does not have them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
@@ -68,7 +84,8 @@ pub fn most_rows(query: &Query<'_>, keys: &UniqueKeys, extent: &Extent) -> Optio
     if is_aggregate(query) {
         return Some(1);
     }
-    let (table, bound) = bound(query)?;
+    let names = names(query)?;
+    let bound = bound(query, &names);
     let count = |(column, may_be_null): (&String, &bool)| match bound.get(column)? {
         Comparison::Equal => Some(1),
         Comparison::EqualOrNull => (!may_be_null).then_some(1),
@@ -78,7 +95,7 @@ pub fn most_rows(query: &Query<'_>, keys: &UniqueKeys, extent: &Extent) -> Optio
         let mut counts = key.iter().map(count);
         counts.try_fold(1_u64, |product, count| Some(product.saturating_mul(count?)))
     };
-    keys.get(&table)?.iter().filter_map(of_key).min()
+    keys.get(&names.0)?.iter().filter_map(of_key).min()
 }
 
 /// Whether the ORDER BY of a query leaves no two rows that differ in any order.
@@ -106,18 +123,63 @@ pub fn is_ordered(query: &Query<'_>, keys: &UniqueKeys) -> bool {
 
 /// Whether these columns of the only table, with those that are compared with values, have a whole unique key.
 pub fn has_key(query: &Query<'_>, by: &[&[Token<'_>]], keys: &UniqueKeys) -> bool {
-    let Some((table, bound)) = bound(query) else {
-        return false;
-    };
-    let names = names(query).unwrap_or_default();
-    let columns: BTreeSet<String> = by.iter().filter_map(|item| column(item, &names)).collect();
+    names(query).is_some_and(|names| has_key_of(query, &names, by, keys))
+}
+
+/// The same of one of its tables.
+fn has_key_of(query: &Query<'_>, names: &(String, String), by: &[&[Token<'_>]], keys: &UniqueKeys) -> bool {
+    let bound = bound(query, names);
+    let columns: BTreeSet<String> = by.iter().filter_map(|item| column(item, names)).collect();
     let is_certain = |(column, may_be_null): (&String, &bool)| match bound.get(column) {
         Some(Comparison::Equal) => true,
         Some(Comparison::EqualOrNull) if !may_be_null => true,
         _ => !may_be_null && columns.contains(column),
     };
-    keys.get(&table)
+    keys.get(&names.0)
         .is_some_and(|keys| keys.iter().any(|key| key.iter().all(is_certain)))
+}
+
+/// The column of an item of the select list, or *, that may have several values in a group of rows with the same values
+/// of these; none where it is an expression, one of these, compared with a value, or of a table with a unique key among
+/// these.
+pub fn open_column(query: &Query<'_>, item: &[Token<'_>], by: &[&[Token<'_>]], keys: &UniqueKeys) -> Option<String> {
+    let (mut parts, alias) = match item {
+        [all] if all.is_symbol(b'*') => (Vec::new(), None),
+        [table @ .., point, all] if point.is_symbol(b'.') && all.is_symbol(b'*') => (qualified(table)?.0, None),
+        [word, _, ..] if word.is_any(&["BINARY", "NOT"]) => return None,
+        _ => {
+            let (parts, rest) = qualified(item)?;
+            match rest {
+                [] => (parts, None),
+                [alias] => (parts, Some(alias)),
+                [first, alias] if first.is_word("AS") => (parts, Some(alias)),
+                _ => return None,
+            }
+        }
+    };
+    let is_all = item.last()?.is_symbol(b'*');
+    let column = if is_all { "*".into() } else { parts.pop()? };
+    let table = parts.pop();
+    let is_listed = |group: Column| {
+        let is_named_so = alias.is_some_and(|alias| group.qualifier.is_none() && is_name(alias, &group.name));
+        let is_of_another = group.qualifier.is_some() && table.is_some() && group.qualifier != table;
+        is_named_so || group.name == column && !is_of_another
+    };
+    if by.iter().filter_map(|item| columns(item)).flatten().any(is_listed) {
+        return None;
+    }
+    let mut tables = tables(query);
+    tables.retain(|(_, name)| table.as_ref().is_none_or(|table| table == name));
+    let is_fixed = |names: &(String, String)| {
+        let is_equal = bound(query, names).get(&column) == Some(&Comparison::Equal);
+        is_equal || has_key_of(query, names, by, keys)
+    };
+    let is_determined = if is_all {
+        !tables.is_empty() && tables.iter().all(is_fixed)
+    } else {
+        tables.iter().any(is_fixed)
+    };
+    (!is_determined).then_some(column)
 }
 
 /// Whether an item is a column, and one of these.
@@ -131,7 +193,7 @@ fn is_compound(query: &Query<'_>) -> bool {
 }
 
 /// Whether the query makes one row of all that it finds.
-fn is_aggregate(query: &Query<'_>) -> bool {
+pub fn is_aggregate(query: &Query<'_>) -> bool {
     let is_call = |pair: &[Token<'_>]| pair[0].is_any(AGGREGATES) && pair[1].is_symbol(b'(');
     let items = query.clause("SELECT").unwrap_or_default();
     items.windows(2).any(is_call)
@@ -146,6 +208,10 @@ fn is_alias(item: &[Token<'_>], items: &[&[Token<'_>]]) -> bool {
         let is_column = qualified(other).is_some_and(|(_, rest)| rest.is_empty());
         !is_column && other.len() > 1 && is_same(item, &other[other.len() - 1..])
     })
+}
+
+fn is_name(token: &Token<'_>, lower: &str) -> bool {
+    name(token).is_some_and(|name| name.to_lowercase() == lower)
 }
 
 fn is_same(left: &[Token<'_>], right: &[Token<'_>]) -> bool {
@@ -188,9 +254,8 @@ struct Compared {
     values: Option<u64>,
 }
 
-/// The table of a query that reads one, and how it compares its columns with values.
-fn bound(query: &Query<'_>) -> Option<(String, BTreeMap<String, Comparison>)> {
-    let names = names(query)?;
+/// How a query compares columns of a table with values.
+fn bound(query: &Query<'_>, names: &(String, String)) -> BTreeMap<String, Comparison> {
     let mut bound = BTreeMap::new();
     for compared in conditions(query.clause("WHERE").unwrap_or_default())
         .into_iter()
@@ -204,7 +269,25 @@ fn bound(query: &Query<'_>) -> Option<(String, BTreeMap<String, Comparison>)> {
             }
         }
     }
-    Some((names.0, bound))
+    bound
+}
+
+/// The tables of a query, those in brackets excepted, each with the name that its columns have before their point.
+fn tables(query: &Query<'_>) -> Vec<(String, String)> {
+    let is_versioned = query.tokens.iter().any(|token| token.is_word("SYSTEM_TIME"));
+    let from = query.clause("FROM").filter(|_| !is_versioned).unwrap_or_default();
+    let is_next = |token: &Token<'_>| token.is_symbol(b',') || token.is_any(&["JOIN", "STRAIGHT_JOIN"]);
+    let table = |part: &[Token<'_>]| {
+        let (mut parts, rest) = qualified(part)?;
+        let table = parts.pop()?;
+        let alias = match rest {
+            [first, alias, ..] if first.is_word("AS") => name(alias)?.to_lowercase(),
+            [alias, ..] if !alias.is_any(AFTER_A_TABLE) => name(alias)?.to_lowercase(),
+            _ => table.clone(),
+        };
+        Some((table, alias))
+    };
+    split(from, is_next).into_iter().filter_map(table).collect()
 }
 
 /// The name of the only table, and the one that its columns have before their point.
@@ -327,173 +410,4 @@ fn qualified<'a, 'b>(tokens: &'a [Token<'b>]) -> Option<(Vec<String>, &'a [Token
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn keys() -> UniqueKeys {
-        let key = |columns: &[(&str, bool)]| columns.iter().map(|(name, null)| (name.to_string(), *null)).collect();
-        let of_item = [
-            key(&[("id", false)]),
-            key(&[("shop", false), ("sku", false)]),
-            key(&[("code", true)]),
-        ];
-        [("item".to_string(), of_item.into())].into()
-    }
-
-    /// The most rows by the digest, with the values of the text.
-    fn most(text: &str) -> Option<u64> {
-        let digest = crate::digest(text.as_bytes());
-        most_rows(&queries(digest.as_bytes())[0], &keys(), &extent(text.as_bytes()))
-    }
-
-    #[test]
-    fn comparison_with_values_on_a_whole_unique_key_bounds_the_rows() {
-        for (conditions, expected) in [
-            ("id = ?", 1),
-            ("`item`.`id` = 1", 1),
-            ("shop.item.id = 1", 1),
-            ("((item.sku = 'x') and (item.shop = -3) and deleted is null)", 1),
-            ("5 = ID AND note LIKE '%x'", 1),
-            ("id = 1 AND a = 'x' COLLATE utf8mb4_bin", 1),
-            ("id = (SELECT MAX(id) FROM item)", 1),
-            ("id = 1 AND EXISTS (SELECT 1 FROM sale JOIN b ON c OR d)", 1),
-            ("id <=> 1", 1),
-            ("1 <=> id", 1),
-            ("code = 'x'", 1),
-            ("id = 1 && x > 2", 1),
-            ("id = 1 AND (a = 1 OR b = 2)", 1),
-            ("id = 1 AND a BETWEEN 1 AND 5", 1),
-            ("a BETWEEN 1 AND 5 AND id = 1", 1),
-            (
-                "a NOT BETWEEN 1 AND 5 AND id = 1 AND CASE WHEN a AND b THEN c ELSE d END",
-                1,
-            ),
-            ("id IN (1)", 1),
-            ("id IN (1, 2)", 2),
-            ("id IN ('a', 'b', 'c') AND status IN (1, 2)", 3),
-            ("id BETWEEN 4 AND 4", 1),
-            ("(shop, sku) = (1, 'x')", 1),
-            ("ROW(shop, sku) = ROW(1, 'x')", 1),
-            ("shop = 1 AND sku IN ('x', 'y')", 2),
-            ("(shop, sku) IN ((1, 'x'))", 1),
-        ] {
-            let text = format!("SELECT * FROM item WHERE {conditions} LIMIT 1");
-            assert_eq!(most(&text), Some(expected), "{text}");
-        }
-        for text in [
-            "select i.id, i.note from shop.item AS i where i.id = 1 limit 1 for update",
-            "(SELECT a FROM Item WHERE id = 1 LIMIT 1)",
-            "SELECT a FROM item FORCE INDEX (`PRIMARY`) WHERE id = 1 LIMIT 1",
-            "SELECT a FROM item i USE INDEX (PRIMARY) WHERE i.id = 1 LIMIT 1",
-            "SELECT a, (SELECT COUNT(*) FROM sale WHERE item = 3 OR (b)) n FROM item WHERE id = 3 LIMIT 1",
-            "SELECT COUNT(*) FROM sale JOIN item WHERE a > 1 LIMIT 1",
-        ] {
-            assert_eq!(most(text), Some(1), "{text}");
-        }
-    }
-
-    #[test]
-    fn other_conditions_bound_no_rows() {
-        for conditions in [
-            "sku = ?",
-            "id = 1 OR note = 2",
-            "id = 1 || note = 2",
-            "(id = 1 OR a) AND b",
-            "id > 1",
-            "id != 1",
-            "id <> 1",
-            "id >= 1",
-            "id NOT IN (1)",
-            "id NOT BETWEEN 1 AND 1",
-            "id = note",
-            "ABS(id) = 1",
-            "NOT id = 1",
-            "NOT (a = 1 AND id = 1)",
-            "!(a = 1 AND id = 1)",
-            "(a = 1 AND id = 1) = 0",
-            "(a AND id = 1) IS NULL",
-            "IF(a AND id = 1, 0, 1)",
-            "CASE WHEN a AND id = 1 THEN 0 ELSE 1 END",
-            "a BETWEEN 1 AND id = 1",
-            "id BETWEEN 1 AND 2",
-            "id BETWEEN ? AND ?",
-            "id IN (SELECT item FROM sale)",
-            "id = ANY (SELECT item FROM sale)",
-            "code <=> NULL",
-            "code IS NULL",
-            "sku = 'x' COLLATE utf8mb4_general_ci AND shop = 1",
-            "other.id = 1",
-        ] {
-            let text = format!("SELECT * FROM item WHERE {conditions} LIMIT 1");
-            assert_eq!(most(&text), None, "{text}");
-        }
-        for text in [
-            "SELECT * FROM item, sale WHERE id = ? LIMIT 1",
-            "SELECT * FROM item JOIN sale ON item = id WHERE id = ? LIMIT 1",
-            "SELECT * FROM item i JOIN sale s ON s.item = i.id AND i.id = 1 LIMIT 1",
-            "SELECT * FROM sale WHERE id = 1 LIMIT 1",
-            "SELECT * FROM (SELECT * FROM item WHERE id = 1) x LIMIT 1",
-            "SELECT * FROM item FORCE INDEX (id), sale WHERE id = 1 LIMIT 1",
-            "SELECT * FROM item, (SELECT 1 UNION SELECT 2) x WHERE id = 1 LIMIT 1",
-            "SELECT * FROM item WHERE id = 1 UNION VALUES (1) LIMIT 1",
-            "SELECT * FROM item FOR SYSTEM_TIME ALL WHERE id = 1 LIMIT 1",
-            "SELECT COUNT(*) FROM sale GROUP BY a LIMIT 1",
-            "SELECT COUNT(*) OVER () FROM sale LIMIT 1",
-            "SELECT 1 LIMIT 1",
-        ] {
-            assert_eq!(most(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_limit_counts_where_it_skips_no_row() {
-        for (text, expected) in [
-            ("SELECT a FROM t LIMIT 5", Some(5)),
-            ("SELECT a FROM t LIMIT 0, 5", Some(5)),
-            ("SELECT a FROM t LIMIT 5 OFFSET 0 FOR UPDATE", Some(5)),
-            ("SELECT a FROM t LIMIT 2, 5", None),
-            ("SELECT a FROM t LIMIT 5 OFFSET 2", None),
-            ("SELECT a FROM t LIMIT ?", None),
-            ("SELECT a FROM (SELECT a FROM t LIMIT 5) x", None),
-        ] {
-            assert_eq!(extent(text.as_bytes()).limit, expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn rows_are_ordered_by_a_whole_unique_key_or_by_all_that_they_have() {
-        let is_ordered = |text: &str| is_ordered(&queries(crate::digest(text.as_bytes()).as_bytes())[0], &keys());
-        for text in [
-            "SELECT * FROM item ORDER BY id",
-            "SELECT * FROM item i ORDER BY note DESC, i.`id` DESC LIMIT 3",
-            "SELECT note, id FROM item WHERE a OR b ORDER BY sku ASC, shop",
-            "SELECT * FROM item WHERE shop = 3 ORDER BY sku LIMIT 10",
-            "SELECT * FROM item WHERE code = 3 ORDER BY note LIMIT 10",
-            "SELECT DISTINCT c FROM sbtest1 WHERE id BETWEEN 1 AND 2 ORDER BY c",
-            "SELECT a.x, COUNT(*) FROM a JOIN b ON c GROUP BY a.x ORDER BY COUNT(*), a.x",
-            "SELECT a FROM t ORDER BY a LIMIT 3",
-        ] {
-            assert!(is_ordered(text), "{text}");
-        }
-        for text in [
-            "SELECT * FROM item",
-            "SELECT * FROM item ORDER BY note",
-            "SELECT * FROM item ORDER BY sku LIMIT 3",
-            "SELECT * FROM item ORDER BY code",
-            "SELECT * FROM item ORDER BY ABS(id)",
-            "SELECT * FROM item ORDER BY -id, 1",
-            "SELECT * FROM item ORDER BY id DIV 10",
-            "SELECT *, note AS id FROM item ORDER BY id",
-            "SELECT *, note id FROM item ORDER BY id",
-            "SELECT DISTINCT note, a FROM item ORDER BY id",
-            "SELECT * FROM item JOIN sale ON item = id ORDER BY id",
-            "SELECT note, COUNT(*) FROM item GROUP BY note ORDER BY COUNT(*) LIMIT 3",
-            "SELECT note, COUNT(*) FROM item GROUP BY note WITH ROLLUP ORDER BY note LIMIT 3",
-            "SELECT note, id FROM item UNION SELECT a, b FROM c ORDER BY id",
-            "SELECT * FROM item ORDER BY RIGHT(note, id), FIELD(id, 3)",
-            "SELECT * FROM item WHERE a IN (SELECT b FROM c ORDER BY id)",
-        ] {
-            assert!(!is_ordered(text), "{text}");
-        }
-    }
-}
+mod tests;

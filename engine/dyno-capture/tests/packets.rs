@@ -294,6 +294,48 @@ fn another_user_and_a_reset_are_captured() {
     assert_eq!(texts(&capture), ["SET @a = 1", "SELECT 2"]);
 }
 
+#[test]
+fn sessions_begin_in_the_character_set_of_their_login() {
+    let login = |charset: u8, statements: &[&[u8]]| {
+        let mut answer = answer_of("app", "shop", PLAIN);
+        answer[4 + 4 + 4] = charset;
+        let mut talk = Talk::new(4000);
+        talk.server(&greeting()).client(&answer).server(&reply(2, &OK));
+        for text in statements {
+            talk.client(&reply(0, &[&[command::QUERY], *text].concat()))
+                .server(&reply(1, &OK));
+        }
+        talk
+    };
+    let of = |charset, statements: &[&[u8]]| texts(&captured(&login(charset, statements).packets));
+    let latin1: &[u8] = b"SELECT 'caf\xe9'";
+    assert_eq!(
+        of(8, &[latin1, b"SELECT 2"])[..2],
+        ["SET NAMES latin1", "SELECT 'caf\u{fffd}'"]
+    );
+    assert_eq!(of(8, &[b"SET NAMES utf8", b"SELECT 2"]), ["SET NAMES utf8", "SELECT 2"]);
+    assert_eq!(of(45, &["SELECT 'caf\u{e9}'".as_bytes()]), ["SELECT 'caf\u{e9}'"]);
+    assert_eq!(
+        of(45, &[b"SELECT 1", latin1])[..2],
+        ["SELECT 1", "SET NAMES utf8mb4"],
+        "binary values"
+    );
+    let mut talk = login(8, &[b"SELECT 1"]);
+    talk.client(&reply(0, b"\x11eve\0\x01xcrm\0\x33\0"))
+        .server(&reply(1, &OK))
+        .query("SELECT 2");
+    talk.client(&reply(0, b"\x1f")).server(&reply(1, &OK)).query("SELECT 3");
+    let expected = [
+        "SET NAMES latin1",
+        "SELECT 1",
+        "SET NAMES cp1251",
+        "SELECT 2",
+        "SET NAMES cp1251",
+        "SELECT 3",
+    ];
+    assert_eq!(texts(&captured(&talk.packets)), expected);
+}
+
 /// An execution of statement 5, without the types if they are known.
 fn execute(types: Option<&[u16]>, values: &[u8], attributes: &[u8]) -> Vec<u8> {
     let mut payload = vec![command::STMT_EXECUTE, 5, 0, 0, 0, 0, 1, 0, 0, 0];

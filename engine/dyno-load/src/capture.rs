@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Seek as _, Write as _};
+use std::io::{BufRead, BufReader, BufWriter, Cursor, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use dyno_capture::{
-    digest, has_ansi_quotes, Action, Anonymiser, Assembler, Capture, LogKind, LogPosition, LogReader, Origin,
+    digest, has_ansi_quotes, Action, Anonymiser, Assembler, Assumed, Capture, LogKind, LogPosition, LogReader, Origin,
     Selection, Source, KEY_BYTES,
 };
 
 use crate::error::Error;
-use crate::sql::file::dump;
+use crate::sql::file::dump::{self, decoded};
 
 /// Standard output in the place of a file.
 const STDOUT: &str = "-";
@@ -64,6 +64,13 @@ pub fn refuse_ansi_quotes(capture: &Capture) -> Result<(), Error> {
     })
 }
 
+/// What a file that is written is called until it is complete.
+pub fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".unfinished");
+    name.into()
+}
+
 /// Writes a capture; a file is complete or absent, and for its owner alone: it has the literals of the log.
 ///
 /// # Errors
@@ -76,8 +83,7 @@ pub fn write(capture: &Capture, path: &Path) -> Result<(), Error> {
         let stdout = BufWriter::new(std::io::stdout().lock());
         return dyno_capture::write(capture, stdout).map_err(|error| failed(&error));
     }
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".unfinished");
+    let unfinished = unfinished(path);
     // One that a killed program has left may have other permissions.
     let _ = std::fs::remove_file(&unfinished);
     let mut private = File::options();
@@ -126,45 +132,45 @@ pub fn capture_files(
     paths: &[PathBuf],
     ports: &[u16],
     selection: Selection,
-    autocommit: Option<bool>,
+    assumed: Assumed,
 ) -> Result<Capture, Error> {
     let mut opened = Vec::new();
     for path in paths {
-        let (file, kind, begin) = open(path)?;
-        if let Some((first, _, first_kind, _)) = opened.first() {
-            if kind != *first_kind {
-                let first: &PathBuf = first;
-                return Err(Error::User(format!(
-                    "'{}' is a {}, '{}' is a {}: one capture is made of files of one kind",
-                    first.display(),
-                    first_kind.source().name(),
-                    path.display(),
-                    kind.source().name()
-                )));
-            }
+        let log = Log::open(path)?;
+        if let Some(first) = opened.first().filter(|first: &&Log| first.kind != log.kind) {
+            return Err(Error::User(format!(
+                "'{}' is a {}, '{}' is a {}: one capture is made of files of one kind",
+                first.path.display(),
+                first.kind.source().name(),
+                path.display(),
+                log.kind.source().name()
+            )));
         }
-        opened.push((path.clone(), file, kind, begin));
+        opened.push(log);
     }
-    let Some(kind) = opened.first().map(|(_, _, kind, _)| *kind) else {
+    let Some(kind) = opened.first().map(|first| first.kind) else {
         return Err(Error::User("no log is named".into()));
     };
-    if opened.iter().all(|(_, _, _, begin)| begin.is_some()) {
-        opened.sort_by_key(|(_, _, _, begin)| *begin);
+    if opened.iter().all(|log| log.begin.is_some()) {
+        opened.sort_by_key(|log| log.begin);
     }
     let mut assembler = Assembler::new(Origin {
         source: kind.source(),
         time_is_end: kind == LogKind::Slow,
     });
     assembler.select(selection);
-    assembler.autocommit = autocommit;
-    let mut log = LogReader::new(kind, ports);
-    for (path, file, _, _) in opened {
+    assembler.assumed = assumed;
+    let mut reader = LogReader::new(kind, ports);
+    for log in opened {
+        let path = log.path.clone();
         assembler.enter(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy());
-        log.read(file, &mut assembler)
+        log.whole()
+            .and_then(|log| reader.read(log, &mut assembler))
             .map_err(|error| unreadable(&path, &error))?;
     }
     let names: Vec<String> = paths.iter().map(|path| format!("'{}'", path.display())).collect();
-    log.finish(assembler)
+    reader
+        .finish(assembler)
         .map_err(|why| Error::User(format!("{}: {why}", names.join(", "))))
 }
 
@@ -172,28 +178,51 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     Error::User(format!("'{}' cannot be read: {error}", path.display()))
 }
 
-fn open(path: &Path) -> Result<(File, LogKind, Option<i64>), Error> {
-    let failed = |error| unreadable(path, &error);
-    let mut file = File::open(path).map_err(failed)?;
-    let mut first = Vec::new();
-    let mut begin = (&file).take(FIRST_BYTES);
-    begin.read_to_end(&mut first).map_err(failed)?;
-    file.rewind().map_err(failed)?;
-    if first.starts_with(&[0x1f, 0x8b]) {
-        let path = path.display();
-        return Err(Error::User(format!(
-            "'{path}' is compressed; decompress it first (gunzip)"
-        )));
+/// A file whose kind is known by its first bytes.
+struct Log {
+    path: PathBuf,
+    kind: LogKind,
+    /// The first time in it.
+    begin: Option<i64>,
+    file: File,
+    /// All of it, decompressed, where it is a pipe, which cannot be read again.
+    piped: Option<Box<dyn BufRead + Send>>,
+}
+
+impl Log {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |error| unreadable(path, &error);
+        let mut file = File::open(path).map_err(failed)?;
+        let mut log = file.try_clone().and_then(decoded).map_err(failed)?;
+        let mut first = Vec::new();
+        log.by_ref().take(FIRST_BYTES).read_to_end(&mut first).map_err(failed)?;
+        let kind = LogKind::recognise(&first).ok_or_else(|| {
+            Error::User(format!(
+                "'{}' is neither a general log nor a slow log of MySQL or MariaDB, and no packet capture of tcpdump: no line of \
+                 its first {} KB begins an entry (audit logs and binary logs are not read). The server writes them with general_log = ON, or with slow_query_log = ON and long_query_time = 0",
+                path.display(),
+                FIRST_BYTES / 1024
+            ))
+        })?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            kind,
+            begin: kind.first_time(&first),
+            piped: match file.rewind() {
+                Ok(()) => None,
+                Err(_) => Some(Box::new(Cursor::new(first).chain(log))),
+            },
+            file,
+        })
     }
-    let kind = LogKind::recognise(&first).ok_or_else(|| {
-        Error::User(format!(
-            "'{}' is neither a general log nor a slow log of MySQL or MariaDB, and no packet capture of tcpdump: no line of \
-             its first {} KB begins an entry (audit logs and binary logs are not read). The server writes them with general_log = ON, or with slow_query_log = ON and long_query_time = 0",
-            path.display(),
-            FIRST_BYTES / 1024
-        ))
-    })?;
-    Ok((file, kind, kind.first_time(&first)))
+
+    fn whole(mut self) -> std::io::Result<Box<dyn BufRead + Send>> {
+        if let Some(piped) = self.piped {
+            return Ok(piped);
+        }
+        self.file.rewind()?;
+        decoded(self.file)
+    }
 }
 
 /// Digests that are listed.
@@ -293,7 +322,11 @@ pub fn shortened(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
+
     use dyno_capture::Action;
+    use flate2::write::GzEncoder;
+    use flate2::Compression;
 
     use super::*;
 
@@ -308,10 +341,16 @@ mod tests {
             ("slow.log.2", "23", "use shop;\nSET timestamp=1;\nSELECT 1;\n"),
         ] {
             let text = format!("# Time: 2026-11-{day}T09:41:03.000000Z\n{heading}{rest}");
-            std::fs::write(folder.join(name), text).unwrap();
+            if name == "slow.log.2" {
+                let mut encoder = GzEncoder::new(File::create(folder.join(name)).unwrap(), Compression::fast());
+                encoder.write_all(text.as_bytes()).unwrap();
+                encoder.finish().unwrap();
+            } else {
+                std::fs::write(folder.join(name), text).unwrap();
+            }
         }
         let paths = ["slow.log", "slow.log.1", "slow.log.2"].map(|name| folder.join(name));
-        let capture = capture_files(&paths, &[], Selection::default(), None).unwrap();
+        let capture = capture_files(&paths, &[], Selection::default(), Assumed::default()).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(capture.header.files, ["slow.log.2", "slow.log.1", "slow.log"]);
         assert_eq!(capture.header.sessions, 1);
@@ -322,5 +361,17 @@ mod tests {
             assert_eq!(statement.text, text.as_bytes());
             assert_eq!(statement.schema.as_deref(), Some("shop"), "carried from file to file");
         }
+    }
+
+    #[test]
+    fn a_log_is_read_from_a_pipe() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer
+            .write_all(b"# Time: 2026-11-23T09:41:03.000000Z\n# User@Host: app[app] @ web []  Id:     8\n# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1;\nSELECT 1;\n")
+            .unwrap();
+        drop(writer);
+        let path = PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()));
+        let capture = capture_files(&[path], &[], Selection::default(), Assumed::default()).unwrap();
+        assert_eq!(capture.header.statements, 1);
     }
 }

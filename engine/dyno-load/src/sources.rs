@@ -31,6 +31,11 @@ impl Sources {
         Ok(text)
     }
 
+    /// The paths of those that were read.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.files().keys().cloned().collect()
+    }
+
     /// Whether one of them has this word.
     pub fn have_word(&self, word: &str) -> bool {
         let is_part = |character: char| character.is_alphanumeric() || character == '_';

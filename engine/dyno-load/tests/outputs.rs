@@ -87,6 +87,62 @@ fn openmetrics_hold_the_counts_of_the_run() {
 }
 
 #[test]
+fn an_output_that_is_an_input_or_another_output_is_refused() {
+    let folder = std::env::temp_dir().join(format!("dynoload-same-file-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let (log, link, absent) = (folder.join("slow.log"), folder.join("link"), folder.join("absent"));
+    let text = "# User@Host: app[app] @ web []  Id:     8\n# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\nSELECT 1;\n";
+    std::fs::write(&log, text).unwrap();
+    std::os::unix::fs::symlink(&log, &link).unwrap();
+    std::fs::write(folder.join("absent.unfinished"), text).unwrap();
+    let load = folder.join("load.sql");
+    std::fs::write(&load, "SELECT 1;").unwrap();
+    let load = load.display();
+    let (log, link, absent) = (log.display(), link.display(), absent.display());
+    let server = NullServer::start();
+    for (command, option, other) in [
+        (format!("capture {log} -o {link}"), "--output", "FILE"),
+        (format!("capture {absent}.unfinished -o {absent}"), "--output", "FILE"),
+        (format!("replay {log} --results {link}"), "--results", "CAPTURE"),
+        (format!("replay {log} --json {log}"), "--json", "CAPTURE"),
+        (
+            format!("replay {log} --results {absent} --json {absent}"),
+            "--json",
+            "--results",
+        ),
+        (format!("compare-replays {log} {log} --json {log}"), "--json", "A"),
+        (
+            format!("statements {log} --server x --server y --json {log}"),
+            "--json",
+            "CAPTURE",
+        ),
+        (
+            base(
+                &server,
+                &format!("--workload oltp_point_select --duration 1s --json {absent} --hdr {absent}"),
+            ),
+            "--hdr",
+            "--json",
+        ),
+        (
+            format!("sql run {load} --any-server --port {} --hdr {load}", server.port()),
+            "--hdr",
+            "a file of the load",
+        ),
+    ] {
+        let refused = plain(&command);
+        assert_eq!(refused.code, 2, "{command}: {}", refused.stderr);
+        let said = format!("{option} '");
+        assert!(refused.stderr.contains(&said), "{command}: {}", refused.stderr);
+        let said = format!("is the same file as {other}, ");
+        assert!(refused.stderr.contains(&said), "{command}: {}", refused.stderr);
+    }
+    assert_eq!(std::fs::read_to_string(folder.join("slow.log")).unwrap(), text);
+    assert!(folder.join("absent.unfinished").exists() && !folder.join("absent").exists());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn a_reader_that_goes_away_ends_neither_the_run_nor_its_record() {
     let server = NullServer::start();
     let path = std::env::temp_dir().join(format!("dynoload-unread-{}.json", std::process::id()));

@@ -15,7 +15,7 @@ ENGINE = ROOT / "engine"
 LAYERS = {
     "dyno-allocations": "",
     "dyno-capture": """
-        timestamp lexer reach compound statements class digest query unique nondeterminism problems event implicit
+        timestamp lexer reach compound statements query class digest unique nondeterminism problems event implicit
         timeline selection assembler general_log slow_log packets log history anonymise format transactions
     """,
     "dyno-core": "clock local_ports queue random distribution histogram schedule streams wire",

@@ -21,10 +21,60 @@ pub struct Login {
     pub capabilities: u64,
     pub user: String,
     pub schema: Option<String>,
+    pub charset: Option<&'static str>,
+}
+
+/// The character set of a collation's number; none of those that no client can have.
+pub fn charset(collation: u8) -> Option<&'static str> {
+    Some(match collation {
+        1 | 84 => "big5",
+        2 | 9 | 21 | 27 | 77 => "latin2",
+        3 | 69 => "dec8",
+        4 | 80 => "cp850",
+        5 | 8 | 15 | 31 | 47..=49 | 94 => "latin1",
+        6 | 72 => "hp8",
+        7 | 74 => "koi8r",
+        10 | 82 => "swe7",
+        11 | 65 => "ascii",
+        12 | 91 => "ujis",
+        13 | 88 => "sjis",
+        14 | 23 | 50..=52 => "cp1251",
+        16 | 71 => "hebrew",
+        18 | 89 => "tis620",
+        19 | 85 => "euckr",
+        20 | 41 | 42 | 79 => "latin7",
+        22 | 75 => "koi8u",
+        24 | 86 => "gb2312",
+        25 | 70 => "greek",
+        26 | 34 | 44 | 66 | 99 => "cp1250",
+        28 | 87 => "gbk",
+        29 | 58 | 59 => "cp1257",
+        30 | 78 => "latin5",
+        32 | 64 => "armscii8",
+        33 | 76 | 83 | 192..=215 | 223 => "utf8",
+        36 | 68 => "cp866",
+        37 | 73 => "keybcs2",
+        38 | 43 => "macce",
+        39 | 53 => "macroman",
+        40 | 81 => "cp852",
+        45 | 46 | 224..=247 | 255 => "utf8mb4",
+        57 | 67 => "cp1256",
+        63 => "binary",
+        92 | 93 => "geostd8",
+        95 | 96 => "cp932",
+        97 | 98 => "eucjpms",
+        248..=250 => "gb18030",
+        _ => return None,
+    })
 }
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether it is the name of a character set that a client can have.
+pub fn is_charset(name: &str) -> bool {
+    name == "utf8mb3" || (0..=u8::MAX).any(|collation| charset(collation) == Some(name))
 }
 
 /// Takes the answer to a greeting apart.
@@ -34,7 +84,9 @@ fn text(bytes: &[u8]) -> String {
 pub fn answer(payload: &[u8]) -> Result<Answer, Error> {
     let mut reader = Reader::new(payload);
     let mut capabilities = u64::from(reader.u32("capabilities")?);
-    reader.bytes(4 + 1 + 19, "longest packet and character set")?;
+    reader.u32("longest packet")?;
+    let charset = charset(reader.u8("character set")?);
+    reader.bytes(19, "filler")?;
     let extended = reader.u32("extended capabilities")?;
     if capabilities & capability::MYSQL == 0 {
         capabilities |= u64::from(extended) << 32;
@@ -59,20 +111,24 @@ pub fn answer(payload: &[u8]) -> Result<Answer, Error> {
         capabilities,
         user,
         schema,
+        charset,
     }))
 }
 
-/// User and schema of COM_CHANGE_USER, from what follows its number.
+/// User, schema and character set of COM_CHANGE_USER, from what follows its number.
 ///
 /// # Errors
 /// When it ends early.
-pub fn change(payload: &[u8]) -> Result<(String, Option<String>), Error> {
+pub fn change(payload: &[u8]) -> Result<(String, Option<String>, Option<&'static str>), Error> {
     let mut reader = Reader::new(payload);
     let user = text(reader.until_zero());
     let length = reader.u8("length of the authentication")?;
     reader.bytes(length.into(), "authentication")?;
     let schema = Some(text(reader.until_zero())).filter(|schema| !schema.is_empty());
-    Ok((user, schema))
+    // Old clients do not send it.
+    let collation = reader.u16("character set").ok();
+    let charset = collation.and_then(|number| charset(u8::try_from(number).unwrap_or(u8::MAX)));
+    Ok((user, schema, charset))
 }
 
 const HEADER: usize = 4;

@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{Error, ErrorKind, Read, Result};
 use std::net::SocketAddr;
 
+pub use login::is_charset;
+
 use file::{frame, Frame, Packet};
 use session::Session;
 use stream::{Place, Receiver, Segment, Side, Stream, WAIT_US};

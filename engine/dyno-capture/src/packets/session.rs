@@ -13,6 +13,7 @@ use super::parameters::Statements;
 use super::reply::{End, Kind, Reply};
 use super::stream::{Intake, Packet, Place, Side};
 use crate::assembler::Assembler;
+use crate::class;
 use crate::event::{Raw, RawAction, Statement};
 use crate::problems::Problem;
 use crate::timestamp::Micros;
@@ -39,6 +40,7 @@ enum Effect {
     Reset {
         user: Option<String>,
         schema: Option<String>,
+        charset: Option<&'static str>,
     },
     Prepare(u64),
 }
@@ -64,6 +66,9 @@ pub struct Session {
     agreed: Option<u64>,
     /// Until it has succeeded.
     login: Option<(Login, Place)>,
+    /// The character set that it has logged in with, and whether the capture is yet to have it.
+    charset: Option<&'static str>,
+    is_charset_due: bool,
     statements: Statements,
     pending: VecDeque<Pending>,
     /// Of the server's last packet.
@@ -87,6 +92,8 @@ impl Session {
             offered: u64::MAX,
             agreed: None,
             login: None,
+            charset: None,
+            is_charset_due: false,
             statements: Statements::default(),
             pending: VecDeque::new(),
             last_sequence: 0,
@@ -222,6 +229,26 @@ impl Session {
             let schema = login.schema;
             self.push(begun, RawAction::Connect { user, schema }, assembler);
         }
+        if let (RawAction::Statement { statement, .. }, Some(charset), true) =
+            (&action, self.charset, self.is_charset_due)
+        {
+            let sets_it = class::charset(&statement.text).is_some();
+            // A replay's sessions have utf8mb4; stated, it says that other bytes are meant.
+            let is_other = charset != "utf8mb4" || std::str::from_utf8(&statement.text).is_err();
+            self.is_charset_due = !sets_it && !is_other;
+            if is_other && !sets_it {
+                let statement = Statement::set_names(charset);
+                let is_execution = false;
+                self.push(
+                    place,
+                    RawAction::Statement {
+                        statement,
+                        is_execution,
+                    },
+                    assembler,
+                );
+            }
+        }
         assembler.push(Raw {
             at: Some(place.at),
             is_shared_second: false,
@@ -306,7 +333,8 @@ impl Session {
                 }
             }
             Effect::Schema(schema) if !has_failed => self.push(place, RawAction::Schema(schema), assembler),
-            Effect::Reset { user, schema } if !has_failed => {
+            Effect::Reset { user, schema, charset } if !has_failed => {
+                (self.charset, self.is_charset_due) = (charset, true);
                 self.push(place, RawAction::Reset { user, schema }, assembler);
             }
             Effect::Prepare(own) => self.statements.reply(own, reply.prepared),
@@ -324,6 +352,7 @@ impl Session {
                 Ok(Answer::Tls) => self.leave_out(Problem::Encrypted, packet.place, assembler),
                 Ok(Answer::Login(login)) => {
                     self.agreed = Some(self.offered & login.capabilities);
+                    (self.charset, self.is_charset_due) = (login.charset, true);
                     self.login = Some((login, packet.place));
                 }
                 Err(_) => self.leave_out(Problem::NotUnderstood, packet.place, assembler),
@@ -368,10 +397,11 @@ impl Session {
                 let changed = (number == command::CHANGE_USER)
                     .then(|| change(rest))
                     .and_then(Result::ok);
-                let (user, schema) = changed.unzip();
-                let user = user.map(|user| format!("{user}@{}", self.host));
-                let schema = schema.flatten();
-                (Kind::Login, Effect::Reset { user, schema })
+                let (user, schema, charset) = match changed {
+                    Some((user, schema, charset)) => (Some(format!("{user}@{}", self.host)), schema, charset),
+                    None => (None, None, self.charset),
+                };
+                (Kind::Login, Effect::Reset { user, schema, charset })
             }
             command::QUIT => return self.end(place, assembler),
             command::PING | command::SET_OPTION | command::STATISTICS => (Kind::Single, Effect::None),

@@ -4,11 +4,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, Args, ValueEnum};
-use dyno_capture::{Capture, History, HistoryRow, Selection, Source, DIGEST_COLUMNS, HISTORY_COLUMNS};
+use dyno_capture::{
+    is_charset, Assumed, Capture, History, HistoryRow, Selection, Source, DIGEST_COLUMNS, HISTORY_COLUMNS,
+};
 use dyno_mysql::blocking::Client;
 use dyno_mysql::OWN_STATE;
 
 use crate::error::{Error, Exit};
+use crate::output::check_apart;
 use crate::replay::{compare, ReplayRun};
 use crate::spec::ConnectionSpec;
 use crate::sql::server::{connect, failed};
@@ -49,7 +52,7 @@ enum Autocommit {
 #[command(mut_arg("port", |argument| argument.long("connection-port").hide(true)))]
 #[command(mut_arg("user", |argument| argument.default_value("").hide_default_value(true).help(USER)))]
 pub struct CaptureArguments {
-    /// General logs, slow logs, or packets that tcpdump has written
+    /// General logs, slow logs, or packets that tcpdump has written; also compressed by gzip, bzip2, xz or Zstandard
     #[arg(required_unless_present_any = ["history", "digests"], conflicts_with_all = ["history", "digests"])]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -74,6 +77,10 @@ pub struct CaptureArguments {
     /// shows nothing
     #[arg(long)]
     autocommit: Option<Autocommit>,
+    /// The character set of sessions in logs that do not set it, as in latin1: that of their client library. Default:
+    /// utf8mb4. Packets have it
+    #[arg(long, value_parser = charset, conflicts_with_all = ["history", "digests"])]
+    charset: Option<String>,
     /// Replace strings, numbers and users by pseudonyms of the same type and length; leave out comments
     #[arg(long)]
     anonymise: bool,
@@ -87,6 +94,16 @@ pub struct CaptureArguments {
     key_file: Option<PathBuf>,
     #[command(flatten)]
     connection: ConnectionSpec,
+}
+
+fn charset(text: &str) -> Result<String, String> {
+    let name = text.to_ascii_lowercase();
+    if is_charset(&name) {
+        return Ok(name);
+    }
+    Err(format!(
+        "'{text}' is no character set that a client can have; use one as latin1, cp1251 or utf8mb4"
+    ))
 }
 
 fn selection(arguments: &CaptureArguments) -> Selection {
@@ -108,6 +125,20 @@ fn connection(arguments: &CaptureArguments) -> ConnectionSpec {
 
 /// Makes a capture.
 pub fn run(arguments: &CaptureArguments) -> Result<Exit, Error> {
+    let others = [
+        ("--definitions", &arguments.definitions),
+        ("--key-file", &arguments.key_file),
+    ];
+    let mut inputs: Vec<(&str, &Path)> = arguments.files.iter().map(|path| ("FILE", path.as_path())).collect();
+    inputs.extend(
+        others
+            .into_iter()
+            .filter_map(|(name, path)| Some((name, path.as_deref()?))),
+    );
+    let output = arguments.output.as_path();
+    for path in [output, &capture::unfinished(output)] {
+        check_apart(&inputs, &[("--output", Some(path))])?;
+    }
     let anonymiser = match arguments.anonymise {
         true => Some(capture::anonymiser(
             arguments.key_file.as_deref(),
@@ -119,7 +150,11 @@ pub fn run(arguments: &CaptureArguments) -> Result<Exit, Error> {
     let mut captured = match arguments.history {
         _ if arguments.digests => capture_digests(&connection(arguments))?,
         true => capture_history(&connection(arguments), autocommit)?,
-        false => capture::capture_files(&arguments.files, &arguments.ports, selection(arguments), autocommit)?,
+        false => {
+            let charset = arguments.charset.clone();
+            let assumed = Assumed { autocommit, charset };
+            capture::capture_files(&arguments.files, &arguments.ports, selection(arguments), assumed)?
+        }
     };
     if let Some(mut anonymiser) = anonymiser {
         capture::refuse_ansi_quotes(&captured)?;
@@ -170,7 +205,7 @@ pub fn replay(mut run: ReplayRun) -> Result<Exit, Error> {
 
 const COMPARE_ABOUT: &str = "Statements are compared one by one: error code, number of rows, a checksum of the rows that does not \
 depend on their order, and with ORDER BY their order. Differences that may be on the same data are marked: with NOW(), RAND(), \
-@@variables and the like, with LIMIT or ORDER BY that leaves ties.
+@@variables and the like, with LIMIT, ORDER BY or a window that leaves ties, with columns outside GROUP BY.
 
 Exit codes: 0 the results are equal, but for marked ones; 2 wrong input; 4 results differ";
 

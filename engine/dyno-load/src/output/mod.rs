@@ -10,6 +10,7 @@ pub mod table;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use dyno_core::histogram::Histogram;
@@ -18,6 +19,7 @@ use dyno_loop::{Interval, Outcome, Totals};
 use serde_json::{Map, Value};
 
 use crate::agents::AgentFacts;
+use crate::error::Error;
 use crate::quality::{Finding, RunQuality};
 use crate::server::{CounterCheck, Facts};
 
@@ -74,6 +76,38 @@ impl<E: Shown> Final<'_, E> {
     /// Whether operations are due at times of their own: by a rate, terminals or captured times.
     pub fn is_planned(&self) -> bool {
         self.settings["mode"] != "closed_loop"
+    }
+}
+
+/// Refuses an output that is an input, or another output: writing it would destroy that one. Each has the name of its
+/// option.
+///
+/// # Errors
+/// With both names.
+pub fn check_apart(inputs: &[(&str, &Path)], outputs: &[(&str, Option<&Path>)]) -> Result<(), Error> {
+    let mut taken = inputs.to_vec();
+    for (option, path) in outputs {
+        let Some(path) = *path else { continue };
+        if let Some((other, _)) = taken.iter().find(|(_, other)| is_same_file(path, other)) {
+            return Err(Error::User(format!(
+                "{option} '{}' is the same file as {other}, and would overwrite it; name another file",
+                path.display()
+            )));
+        }
+        taken.push((*option, path));
+    }
+    Ok(())
+}
+
+/// Of files that do not exist yet, their paths decide. Pipes and devices are no files.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    if one == Path::new("-") {
+        return false;
+    }
+    match (one.metadata(), other.metadata()) {
+        (Ok(one), Ok(other)) => one.is_file() && (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        (Err(_), Err(_)) => std::path::absolute(one).ok() == std::path::absolute(other).ok(),
+        _ => false,
     }
 }
 

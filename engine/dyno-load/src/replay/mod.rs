@@ -27,8 +27,10 @@ use dyno_mysql::CAPTURED_STATE;
 use worker::{Shared, Worker, LEAD_NS};
 
 use crate::error::{Error, Exit};
+use crate::output::check_apart;
 use crate::quality::RunQuality;
 use crate::server::Facts;
+use crate::sql::captured::unknown_charset;
 
 /// Sessions for which one thread is enough.
 const SESSIONS_PER_THREAD: u32 = 64;
@@ -42,6 +44,8 @@ const WAIT: Duration = Duration::from_millis(50);
 /// # Errors
 /// When the capture, the server or this host will not do; nothing was sent then.
 pub fn run(run: &ReplayRun) -> Result<Exit, Error> {
+    let outputs = [("--results", run.results.as_deref()), ("--json", run.json.as_deref())];
+    check_apart(&[("CAPTURE", run.capture.as_path())], &outputs)?;
     let capture = crate::capture::read(&run.capture)?;
     if let Some(why) = capture.not_replayed() {
         return Err(Error::User(format!("'{}' {why}", run.capture.display())));
@@ -65,6 +69,9 @@ pub fn run(run: &ReplayRun) -> Result<Exit, Error> {
             plan.unknown_schema,
             run.capture.display()
         )));
+    }
+    if plan.unknown_charset > 0 {
+        return Err(Error::User(unknown_charset(plan.unknown_charset, &run.capture)));
     }
     if let Some((event, schema)) = plan.writes_into_original(&run.selection) {
         return Err(Error::User(format!(

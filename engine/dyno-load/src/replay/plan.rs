@@ -215,6 +215,8 @@ pub struct ReplayPlan {
     pub left_out: LeftOut,
     /// Statements that need a default schema, of sessions that began before the log and whose schema is unknown.
     pub unknown_schema: u64,
+    /// Statements that are not UTF-8, of sessions that do not set their character set.
+    pub unknown_charset: u64,
     /// What the capture states that it lacks.
     pub problems: Vec<ProblemCount>,
     /// Default schemas that must be there: those which the capture does not create itself.

@@ -55,6 +55,8 @@ struct Planner<'a> {
     digests: HashMap<String, u32>,
     created_schemas: BTreeSet<String>,
     has_connect: BTreeSet<u32>,
+    /// Sessions that have set their character set.
+    has_charset: BTreeSet<u32>,
 }
 
 impl<'a> Planner<'a> {
@@ -66,6 +68,7 @@ impl<'a> Planner<'a> {
             digests: HashMap::new(),
             created_schemas: BTreeSet::new(),
             has_connect: BTreeSet::new(),
+            has_charset: BTreeSet::new(),
         }
     }
 
@@ -92,6 +95,7 @@ impl<'a> Planner<'a> {
                 self.select(event.session, at_us, schema);
             }
             Action::Reset { schema, .. } => {
+                self.has_charset.remove(&event.session);
                 let schema = self.mapped(schema);
                 self.need(schema.as_ref());
                 let (place, current) = self.place(event.session, at_us, schema.clone());
@@ -112,6 +116,11 @@ impl<'a> Planner<'a> {
                     return;
                 }
                 self.note_created(&statement.text);
+                if class::charset(&statement.text).is_some() {
+                    self.has_charset.insert(event.session);
+                } else if !self.has_charset.contains(&event.session) && std::str::from_utf8(&statement.text).is_err() {
+                    self.plan.unknown_charset += 1;
+                }
                 let schema = self.mapped(statement.schema);
                 let is_known = schema.is_some()
                     || self.selection.default_schema.is_some()
@@ -344,6 +353,30 @@ mod tests {
         assert_eq!(ReplayPlan::new(capture(events()), &selection).unknown_schema, 1);
         selection.default_schema = Some("shop".into());
         assert_eq!(ReplayPlan::new(capture(events()), &selection).unknown_schema, 0);
+    }
+
+    #[test]
+    fn statements_that_are_not_utf8_are_counted_where_no_character_set_is_set() {
+        let bytes = || {
+            Action::Statement(dyno_capture::Statement {
+                text: b"SELECT 'caf\xe9'".to_vec(),
+                ..dyno_capture::Statement::default()
+            })
+        };
+        let reset = Action::Reset {
+            user: None,
+            schema: None,
+        };
+        let events = vec![
+            (0, 1, statement(None, "SELECT '\u{e9}'")),
+            (1, 1, bytes()),
+            (2, 1, statement(None, "SET NAMES latin1")),
+            (3, 1, bytes()),
+            (4, 1, reset),
+            (5, 1, bytes()),
+        ];
+        let plan = ReplayPlan::new(capture(events), &Selection::default());
+        assert_eq!(plan.unknown_charset, 2);
     }
 
     #[test]

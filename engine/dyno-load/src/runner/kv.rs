@@ -1,5 +1,6 @@
 //! Runs memcached operations: fill, load, compare with the server, judge, write the result.
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::output::sinks::{Progress, Sinks};
 use crate::quality::KvInputs;
 use crate::server::Facts;
 use crate::slices::{Input, KvTarget, NoObserver};
-use crate::spec::{fill, KvData, KvPart, KvServer, KvSpec, LoadSpec, RunSpec};
+use crate::spec::{fill, trace_path, KvData, KvPart, KvServer, KvSpec, LoadSpec, RunSpec};
 
 /// Runs it.
 ///
@@ -25,6 +26,8 @@ use crate::spec::{fill, KvData, KvPart, KvServer, KvSpec, LoadSpec, RunSpec};
 pub fn run_kv(mut spec: KvSpec, run: &RunOptions) -> Result<Exit, Error> {
     // What is wrong with the options is found before any agent is started.
     spec.parts()?;
+    let files: Vec<PathBuf> = trace_path(&spec.load).map(PathBuf::from).into_iter().collect();
+    run.outputs.check_apart(&files)?;
     let input = run.slices.then(Input::open).transpose()?;
     let interrupted = match &input {
         Some(input) => Arc::clone(&input.interrupted),

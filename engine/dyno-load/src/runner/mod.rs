@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::agents::{Coordinator, Shippable};
 use crate::error::{Error, Exit};
 use crate::host::TcpSegments;
-use crate::output::sinks::Paths;
+use crate::output::{self, sinks::Paths};
 use crate::quality::RunQuality;
 use crate::server::Facts;
 use crate::slices::{self, AgentsTarget, Input, Target};
@@ -88,6 +88,21 @@ pub struct Outputs {
 }
 
 impl Outputs {
+    /// Refuses outputs that would overwrite one of these files, or one another.
+    fn check_apart(&self, files: &[PathBuf]) -> Result<(), Error> {
+        let files: Vec<(&str, &Path)> = files
+            .iter()
+            .map(|path| ("a file of the load", path.as_path()))
+            .collect();
+        let paths = self.paths();
+        let outputs = [
+            ("--json", paths.json),
+            ("--hdr", paths.hdr),
+            ("--openmetrics", paths.openmetrics),
+        ];
+        output::check_apart(&files, &outputs)
+    }
+
     fn paths(&self) -> Paths<'_> {
         Paths {
             json: self.json.as_deref(),

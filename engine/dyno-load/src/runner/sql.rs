@@ -29,6 +29,7 @@ use crate::sql::{server, SqlRecord, SqlSession, SqlSettings, SqlWorkload};
 /// When the run cannot begin, or an output fails.
 pub fn run_sql(mut spec: SqlSpec, run: &RunOptions) -> Result<Exit, Error> {
     let (mut settings, mut control) = connect(&mut spec)?;
+    run.outputs.check_apart(&spec.files())?;
     crate::host::take_priority(settings.load.priority);
     if settings.workload.tpcc().is_some_and(|config| config.stored_procedures) {
         create_procedures(&mut control)?;

@@ -238,10 +238,7 @@ pub fn description(connection: &ConnectionSpec, load: &LoadSpec, distribution: s
 
 /// Where the arrival times come from, for the result.
 pub fn arrivals_word(load: &LoadSpec) -> &str {
-    match &load.rate {
-        Some(rate) if rate.starts_with("trace:") => "trace",
-        _ => &load.arrivals,
-    }
+    trace_path(load).map_or(load.arrivals.as_str(), |_| "trace")
 }
 
 /// The value, when it is one of those allowed.
@@ -298,17 +295,19 @@ pub fn threads_for(asked: Option<u32>, connections: u32, cpus: u32) -> u32 {
         .min(connections)
 }
 
+/// The file of the trace that is the rate.
+pub fn trace_path(load: &LoadSpec) -> Option<&str> {
+    load.rate.as_deref()?.strip_prefix("trace:")
+}
+
 /// The text of the trace that is the rate; none where the rate is something else.
 ///
 /// # Errors
 /// When the file cannot be read.
 pub fn trace(load: &LoadSpec) -> Result<Option<String>, Error> {
-    let Some(path) = load.rate.as_deref().and_then(|rate| rate.strip_prefix("trace:")) else {
-        return Ok(None);
-    };
-    if load.trace.is_some() {
+    let Some(path) = trace_path(load).filter(|_| load.trace.is_none()) else {
         return Ok(load.trace.clone());
-    }
+    };
     let text = std::fs::read_to_string(path);
     text.map(Some)
         .map_err(|error| Error::User(format!("--rate: the trace '{path}': {error}")))

@@ -12,9 +12,11 @@ pub use connection::ConnectionSpec;
 pub use kv::{fill, KvPart, KvSpec};
 pub use kv_data::{KvData, KvMix, KvServer};
 pub use kv_preset::{PresetSpec, Ycsb};
-pub use load::{threads_for, trace, EventOptions, KvDescription, LoadSpec, RandomSpec, SqlDescription};
+pub use load::{threads_for, trace, trace_path, EventOptions, KvDescription, LoadSpec, RandomSpec, SqlDescription};
 pub use oltp::{OltpSpec, TerminalSpec, TpccSpec};
 pub use script::{FileSpec, ScriptSpec};
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +76,18 @@ impl SqlSpec {
             Self::Script(spec) => &mut spec.connection,
             Self::File(spec) => &mut spec.connection,
         }
+    }
+
+    /// The files that it was read from, and what it writes beside a run's outputs.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let (load, mut files) = match self {
+            Self::Oltp(spec) => (&spec.load, Vec::new()),
+            Self::Tpcc(spec) => (&spec.load, spec.terminals.acknowledged.iter().cloned().collect()),
+            Self::Script(spec) => (&spec.load, spec.sources.paths()),
+            Self::File(spec) => (&spec.load, spec.sources.paths()),
+        };
+        files.extend(trace_path(load).map(PathBuf::from));
+        files
     }
 
     /// Whether the workload has one table only.

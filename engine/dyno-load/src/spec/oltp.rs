@@ -100,6 +100,9 @@ pub fn settings(workload: SqlWorkload, connection: &ConnectionSpec, load: &LoadS
     let has_terminals = is_paced || workload.tpcc().is_some_and(|config| config.key_and_think_times);
     let address = connection.address()?;
     let mut options = connection.options(true, state_of(&workload))?;
+    if let SqlWorkload::Captured(context) = &workload {
+        options.init_statements.extend(context.set_names.clone());
+    }
     options.deprecate_eof = !matches!(workload, SqlWorkload::Script(_) | SqlWorkload::File(_));
     let options = Arc::new(options);
     let server = ServerAddress {

@@ -85,6 +85,9 @@ pub struct CapturedContext {
     /// Which of the transactions are this agent's.
     #[serde(skip)]
     pub part: Part,
+    /// What sets the one character set of a load without sessions of its own.
+    #[serde(skip)]
+    pub set_names: Option<String>,
     #[serde(skip)]
     statements: Arc<Vec<Vec<CapturedStatement>>>,
     /// What is recorded under the numbers of [`CapturedWork::sent`].
@@ -126,6 +129,7 @@ impl CapturedContext {
                 schemas.join(", ")
             ));
         }
+        let set_names = set_names(&found, path, pace.is_some())?;
         let name = path
             .file_stem()
             .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
@@ -170,6 +174,7 @@ impl CapturedContext {
             captured_connections: found.connections.len(),
             recording,
             part: Part::default(),
+            set_names,
             statements: Arc::new(statements),
             digests,
             definition: Definition::new(name),
@@ -210,6 +215,36 @@ impl CapturedContext {
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
+}
+
+/// What sets the character set of a capture's statements, where all have one that is not utf8mb4; with a pace, sessions
+/// set their own.
+fn set_names(found: &Transactions, path: &Path, is_paced: bool) -> Result<Option<String>, String> {
+    if found.unknown_charset > 0 {
+        return Err(unknown_charset(found.unknown_charset, path));
+    }
+    let charsets: Vec<&str> = found.charsets.iter().map(String::as_str).collect();
+    match charsets[..] {
+        _ if is_paced => Ok(None),
+        [] | ["utf8mb4"] => Ok(None),
+        [one] => Ok(Some(format!("SET NAMES {one}"))),
+        _ => Err(format!(
+            "'{}' has statements of {} character sets ({}), and a load at --speed max has one: use --speed original, or \
+             `dynoload replay`",
+            path.display(),
+            charsets.len(),
+            charsets.join(", ")
+        )),
+    }
+}
+
+/// Why statements cannot be sent whose character set is unknown, and what to do.
+pub fn unknown_charset(statements: u64, path: &Path) -> String {
+    format!(
+        "{statements} statements of '{}' are not UTF-8, and their sessions do not set their character set: capture the log \
+         again with --charset, as in --charset latin1 (utf8mb4 where the other bytes are binary values)",
+        path.display()
+    )
 }
 
 /// The digests of a capture, numbered as they come, with the time that they took there.
@@ -398,6 +433,33 @@ mod tests {
             assert_eq!(texts(&mut work, &context), expected);
         }
         assert_eq!(work.sent(&context).unwrap().1, "SELECT ?");
+    }
+
+    #[test]
+    fn a_load_without_sessions_has_one_character_set() {
+        let of = |texts: &[&str]| {
+            let texts = (2..).zip(texts).flat_map(|(session, texts)| {
+                let line = move |text| format!(r#"{{"record":"statement","at_us":4,"session":{session},{text}}}"#);
+                texts.split("; ").map(line)
+            });
+            let lines: Vec<String> = texts.collect();
+            let events = format!(r#""sessions":9,"peak_sessions":1,"events":{}"#, 4 + lines.len());
+            let header = CAPTURE.replace(r#""sessions":1,"peak_sessions":1,"events":4"#, &events);
+            context(&(header + &lines.join("\n")), false).map(|context| context.set_names)
+        };
+        let (plain, latin1) = (
+            r#""text":"SELECT 'é'""#,
+            r#""text":"SET NAMES latin1"; "text":"SELECT 'é'""#,
+        );
+        assert_eq!(of(&[plain]), Ok(None));
+        assert_eq!(of(&[latin1]), Ok(Some("SET NAMES latin1".into())));
+        assert!(of(&[plain, latin1])
+            .unwrap_err()
+            .contains("2 character sets (latin1, utf8mb4)"));
+        let bytes = r#""encoding":"bytes","text":"SELECT 'é'""#;
+        assert!(of(&[bytes])
+            .unwrap_err()
+            .contains("capture the log again with --charset"));
     }
 
     #[test]

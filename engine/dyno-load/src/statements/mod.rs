@@ -27,6 +27,7 @@ use serde_json::json;
 use self::lane::{share_cpu, Lane};
 use self::pairs::Visits;
 use crate::error::{Error, Exit};
+use crate::output::check_apart;
 use crate::replay::unique_keys;
 
 const FORMAT: Format = Format {
@@ -52,6 +53,10 @@ const NOT_ROLLED_BACK: &str = "its tables have no transactions: what it changes 
 /// # Errors
 /// When the capture or a server will not do, or a server is lost.
 pub fn run(run: &StatementsRun) -> Result<Exit, Error> {
+    check_apart(
+        &[("CAPTURE", run.capture.as_path())],
+        &[("--json", Some(run.json.as_path()))],
+    )?;
     let mut choice = Choice::of(
         &crate::capture::read(&run.capture)?,
         run.most as usize,

@@ -9,6 +9,7 @@ use dyno_core::wire::{Format, LineWriter};
 use super::{compare, Comparison, Difference, DigestComparison};
 use crate::capture::shortened;
 use crate::error::{Error, Exit};
+use crate::output::check_apart;
 use crate::replay::results::{read, Results};
 
 const FORMAT: Format = Format {
@@ -26,6 +27,7 @@ const DIGEST_WIDTH: usize = 56;
 /// # Errors
 /// When a file is none, when they are of different captures, or when a replay is INVALID or most of its statements failed.
 pub fn run(a: &Path, b: &Path, json: Option<&Path>) -> Result<Exit, Error> {
+    check_apart(&[("A", a), ("B", b)], &[("--json", json)])?;
     let (first, second) = (read(a)?, read(b)?);
     if first.capture_identity != second.capture_identity {
         return Err(Error::User(format!(

@@ -260,47 +260,78 @@ fn csv(arguments: &[Argument], folder: &Path, sources: &Sources) -> Result<Rule,
     let text = sources
         .read(&path)
         .map_err(|error| format!("csv: '{}' cannot be read: {error}", path.display()))?;
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty()).map(fields);
-    let header = lines.next().unwrap_or_default();
+    let file = path.display();
+    let records = records(&text)
+        .map_err(|line| format!("csv: '{file}', line {line}: a field in quotes that begins here has no end"))?;
+    let mut records = records.into_iter();
+    let (_, header) = records.next().unwrap_or_default();
     let Some(place) = header.iter().position(|name| name == column) else {
         return Err(format!(
-            "csv: '{}' has no column '{column}'; its first line has {}",
-            path.display(),
+            "csv: '{file}' has no column '{column}'; its first line has {}",
             header.join(", ")
         ));
     };
-    let values: Vec<Drawn> = lines
-        .filter_map(|line| line.into_iter().nth(place))
-        .map(|value| match value.parse::<i64>() {
+    let value = |(line, fields): (usize, Vec<String>)| match fields.get(place) {
+        None => Err(format!(
+            "csv: '{file}', line {line} has {} fields, and '{column}' is number {}",
+            fields.len(),
+            place + 1
+        )),
+        Some(value) => Ok(match value.parse::<i64>() {
             // A number with leading zeros, as a postcode, is a text.
-            Ok(number) if number.to_string() == value => Drawn::Integer(number),
-            _ => Drawn::Text(value.into_bytes()),
-        })
-        .collect();
+            Ok(number) if number.to_string() == *value => Drawn::Integer(number),
+            _ => Drawn::Text(value.clone().into_bytes()),
+        }),
+    };
+    let values: Vec<Drawn> = records.map(value).collect::<Result<_, String>>()?;
     if values.is_empty() {
-        return Err(format!("csv: '{}' has no rows", path.display()));
+        return Err(format!("csv: '{file}' has no rows"));
     }
     Ok(Rule::Choice(Arc::new(values)))
 }
 
-fn fields(line: &str) -> Vec<String> {
-    let mut fields = vec![String::new()];
-    let mut is_quoted = false;
-    let mut characters = line.chars().peekable();
-    while let Some(character) = characters.next() {
-        let field = fields.last_mut();
-        match (character, field) {
-            ('"', Some(field)) if is_quoted && characters.peek() == Some(&'"') => {
-                characters.next();
-                field.push('"');
+/// The records of a text, each with the line where it begins; empty lines are none.
+///
+/// # Errors
+/// With the line of a quote that is never closed.
+fn records(text: &str) -> Result<Vec<(usize, Vec<String>)>, usize> {
+    let mut characters = text.strip_prefix('\u{feff}').unwrap_or(text).chars().peekable();
+    let (mut records, mut fields, mut field) = (Vec::new(), Vec::new(), String::new());
+    let (mut line, mut begin) = (1, 1);
+    // Whether the field began with a quote, and the line of one that is open.
+    let (mut is_quoted, mut opened) = (false, None);
+    loop {
+        let next = characters.next();
+        match (next, opened) {
+            (None, Some(line)) => return Err(line),
+            (Some('"'), Some(_)) if characters.next_if_eq(&'"').is_some() => field.push('"'),
+            (Some('"'), Some(_)) => opened = None,
+            (Some(other), Some(_)) => {
+                line += usize::from(other == '\n');
+                field.push(other);
             }
-            ('"', _) => is_quoted = !is_quoted,
-            (',', _) if !is_quoted => fields.push(String::new()),
-            (other, Some(field)) => field.push(other),
-            (_, None) => {}
+            (Some('"'), None) if field.is_empty() && !is_quoted => (is_quoted, opened) = (true, Some(line)),
+            (Some(','), None) => {
+                fields.push(std::mem::take(&mut field));
+                is_quoted = false;
+            }
+            (Some('\r'), None) if characters.peek() == Some(&'\n') => {}
+            (Some('\n') | None, None) => {
+                let is_empty = fields.is_empty() && !is_quoted && field.trim().is_empty();
+                fields.push(std::mem::take(&mut field));
+                let fields = std::mem::take(&mut fields);
+                if !is_empty {
+                    records.push((begin, fields));
+                }
+                if next.is_none() {
+                    return Ok(records);
+                }
+                line += 1;
+                (begin, is_quoted) = (line, false);
+            }
+            (Some(other), None) => field.push(other),
         }
     }
-    fields
 }
 
 /// Numbers and texts in single quotes, with commas between.
@@ -353,6 +384,9 @@ fn whole(name: &str, arguments: &[Argument], place: usize, default: Option<f64>)
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
     use dyno_core::random::Domain;
 
     use super::*;
@@ -405,8 +439,26 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_csv_may_have_commas_and_quotes() {
+    fn fields_of_csv_may_have_commas_quotes_and_line_breaks() {
+        let fields = |text: &str| records(text).unwrap().pop().unwrap().1;
         assert_eq!(fields("a,\"b, c\",\"d \"\"e\"\"\""), ["a", "b, c", "d \"e\""]);
+        assert_eq!(fields("5\" pipe,\n"), ["5\" pipe", ""]);
+        let read = |text: &str| {
+            let sources = Sources::from(BTreeMap::from([(PathBuf::from("./x.csv"), text.to_string())]));
+            Rule::parse("csv('x.csv', 'name')", Path::new("."), &sources)
+        };
+        // As spreadsheet programs write it.
+        for text in ["\u{feff}name,x\r\n\"a\nb\",1", "x,name\n\n1,\"a\nb\"\n \n"] {
+            let rule = read(text).unwrap();
+            assert!(
+                matches!(&rule, Rule::Choice(values) if values[..] == [Drawn::Text(b"a\nb".to_vec())]),
+                "{rule:?}"
+            );
+        }
+        let error = read("x,name\n1,\"a\nb\"\n2\n").unwrap_err();
+        assert!(error.contains("line 4 has 1 fields, and 'name' is number 2"), "{error}");
+        let error = read("x,name\n1,a\n2,\"b\n3,c\n").unwrap_err();
+        assert!(error.contains("line 3: a field in quotes"), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The bytes of a dump as UTF-8 or whatever else of one byte its SET NAMES says: decompressed, without a byte order mark.
+//! The bytes of a dump or a log as UTF-8 or whatever else of one byte its SET NAMES says: decompressed, without a byte order mark.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 
@@ -16,8 +16,8 @@ const MOST_XZ_KIB: u32 = 128 << 10;
 ///
 /// # Errors
 /// When the file cannot be read, or is compressed in another way.
-pub(super) fn decoded(file: impl Read + 'static) -> Result<Box<dyn BufRead>> {
-    let mut input: Box<dyn BufRead> = Box::new(BufReader::with_capacity(BLOCK, file));
+pub fn decoded(file: impl Read + Send + 'static) -> Result<Box<dyn BufRead + Send>> {
+    let mut input: Box<dyn BufRead + Send> = Box::new(BufReader::with_capacity(BLOCK, file));
     let beginning = input.fill_buf()?;
     if beginning.starts_with(b"PK\x03\x04") {
         return Err(Error::other("it is compressed; decompress it first, by unzip"));

@@ -15,6 +15,8 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::sql::server::{analyze, connect_unbounded, failed, quoted};
+pub use encoding::decoded;
+
 use admission::{shown, Admission, Admitted};
 
 /// The server's code for a function or procedure that is not there.
@@ -121,7 +123,7 @@ pub fn statements(path: &Path, mut take: impl FnMut(&FileStatement) -> Result<()
     let unreadable =
         |error: std::io::Error| Error::User(format!("the dump '{}' cannot be read: {error}", path.display()));
     let file = File::open(path).map_err(unreadable)?;
-    let mut statements = Statements::new(encoding::decoded(file).map_err(unreadable)?);
+    let mut statements = Statements::new(decoded(file).map_err(unreadable)?);
     loop {
         let (line, words) = match statements.next_statement() {
             Ok(Some(statement)) => {
