@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from mydyno.hosts.paths import HostPaths
 from mydyno.model.stored.analyses import StatementRecord
@@ -41,6 +42,8 @@ OTHER_ROWS = "SELECT k / 7 FROM sbtest1 WHERE id = 9"
 OTHER_PLAN = "SELECT d.c FROM (SELECT id, c FROM sbtest2) d WHERE d.id = 20"
 WRITES = ("UPDATE sbtest1 SET k = k + 1 WHERE id = 11", "DELETE FROM sbtest2 WHERE id = 20")
 SAME = ("SELECT c FROM sbtest1 WHERE id = 4", "SELECT COUNT(*) FROM sbtest2 WHERE id BETWEEN 5 AND 25")
+# The two bytes of é are two characters of latin1.
+LATIN1 = "SELECT c FROM sbtest1 WHERE id = 4 AND LENGTH(CONVERT('é' USING utf8mb4)) = 4"
 LEFT_OUT = ("COMMIT", "SET @a = 1", "SHOW TABLES")
 
 
@@ -60,7 +63,8 @@ def capture(statements: tuple[str, ...]) -> str:
 
 def test_each_planted_difference_is_found_and_what_writes_is_undone(real_paths: HostPaths, tmp_path: Path) -> None:
     program = Program(tmp_path, real_paths)
-    (tmp_path / "some.capture").write_text(capture((FAILS, OTHER_ROWS, OTHER_PLAN, *WRITES, *SAME, *LEFT_OUT)))
+    statements = (FAILS, OTHER_ROWS, OTHER_PLAN, LATIN1, *WRITES, *SAME, *LEFT_OUT)
+    (tmp_path / "some.capture").write_text(capture(("SET NAMES latin1", *statements)))
     (tmp_path / "planted.toml").write_text(EXPERIMENT)
     done = program.run("run", "planted.toml", "--studies", "studies")
     assert done.returncode == 0, done.stderr
@@ -83,10 +87,14 @@ def test_each_planted_difference_is_found_and_what_writes_is_undone(real_paths: 
         assert one.service is not None and one.cpu is not None and one.cpu.control_us > 0, one
     lines = (StudyFolder(study).block_path(1) / "statements.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
-    number = next(one["statement"] for one in records if one.get("examples") == [WRITES[1]])
-    once = next(one for one in records if one["record"] == "once" and one["statement"] == number)
+
+    def once_of(text: str) -> list[dict[str, Any]]:
+        number = next(one["statement"] for one in records if one.get("examples") == [text])
+        return next(one["servers"] for one in records if one["record"] == "once" and one["statement"] == number)
+
     # It had been executed before, to see whether it can be rolled back.
-    assert [one["affected_rows"] for one in once["servers"]] == [1, 1, 1], once
-    assert {statements for _, statements in summary.statements.left_out.values()} == {1, 2}
-    assert done.stdout.count("Of 7 statements") == 1, done.stdout
+    assert [one["affected_rows"] for one in once_of(WRITES[1])] == [1, 1, 1]
+    assert [one["rows"] for one in once_of(LATIN1)] == [1, 1, 1]
+    assert {statements for _, statements in summary.statements.left_out.values()} == {1, 3}
+    assert done.stdout.count("Of 8 statements") == 1, done.stdout
     assert "1 fails; 1 returns other rows" in " ".join(done.stdout.split())

@@ -183,6 +183,22 @@ pub fn charset(text: &[u8]) -> Option<String> {
     is_name.then(|| name.to_ascii_lowercase())
 }
 
+/// Whether the statement is UTF-8, but for strings that are marked as binary.
+pub fn is_utf8(text: &[u8]) -> bool {
+    let is_valid = |part: &[u8]| std::str::from_utf8(part).is_ok();
+    let (mut begin, mut is_binary) = (0, false);
+    for token in tokens(text) {
+        if is_binary && token.kind == Kind::String {
+            if !is_valid(&text[begin..token.start]) {
+                return false;
+            }
+            begin = token.start + token.text.len();
+        }
+        is_binary = token.is_word("_binary");
+    }
+    is_valid(&text[begin..])
+}
+
 /// Whether the statement uses what only its session has: variables, temporary tables, prepared statements, locks.
 pub fn is_of_the_session(text: &[u8]) -> bool {
     const OF_THE_SESSION: &[&str] = &[

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::lexer::{tokens, Token};
+use crate::lexer::{self, tokens, Token};
 
 /// The first words of clauses.
 const CLAUSES: &[&str] = &[
@@ -98,6 +98,19 @@ pub fn queries(text: &[u8]) -> Vec<Query<'_>> {
     done
 }
 
+/// A table of FROM.
+#[derive(Debug)]
+pub struct Table<'b, 'a> {
+    /// Its name, in small letters.
+    pub name: String,
+    /// What its columns have before their point.
+    pub alias: String,
+    /// The conditions of its ON.
+    pub on: Vec<&'b [Token<'a>]>,
+    /// LEFT or RIGHT, where it is joined so.
+    pub side: Option<Token<'a>>,
+}
+
 impl<'a> Query<'a> {
     /// The places of the first words of its clauses.
     fn clauses(&self) -> impl Iterator<Item = usize> + '_ {
@@ -125,6 +138,11 @@ impl<'a> Query<'a> {
     pub fn by(&self, word: &str) -> Option<Vec<&[Token<'a>]>> {
         let (by, items) = self.clause(word)?.split_first()?;
         by.is_word("BY").then(|| split(items, |token| token.is_symbol(b',')))
+    }
+
+    /// Whether it is made of several.
+    pub fn is_compound(&self) -> bool {
+        ["UNION", "EXCEPT", "INTERSECT"].iter().any(|word| self.has(word))
     }
 
     /// Whether it also has rows of several groups together.
@@ -207,6 +225,53 @@ pub fn in_brackets<'b, 'a>(tokens: &'b [Token<'a>]) -> Option<&'b [Token<'a>]> {
     let is_around = tokens.first()?.is_symbol(b'(') && tokens.last()?.is_symbol(b')');
     // Nothing but the opening bracket is outside of them.
     (is_around && tokens.len() > 2 && outside_brackets(tokens).count() == 1).then(|| &tokens[1..tokens.len() - 1])
+}
+
+/// The tables of a query; none where it has derived tables, or joins others than with ON.
+pub fn tables<'b, 'a>(query: &'b Query<'a>) -> Option<Vec<Table<'b, 'a>>> {
+    let is_versioned = query.tokens.iter().any(|token| token.is_word("SYSTEM_TIME"));
+    if is_versioned || query.is_compound() {
+        return None;
+    }
+    let is_next = |token: &Token<'_>| token.is_symbol(b',') || token.is_any(&["JOIN", "STRAIGHT_JOIN"]);
+    let mut side = None;
+    let table = |part: &'b [Token<'a>]| {
+        let is_of_next = |token: &Token<'_>| token.is_any(&["LEFT", "RIGHT", "OUTER", "INNER", "CROSS"]);
+        let (part, next) = part.split_at(part.iter().rposition(|token| !is_of_next(token))? + 1);
+        let is_side = |token: &&Token<'_>| token.is_any(&["LEFT", "RIGHT"]);
+        let side = std::mem::replace(&mut side, next.iter().find(is_side).copied());
+        let (table, on) = match split(part, |token| token.is_word("ON"))[..] {
+            [table] => (table, Vec::new()),
+            [table, on] => (table, conditions(on)),
+            _ => return None,
+        };
+        let (mut parts, rest) = qualified(table)?;
+        let name = parts.pop()?;
+        let hint = rest.iter().position(|token| token.is_any(&["USE", "FORCE", "IGNORE"]));
+        let alias = match &rest[..hint.unwrap_or(rest.len())] {
+            [first, alias] if first.is_word("AS") => lexer::name(alias)?.to_lowercase(),
+            [alias] => lexer::name(alias)?.to_lowercase(),
+            [] => name.clone(),
+            _ => return None,
+        };
+        let is_understood = !part.iter().any(|token| token.is_any(&["USING", "NATURAL"]));
+        is_understood.then_some(Table { name, alias, on, side })
+    };
+    split(query.clause("FROM")?, is_next).into_iter().map(table).collect()
+}
+
+/// The parts of `a.b.c` in small letters, and what follows.
+pub fn qualified<'a, 'b>(tokens: &'a [Token<'b>]) -> Option<(Vec<String>, &'a [Token<'b>])> {
+    let mut parts = vec![lexer::name(tokens.first()?)?.to_lowercase()];
+    let mut rest = &tokens[1..];
+    while let [point, part, after @ ..] = rest {
+        if !point.is_symbol(b'.') {
+            break;
+        }
+        parts.push(lexer::name(part)?.to_lowercase());
+        rest = after;
+    }
+    Some((parts, rest))
 }
 
 fn parts<'b, 'a>(tokens: &'b [Token<'a>], separators: impl Iterator<Item = Range<usize>>) -> Vec<&'b [Token<'a>]> {

@@ -154,7 +154,7 @@ impl Transactions {
         if text.is_ascii() {
             return;
         }
-        if charset.is_none() && std::str::from_utf8(text).is_err() {
+        if charset.is_none() && !class::is_utf8(text) {
             self.unknown_charset += 1;
             return;
         }
@@ -311,7 +311,12 @@ mod tests {
             panic!("a statement");
         };
         statement.text = b"SELECT '\xe9'".to_vec();
-        assert_eq!(Transactions::of(bytes, Wanted::default()).unknown_charset, 1);
+        assert_eq!(Transactions::of(bytes.clone(), Wanted::default()).unknown_charset, 1);
+        let Action::Statement(statement) = &mut bytes.events[0].action else {
+            panic!("a statement");
+        };
+        statement.text = b"INSERT INTO f VALUES (_binary'\xff\xd8', _BINARY \"\xe9\", '\xc3\xa9')".to_vec();
+        assert_eq!(Transactions::of(bytes, Wanted::default()).unknown_charset, 0);
     }
 
     #[test]

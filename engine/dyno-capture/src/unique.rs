@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::lexer::{name, Kind, Token};
-use crate::query::{conditions, in_brackets, queries, split, Query};
+use crate::query::{conditions, in_brackets, qualified, queries, split, tables, Query, Table};
 
 /// The unique keys of tables by the table's name; of each key its columns, and whether they may be NULL. All in small
 /// letters.
@@ -25,22 +25,6 @@ const AGGREGATES: &[&str] = &[
     "STDDEV",
     "SUM",
     "VARIANCE",
-];
-
-/// Words that follow a table, and are not its alias.
-const AFTER_A_TABLE: &[&str] = &[
-    "ON",
-    "USING",
-    "LEFT",
-    "RIGHT",
-    "INNER",
-    "CROSS",
-    "NATURAL",
-    "FULL",
-    "USE",
-    "FORCE",
-    "IGNORE",
-    "PARTITION",
 ];
 
 /// What the values of a statement show of the rows that it returns; its digest does not have them.
@@ -84,8 +68,11 @@ pub fn most_rows(query: &Query<'_>, keys: &UniqueKeys, extent: &Extent) -> Optio
     if is_aggregate(query) {
         return Some(1);
     }
-    let names = names(query)?;
-    let bound = bound(query, &names);
+    let tables = tables(query)?;
+    let [table] = &tables[..] else {
+        return None;
+    };
+    let bound = bound(query, table);
     let count = |(column, may_be_null): (&String, &bool)| match bound.get(column)? {
         Comparison::Equal => Some(1),
         Comparison::EqualOrNull => (!may_be_null).then_some(1),
@@ -95,7 +82,7 @@ pub fn most_rows(query: &Query<'_>, keys: &UniqueKeys, extent: &Extent) -> Optio
         let mut counts = key.iter().map(count);
         counts.try_fold(1_u64, |product, count| Some(product.saturating_mul(count?)))
     };
-    keys.get(&names.0)?.iter().filter_map(of_key).min()
+    keys.get(&table.name)?.iter().filter_map(of_key).min()
 }
 
 /// Whether the ORDER BY of a query leaves no two rows that differ in any order.
@@ -105,7 +92,7 @@ pub fn is_ordered(query: &Query<'_>, keys: &UniqueKeys) -> bool {
     };
     let mut by: Vec<&[Token<'_>]> = order.into_iter().map(without_direction).collect();
     let is_by = |item: &&[Token<'_>]| is_among(item, &by);
-    if is_compound(query) || query.is_rolled_up() {
+    if query.is_compound() || query.is_rolled_up() {
         return false;
     }
     let Some((items, is_distinct)) = query.items() else {
@@ -121,37 +108,31 @@ pub fn is_ordered(query: &Query<'_>, keys: &UniqueKeys) -> bool {
     !is_distinct && has_key(query, &by, keys)
 }
 
-/// Whether these columns of the only table, with those that are compared with values, have a whole unique key.
+/// Whether no two rows have the same values of these columns.
 pub fn has_key(query: &Query<'_>, by: &[&[Token<'_>]], keys: &UniqueKeys) -> bool {
-    names(query).is_some_and(|names| has_key_of(query, &names, by, keys))
-}
-
-/// The same of one of its tables.
-fn has_key_of(query: &Query<'_>, names: &(String, String), by: &[&[Token<'_>]], keys: &UniqueKeys) -> bool {
-    let bound = bound(query, names);
-    let columns: BTreeSet<String> = by.iter().filter_map(|item| column(item, names)).collect();
-    let is_certain = |(column, may_be_null): (&String, &bool)| match bound.get(column) {
-        Some(Comparison::Equal) => true,
-        Some(Comparison::EqualOrNull) if !may_be_null => true,
-        _ => !may_be_null && columns.contains(column),
-    };
-    keys.get(&names.0)
-        .is_some_and(|keys| keys.iter().any(|key| key.iter().all(is_certain)))
+    tables(query).is_some_and(|tables| Fixed::by(query, &tables, by, keys).tables.len() == tables.len())
 }
 
 /// The column of an item of the select list, or *, that may have several values in a group of rows with the same values
-/// of these; none where it is an expression, one of these, compared with a value, or of a table with a unique key among
-/// these.
+/// of these, or of which ANY_VALUE() takes one; none where it is an expression, depends on these and on values that
+/// columns are compared with, or where its tables are not understood.
 pub fn open_column(query: &Query<'_>, item: &[Token<'_>], by: &[&[Token<'_>]], keys: &UniqueKeys) -> Option<String> {
+    let end = item.iter().rposition(|token| token.is_symbol(b')'));
+    let item = match end.map(|end| &item[..end]) {
+        Some([function, open, inside @ ..]) if function.is_word("ANY_VALUE") && open.is_symbol(b'(') => inside,
+        _ => item,
+    };
     let (mut parts, alias) = match item {
         [all] if all.is_symbol(b'*') => (Vec::new(), None),
         [table @ .., point, all] if point.is_symbol(b'.') && all.is_symbol(b'*') => (qualified(table)?.0, None),
         [word, _, ..] if word.is_any(&["BINARY", "NOT"]) => return None,
+        [word, ..] if word.is_any(&["NULL", "TRUE", "FALSE"]) => return None,
         _ => {
             let (parts, rest) = qualified(item)?;
             match rest {
                 [] => (parts, None),
-                [alias] => (parts, Some(alias)),
+                // A string there makes a literal of the word, as in DATE '2026-01-01'.
+                [alias] if name(alias).is_some() => (parts, Some(alias)),
                 [first, alias] if first.is_word("AS") => (parts, Some(alias)),
                 _ => return None,
             }
@@ -168,28 +149,26 @@ pub fn open_column(query: &Query<'_>, item: &[Token<'_>], by: &[&[Token<'_>]], k
     if by.iter().filter_map(|item| columns(item)).flatten().any(is_listed) {
         return None;
     }
-    let mut tables = tables(query);
-    tables.retain(|(_, name)| table.as_ref().is_none_or(|table| table == name));
-    let is_fixed = |names: &(String, String)| {
-        let is_equal = bound(query, names).get(&column) == Some(&Comparison::Equal);
-        is_equal || has_key_of(query, names, by, keys)
-    };
-    let is_determined = if is_all {
-        !tables.is_empty() && tables.iter().all(is_fixed)
+    let tables = tables(query)?;
+    let fixed = Fixed::by(query, &tables, by, keys);
+    let qualifier = table;
+    let mut of_item = tables
+        .iter()
+        .filter(|table| qualifier.as_ref().is_none_or(|name| *name == table.alias))
+        .map(|table| fixed.tables.contains(&table.alias.as_str()));
+    let is_open = if is_all {
+        of_item.any(|is_fixed| !is_fixed)
     } else {
-        tables.iter().any(is_fixed)
+        let name = column.clone();
+        of_item.all(|is_fixed| !is_fixed) && !fixed.has(&Column { qualifier, name })
     };
-    (!is_determined).then_some(column)
+    is_open.then_some(column)
 }
 
 /// Whether an item is a column, and one of these.
 pub fn is_among(item: &[Token<'_>], by: &[&[Token<'_>]]) -> bool {
     let is_column = qualified(item).is_some_and(|(_, rest)| rest.is_empty());
     is_column && by.iter().any(|other| is_same(item, other))
-}
-
-fn is_compound(query: &Query<'_>) -> bool {
-    ["UNION", "EXCEPT", "INTERSECT"].iter().any(|word| query.has(word))
 }
 
 /// Whether the query makes one row of all that it finds.
@@ -199,7 +178,7 @@ pub fn is_aggregate(query: &Query<'_>) -> bool {
     items.windows(2).any(is_call)
         && !items.iter().any(|token| token.is_word("OVER"))
         && !query.has("GROUP")
-        && !is_compound(query)
+        && !query.is_compound()
 }
 
 /// Whether an item of ORDER BY is the name of another item than the column that is called so.
@@ -240,10 +219,97 @@ enum Comparison {
     Listed,
 }
 
+#[derive(Clone)]
 struct Column {
     /// What precedes the point before it.
     qualifier: Option<String>,
     name: String,
+}
+
+impl Column {
+    fn is_of(&self, alias: &str) -> bool {
+        self.qualifier.as_ref().is_none_or(|qualifier| qualifier == alias)
+    }
+
+    /// A name without its table is of one table alone.
+    fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name && other.qualifier.as_ref().is_none_or(|alias| self.is_of(alias))
+    }
+}
+
+impl Table<'_, '_> {
+    /// Whether its ON can give this column its value: it leaves the rows of an outer join's other side as they are.
+    fn may_fix(&self, column: &Column) -> bool {
+        let is_own = |alias: &String| *alias == self.alias;
+        match (self.side, &column.qualifier) {
+            (Some(side), Some(alias)) => is_own(alias) == side.is_word("LEFT"),
+            _ => true,
+        }
+    }
+}
+
+/// What is the same in all rows that have the same values of some columns.
+struct Fixed<'b> {
+    /// Columns, and whether they are not NULL.
+    columns: Vec<(Column, bool)>,
+    /// The tables that have one row there.
+    tables: Vec<&'b str>,
+}
+
+impl<'b> Fixed<'b> {
+    fn by(query: &Query<'_>, tables: &'b [Table<'_, '_>], by: &[&[Token<'_>]], keys: &UniqueKeys) -> Self {
+        let columns_of_by = by.iter().filter_map(|item| columns(item)).flatten();
+        let mut fixed = Self {
+            columns: columns_of_by.map(|column| (column, false)).collect(),
+            tables: Vec::new(),
+        };
+        let of_where = conditions(query.clause("WHERE").unwrap_or_default()).into_iter();
+        let of_where = of_where.map(|condition| (condition, None));
+        let of_on = tables
+            .iter()
+            .flat_map(|table| table.on.iter().map(move |condition| (*condition, Some(table))));
+        let mut equal = Vec::new();
+        for (condition, table) in of_where.chain(of_on) {
+            let may_fix = |column: &Column| table.is_none_or(|table| table.may_fix(column));
+            if let Some(compared) = compared(condition).filter(|compared| compared.how != Comparison::Listed) {
+                let is_certain = compared.how == Comparison::Equal;
+                let columns = compared.columns.into_iter().filter(may_fix);
+                fixed.columns.extend(columns.map(|column| (column, is_certain)));
+            } else if let [left, right] = split(condition, |token| token.is_symbol(b'='))[..] {
+                let (left, right) = (columns(left).unwrap_or_default(), columns(right).unwrap_or_default());
+                let both = left.into_iter().zip(right);
+                let both = both.flat_map(|(left, right)| [(left.clone(), right.clone()), (right, left)]);
+                equal.extend(both.filter(|(_, column)| may_fix(column)));
+            }
+        }
+        loop {
+            let before = (fixed.tables.len(), equal.len());
+            equal.retain(|(one, other)| {
+                let is_fixed = fixed.has(one);
+                fixed.columns.extend(is_fixed.then(|| (other.clone(), true)));
+                !is_fixed
+            });
+            let found = tables.iter().filter(|table| fixed.has_key_of(table, keys));
+            fixed.tables = found.map(|table| table.alias.as_str()).collect();
+            if before == (fixed.tables.len(), equal.len()) {
+                return fixed;
+            }
+        }
+    }
+
+    fn has(&self, column: &Column) -> bool {
+        self.tables.iter().any(|alias| column.is_of(alias)) || self.columns.iter().any(|(one, _)| one.is_same(column))
+    }
+
+    fn has_key_of(&self, table: &Table<'_, '_>, keys: &UniqueKeys) -> bool {
+        let is_fixed = |(name, may_be_null): (&String, &bool)| {
+            self.columns.iter().any(|(column, is_certain)| {
+                column.name == *name && column.is_of(&table.alias) && (*is_certain || !may_be_null)
+            })
+        };
+        keys.get(&table.name)
+            .is_some_and(|keys| keys.iter().any(|key| key.iter().all(is_fixed)))
+    }
 }
 
 /// Columns that one condition compares with values.
@@ -255,13 +321,13 @@ struct Compared {
 }
 
 /// How a query compares columns of a table with values.
-fn bound(query: &Query<'_>, names: &(String, String)) -> BTreeMap<String, Comparison> {
+fn bound(query: &Query<'_>, table: &Table<'_, '_>) -> BTreeMap<String, Comparison> {
     let mut bound = BTreeMap::new();
     for compared in conditions(query.clause("WHERE").unwrap_or_default())
         .into_iter()
         .filter_map(compared)
     {
-        let own = |column: &Column| column.qualifier.as_ref().is_none_or(|qualifier| *qualifier == names.1);
+        let own = |column: &Column| column.is_of(&table.alias);
         for column in compared.columns.into_iter().filter(own) {
             let how = bound.entry(column.name).or_insert(compared.how);
             if compared.how == Comparison::Equal {
@@ -270,50 +336,6 @@ fn bound(query: &Query<'_>, names: &(String, String)) -> BTreeMap<String, Compar
         }
     }
     bound
-}
-
-/// The tables of a query, those in brackets excepted, each with the name that its columns have before their point.
-fn tables(query: &Query<'_>) -> Vec<(String, String)> {
-    let is_versioned = query.tokens.iter().any(|token| token.is_word("SYSTEM_TIME"));
-    let from = query.clause("FROM").filter(|_| !is_versioned).unwrap_or_default();
-    let is_next = |token: &Token<'_>| token.is_symbol(b',') || token.is_any(&["JOIN", "STRAIGHT_JOIN"]);
-    let table = |part: &[Token<'_>]| {
-        let (mut parts, rest) = qualified(part)?;
-        let table = parts.pop()?;
-        let alias = match rest {
-            [first, alias, ..] if first.is_word("AS") => name(alias)?.to_lowercase(),
-            [alias, ..] if !alias.is_any(AFTER_A_TABLE) => name(alias)?.to_lowercase(),
-            _ => table.clone(),
-        };
-        Some((table, alias))
-    };
-    split(from, is_next).into_iter().filter_map(table).collect()
-}
-
-/// The name of the only table, and the one that its columns have before their point.
-fn names(query: &Query<'_>) -> Option<(String, String)> {
-    let is_versioned = query.tokens.iter().any(|token| token.is_word("SYSTEM_TIME"));
-    if is_versioned || is_compound(query) {
-        return None;
-    }
-    let (mut parts, rest) = qualified(query.clause("FROM")?)?;
-    let table = parts.pop()?;
-    let hint = rest.iter().position(|token| token.is_any(&["USE", "FORCE", "IGNORE"]));
-    let alias = match &rest[..hint.unwrap_or(rest.len())] {
-        [first, alias] if first.is_word("AS") => name(alias)?.to_lowercase(),
-        [alias] => name(alias)?.to_lowercase(),
-        [] => table.clone(),
-        _ => return None,
-    };
-    let after_hint = &rest[hint.unwrap_or(rest.len())..];
-    (split(after_hint, |token| token.is_symbol(b',') || token.is_word("JOIN")).len() == 1).then_some((table, alias))
-}
-
-/// The column of `alias.column`.
-fn column(tokens: &[Token<'_>], names: &(String, String)) -> Option<String> {
-    let (mut parts, rest) = qualified(tokens)?;
-    let column = parts.pop()?;
-    (rest.is_empty() && parts.pop().is_none_or(|qualifier| qualifier == names.1)).then_some(column)
 }
 
 /// The columns of `alias.column = value`, of `(a, b) IN ((1, 2))`, of the value first, and the like.
@@ -393,20 +415,6 @@ fn without_row<'b, 'a>(tokens: &'b [Token<'a>]) -> &'b [Token<'a>] {
         [row, rest @ ..] if row.is_word("ROW") => rest,
         _ => tokens,
     }
-}
-
-/// The parts of `a.b.c` in small letters, and what follows.
-fn qualified<'a, 'b>(tokens: &'a [Token<'b>]) -> Option<(Vec<String>, &'a [Token<'b>])> {
-    let mut parts = vec![name(tokens.first()?)?.to_lowercase()];
-    let mut rest = &tokens[1..];
-    while let [point, part, after @ ..] = rest {
-        if !point.is_symbol(b'.') {
-            break;
-        }
-        parts.push(name(part)?.to_lowercase());
-        rest = after;
-    }
-    Some((parts, rest))
 }
 
 #[cfg(test)]

@@ -97,7 +97,9 @@ fn an_output_that_is_an_input_or_another_output_is_refused() {
     std::fs::write(folder.join("absent.unfinished"), text).unwrap();
     let load = folder.join("load.sql");
     std::fs::write(&load, "SELECT 1;").unwrap();
-    let load = load.display();
+    let (trace, times) = (folder.join("day.csv"), "0\n0.1\n0.2\n");
+    std::fs::write(&trace, times).unwrap();
+    let (load, trace) = (load.display(), trace.display());
     let (log, link, absent) = (log.display(), link.display(), absent.display());
     let server = NullServer::start();
     for (command, option, other) in [
@@ -129,6 +131,14 @@ fn an_output_that_is_an_input_or_another_output_is_refused() {
             "--hdr",
             "a file of the load",
         ),
+        (
+            format!(
+                "tpcc run --warehouses 1 --any-server --port {} --rate trace:{trace} --acknowledged {trace}",
+                server.port()
+            ),
+            "--acknowledged",
+            "a file of the load",
+        ),
     ] {
         let refused = plain(&command);
         assert_eq!(refused.code, 2, "{command}: {}", refused.stderr);
@@ -138,6 +148,7 @@ fn an_output_that_is_an_input_or_another_output_is_refused() {
         assert!(refused.stderr.contains(&said), "{command}: {}", refused.stderr);
     }
     assert_eq!(std::fs::read_to_string(folder.join("slow.log")).unwrap(), text);
+    assert_eq!(std::fs::read_to_string(folder.join("day.csv")).unwrap(), times);
     assert!(folder.join("absent.unfinished").exists() && !folder.join("absent").exists());
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -86,9 +86,10 @@ fn each_statement_is_visited_on_every_server() {
 #[test]
 fn what_cannot_be_compared_is_refused_before_any_statement() {
     let server = NullServer::start();
-    let (some, none) = (
+    let (some, none, mixed) = (
         CaptureFile::new("some", &["SELECT 1"]),
         CaptureFile::new("none", &["COMMIT"]),
+        CaptureFile::new("mixed", &["SELECT 'é'", "SET NAMES latin1", "SELECT 'é'"]),
     );
     let (old, new) = (named("old", &server), named("new", &server));
     for (capture, servers, words) in [
@@ -98,6 +99,11 @@ fn what_cannot_be_compared_is_refused_before_any_statement() {
             &none,
             vec![old.clone(), new.clone()],
             "no statement to compare: 1 is for its session",
+        ),
+        (
+            &mixed,
+            vec![old.clone(), new.clone()],
+            "2 character sets (latin1, utf8mb4), and a comparison has one",
         ),
         (&some, vec![old.clone(), "new --prot=1".to_string()], "--prot"),
         (&some, vec![old.clone(), "new 'a".to_string()], "quotes that do not end"),

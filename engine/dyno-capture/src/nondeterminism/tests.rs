@@ -143,6 +143,43 @@ fn what_varies_by_itself_is_named() {
             "SELECT x.a, b, COUNT(u.c) FROM t AS x LEFT JOIN u ON u.t = x.id GROUP BY x.id",
             None,
         ),
+        (
+            "SELECT o.id, c.a, COUNT(*) FROM t o JOIN t c ON c.id = o.c GROUP BY o.id",
+            None,
+        ),
+        (
+            "SELECT u.c, x.a, COUNT(*) FROM u LEFT OUTER JOIN t AS x ON (u.c = x.id) GROUP BY u.c",
+            None,
+        ),
+        ("SELECT x.a FROM t x, u WHERE x.id = u.c AND u.d = 3 GROUP BY u.c", None),
+        (
+            "SELECT t.a FROM t LEFT JOIN u ON u.c = t.id GROUP BY u.c",
+            Some(("a outside GROUP BY", Contents)),
+        ),
+        (
+            "SELECT t.a FROM u RIGHT JOIN t ON u.c = t.id GROUP BY u.c",
+            Some(("a outside GROUP BY", Contents)),
+        ),
+        ("SELECT x.a, x.b FROM (SELECT a, b FROM t) x GROUP BY x.a", None),
+        ("SELECT t.a, u.b FROM t JOIN u USING (c) GROUP BY c", None),
+        ("SELECT t.a, u.b FROM t NATURAL LEFT JOIN u GROUP BY t.c", None),
+        (
+            "SELECT ROW_NUMBER() OVER (PARTITION BY o.c ORDER BY o.id) FROM t o JOIN t c ON c.id = o.c",
+            None,
+        ),
+        (
+            "SELECT ROW_NUMBER() OVER (PARTITION BY o.c ORDER BY o.id) FROM t o JOIN t c ON c.b = o.c",
+            Some(("ROW_NUMBER() without ORDER BY of a unique key", Contents)),
+        ),
+        (
+            "SELECT NULL AS a, true, FALSE x, DATE '2026-01-01', _utf8mb4'x', COUNT(*) FROM t",
+            None,
+        ),
+        (
+            "SELECT b, any_value(a) AS x FROM t GROUP BY b",
+            Some(("a outside GROUP BY", Contents)),
+        ),
+        ("SELECT ANY_VALUE(b), ANY_VALUE(a + 1) FROM t GROUP BY b", None),
         ("SELECT 'now()'", None),
     ] {
         let expected = expected.map(|(reason, freedom)| (reason.to_string(), freedom));

@@ -118,7 +118,7 @@ impl<'a> Planner<'a> {
                 self.note_created(&statement.text);
                 if class::charset(&statement.text).is_some() {
                     self.has_charset.insert(event.session);
-                } else if !self.has_charset.contains(&event.session) && std::str::from_utf8(&statement.text).is_err() {
+                } else if !self.has_charset.contains(&event.session) && !class::is_utf8(&statement.text) {
                     self.plan.unknown_charset += 1;
                 }
                 let schema = self.mapped(statement.schema);
@@ -357,12 +357,14 @@ mod tests {
 
     #[test]
     fn statements_that_are_not_utf8_are_counted_where_no_character_set_is_set() {
-        let bytes = || {
+        let of_text = |text: &[u8]| {
             Action::Statement(dyno_capture::Statement {
-                text: b"SELECT 'caf\xe9'".to_vec(),
+                text: text.to_vec(),
                 ..dyno_capture::Statement::default()
             })
         };
+        let bytes = || of_text(b"SELECT 'caf\xe9'");
+        let binary = of_text(b"INSERT INTO f VALUES (_binary'\xff\xd8')");
         let reset = Action::Reset {
             user: None,
             schema: None,
@@ -374,6 +376,7 @@ mod tests {
             (3, 1, bytes()),
             (4, 1, reset),
             (5, 1, bytes()),
+            (6, 1, binary),
         ];
         let plan = ReplayPlan::new(capture(events), &Selection::default());
         assert_eq!(plan.unknown_charset, 2);

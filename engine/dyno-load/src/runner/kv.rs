@@ -27,7 +27,7 @@ pub fn run_kv(mut spec: KvSpec, run: &RunOptions) -> Result<Exit, Error> {
     // What is wrong with the options is found before any agent is started.
     spec.parts()?;
     let files: Vec<PathBuf> = trace_path(&spec.load).map(PathBuf::from).into_iter().collect();
-    run.outputs.check_apart(&files)?;
+    run.outputs.check_apart(&files, None)?;
     let input = run.slices.then(Input::open).transpose()?;
     let interrupted = match &input {
         Some(input) => Arc::clone(&input.interrupted),

@@ -89,13 +89,14 @@ pub struct Outputs {
 
 impl Outputs {
     /// Refuses outputs that would overwrite one of these files, or one another.
-    fn check_apart(&self, files: &[PathBuf]) -> Result<(), Error> {
+    fn check_apart(&self, files: &[PathBuf], acknowledged: Option<&Path>) -> Result<(), Error> {
         let files: Vec<(&str, &Path)> = files
             .iter()
             .map(|path| ("a file of the load", path.as_path()))
             .collect();
         let paths = self.paths();
         let outputs = [
+            ("--acknowledged", acknowledged),
             ("--json", paths.json),
             ("--hdr", paths.hdr),
             ("--openmetrics", paths.openmetrics),

@@ -29,7 +29,17 @@ use crate::sql::{server, SqlRecord, SqlSession, SqlSettings, SqlWorkload};
 /// When the run cannot begin, or an output fails.
 pub fn run_sql(mut spec: SqlSpec, run: &RunOptions) -> Result<Exit, Error> {
     let (mut settings, mut control) = connect(&mut spec)?;
-    run.outputs.check_apart(&spec.files())?;
+    let acknowledged = settings.acknowledged.as_deref();
+    run.outputs.check_apart(&spec.files(), acknowledged)?;
+    if let Some(path) = acknowledged {
+        // Fails here rather than after the connections are made; an old run's orders are not of this one.
+        std::fs::File::create(path).map_err(|error| {
+            Error::User(format!(
+                "--acknowledged '{}' cannot be written: {error}",
+                path.display()
+            ))
+        })?;
+    }
     crate::host::take_priority(settings.load.priority);
     if settings.workload.tpcc().is_some_and(|config| config.stored_procedures) {
         create_procedures(&mut control)?;

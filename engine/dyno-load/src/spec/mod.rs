@@ -78,11 +78,11 @@ impl SqlSpec {
         }
     }
 
-    /// The files that it was read from, and what it writes beside a run's outputs.
+    /// The files that it was read from.
     pub fn files(&self) -> Vec<PathBuf> {
         let (load, mut files) = match self {
             Self::Oltp(spec) => (&spec.load, Vec::new()),
-            Self::Tpcc(spec) => (&spec.load, spec.terminals.acknowledged.iter().cloned().collect()),
+            Self::Tpcc(spec) => (&spec.load, Vec::new()),
             Self::Script(spec) => (&spec.load, spec.sources.paths()),
             Self::File(spec) => (&spec.load, spec.sources.paths()),
         };

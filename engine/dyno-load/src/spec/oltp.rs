@@ -190,15 +190,6 @@ impl TpccSpec {
             ));
         }
         settings.acknowledged.clone_from(&own.acknowledged);
-        if let Some(path) = &own.acknowledged {
-            // Fails here rather than after the connections are made; an old run's orders are not of this one.
-            std::fs::File::create(path).map_err(|error| {
-                Error::User(format!(
-                    "--acknowledged '{}' cannot be written: {error}",
-                    path.display()
-                ))
-            })?;
-        }
         Ok(settings)
     }
 

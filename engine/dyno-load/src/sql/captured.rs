@@ -129,7 +129,8 @@ impl CapturedContext {
                 schemas.join(", ")
             ));
         }
-        let set_names = set_names(&found, path, pace.is_some())?;
+        let has_one = "a load at --speed max has one: use --speed original, or `dynoload replay`";
+        let set_names = set_names(&found, path, pace.is_none().then_some(has_one))?;
         let name = path
             .file_stem()
             .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
@@ -217,20 +218,21 @@ impl CapturedContext {
     }
 }
 
-/// What sets the character set of a capture's statements, where all have one that is not utf8mb4; with a pace, sessions
-/// set their own.
-fn set_names(found: &Transactions, path: &Path, is_paced: bool) -> Result<Option<String>, String> {
+/// What sets the character set of a capture's statements, where all have one that is not utf8mb4. What has one alone says
+/// so; without it, sessions set their own.
+///
+/// # Errors
+/// With what to do where they have several, or an unknown one.
+pub fn set_names(found: &Transactions, path: &Path, has_one: Option<&str>) -> Result<Option<String>, String> {
     if found.unknown_charset > 0 {
         return Err(unknown_charset(found.unknown_charset, path));
     }
     let charsets: Vec<&str> = found.charsets.iter().map(String::as_str).collect();
-    match charsets[..] {
-        _ if is_paced => Ok(None),
-        [] | ["utf8mb4"] => Ok(None),
-        [one] => Ok(Some(format!("SET NAMES {one}"))),
-        _ => Err(format!(
-            "'{}' has statements of {} character sets ({}), and a load at --speed max has one: use --speed original, or \
-             `dynoload replay`",
+    match (&charsets[..], has_one) {
+        (_, None) | ([] | ["utf8mb4"], _) => Ok(None),
+        ([one], _) => Ok(Some(format!("SET NAMES {one}"))),
+        (_, Some(has_one)) => Err(format!(
+            "'{}' has statements of {} character sets ({}), and {has_one}",
             path.display(),
             charsets.len(),
             charsets.join(", ")

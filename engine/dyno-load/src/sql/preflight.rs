@@ -232,8 +232,8 @@ fn missing(error: &dyno_mysql::Error, table: u32, options: &TableOptions) -> Err
     }
 }
 
-/// Privileges with which the server's own limit does not count; MySQL's and MariaDB's names.
-const UNLIMITED: [&str; 4] = ["SUPER", "CONNECTION_ADMIN", "CONNECTION ADMIN", "ALL PRIVILEGES ON *.*"];
+/// Privileges with which the server's own limit does not count in MariaDB. MySQL's counts for everybody.
+const UNLIMITED: [&str; 3] = ["SUPER", "CONNECTION ADMIN", "ALL PRIVILEGES"];
 
 /// Refuses more connections than the account's MAX_USER_CONNECTIONS, or else the server's max_user_connections, leaves.
 ///
@@ -265,11 +265,25 @@ pub fn check_account(client: &mut Client, user: &str, wanted: u32) -> Result<(),
 
 fn is_unlimited(client: &mut Client) -> Result<bool, Error> {
     const QUESTION: &str = "SHOW GRANTS";
+    let version = client.query_text("SELECT VERSION()");
+    let version = version.map_err(|error| failed("SELECT VERSION()", &error))?;
+    if !version.is_some_and(|version| version.to_lowercase().contains("mariadb")) {
+        return Ok(false);
+    }
     let grants = client.query(QUESTION).map_err(|error| failed(QUESTION, &error))?;
-    Ok(grants.texts().into_iter().flatten().flatten().any(|grant| {
-        let grant = grant.to_uppercase();
-        UNLIMITED.iter().any(|privilege| grant.contains(privilege))
-    }))
+    Ok(grants
+        .texts()
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|grant| is_of_unlimited(&grant)))
+}
+
+fn is_of_unlimited(grant: &str) -> bool {
+    let privileges = grant
+        .strip_prefix("GRANT ")
+        .and_then(|rest| rest.split_once(" ON *.* TO "));
+    privileges.is_some_and(|(names, _)| names.split(',').any(|name| UNLIMITED.contains(&name.trim())))
 }
 
 /// Number of connections of this name; an account without PROCESS sees all of its own.
@@ -318,7 +332,7 @@ fn expected(load: &LoadSettings) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::kind_of;
+    use super::{is_of_unlimited, kind_of};
 
     #[test]
     fn a_server_is_recognised_by_its_names_or_by_what_it_has() {
@@ -335,6 +349,19 @@ mod tests {
             ("8.0.36 something else", false, "unknown"),
         ] {
             assert_eq!(kind_of(described, || has_innodb), kind, "{described}");
+        }
+    }
+
+    #[test]
+    fn only_privileges_on_everything_are_without_limit() {
+        for (grant, unlimited) in [
+            ("GRANT ALL PRIVILEGES ON *.* TO `bench`@`%`", true),
+            ("GRANT SELECT, SUPER ON *.* TO `bench`@`%` WITH GRANT OPTION", true),
+            ("GRANT CONNECTION ADMIN ON *.* TO `bench`@`%`", true),
+            ("GRANT SELECT ON `SUPERSHOP`.* TO `bench`@`%`", false),
+            ("GRANT ALL PRIVILEGES ON `shop`.* TO `bench`@`%`", false),
+        ] {
+            assert_eq!(is_of_unlimited(grant), unlimited, "{grant}");
         }
     }
 }

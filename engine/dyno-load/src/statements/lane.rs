@@ -76,12 +76,13 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Connects; a statement may take so long.
+    /// Connects; a statement may take so long. The character set is utf8mb4 unless another is set.
     ///
     /// # Errors
     /// When the server is away, or refuses the account.
-    pub fn connect(spec: &LaneSpec, longest: Duration) -> Result<Self, Error> {
-        let options = spec.connection.options(true, Some(CAPTURED_STATE))?;
+    pub fn connect(spec: &LaneSpec, longest: Duration, set_names: Option<&String>) -> Result<Self, Error> {
+        let mut options = spec.connection.options(true, Some(CAPTURED_STATE))?;
+        options.init_statements.extend(set_names.cloned());
         let named = |error: Error| error.had_by(&spec.name);
         let mut questions = connect(&options).map_err(named)?;
         let facts = read_facts(&mut questions).map_err(named)?;

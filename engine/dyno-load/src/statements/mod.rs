@@ -18,7 +18,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dyno_capture::digest_label;
+use dyno_capture::{digest_label, Transactions, Wanted};
 use dyno_core::clock::now_ns;
 use dyno_core::random::RandomStream;
 use dyno_core::wire::{Format, LineWriter};
@@ -29,6 +29,7 @@ use self::pairs::Visits;
 use crate::error::{Error, Exit};
 use crate::output::check_apart;
 use crate::replay::unique_keys;
+use crate::sql::captured::set_names;
 
 const FORMAT: Format = Format {
     format: "dynoload-statements",
@@ -57,20 +58,23 @@ pub fn run(run: &StatementsRun) -> Result<Exit, Error> {
         &[("CAPTURE", run.capture.as_path())],
         &[("--json", Some(run.json.as_path()))],
     )?;
-    let mut choice = Choice::of(
-        &crate::capture::read(&run.capture)?,
-        run.most as usize,
-        run.texts as usize,
-    );
+    let capture = crate::capture::read(&run.capture)?;
+    let mut choice = Choice::of(&capture, run.most as usize, run.texts as usize);
     if run.read_only {
         choice.leave_out_writes();
     }
     check(run, &choice)?;
+    let wanted = Wanted {
+        read_only: run.read_only,
+        of_the_session: false,
+    };
+    let has_one = "a comparison has one: capture the sessions of one of them";
+    let set_names = set_names(&Transactions::of(capture, wanted), &run.capture, Some(has_one)).map_err(Error::User)?;
     let interrupted = crate::host::interruption()?;
     let of_lane = pairs::connections(&run.servers.iter().map(LaneSpec::place).collect::<Vec<_>>());
     let mut connections = of_lane
         .iter()
-        .map(|lane| Lane::connect(&run.servers[*lane], run.longest))
+        .map(|lane| Lane::connect(&run.servers[*lane], run.longest, set_names.as_ref()))
         .collect::<Result<Vec<_>, _>>()?;
     let lanes = &connections[..run.servers.len()];
     let output: Box<dyn Write> = if run.json == Path::new("-") {

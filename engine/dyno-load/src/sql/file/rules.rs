@@ -271,17 +271,21 @@ fn csv(arguments: &[Argument], folder: &Path, sources: &Sources) -> Result<Rule,
             header.join(", ")
         ));
     };
-    let value = |(line, fields): (usize, Vec<String>)| match fields.get(place) {
-        None => Err(format!(
-            "csv: '{file}', line {line} has {} fields, and '{column}' is number {}",
-            fields.len(),
-            place + 1
-        )),
-        Some(value) => Ok(match value.parse::<i64>() {
+    let value = |(line, fields): (usize, Vec<String>)| {
+        if fields.len() != header.len() {
+            // As after a blank before a quote, which then is a part of its field.
+            return Err(format!(
+                "csv: '{file}', line {line} has {} fields, and the first line has {}",
+                fields.len(),
+                header.len()
+            ));
+        }
+        let value = &fields[place];
+        Ok(match value.parse::<i64>() {
             // A number with leading zeros, as a postcode, is a text.
             Ok(number) if number.to_string() == *value => Drawn::Integer(number),
             _ => Drawn::Text(value.clone().into_bytes()),
-        }),
+        })
     };
     let values: Vec<Drawn> = records.map(value).collect::<Result<_, String>>()?;
     if values.is_empty() {
@@ -456,7 +460,15 @@ mod tests {
             );
         }
         let error = read("x,name\n1,\"a\nb\"\n2\n").unwrap_err();
-        assert!(error.contains("line 4 has 1 fields, and 'name' is number 2"), "{error}");
+        assert!(
+            error.contains("line 4 has 1 fields, and the first line has 2"),
+            "{error}"
+        );
+        let error = read("id,name\n1, \"x, y\"\n").unwrap_err();
+        assert!(
+            error.contains("line 2 has 3 fields, and the first line has 2"),
+            "{error}"
+        );
         let error = read("x,name\n1,a\n2,\"b\n3,c\n").unwrap_err();
         assert!(error.contains("line 3: a field in quotes"), "{error}");
     }
