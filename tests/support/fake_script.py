@@ -65,6 +65,8 @@ class Script:
     """(arm, copy, step, slice) → queries per second in that slice of an interleaved study."""
     slice_response_us: Callable[[Step, float], float] = lambda _step, qps: 1e6 / max(qps, 1e-9)
     """The mean response time of a slice with this number of queries per second."""
+    busiest_share: Callable[[str], float] = lambda _arm: 0.0
+    """What a slice's busiest thread of the load program used of a CPU."""
     slice_error: Callable[[str, int, Step, SliceOrder], str | None] = lambda _arm, _copy, _step, _order: None
     hold_error: Callable[[str, int], str | None] = lambda _arm, _copy: None
     """(arm, copy) → why its load is not connected."""

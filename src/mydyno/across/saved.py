@@ -103,7 +103,10 @@ class SavedStudy:
         return [metric for metric in verdict_metrics(self.study.experiment) if metric in self.summary.metrics]
 
     def levels(self, metric: str, step: str, arm: str) -> dict[int, tuple[float, ...]]:
-        """{block: the arm's values, of the control one for each copy} of the examined blocks; positive ones only."""
+        """{block: the arm's values, of the control one for each copy} of the examined blocks; empty where one is 0."""
+        own = [run for run in self.summary.runs if run.arm == arm and run.block in self.examined_blocks]
+        if any(run.values.get(step, {}).get(metric) == 0 and run.usable(step) for run in own):
+            return {}
         found = used_values(self.summary.runs, metric, step)
         of_arm = {block: tuple(of[lane] for lane in of if lane[0] == arm) for block, of in found.items()}
         return {block: values for block, values in of_arm.items() if values and block in self.examined_blocks}

@@ -20,7 +20,6 @@ from mydyno.language import agreed, listing
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.metrics import SLOWEST_STATEMENT, metric_source, ordered
 from mydyno.model.stored.analyses import GateComparison, GateRecord, Outcome, StatementsRecord, StatementVerdict
-from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.model.stored.summary import RunSummary, Summary
 from mydyno.results.families import contrast_family
 from mydyno.results.precision import MOST_S, alarm_of, block_duration_s
@@ -74,8 +73,7 @@ def _comparisons(study: Examined, runs: Sequence[RunSummary]) -> Iterator[GateCo
             arms = tuple(arm for arm in every_arm if not one.arms or arm in one.arms)
             if one.metric == SLOWEST_STATEMENT:
                 record = study.found.get("statements")
-                alarm = alarm_of(study.effects)
-                of_statements += [_slowest(record, one, step, arm, control, alarm) for step in steps for arm in arms]
+                of_statements += [_slowest(study, record, one, step, arm, control) for step in steps for arm in arms]
                 continue
             bounds.append(Bound(contrast_family(experiment, runs, one.metric, control, every_arm, True), one.ratio,
                                 arms, steps))  # fmt: skip
@@ -101,25 +99,28 @@ def _comparisons(study: Examined, runs: Sequence[RunSummary]) -> Iterator[GateCo
 
 
 def _slowest(
-    record: StatementsRecord | None, one: ThresholdSpec, step: str, arm: str, control: str, alarm: CopiesDiffer | None
+    study: Examined, record: StatementsRecord | None, one: ThresholdSpec, step: str, arm: str, control: str
 ) -> GateComparison:
     """All statements of an arm against one limit, by intervals that hold for all of them together.
 
     A statement is within it by response time or by CPU time. Under an alarm only failures and other rows are outcomes.
     """
+    of = next((own for own in record.arms if (own.arm, own.control) == (arm, control)), None) if record else None
     made = partial(
         GateComparison, metric=SLOWEST_STATEMENT, step=step, arm=arm, control=control, limit=one.ratio,
-        n=record.blocks if record else 0,
+        n=of.blocks if of else 0,
     )  # fmt: skip
-    of = next((own for own in record.arms if (own.arm, own.control) == (arm, control)), None) if record else None
+    effects = [effect for effect in study.effects if (effect.step, effect.arm, effect.control) == (step, arm, control)]
+    if failure := next((effect.details.failure for effect in effects if effect.details.failure), None):
+        return made(outcome="failed" if failure.who == "arm" else "undecided", why="failure", failure=failure)
     if of is None:
-        return made(outcome="undecided", n=0, why="unmeasured")
+        return made(outcome="undecided", why="unmeasured")
     does: tuple[tuple[StatementVerdict, str], ...] = (("fails", "fails"), ("other_rows", "returns other rows"))
     for verdict, words in does:
         if broken := of.having(verdict):
             first, count = broken[0], agreed(f"{len(broken)} statements")
             return made(outcome="failed", reason=f"{arm} {words} in {count}, e.g. {first.label} ({first.why})")
-    if alarm:
+    if alarm := alarm_of(study.effects):
         return made(outcome="undecided", why="alarm", alarm=alarm)
     times = [
         (statement, [each for each in (statement.service, statement.cpu) if each is not None])
@@ -132,16 +133,16 @@ def _slowest(
     decided = {id(statement) for statement, _ in within}
     open_ = [statement for statement, _ in times if id(statement) not in decided]
     of_open = [pair for pair in judged if id(pair[0]) not in decided]
-    worst, interval = max(beyond or of_open or within, key=lambda pair: pair[1].ratio, default=(None, None))
-    if worst is None or interval is None:
+    if not (study.due and times):
         return made(outcome="undecided", why="no look")
-    found = partial(made, ratio=interval.ratio, low=interval.ci_low, high=interval.ci_high)
-    if beyond:
+    worst, interval = max(beyond or of_open or within, key=lambda pair: pair[1].ratio, default=(None, None))
+    found = partial(made, ratio=interval.ratio, low=interval.ci_low, high=interval.ci_high) if interval else made
+    if beyond and worst:
         return found(outcome="worse", reason=worst.label)
     if open_:
         may = agreed(f"{len(open_)} of {len(times)} statements may be beyond it")
         return found(outcome="undecided", why="open", reason=may)
-    if record and record.blocks < FEWEST_BLOCKS:
+    if of.blocks < FEWEST_BLOCKS:
         return found(outcome="undecided", why="few blocks", blocks_needed=FEWEST_BLOCKS)
     return found(outcome="passed")
 

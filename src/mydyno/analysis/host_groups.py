@@ -78,7 +78,7 @@ def hosts_effects(
                 p_heterogeneity=tests[index].p,
                 p_heterogeneity_adjusted=p,
                 between_sd=tests[index].between_sd,
-                differs=p is not None and p <= alpha and not effect.details.alarm,
+                differs=p is not None and p <= alpha and effect.verdict != "not_measurable",
                 hosts_low=hosts.low,
                 hosts_high=hosts.high,
                 holds_on=_holds_on(effect, own, hosts, margin_of(effect.metric)),

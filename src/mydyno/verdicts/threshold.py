@@ -143,7 +143,7 @@ def _compared(
         return outcome("failed" if gathered.failure.who == "arm" else "undecided", "failure")
     if alarm:
         return outcome("undecided", "alarm")
-    if found.n and one.lost_most:
+    if found.n and gathered.lost_most:
         return outcome("undecided", "lost")
     if found.n and not one.copies:
         return outcome("undecided", "no copy")

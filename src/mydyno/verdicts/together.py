@@ -63,6 +63,11 @@ class ContrastBlocks:
     halved: Mapping[str, int]
     failure: ArmFailure | None
 
+    @property
+    def lost_most(self) -> bool:
+        """Whether more blocks are lost than left."""
+        return sum(self.lost.values()) > len(self.blocks)
+
 
 @dataclass(frozen=True)
 class StepCells:
@@ -234,11 +239,6 @@ class MeasuredContrast:
     def copies(self) -> dict[int, float]:
         """{block: ln(A′ / A)} of the arm that every block runs twice."""
         return (StepCells(self.family.a_a, self.gathered.step) if self.family.a_a else self.cells).copies()
-
-    @property
-    def lost_most(self) -> bool:
-        """Whether more blocks are lost than left."""
-        return sum(self.gathered.lost.values()) > self.estimate.n
 
     @property
     def pool(self) -> TwoWay:

@@ -148,6 +148,16 @@ def test_a_study_whose_arm_failed_is_missing_in_its_series_alone() -> None:
     assert (level.missing, len(level.points)) == ((), 5)
 
 
+def test_a_study_with_a_zero_among_its_values_is_missing_in_the_series_of_levels() -> None:
+    found = studies(5)
+    one, step = found[2], found[2].summary.steps[0].id
+    runs = [run.model_copy(update={"values": {step: {"qps": 0.0}}}) if (run.arm, run.block) == ("A", 3) else run
+            for run in one.summary.runs]  # fmt: skip
+    found[2] = replace(one, summary=one.summary.model_copy(update={"runs": tuple(runs)}))
+    _, level = history(found).series
+    assert (level.missing, len(level.points)) == (("allocators-02",), 4)
+
+
 def test_options_select_the_series() -> None:
     made = history(studies(4), Selection(arm="x"))
     assert [(one.kind, one.arm) for one in made.series] == [("effect", "x"), ("level", "x")]

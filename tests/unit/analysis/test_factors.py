@@ -153,6 +153,22 @@ def test_an_arm_that_failed_leaves_its_contrasts_without_a_number() -> None:
     }  # fmt: skip
 
 
+def test_an_arm_that_is_not_measurable_otherwise_has_no_number_either() -> None:
+    """More blocks are lost than left; without a second copy of the control nothing is decided."""
+    of = study()
+    found = saved(logs(1, CROSSING), of, alpha=ALPHA)
+    lost = [run.model_copy(update={"valid": False}) if run.arm == "1gbit-tls-zlib" and run.block > 2 else run
+            for run in found.summary.runs]  # fmt: skip
+    alone = [run for run in found.summary.runs if run.copy_number == 1]
+    records = [
+        analyse(Examined(experiment=of, runs=runs, families=list(families(of, runs, ("qps",))), alpha=ALPHA))
+        for runs in (lost, alone)
+    ]
+    assert records[0] is not None and records[1] is not None
+    assert {one.at for one in records[0].effects if one.level == "zlib"} == {"10gbit", "100mbit", "plain"}
+    assert records[1].effects and not any(one.decided for one in records[1].effects)
+
+
 def test_before_a_look_and_without_factors_there_is_no_record() -> None:
     of = study()
     runs = saved(logs(1, {}), of).summary.runs

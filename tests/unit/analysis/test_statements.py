@@ -19,7 +19,7 @@ from mydyno.errors import UserError
 from mydyno.model.definition.experiment import ThresholdSpec
 from mydyno.model.metrics import SLOWEST_STATEMENT
 from mydyno.model.stored.analyses import GateComparison, GateRecord, StatementRecord, StatementsRecord
-from mydyno.model.stored.reasons import CopiesDiffer
+from mydyno.model.stored.reasons import ArmFailure, CopiesDiffer
 from mydyno.reports import AnonymisedFolder
 from mydyno.reports import write as folder_report
 from mydyno.store.statements import STATEMENTS_FILE, read_comparison
@@ -233,12 +233,6 @@ def rewrite(path: Path, change: Change) -> None:
 
 def test_a_block_without_an_arms_server_leaves_its_times_to_the_other_blocks(folder: StudyFolder) -> None:
     write(folder, (*PLANTED, *SAME))
-
-    def without_the_arm(record: dict[str, Any]) -> None:
-        for name in ("servers", "service_us", "cpu_us"):
-            if name in record:
-                record[name] = record[name][:2]
-
     rewrite(folder.block_path(1) / STATEMENTS_FILE, without_the_arm)
     planted = of(examined(folder), "SELECT planned")
     assert planted.verdict == "slower"
@@ -334,12 +328,14 @@ def test_the_gate_holds_every_statement_to_its_limit(
     assert outcome != "passed" or (result.high or 9.0) <= 1 + limit, "no statement is shown beyond the limit"
 
 
-def gated(folder: StudyFolder, record: StatementsRecord | None, limit: float, alarm: bool = False) -> GateComparison:
+def gated(
+    folder: StudyFolder, record: StatementsRecord | None, limit: float, alarm: bool = False, **more: Any
+) -> GateComparison:
     summary, study = folder.summary(), folder.study()
     assert summary is not None
     threshold = ThresholdSpec(metric=SLOWEST_STATEMENT, limit=limit, steps=(study.experiment.steps[0].workload,))
     differ = CopiesDiffer(control="old", step=summary.steps[0].id, of="qps", difference=0.1, p=0.001)
-    details = summary.effects[0].details.model_copy(update={"alarm": differ if alarm else None})
+    details = summary.effects[0].details.model_copy(update={"alarm": differ if alarm else None} | more)
     result = gate.analyse(
         Examined(experiment=study.experiment, runs=summary.runs, alpha=0.05, plan=folder.plan(), thresholds=[threshold],
                  found={"statements": record}, effects=[summary.effects[0].model_copy(update={"details": details})])
@@ -356,10 +352,25 @@ def test_the_gate_decides_no_time_under_an_alarm_and_passes_none_on_few_blocks(f
     write(folder, (Made("SELECT failing", change=fails), *SAME), starts=0.001)
     assert gated(folder, examined(folder, alarm=True), 0.2, alarm=True).outcome == "failed"
     write(folder, SAME, starts=0.001)
-    record = examined(folder)
-    assert record is not None
-    found = gated(folder, record.model_copy(update={"blocks": 2}), 0.2)
-    assert (found.outcome, found.reason) == ("undecided", "only 2 of the 6 blocks required")
+    for block in (1, 2, 3):
+        rewrite(folder.block_path(block) / STATEMENTS_FILE, without_the_arm)
+    found = gated(folder, examined(folder), 0.2)
+    assert (found.outcome, found.reason) == ("undecided", "only 3 of the 6 blocks required")
+
+
+def test_the_gate_fails_where_the_arm_did(folder: StudyFolder) -> None:
+    write(folder, SAME, starts=0.001)
+    failure = ArmFailure(who="arm", blocks=2, tried=8, why={"the server ended": 2})
+    found = gated(folder, examined(folder), 0.2, failure=failure)
+    assert (found.outcome, found.reason) == ("failed", "new failed in 2 of 8 blocks (the server ended)")
+    found = gated(folder, None, 0.2, failure=failure.model_copy(update={"who": "control"}))
+    assert (found.outcome, found.why) == ("undecided", "failure")
+
+
+def without_the_arm(record: dict[str, Any]) -> None:
+    for name in ("servers", "service_us", "cpu_us"):
+        if name in record:
+            record[name] = record[name][:2]
 
 
 def test_a_statement_that_differs_between_the_control_s_copies_decides_no_gate(folder: StudyFolder) -> None:

@@ -33,7 +33,16 @@ from mydyno.document.drawing import (
 from mydyno.document.forest import ForestGroup, ForestRow, forest_chart, shortened
 from mydyno.reports.sections.answer import Column, answer_picture
 from mydyno.reports.sections.over_time import ClockPanel, Mark, clock_chart
-from mydyno.wording.numbers import DisplayUnit, display_unit, metric_name, p_value, percent, signed_percent, significant
+from mydyno.wording.numbers import (
+    DisplayUnit,
+    display_unit,
+    level_percent,
+    metric_name,
+    p_value,
+    percent,
+    signed_percent,
+    significant,
+)
 from tests.support.golden import check_golden
 
 STYLES = arm_styles(("glibc", "jemalloc"))
@@ -261,6 +270,11 @@ def test_units_suit_the_size_of_the_numbers() -> None:
     assert display_unit("cpu_user_pct", 91).text(91.25) == "91.2\u00a0%"
     assert display_unit("unknown", 3, "apples").label == "apples"
     assert display_unit("qps", 0).label == "/s"
+
+
+def test_no_interval_has_a_level_of_100_percent() -> None:
+    shown = [level_percent(alpha).replace("\u202f", " ") for alpha in (0.05, 0.036, 0.004, 0.0005, 0.00004)]
+    assert shown == ["95 %", "96.4 %", "99.6 %", "99.95 %", "99.996 %"]
 
 
 def test_numbers_have_sensible_digits() -> None:

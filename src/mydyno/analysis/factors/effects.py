@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, log
+from math import exp, inf, log
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from mydyno.verdicts.together import StepCells
 
 @dataclass(frozen=True)
 class Measured:
-    """One contrast of one metric at one step. `copies_differ` is the mean of ln(A′ / A)."""
+    """One contrast of one metric at one step. `copies_differ` is the mean of ln(A′ / A), infinite without."""
 
     metric: str
     step: str
@@ -82,28 +82,29 @@ def analyse(study: Examined) -> FactorsRecord | None:
 
 
 def _measured(family: Family, step: str, factors: Factors) -> Iterator[Measured]:
-    """The contrasts of one step whose arms all have values; an arm that failed has no number."""
+    """The contrasts of one step whose arms all have values; an arm that is not measurable has no number."""
     cells = StepCells(family, step)
-    whole = [arm for arm in family.arms if arm != family.control and not cells.contrast(arm).failure]
+    found = {arm: cells.contrast(arm) for arm in family.arms if arm != family.control}
+    whole = [arm for arm, one in found.items() if one.blocks and not one.lost_most]
     table = cells.table(whole)
     names = list(dict.fromkeys(arm for arm, _ in table.places))
     host_groups = family.host_groups
     groups = [host_groups.get(block, "") for block in table.rows]
     noise = grouped_noise(table.logs, table.arms, groups, fit=two_way)
     copies = cells.copies()
-    copies_differ = weighted_mean(copies, host_groups) if copies else 0.0
+    copies_differ = weighted_mean(copies, host_groups) if copies else inf
     shared = np.array([table.arms.count(arm) for arm in table.arms])
     for contrast in factor_contrasts([factor.levels for factor in factors.factors], factors.levels_of[family.control]):
         weights = {factors.arm(levels): weight for levels, weight in contrast.weights.items()}
         if not weights.keys() <= set(names):
             continue
         of_arms = [weights.get(arm, 0.0) for arm in names]
-        found = sums(table.logs, table.arms, of_arms)
-        blocks = [table.rows[row] for row in found.blocks]
-        values = without_lone_blocks(dict(zip(blocks, found.values.tolist(), strict=True)), host_groups)
+        summed = sums(table.logs, table.arms, of_arms)
+        blocks = [table.rows[row] for row in summed.blocks]
+        values = without_lone_blocks(dict(zip(blocks, summed.values.tolist(), strict=True)), host_groups)
         if values:
             yield Measured(
-                family.metric.name, step, contrast, values, dict(zip(blocks, found.squares.tolist(), strict=True)),
+                family.metric.name, step, contrast, values, dict(zip(blocks, summed.squares.tolist(), strict=True)),
                 noise, host_groups, np.array([of_arms[arm] for arm in table.arms]) / shared, copies_differ,
             )  # fmt: skip
 

@@ -183,9 +183,12 @@ def analyse(study: Examined) -> StatementsRecord | None:
     same = _intervals(found, by_digest, digests, copies[1], copies[:1], alpha, 1)
     unlike = {digest for (digest, _), one in same.items() if one.is_beyond}
     made = tuple(
-        _of_arm(arm, control, [of for of in by_digest if of], digests, every[arm], unlike, margin, study.alarm)
+        _of_arm(
+            arm, control, [of for of in by_digest if of], digests, every[arm], unlike, margin, study.alarm,
+            sum({server_name(arm, 1), *copies} <= set(one.servers) for one in found),
+        )
         for arm in arms
-    )
+    )  # fmt: skip
     return StatementsRecord(
         arms=made,
         blocks=len(found),
@@ -292,6 +295,7 @@ def _of_arm(
     unlike: set[str],
     margin: float,
     alarm: bool,
+    blocks: int,
 ) -> StatementsOfArm:
     records = []
     every = {digest: of[digest] for of in reversed(by_digest) for digest in of}
@@ -328,7 +332,7 @@ def _of_arm(
             )
         )
     records.sort(key=lambda one: (ORDER.index(one.verdict), -(one.added_s or 0.0)))
-    return StatementsOfArm(arm=arm, control=control, statements=tuple(records))
+    return StatementsOfArm(arm=arm, control=control, statements=tuple(records), blocks=blocks)
 
 
 def _known(one: StatementInterval | None, is_unlike: bool) -> StatementInterval | None:

@@ -347,6 +347,8 @@ class StatementsOfArm(Record):
     arm: str
     control: str
     statements: tuple[StatementRecord, ...]
+    blocks: int = 0
+    """Those with this arm and both copies of the control."""
 
     def having(self, *verdicts: StatementVerdict) -> list[StatementRecord]:
         """Those with one of these verdicts."""

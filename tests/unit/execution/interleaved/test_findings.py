@@ -8,9 +8,8 @@ import pytest
 
 from mydyno.errors import StudyError
 from mydyno.execution.study_record import Request
-from mydyno.execution.validity import SLICES_RULES, driver_cpu, saturated
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.stored.records import DriverFinding, SliceRecord
+from mydyno.model.stored.records import DriverFinding
 from mydyno.results.precision import is_unanswered
 from mydyno.study import run_study
 from tests.support.fake_environment import Watched, opener
@@ -50,20 +49,18 @@ async def test_an_arm_of_wrong_values_has_no_answer(script: Script, paths: HostP
     assert is_unanswered(summary, folder.runs()), "the exit code is 1"
 
 
-def a_slice(busy_pct: float) -> SliceRecord:
-    return SliceRecord(
-        block=1, step="s", cycle=1, position=1, arm="a", copy=1, started_unix_ns=0, length_s=1.0,
-        rates={"busiest_worker_pct": busy_pct},
-    )  # fmt: skip
-
-
-def test_a_thread_of_the_load_that_is_busy_all_the_time_is_the_drivers_limit() -> None:
-    busy, idle = ((a_slice(busy_pct),) * 5 for busy_pct in (99.0, 40.0))
-    (finding,) = saturated(busy)
-    assert (finding.rule, finding.level) == ("cpu", "invalid")
-    assert "a thread of the load program used 99 % of a CPU (bound 97 %)" in finding.text
-    assert not saturated(idle) and not saturated((*busy, *idle)) and not saturated(())
-    assert driver_cpu in SLICES_RULES
+async def test_a_thread_of_the_load_that_is_busy_all_the_time_is_what_was_measured(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    script.busiest_share = lambda arm: 0.99 if arm == "jemalloc" else 0.96
+    request = Request(experiment(design=DESIGNS[1], steps=STEP), "", tmp_path / "studies", ("mydyno",))
+    folder, _ = await run_study(request, paths, Watched(script), opener(script))
+    text = "a thread of the load program used 99 % of a CPU (bound 97 %)"
+    reasons = {
+        (run.arm, reason.check, reason.text) for run in folder.runs() for one in run.steps for reason in one.reasons
+    }
+    assert reasons == {("jemalloc", "driver_cpu", text)}
+    assert worded(folder).answer[0] == "jemalloc is not measurable: jemalloc: driver saturated (6 blocks)."
 
 
 async def test_a_control_of_wrong_values_ends_the_study(script: Script, paths: HostPaths, tmp_path: Path) -> None:
