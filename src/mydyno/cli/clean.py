@@ -43,6 +43,7 @@ def clean(
     hosts: Annotated[
         str | None, typer.Option(help="Clean other hosts, named as for `mydyno hosts prepare`.", metavar="HOSTS")
     ] = None,
+    data: arguments.Data = None,
     verbose: arguments.Verbose = False,
 ) -> None:
     """Undo what a killed study left on this host."""
@@ -52,9 +53,9 @@ def clean(
         # asyncssh is slow to load.
         from mydyno.cli.hosts import clean_hosts
 
-        clean_hosts(hosts, templates)
+        clean_hosts(hosts, templates, data)
         return
-    clean_here(HostPaths.resolve(), templates, versions)
+    clean_here(HostPaths.resolve(data), templates, versions)
 
 
 def clean_here(paths: HostPaths, templates: bool = False, versions: bool = False) -> None:

@@ -5,6 +5,7 @@ first.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -79,10 +80,11 @@ def prepare_hosts(
     undo: Annotated[
         bool, typer.Option("--remove", help="Remove everything copied to the hosts, and what studies left there.")
     ] = False,
+    data: arguments.Data = None,
     verbose: arguments.Verbose = False,
 ) -> None:
     """Copy this mydyno to the hosts; only what they lack is sent."""
-    groups = parse_hosts(hosts)
+    groups = parse_hosts(hosts, data)
     paths = HostPaths.resolve()
     if undo:
         results = asyncio.run(on_all(groups, _remove, lambda _: "nothing to remove"))
@@ -318,7 +320,7 @@ def print_list(groups: Sequence[HostGroup], states: Mapping[str, str]) -> None:
             print(f"{'' if index else group.name:<20} {role:<16} {address:<28} {states[address]}")
 
 
-def clean_hosts(hosts: str, templates: bool) -> None:
+def clean_hosts(hosts: str, templates: bool, data: Path | None) -> None:
     """Run `mydyno clean` on each host but this one, and print what it did."""
 
     async def clean(host: SshHost, group: HostGroup, say: Say) -> tuple[int, str]:
@@ -327,9 +329,9 @@ def clean_hosts(hosts: str, templates: bool) -> None:
         done = await host.run(command, timeout_s=CLEAN_TIMEOUT_S, environment=_data_of(host, group))
         return done.exit_code, done.output.strip()
 
-    results = asyncio.run(
-        on_all(parse_hosts(hosts), clean, lambda _: (0, "this host: run mydyno clean without --hosts"))
-    )
+    groups = parse_hosts(hosts, data)
+    here = next((f" --data {shlex.quote(one.data)}" for one in groups if one.server is None and one.data), "")
+    results = asyncio.run(on_all(groups, clean, lambda _: (0, f"this host: run mydyno clean{here} without --hosts")))
     worst = 0
     for (address, _), result in results.items():
         if isinstance(result, HostError):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mydyno.model.definition.experiment import Scalar
 from mydyno.model.definition.quantities import format_bytes, parse_bytes
-from mydyno.model.definition.server_options import option_name, plain_name
+from mydyno.model.definition.server_options import loading_plugins, option_name, plain_name
 from mydyno.model.server_version import NAMES, ServerVersion
 from mydyno.servers.build import ServerBuild
 
@@ -124,9 +124,12 @@ def adapt_variables(
 ) -> AdaptedVariables:
     """The variables (names with underscores) for this version.
 
-    `known`: the options that the build lists, where it is at hand. What it does not list is left out too: whether any
-    server of the study knows the name was checked before.
+    `known`: the options that the build lists, where it is at hand. What it does not list is left out too, unless the
+    variables load plugins, whose options are in no list: whether any server of the study knows the name was checked
+    before.
     """
+    if loading_plugins(variables):
+        known = frozenset()
     result = AdaptedVariables(dict(variables))
     for rule in (_redo_log, _binary_log):
         rule(version, result.variables, result.notes)

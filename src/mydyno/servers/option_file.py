@@ -45,11 +45,11 @@ SIZED_BY_SERVER = "-1"
 """A size that the server is to find at its start."""
 FLAG_SETS = ("optimizer_switch", "optimizer_trace", "optimizer_trace_features")
 """Options whose value is read on top of the present one."""
-_ONE_MORE = re.compile(
-    "performance_schema_instrument|ignore_db_dirs?|binlog_(?:do|ignore)_db|"
-    "replicate_(?:(?:wild_)?(?:do|ignore)_(?:db|table)|rewrite_db)"
-)
-"""Options of which each line adds to those before, and that have no value for what several lines state."""
+_ONE_MORE = re.compile("performance_schema_instrument|ignore_db_dirs?|binlog_(?:do|ignore)_db")
+"""Options of which each line adds to those before, and that have no value for what several lines state.
+
+Those of replicas do so too; nothing replicates to a private server.
+"""
 _OLD_UTF8 = re.compile(r"^utf8(?=_|$)")
 
 
@@ -77,7 +77,7 @@ def is_of_a_version(section: str) -> bool:
     return section in _OF_A_FLAVOUR or _VERSIONED.fullmatch(section) is not None
 
 
-def _is_of_servers(section: str) -> bool:
+def is_of_servers(section: str) -> bool:
     """Whether servers of some version read a section."""
     return section in ("mysqld", "server") or is_of_a_version(section)
 
@@ -114,10 +114,10 @@ def _read(path: Path, level: int) -> Iterator[Option]:
         else:
             name, equals, value = _without_comment(line).partition("=")
             name = option_name(name.strip())
-            if _is_of_servers(section) and not _NAME.fullmatch(name):
+            if is_of_servers(section) and not _NAME.fullmatch(name):
                 raise UserError(f"{place}: {_printable(line)}: not an option", "allowed: NAME, NAME = VALUE")
             option = Option(section, name, _value(value) if equals else True, place)
-            if _is_of_servers(section) and _printable(str(option.value)) != option.value and equals:
+            if is_of_servers(section) and _printable(str(option.value)) != option.value and equals:
                 raise UserError(f"{place}: {_printable(line)}: the value is not in UTF-8")
             yield option
 
@@ -161,7 +161,7 @@ def replaced_in(options: list[Option]) -> list[str]:
     """The options of servers' sections that mydyno sets itself; with its value a binary log that it places."""
     found = set()
     for one in options:
-        if _is_of_servers(one.section) and reserved_because(one.name, one.value):
+        if is_of_servers(one.section) and reserved_because(one.name, one.value):
             value = inside(one.name, one.value)
             found.add(one.name if value == one.value else f"{one.name} = {value}")
     return sorted(found)
@@ -192,8 +192,10 @@ def _added(earlier: Option, later: Option) -> Option:
     if _ONE_MORE.fullmatch(name):
         words = f"{later.place}: {name} adds to the line {earlier.place}, and a study sets one value of an option"
         raise UserError(words, "keep one of the lines")
-    if name == "plugin_load_add":
-        return replace(later, value=f"{old};{new}")
+    if name == "plugin_load_add":  # what mydyno does not let a server load takes no others with it
+        if reserved_because(name, new):
+            return earlier
+        return later if reserved_because(name, old) else replace(later, value=f"{old};{new}")
     if name in FLAG_SETS and "default" not in _flags(new):
         return replace(later, value=",".join({**_flags(old), **_flags(new)}.values()))
     return later

@@ -284,12 +284,16 @@ def is_dump(data: DataSpec) -> bool:
 def short(data: DataSpec) -> str:
     """For a folder's name: data of other files, text or options are kept apart, wherever the files are."""
     path = file_of(data)
-    named: dict[Path, Path] = {}
+    content, named = hashlib.sha256(), {}
     if path.is_file():
+        with path.open("rb") as opened:
+            content = hashlib.file_digest(opened, "sha256")
         csv_files = [] if data.script or is_dump(data) else csv_files_of(path)
-        named = {path: path, **{file: file for file in csv_files}, **(modules_of(path) if data.script else {})}
-    facts = [(os.path.relpath(place, path.parent), sha256_of(file)) for place, file in named.items() if file.is_file()]
-    content = hashlib.sha256(repr((sorted(facts), sorted(data.options.items()))).encode())
+        named = modules_of(path) if data.script else {file: file for file in csv_files}
+    content.update(repr(sorted(data.options.items())).encode())
+    facts = [(os.path.relpath(place, path.parent), sha256_of(file)) for place, file in named.items() if _is_file(file)]
+    if facts:
+        content.update(repr(sorted(facts)).encode())
     return f"{path.stem}-{content.hexdigest()[:12]}"
 
 
@@ -320,7 +324,7 @@ def _required(text: str, script: Path, sysbench: Sequence[Path]) -> Iterator[tup
         relative = module.replace(".", "/")
         own = [Path(pattern.replace("?", relative)) for pattern in os.environ.get("LUA_PATH", "").split(";") if pattern]
         places = [script.parent / f"{relative}.lua", *own, *(one / f"{relative}.lua" for one in sysbench)]
-        file = next((place for place in places if place.is_file()), None)
+        file = next((place for place in places if _is_file(place)), None)
         if file is not None:
             yield script.parent / f"{relative}.lua", file.absolute()
 
@@ -328,8 +332,13 @@ def _required(text: str, script: Path, sysbench: Sequence[Path]) -> Iterator[tup
 def _beside(text: str, folder: Path) -> Iterator[tuple[Path, Path]]:
     for _, literal in _LITERAL.findall(text):
         file = Path(os.path.normpath(folder / literal.lstrip("/")))
-        if file.is_relative_to(folder) and file.is_file():
+        if file.is_relative_to(folder) and _is_file(file):
             yield file, file
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file; also of a text too long for a name, for which Path.is_file() raises OSError."""
+    return os.path.isfile(path)  # noqa: PTH113
 
 
 def _text(path: Path) -> str:

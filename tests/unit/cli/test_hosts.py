@@ -84,6 +84,10 @@ def test_a_host_is_prepared_checked_listed_and_cleared(server: SshServer, wanted
     assert (done.returncode, done.stdout) == (0, f"{server.address:<28} removed\n")
     assert list(server.home.rglob("*")) == []
     assert not templates.exists(), "prepared data are in the group's own folder"
+    assert hosts(server, "prepare").returncode == 0
+    templates.mkdir()
+    assert hosts(server, "prepare", "--remove", "--data", str(templates.parent)).returncode == 0
+    assert not templates.exists(), "prepared data are in the folder of --data"
 
 
 def with_data(server: SshServer, data: Path) -> str:
@@ -100,6 +104,11 @@ def test_a_host_is_cleaned_with_the_data_folder_of_its_group(server: SshServer, 
     start.chmod(0o755)
     done = mydyno(server, "clean", "--templates", "--hosts", with_data(server, Path("/disk")))
     assert done.stdout == f"{server.address}: /disk clean --templates\n", done.stderr
+    done = mydyno(server, "clean", "--templates", "--data", "/disk", "--hosts", f"local,{server.address}")
+    assert done.stdout.splitlines() == [
+        "local: this host: run mydyno clean --data /disk without --hosts",
+        f"{server.address}: /disk clean --templates",
+    ], done.stderr
 
 
 def test_hosts_that_cannot_be_used_do_not_stop_the_others(server: SshServer, wanted: Installation) -> None:

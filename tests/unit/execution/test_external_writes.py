@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mydyno.errors import UserError
+from mydyno.errors import HostError, UserError
+from mydyno.execution.environments.external_environment import check_room, check_writable
 from mydyno.execution.external_writes import load_writes
 from mydyno.experiment_file.parsing import parse_experiment
 from mydyno.experiment_file.toml_source import TomlSource
@@ -73,3 +75,60 @@ def test_a_statement_that_writes_into_another_schema_is_refused(tmp_path: Path) 
     found = paths(tmp_path, writing("DELETE FROM live.t", "live.t", elsewhere=("live",)))
     with pytest.raises(UserError, match=r"outside of the schema shop of the DSN: DELETE FROM live\.t"):
         load_writes(experiment('replay = "monday.capture"'), found)
+
+
+class Answering:
+    """A control connection to a server that answers from here."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+
+    async def scalar(self, question: str) -> Any:
+        return (await self.rows(question))[0][0]
+
+    async def rows(self, question: str) -> list[tuple[Any, ...]]:
+        return next(rows for name, rows in self.answers.items() if name in question.replace(" ", "_"))
+
+    async def status(self) -> dict[str, str]:
+        return {"Threads_connected": "3"}
+
+
+@pytest.mark.parametrize(
+    ("grant", "refused"),
+    [
+        ("GRANT SELECT, INSERT ON *.* TO `bench`@`%`", False),
+        ("GRANT ALL PRIVILEGES ON `SUPER`.* TO `bench`@`%`", False),
+        ("GRANT SELECT, SUPER ON *.* TO `bench`@`%`", True),
+        ("GRANT ALL PRIVILEGES ON *.* TO `bench`@`%` WITH GRANT OPTION", True),
+        ("GRANT BACKUP_ADMIN,CONNECTION_ADMIN ON *.* TO `bench`@`%`", True),
+        ("GRANT READ ONLY ADMIN ON *.* TO `bench`@`%`", True),
+    ],
+)
+async def test_a_script_runs_where_the_server_itself_refuses_the_account_to_write(grant: str, refused: bool) -> None:
+    control: Any = Answering(read_only=[("1",)], SHOW_GRANTS=[(grant,)])
+    with pytest.raises(UserError, match="read_only = ON") if refused else nullcontext():
+        await check_writable(control, prepares=False)
+    with pytest.raises(UserError, match="read_only = ON"):
+        await check_writable(control, prepares=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "grant", "limits", "permitted"),
+    [
+        ("8.0.31", "GRANT ALL PRIVILEGES ON *.* TO `bench`@`%`", (8, 8), False),
+        ("8.0.31", "GRANT ALL PRIVILEGES ON *.* TO `bench`@`%`", (9, 9), True),
+        ("10.11.2-MariaDB", "GRANT ALL PRIVILEGES ON *.* TO `bench`@`%`", (8, 8), True),
+        ("10.11.2-MariaDB", "GRANT SELECT ON `SUPERSHOP`.* TO `bench`@`%`", (8, 8), False),
+        ("10.11.2-MariaDB", "GRANT SUPER ON *.* TO `bench`@`%`", (8, 99), False),
+    ],
+)
+async def test_the_servers_own_limit_of_an_accounts_connections_spares_privileged_ones_of_mariadb(
+    version: str, grant: str, limits: tuple[int, int], permitted: bool
+) -> None:
+    control: Any = Answering(
+        max_user_connections=[limits], max_connections=[(100,)], PROCESSLIST=[(1, "bench"), (2, "root")],
+        SHOW_GRANTS=[(grant,)], VERSION=[(version,)],
+    )  # fmt: skip
+    two = experiment('workload = "oltp_read_only"\nconnections = 2\n')
+    with nullcontext() if permitted else pytest.raises(HostError, match="of the account permits 8"):
+        await check_room(control, "bench", two, 1, 1)

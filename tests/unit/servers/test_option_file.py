@@ -75,7 +75,13 @@ def test_of_the_lines_that_switch_one_variable_the_last_alone_is_set(tmp_path: P
             ["plugin_load_add = a", "plugin_load = b", "plugin_load_add = c"],
             {"plugin_load": "b", "plugin_load_add": "c"},
         ),
-        (["replicate_do_db = a", "replicate-do-db = a"], {"replicate_do_db": "a"}),
+        (["plugin_load_add = group_replication.so", "plugin_load_add = a"], {"plugin_load_add": "a"}),
+        (["plugin_load_add = a", "plugin_load_add = group_replication.so"], {"plugin_load_add": "a"}),
+        (
+            ["replicate_wild_ignore_table = a.%", "replicate-wild-ignore-table = b.%"],
+            {"replicate_wild_ignore_table": "b.%"},
+        ),
+        (["binlog_do_db = a", "binlog-do-db = a"], {"binlog_do_db": "a"}),
         (["sql_mode = ANSI", "sql_mode = STRICT_ALL_TABLES"], {"sql_mode": "STRICT_ALL_TABLES"}),
     ],
 )
@@ -83,9 +89,7 @@ def test_lines_that_add_up_in_a_server_add_up(tmp_path: Path, lines: list[str], 
     assert read(tmp_path, "[mysqld]\n" + "\n".join(lines)) == values
 
 
-@pytest.mark.parametrize(
-    "name", ["performance_schema_instrument", "replicate_wild_ignore_table", "binlog_do_db", "ignore_db_dirs"]
-)
+@pytest.mark.parametrize("name", ["performance_schema_instrument", "binlog_do_db", "ignore_db_dirs"])
 def test_lines_that_add_up_and_have_no_value_in_common_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match=rf"my\.cnf:4: {name} adds to the line .*my\.cnf:2, and a study sets one value"):
         read(tmp_path, f"[mysqld]\n{name} = a\nx = 1\n{name} = b\n")

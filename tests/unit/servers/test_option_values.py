@@ -141,6 +141,15 @@ async def test_a_refused_option_of_a_file_is_named_with_its_line(tmp_path: Path)
     of_file["sort_buffer_size"] = 2  # set beside the file
     with pytest.raises(UserError, match=r"^arms\.jemalloc\.variables\.sort_buffer_size = 2"):
         await check_values({"jemalloc": made}, asked, host)
+    file.write_text("[client]\noptimizer_switch = x\n[mysqld]\noptimizer_switch = mrr=on\noptimizer_switch = mmr=off\n")
+    refusing = build(tmp_path, "echo \"1:00 0 [ERROR] Error while setting value to 'optimizer_switch'\"; exit 1")
+    switched = experiment(
+        treatments={"jemalloc": {"variables": {"optimizer_switch": "mrr=on,mmr=off"}}},
+        said={"jemalloc": {"option_file": str(file)}},
+    )
+    with pytest.raises(UserError) as error:
+        await check_values({"jemalloc": refusing}, switched, host)
+    assert error.value.message.startswith(f"{file}:5: arms.jemalloc.variables.optimizer_switch = mrr=on,mmr=off")
 
 
 async def test_an_option_that_its_server_does_not_have_is_named_where_it_may_be_ignored(tmp_path: Path) -> None:

@@ -43,6 +43,12 @@ def test_what_a_build_does_not_list_is_left_out_aloud() -> None:
     assert "innodb_numa_interleave" in result.notes[0]
 
 
+def test_options_of_plugins_which_no_build_lists_are_not_left_out() -> None:
+    said = {"plugin_load_add": "server_audit", "server_audit_logging": "ON"}
+    known = frozenset({"plugin_load_add", "sort_buffer_size"})
+    assert adapt_variables(said, MARIADB, known).variables == said
+
+
 def test_prefixed_names_count_as_known_and_shortened_ones_do_not() -> None:
     known = frozenset({"log_bin", "external_locking", "sort_buffer_size"})
     said = {"skip_log_bin": "ON", "loose_external_locking": 0, "sort_buffer": "1M"}

@@ -188,10 +188,16 @@ def test_another_engine_than_that_of_the_tables_is_refused(paths: HostPaths, nam
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "europe/berlin", "+02:00", "system", "Mars/Base"])
-def test_a_time_zone_that_the_servers_tables_will_not_have_is_refused(zone: str) -> None:
+def test_a_time_zone_that_the_servers_tables_will_not_have_is_refused(paths: HostPaths, zone: str) -> None:
     known = zone in ("+02:00", "system") or (zone != "Mars/Base" and "Europe/Berlin" in zone_names())
     treatment = VariablesTreatment({"default-time-zone": zone})
     words = treatment.obstacle(ServerSpec(name="mariadb-10.11"))
     assert (words is None) is known
     assert words is None or words.startswith(f"default_time_zone = {zone}: no such time zone in /")
     assert treatment.obstacle(ServerSpec(dsn="mysql://bench@db/sbtest")) is None
+    asked = experiment()
+    asked = asked.model_copy(
+        update={"server": asked.server.model_copy(update={"variables": {"default_time_zone": zone}})}
+    )
+    found = [one for one in forecast(asked, make_plan(asked), paths).obstacles if "time zone" in one]
+    assert found == ([] if known else [f"server.variables: {words}"])

@@ -18,7 +18,7 @@ from mydyno.model.definition.experiment import ArmSpec, Experiment, Scalar
 from mydyno.model.definition.plan import lanes_of_block
 from mydyno.model.definition.problems import Key, format_key, with_guess
 from mydyno.model.definition.quantities import format_bytes, format_duration
-from mydyno.model.definition.server_options import loading_plugins, option_name, plain_name, variables_of
+from mydyno.model.definition.server_options import inside, loading_plugins, option_name, plain_name, variables_of
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.servers.build import ServerBuild
 from mydyno.servers.catalogue import get_alternating, present_build
@@ -26,7 +26,14 @@ from mydyno.servers.compiled.compile import PlannedBuild, builds_folder, planned
 from mydyno.servers.compiled.record import BuildRecord, Toolchain
 from mydyno.servers.compiled.source import Source, work_folder
 from mydyno.servers.my_cnf import adapt_variables, is_known, is_unshown, option_value, removed_in
-from mydyno.servers.option_file import OptionValues, changed_by_server, option_values, read_option_file
+from mydyno.servers.option_file import (
+    OptionValues,
+    changed_by_server,
+    is_of_servers,
+    option_values,
+    options_of,
+    read_option_file,
+)
 from mydyno.servers.templates import folder_bytes
 from mydyno.servers.wait_counting import start_variables
 from mydyno.treatments.coexistence import is_switched
@@ -251,13 +258,14 @@ def _place(experiment: Experiment, key: Key) -> str:
     option, variables = option_name(str(key[-1])), experiment.server.variables
     if isinstance(table, ArmSpec):
         variables = table.treatments.get("variables", {})
-    lines = []
+    line = None
     if table.option_file:
         with suppress(UserError):
-            lines = [one for one in read_option_file(Path(table.option_file)) if one.name == option]
-    if not lines or variables.get(str(key[-1])) != lines[-1].value:
+            lines = read_option_file(Path(table.option_file))
+            line = options_of(lines, {one.section for one in lines if is_of_servers(one.section)}).get(option)
+    if line is None or variables.get(str(key[-1])) != inside(option, line.value):
         return format_key(key)
-    return f"{lines[-1].place}: {format_key(key)}"
+    return f"{line.place}: {format_key(key)}"
 
 
 async def _refused(

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,12 +53,14 @@ from mydyno.treatments.tls import TlsTreatment
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.files import file_of, short
 
-OWN_CONNECTIONS = 8
-"""Of mydyno's own at most, and one that a server reserves for its administrator."""
+OWN_CONNECTIONS = 6
+"""Of mydyno's own at most, beside the one that asks how many are open."""
 COMPARED_SESSIONS = 6
 """Open at the same time: where each goes to one of two servers at random, both are found in 97 % of all cases."""
-UNLIMITED = re.compile(r"SUPER|CONNECTION[_ ]ADMIN|ALL PRIVILEGES ON \*\.\*")
-"""Privileges with which the server's own limit does not count, in SHOW GRANTS; as dynoload knows them."""
+UNLIMITED = frozenset({"SUPER", "CONNECTION ADMIN", "ALL PRIVILEGES"})
+"""Privileges with which MariaDB's own limit does not count; as dynoload knows them. MySQL's counts for everybody."""
+WRITING = UNLIMITED | {"CONNECTION_ADMIN", "READ ONLY ADMIN", "READ_ONLY ADMIN"}
+"""Privileges of which some server lets its accounts write where read_only = ON."""
 REFUSED = (1044, 1045, 1130, 1698)
 """The server's codes for an account, a password, or a client's address that it does not accept."""
 
@@ -99,20 +100,19 @@ def _place(address: Address) -> tuple[object, ...]:
     return address.socket, address.host, address.port
 
 
-async def check_room(address: Address, experiment: Experiment, lanes: int, of_account: int) -> None:
+async def check_room(control: Control, user: str, experiment: Experiment, lanes: int, of_account: int) -> None:
     """Raises HostError where the server, or the account, permits fewer connections than the load and its present users
     have. `lanes`: of a block at this server, and those of this account.
     """
-    async with Control(address) as control:
-        most = int(await control.scalar("SELECT @@GLOBAL.max_connections"))
-        connected = int((await control.status()).get("Threads_connected", 0))
-        rooms = [("the server", lanes, connected, most)]
-        if (limit := await _account_limit(control)) is not None:
-            users = [str(row[1]) for row in await control.rows("SHOW PROCESSLIST")]
-            rooms.append(("max_user_connections of the account", of_account, users.count(address.user), limit))
-    for who, count, opened, permitted in rooms:
+    most = int(await control.scalar("SELECT @@GLOBAL.max_connections"))
+    connected = int((await control.status()).get("Threads_connected", 0))
+    rooms = [("the server", lanes, connected, most, 1)]  # one is reserved for the administrator
+    if (limit := await _account_limit(control)) is not None:
+        users = [str(row[1]) for row in await control.rows("SHOW PROCESSLIST")]
+        rooms.append(("max_user_connections of the account", of_account, users.count(user), limit, 0))
+    for who, count, opened, permitted, reserved in rooms:
         wanted = count * max(step.connections for step in experiment.resolved_steps)
-        if wanted + opened + OWN_CONNECTIONS > permitted:
+        if wanted + opened + OWN_CONNECTIONS + reserved > permitted:
             raise HostError(
                 f"server.dsn: the {count} runs of a block hold {wanted} connections, {opened} are open, and {who} "
                 f"permits {permitted}",
@@ -123,9 +123,22 @@ async def check_room(address: Address, experiment: Experiment, lanes: int, of_ac
 async def _account_limit(control: Control) -> int | None:
     """A session has the account's own limit, if it has one, and otherwise the server's; 0: none."""
     ((own, of_server),) = await control.rows("SELECT @@SESSION.max_user_connections, @@GLOBAL.max_user_connections")
-    if own <= 0 or (own == of_server and any(UNLIMITED.search(str(row)) for row in await control.rows("SHOW GRANTS"))):
+    if own <= 0 or (own == of_server and await _is_mariadb(control) and await _has_any(control, UNLIMITED)):
         return None
     return int(own)
+
+
+async def _is_mariadb(control: Control) -> bool:
+    return "mariadb" in str(await control.scalar("SELECT VERSION()")).lower()
+
+
+async def _has_any(control: Control, privileges: Set[str]) -> bool:
+    """Whether the account has one of these for all schemas."""
+    for (grant,) in await control.rows("SHOW GRANTS"):
+        granted, of_all, _ = str(grant).removeprefix("GRANT ").partition(" ON *.* TO ")
+        if of_all and not privileges.isdisjoint(map(str.strip, granted.split(","))):
+            return True
+    return False
 
 
 async def check_one_server(address: Address) -> None:
@@ -137,14 +150,17 @@ async def check_one_server(address: Address) -> None:
         raise UserError(f"server.dsn leads to several servers ({'; '.join(sorted(found))})", "name one of them")
 
 
-async def check_writable(address: Address) -> None:
-    """Raise UserError for a server that is read only, where a privileged account writes nevertheless."""
-    async with Control(address) as control:
-        read_only = str(await control.scalar("SELECT @@GLOBAL.read_only"))
-    if read_only.upper() not in ("0", "OFF"):
+async def check_writable(control: Control, *, prepares: bool) -> None:
+    """Raise UserError for a server that is read only, if data are to be prepared or the account may write nevertheless.
+
+    Of a load of other accounts the server refuses each write itself.
+    """
+    read_only = str(await control.scalar("SELECT @@GLOBAL.read_only"))
+    may_write = prepares or await _has_any(control, WRITING)
+    if may_write and read_only.upper() not in ("0", "OFF"):
         raise UserError(
             "server.dsn: read_only = ON: what is written here makes it differ from its source",
-            "use a load that only reads, or the DSN of the source",
+            "use a load that only reads, an account without privileges to write here, or the DSN of the source",
         )
 
 
@@ -310,7 +326,8 @@ class ExternalEnvironment(StudyEnvironment):
         else:
             missing = await missing_file(address, file_of(data).name, shape, allow_writes=allowed)
         if self.writes or missing is not Missing.NOTHING:
-            await check_writable(address)
+            async with Control(address) as control:
+                await check_writable(control, prepares=missing is not Missing.NOTHING)
         if missing is Missing.NOTHING:
             return
         resume = missing is Missing.REST
@@ -435,7 +452,9 @@ async def open_external_environment(
         for one in lanes:
             beside = {other: count for other, count in lanes.items() if _place(other) == _place(one)}
             of_account = sum(count for other, count in beside.items() if other.user == one.user)
-            await check_room(one, experiment, *((sum(beside.values()), of_account) if held else (1, 1)))
+            counts = (sum(beside.values()), of_account) if held else (1, 1)
+            async with Control(one) as control:
+                await check_room(control, one.user, experiment, *counts)
             await check_one_server(one)
         await check_changes(address, experiment, paths, undo)
         drivers, versions = await get_drivers(experiment, paths, host, say)

@@ -137,9 +137,13 @@ class ExternalSampler:
         """Header, footer and first sample of the stream."""
 
     async def start(self, interval_ms: int = INTERVAL_MS) -> None:
-        """Begin to sample on both hosts. Raises HostError if the server's host is lost."""
+        """Begin to sample on both hosts; of this one alone if the server's host is lost."""
         await self._own.start(interval_ms)
-        self._process = await self._host.start([*self._command, f"--interval-ms={interval_ms}"])
+        try:
+            self._process = await self._host.start([*self._command, f"--interval-ms={interval_ms}"])
+        except HostError as error:
+            self._words.append(error.message)
+            return
         self._reading = asyncio.create_task(self._read(self._process))
 
     def send(self, command: str) -> None:
@@ -169,8 +173,8 @@ class ExternalSampler:
                 pass  # what came so far counts
             except HostError as error:
                 self._words.append(error.message)
-        if not self._far:
-            tail = "" if self._process is None else self._process.stderr_tail.strip()[-200:]
+        if not self._far and self._process is not None:
+            tail = self._process.stderr_tail.strip()[-200:]
             self._words.append(f"no samples came from {self._host.name}: {tail}")
         return [*words, *dict.fromkeys(self._words)]
 

@@ -38,6 +38,7 @@ from mydyno.servers.wait_counting import version_obstacle
 from mydyno.treatments.catalogue import treatments_of
 from mydyno.treatments.coexistence import lasting_names, server_bytes, switched_treatments
 from mydyno.treatments.server import server_of
+from mydyno.treatments.variables import VariablesTreatment
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.files import SQL, DumpContents
 from mydyno.workloads.oltp import CONNECT
@@ -298,7 +299,10 @@ def _treatment_obstacles(experiment: Experiment, paths: HostPaths, apart: bool) 
             for obstacle in obstacles:
                 if obstacle is not None:
                     found.setdefault(f"{treatment.name}: {obstacle}", []).append(arm.name)
-    return [f"{_whose(arms, experiment)}: {words}" for words, arms in found.items()]
+    of_all = VariablesTreatment(dict(experiment.server.variables)).obstacle(experiment.server)
+    return [f"server.variables: {of_all}"] * (of_all is not None) + [
+        f"{_whose(arms, experiment)}: {words}" for words, arms in found.items()
+    ]
 
 
 def _whose(arms: Sequence[str], experiment: Experiment) -> str:

@@ -58,6 +58,22 @@ class Lost:
         return []
 
 
+class Gone(Lost):
+    name = "db1"
+
+    async def start(self, *arguments: object) -> Gone:
+        if isinstance(arguments[0], list):
+            raise HostError("bench@db1: the SSH connection ended")
+        return self
+
+
+async def test_a_connection_that_ended_before_costs_the_samples_of_that_host_alone() -> None:
+    gone = Gone()
+    sampler = ExternalSampler(gone, gone, "dynoprobe", 1, "/data")  # type: ignore[arg-type]  # stand-ins
+    await sampler.start()
+    assert await sampler.stop() == ["own words", "bench@db1: the SSH connection ended"]
+
+
 async def test_a_connection_that_ends_costs_the_samples_that_follow_and_no_more() -> None:
     lost = Lost()
     sampler = ExternalSampler(lost, lost, "dynoprobe", 1, "/data")  # type: ignore[arg-type]  # stand-ins

@@ -13,11 +13,11 @@ from mydyno.errors import UserError
 from mydyno.execution.blocks import with_stream
 from mydyno.execution.planning import preview
 from mydyno.experiments import load
-from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.experiment import DataSpec, Experiment
 from mydyno.model.definition.plan import make_plan
 from mydyno.servers.sql import Address
 from mydyno.workloads.data import kind_of
-from mydyno.workloads.files import ScriptOptions, rows_of
+from mydyno.workloads.files import ScriptOptions, modules_of, rows_of, short
 
 HEAD = """\
 name = "mine"
@@ -160,6 +160,16 @@ def test_prepared_data_of_another_text_or_other_options_are_kept_apart(tmp_path:
     assert short("") != short(", options = { tables = 2 }")
     before = short("")
     assert before == short("")
+
+
+def test_a_dump_keeps_the_name_by_which_external_servers_know_their_data(tmp_path: Path) -> None:
+    (tmp_path / "dump.sql").write_text("CREATE TABLE t (a INT);\n")
+    assert short(DataSpec(sql=str(tmp_path / "dump.sql"), workload="sql")) == "dump-caa7055aed9f"
+
+
+def test_a_word_of_a_script_that_is_too_long_for_a_name_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.lua").write_text(f'require("{"я" * 140}") print("{"я" * 140}")')
+    assert modules_of(tmp_path / "mine.lua") == {}
 
 
 @pytest.mark.parametrize(
