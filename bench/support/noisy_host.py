@@ -27,6 +27,8 @@ EPISODE_S = 15.0
 MOST = 0.95
 """The kernel leaves ordinary programs 5 % (sched_rt_runtime_us)."""
 PR_SET_PDEATHSIG = 1
+START_S = 0.5
+"""Within it a process that cannot make noise has ended."""
 
 
 @contextmanager
@@ -34,7 +36,7 @@ def noisy_host(mean: float, most_s: float, seed: int = 1) -> Iterator[None]:
     """Within it programs of this host miss on average this share of the CPU time; nothing where it is 0.
 
     The processes end with the context, with this process, and after `most_s` seconds. Raises BenchError for a share
-    outside 0 to 0.9, and where the kernel does not allow SCHED_RR.
+    outside 0 to 0.9, where the kernel does not allow SCHED_RR, and where one of the processes has ended before.
     """
     if not 0.0 <= mean <= 0.9:
         raise BenchError(f"the share {mean:g} of CPU time is outside 0 to 0.9")
@@ -52,9 +54,11 @@ def noisy_host(mean: float, most_s: float, seed: int = 1) -> Iterator[None]:
                 str(seed),
                 str(os.getpid()),
             ]
-            environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             processes.append(subprocess.Popen(command, env=environment))
+        _check_running(processes)
         yield
+        _check_running(processes)
     finally:
         for process in processes:
             process.kill()
@@ -67,6 +71,13 @@ def _check_priority() -> None:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     except PermissionError as error:
         raise BenchError("a noisy host needs root, or CAP_SYS_NICE, for SCHED_RR") from error
+
+
+def _check_running(processes: list[subprocess.Popen[bytes]]) -> None:
+    if processes:
+        time.sleep(START_S)
+    if any(process.poll() is not None for process in processes):
+        raise BenchError("a process that takes CPU time away has ended: this host was quieter than --noise says")
 
 
 def shares(mean: float, random: Random) -> Iterator[tuple[float, float]]:

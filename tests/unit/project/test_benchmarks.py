@@ -154,6 +154,14 @@ def test_a_noisy_host_takes_its_share_in_episodes(monkeypatch: pytest.MonkeyPatc
         pass
     with noisy.noisy_host(0.0, 1.0):
         pass
+    try:
+        with noisy.noisy_host(0.01, 60.0):
+            pass
+    except noisy.BenchError as error:
+        assert "needs root" in str(error)
+    else:
+        with pytest.raises(noisy.BenchError, match="quieter"):
+            noisy._check_running([subprocess.Popen(["false"])])
 
 
 def test_a_page_of_results_has_the_report_and_not_the_hosts_name(
